@@ -1,2 +1,57 @@
-//! (to be written)
-fn main() {}
+//! Automation in Rust: everything CI runs, a person can run.
+//!
+//! `cargo xtask demo` runs the main job, `cargo xtask test` all tests, `cargo xtask bench` the measurements.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "this is a command-line program")]
+
+mod demo;
+#[cfg(test)]
+mod layers;
+mod process;
+mod test;
+
+use anyhow::{Result, bail};
+use lexopt::prelude::*;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Automation for Thalweg.
+
+usage: cargo xtask COMMAND
+
+  demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
+  test [--only STEP] [--long]        everything CI runs; ends with a count of tests
+  test --list                        the steps, in order
+
+Build output goes where CARGO_TARGET_DIR says, else to target/.
+";
+
+fn main() -> ExitCode {
+    match dispatch() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch() -> Result<ExitCode> {
+    let mut arguments = lexopt::Parser::from_env();
+    let Some(first) = arguments.next()? else {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    match first {
+        Long("help") | Short('h') => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Value(command) => match command.to_string_lossy().as_ref() {
+            "demo" => demo::run(arguments),
+            "test" => test::run(arguments),
+            other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),
+        },
+        other => Err(other.unexpected().into()),
+    }
+}

@@ -1,0 +1,178 @@
+//! `cargo xtask demo`: the main job on a real file. Encrypts it through the DES network on two workers with every event
+//! recorded, decrypts it again, compares both with OpenSSL and the original, and prints the report.
+
+use crate::process;
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The key of the demonstration, as OpenSSL's `-K` wants it.
+const KEY_HEX: &str = "133457799bbcdff1";
+/// The same eight bytes as the network's records carry them.
+const KEY_BASE64: &str = "EzRXeZu83/E=";
+/// A demonstration on less than this shows nothing.
+const FILE_BYTES_MIN: u64 = 10 << 20;
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let mut file: Option<PathBuf> = None;
+    let mut workers = "2".to_owned();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("file") => file = Some(arguments.value()?.into()),
+            Long("workers") => workers = arguments.value()?.string()?,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    process::require_c_compiler()?;
+
+    println!("== build");
+    process::run(process::cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "thalweg",
+        "-p",
+        "app-des",
+    ]))?;
+
+    let folder = process::target_dir().join("demo");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let plain = match file {
+        Some(file) => std::path::absolute(file)?,
+        None => real_file(&folder)?,
+    };
+    let bytes = fs::metadata(&plain).with_context(|| format!("cannot read {}", plain.display()))?.len();
+    println!(
+        "\n== encrypt {} ({:.1} MB) on {workers} workers, every event recorded",
+        plain.display(),
+        bytes as f64 / 1e6
+    );
+    let encrypted = folder.join("encrypted.des");
+    let space = folder.join("space");
+    if space.exists() {
+        fs::remove_dir_all(&space)?;
+    }
+    let mut encrypt = network(&workers, &plain, &encrypted, r#"{"key": {"$base64": "KEY"}}"#);
+    encrypt.args(["--monitor", "full", "--keep", "--space"]).arg(&space);
+    started(&mut encrypt)?;
+
+    println!("\n== decrypt it again");
+    let decrypted = folder.join("decrypted");
+    started(&mut network(
+        &workers,
+        &encrypted,
+        &decrypted,
+        r#"{"key": {"$base64": "KEY"}, "<decrypt>": 1}"#,
+    ))?;
+
+    println!("\n== verify");
+    same(&plain, &decrypted)?;
+    println!("decrypting gives back the original, byte for byte");
+    if process::is_installed("openssl", "version") {
+        let reference = folder.join("openssl.des");
+        let mut openssl = Command::new("openssl");
+        openssl.args([
+            "enc",
+            "-des-ecb",
+            "-provider",
+            "legacy",
+            "-provider",
+            "default",
+            "-K",
+            KEY_HEX,
+            "-in",
+        ]);
+        process::run(openssl.arg(&plain).arg("-out").arg(&reference))?;
+        same(&encrypted, &reference)?;
+        println!("OpenSSL's des-ecb gives the same {} bytes", fs::metadata(&reference)?.len());
+        fs::remove_file(reference)?;
+    } else {
+        println!("not compared with OpenSSL: `openssl` is missing (Debian: apt-get install openssl)");
+    }
+    fs::remove_file(decrypted)?;
+
+    println!("\n== report");
+    let mut report = thalweg();
+    started(report.arg("report").arg(&space))?;
+    println!("\nThe space stays in {}; try:", space.display());
+    println!("  {} events {} --limit 20", shown_path(&program("thalweg")), space.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `cargo build --release` made of `name`.
+fn program(name: &str) -> PathBuf {
+    process::target_dir().join("release").join(name)
+}
+
+fn thalweg() -> Command {
+    let mut command = Command::new(program("thalweg"));
+    command.current_dir(process::root());
+    command
+}
+
+/// `thalweg run` of the DES network from `input` to `output`, with `KEY` in `with` replaced.
+fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
+    let mut command = thalweg();
+    command.args(["run", "apps/des/des.snet", "--boxes"]).arg(program("libapp_des.so"));
+    command.args(["--workers", workers, "--with", &with.replace("KEY", KEY_BASE64)]);
+    command.arg("--input").arg(input).args(["--input-bytes", "data"]);
+    command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
+    command
+}
+
+/// Shows the command line, then runs it.
+fn started(command: &mut Command) -> Result<()> {
+    println!("$ {}", process::shown(command));
+    std::io::stdout().flush()?;
+    process::run(command)
+}
+
+fn shown_path(path: &Path) -> String {
+    path.strip_prefix(process::root()).unwrap_or(path).display().to_string()
+}
+
+/// A file of at least 10 MB that every machine with a Rust toolchain has: a library of the compiler. Failing that, one
+/// made here.
+fn real_file(folder: &Path) -> Result<PathBuf> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output =
+        Command::new(rustc).args(["--print", "sysroot"]).output().context("could not start rustc")?;
+    let libraries = Path::new(String::from_utf8_lossy(&output.stdout).trim()).join("lib");
+    let mut found: Option<(u64, PathBuf)> = None;
+    for entry in fs::read_dir(&libraries).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let smaller = found.as_ref().is_none_or(|(bytes, _)| metadata.len() < *bytes);
+        if metadata.is_file() && metadata.len() >= FILE_BYTES_MIN && smaller {
+            found = Some((metadata.len(), entry.path()));
+        }
+    }
+    match found {
+        Some((_, path)) => Ok(path),
+        None => made_file(folder),
+    }
+}
+
+/// 16 MB of numbered lines.
+fn made_file(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("made.txt");
+    let mut file = std::io::BufWriter::new(fs::File::create(&path)?);
+    for line in 0..400_000 {
+        writeln!(file, "line {line:>10} of a file to be encrypted")?;
+    }
+    file.flush()?;
+    Ok(path)
+}
+
+/// Fails unless both files hold the same bytes.
+fn same(left: &Path, right: &Path) -> Result<()> {
+    let (a, b) = (fs::read(left)?, fs::read(right)?);
+    if a != b {
+        let at = a.iter().zip(&b).position(|(x, y)| x != y).unwrap_or(a.len().min(b.len()));
+        bail!("{} and {} differ from byte {at} on", left.display(), right.display());
+    }
+    Ok(())
+}

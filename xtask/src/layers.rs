@@ -1,0 +1,92 @@
+//! The layers of the workspace: which crate may use which. ARCHITECTURE.md says why.
+
+use crate::process;
+use serde_json::Value;
+
+/// Every package, in layer order, with the packages of this workspace it may depend on.
+/// `exec` and `net` are observed, `monitor` observes: they share bytes through `space`, never code.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("thalweg-space-derive", &[]),
+    ("thalweg-space", &["thalweg-space-derive"]),
+    ("thalweg-box", &[]),
+    ("thalweg-exec", &["thalweg-space"]),
+    ("thalweg-net", &["thalweg-space", "thalweg-box", "thalweg-exec"]),
+    ("thalweg-monitor", &["thalweg-space"]),
+    ("thalweg", &["thalweg-space", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"]),
+    ("app-des", &["thalweg-box"]),
+    ("xtask", &[]),
+];
+
+fn metadata() -> Value {
+    let output = process::cargo()
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked"])
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().expect("a string")
+}
+
+#[test]
+fn crates_depend_only_on_earlier_ones() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    for package in packages {
+        let name = text(package, "name");
+        let (_, allowed) = LAYERS.iter().find(|(layer, _)| *layer == name).unwrap_or_else(|| {
+            panic!("`{name}` has no layer: add it to xtask/src/layers.rs and ARCHITECTURE.md")
+        });
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let used = text(dependency, "name");
+            let ours = LAYERS.iter().any(|(layer, _)| *layer == used);
+            assert!(
+                !ours || allowed.contains(&used),
+                "`{name}` may not depend on `{used}` (ARCHITECTURE.md)"
+            );
+        }
+    }
+    assert_eq!(packages.len(), LAYERS.len(), "a layer without a package, or one listed twice");
+}
+
+#[test]
+fn allowed_dependencies_point_backwards() {
+    for (index, (name, allowed)) in LAYERS.iter().enumerate() {
+        for used in *allowed {
+            assert!(
+                LAYERS[..index].iter().any(|(layer, _)| layer == used),
+                "`{name}` is allowed `{used}`, which stands after it"
+            );
+        }
+    }
+}
+
+#[test]
+fn members_stand_in_layer_order() {
+    let metadata = metadata();
+    let manifest = std::fs::read_to_string(process::root().join("Cargo.toml")).expect("the root manifest");
+    let members: Vec<&str> = manifest
+        .lines()
+        .skip_while(|line| !line.starts_with("members"))
+        .skip(1)
+        .take_while(|line| !line.starts_with(']'))
+        .map(|line| line.trim().trim_matches([',', '"']))
+        .collect();
+    let folders: Vec<String> = LAYERS
+        .iter()
+        .map(|(name, _)| {
+            let package = metadata["packages"]
+                .as_array()
+                .expect("packages")
+                .iter()
+                .find(|package| text(package, "name") == *name)
+                .expect("every layer is a package");
+            let manifest = std::path::Path::new(text(package, "manifest_path"));
+            let folder = manifest.parent().expect("a folder");
+            folder.strip_prefix(process::root()).expect("inside the workspace").display().to_string()
+        })
+        .collect();
+    assert_eq!(members, folders);
+}

@@ -1,0 +1,67 @@
+//! Child processes: started with their command line shown, judged by their exit status.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, else `target/` in the workspace.
+pub(crate) fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => root().join(dir),
+        None => root().join("target"),
+    }
+}
+
+/// The cargo that runs this xtask, started in the workspace's root.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The command line as a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    if let Some(name) = Path::new(&line).file_name() {
+        line = name.to_string_lossy().into_owned();
+    }
+    for argument in command.get_args() {
+        let argument = argument.to_string_lossy();
+        line.push(' ');
+        if argument.is_empty() || argument.contains([' ', '"', '{', '$', '*', '(']) {
+            line.push('\'');
+            line.push_str(&argument);
+            line.push('\'');
+        } else {
+            line.push_str(&argument);
+        }
+    }
+    line
+}
+
+/// Runs `command` to its end; a failure names the command line.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("could not start `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Whether `program` can be started at all.
+pub(crate) fn is_installed(program: &str, probe: &str) -> bool {
+    Command::new(program).arg(probe).output().is_ok_and(|output| output.status.success())
+}
+
+/// A linker is all that Rust needs beyond its toolchain; says so before cargo fails in a longer way.
+pub(crate) fn require_c_compiler() -> Result<()> {
+    if !is_installed("cc", "--version") {
+        bail!("no C compiler: Rust links with `cc`; on Debian `apt-get install gcc` brings it");
+    }
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! `cargo xtask test`: every check, in the order in which a mistake shows soonest, and a count at the end.
+
+use crate::process;
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// What the steps found so far.
+#[derive(Default)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+/// One thing that is checked.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&mut Count) -> Result<()>,
+    long: bool,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", what: "cargo fmt", run: format, long: false },
+    Step { name: "licences", what: "every dependency's licence", run: licences, long: false },
+    Step { name: "clippy", what: "lints, warnings denied", run: clippy, long: false },
+    Step { name: "docs", what: "rustdoc, warnings denied", run: docs, long: false },
+    Step { name: "tests", what: "unit, property, crash and end-to-end tests", run: tests, long: false },
+    Step { name: "loom", what: "the rings and wake-ups under every ordering", run: loom, long: false },
+    Step { name: "threads", what: "the same under ThreadSanitizer", run: threads, long: false },
+    Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
+];
+
+/// Licences that may stand in a program under MIT or Apache-2.0.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "MIT-0",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+    "CC0-1.0",
+    "BSL-1.0",
+];
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let mut only: Option<String> = None;
+    let mut long = false;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("only") => only = Some(arguments.value()?.string()?),
+            Long("long") => long = true,
+            Long("list") => {
+                for step in STEPS {
+                    let note = if step.long { " (with --long)" } else { "" };
+                    println!("{:<10}{}{note}", step.name, step.what);
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if let Some(name) = &only
+        && !STEPS.iter().any(|step| step.name == name)
+    {
+        bail!("there is no step `{name}`; `cargo xtask test --list` lists them");
+    }
+    process::require_c_compiler()?;
+
+    let started = Instant::now();
+    let mut count = Count::default();
+    let mut failures: Vec<String> = Vec::new();
+    for step in STEPS {
+        let chosen = match &only {
+            Some(name) => step.name == name,
+            None => long || !step.long,
+        };
+        if !chosen {
+            continue;
+        }
+        let step_started = Instant::now();
+        announce(&format!("{}: {}", step.name, step.what));
+        if let Err(error) = (step.run)(&mut count) {
+            eprintln!("error: {error:#}");
+            failures.push(format!("{}: {error:#}", step.name));
+        }
+        println!("   {:.0} s", step_started.elapsed().as_secs_f64());
+    }
+    println!();
+    for failure in &failures {
+        println!("failed  {failure}");
+    }
+    let failed = count.failed.max(failures.len() as u64);
+    println!("all steps took {:.0} s", started.elapsed().as_secs_f64());
+    println!("{} passed, {failed} failed, {} skipped", count.passed, count.skipped);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn announce(text: &str) {
+    if std::io::stdout().is_terminal() {
+        println!("\x1b[1m== {text}\x1b[0m");
+    } else {
+        println!("== {text}");
+    }
+}
+
+/// Counts a step that is one check.
+fn checked(count: &mut Count, result: Result<()>) -> Result<()> {
+    match &result {
+        Ok(()) => count.passed += 1,
+        Err(_) => count.failed += 1,
+    }
+    result
+}
+
+fn format(count: &mut Count) -> Result<()> {
+    checked(count, process::run(process::cargo().args(["fmt", "--all", "--check"])))
+}
+
+fn clippy(count: &mut Count) -> Result<()> {
+    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    checked(count, process::run(process::cargo().args(arguments)))
+}
+
+fn docs(count: &mut Count) -> Result<()> {
+    let mut command = process::cargo();
+    command.args(["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"]);
+    checked(count, process::run(command.env("RUSTDOCFLAGS", "-D warnings")))
+}
+
+fn tests(count: &mut Count) -> Result<()> {
+    counted(count, process::cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
+}
+
+fn loom(count: &mut Count) -> Result<()> {
+    let mut command = process::cargo();
+    command.args([
+        "test",
+        "--locked",
+        "--release",
+        "-p",
+        "thalweg-space",
+        "-p",
+        "thalweg-exec",
+        "--lib",
+        "loom_",
+    ]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", process::target_dir().join("loom"));
+    counted(count, &mut command)
+}
+
+fn threads(count: &mut Count) -> Result<()> {
+    let nightly = Command::new("cargo").args(["+nightly", "--version"]).output();
+    if !nightly.is_ok_and(|output| output.status.success()) {
+        println!(
+            "   skipped: ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)"
+        );
+        count.skipped += 1;
+        return Ok(());
+    }
+    let log = process::target_dir().join("threads-report");
+    let mut command = Command::new("cargo");
+    command.current_dir(process::root()).arg("+nightly").args(["test", "--locked"]);
+    command.args(["-p", "thalweg-exec", "--target", "x86_64-unknown-linux-gnu", "--test", "stress"]);
+    command.env_remove("RUSTC").env_remove("RUSTDOC").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
+    command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
+    // A test passes although a race was found, so the sanitizer's own report decides.
+    command.env("TSAN_OPTIONS", format!("log_path={} exitcode=66", log.display()));
+    let folder = process::target_dir();
+    std::fs::create_dir_all(&folder)?;
+    for report in reports(&folder)? {
+        std::fs::remove_file(report)?;
+    }
+    counted(count, &mut command)?;
+    if let Some(report) = reports(&folder)?.first() {
+        count.failed += 1;
+        bail!("ThreadSanitizer found a race; its report is {}", report.display());
+    }
+    Ok(())
+}
+
+/// The files that ThreadSanitizer wrote, one a process.
+fn reports(folder: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with("threads-report.") {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+fn bench(count: &mut Count) -> Result<()> {
+    let manifest = process::root().join("bench/Cargo.toml");
+    let mut command = process::cargo();
+    command.args(["check", "--locked", "--manifest-path"]).arg(manifest);
+    checked(count, process::run(&mut command))
+}
+
+/// Runs a test command, shows what it prints, and adds up its `test result:` lines.
+fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
+    let shown = process::shown(command);
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("could not start `{shown}`"))?;
+    let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let mut results = 0;
+    for line in output.lines() {
+        let line = line?;
+        // Thousands of lines of tests that passed tell nothing.
+        if !(line.starts_with("test ") && line.ends_with("... ok") || line.is_empty()) {
+            writeln!(std::io::stdout(), "{line}")?;
+        }
+        if let Some((passed, failed, ignored)) = test_result(&line) {
+            count.passed += passed;
+            count.failed += failed;
+            count.skipped += ignored;
+            results += 1;
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    if results == 0 {
+        bail!("`{shown}` ran no tests");
+    }
+    Ok(())
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+fn test_result(line: &str) -> Option<(u64, u64, u64)> {
+    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let mut numbers = rest.split("; ").map(|part| part.split(' ').next().and_then(|n| n.parse().ok()));
+    Some((numbers.next()??, numbers.next()??, numbers.next()??))
+}
+
+fn licences(count: &mut Count) -> Result<()> {
+    checked(count, check_licences())
+}
+
+fn check_licences() -> Result<()> {
+    let output = process::cargo().args(["metadata", "--format-version", "1", "--locked"]).output()?;
+    if !output.status.success() {
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let mut refused = Vec::new();
+    for package in metadata["packages"].as_array().context("cargo metadata lists no packages")? {
+        let licence = package["license"].as_str().unwrap_or("none stated");
+        if !is_allowed(licence) {
+            refused.push(format!("{} {}: {licence}", package["name"], package["version"]));
+        }
+    }
+    if !refused.is_empty() {
+        bail!(
+            "licences that need a decision (xtask/src/test.rs lists those allowed): {}",
+            refused.join("; ")
+        );
+    }
+    Ok(())
+}
+
+/// Whether a licence expression offers a choice we allow: every term of an `AND`, one term of an `OR`.
+fn is_allowed(expression: &str) -> bool {
+    expression
+        .replace('/', " OR ")
+        .replace(['(', ')'], "")
+        .split(" AND ")
+        .all(|part| part.split(" OR ").any(|choice| LICENCES.contains(&choice.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_allowed, test_result};
+
+    #[test]
+    fn reads_the_result_line_of_a_test_binary() {
+        let line =
+            "test result: ok. 12 passed; 1 failed; 2 ignored; 0 measured; 3 filtered out; finished in 0.1s";
+        assert_eq!(test_result(line), Some((12, 1, 2)));
+        assert_eq!(test_result("test ring::wraps ... ok"), None);
+    }
+
+    #[test]
+    fn licence_expressions_are_judged_by_their_choices() {
+        for (expression, allowed) in [
+            ("MIT OR Apache-2.0", true),
+            ("MIT/Apache-2.0", true),
+            ("GPL-3.0", false),
+            ("GPL-3.0 OR MIT", true),
+            ("MIT AND GPL-3.0", false),
+            ("(MIT OR Apache-2.0) AND Unicode-3.0", true),
+            ("none stated", false),
+        ] {
+            assert_eq!(is_allowed(expression), allowed, "{expression}");
+        }
+    }
+}
