@@ -1,2 +1,124 @@
-//! (to be written)
-fn main() {}
+//! The command `thalweg`: arguments, terminal, exit codes. Everything else is in the libraries.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg check tidy.snet                            is this network sound?
+  thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl > out.jsonl
+                                                     run it on records, one JSON object a line
+  thalweg ls                                         what is running, or was kept
+  thalweg report                                     what limits the flow of what runs now
+  thalweg set monitor.mode full                      see every message, while it runs
+
+Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted.
+Each error code (such as E0301) has a page in docs/errors/.";
+
+/// Runs networks of stream-processing boxes and says what limits their flow.
+#[derive(Parser)]
+#[command(name = "thalweg", version, after_help = EXAMPLES, max_term_width = 110)]
+struct Arguments {
+    /// Colours in messages.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Colour::Auto)]
+    color: Colour,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    /// If standard error is a terminal and NO_COLOR is not set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a network on records.
+    Run(commands::run::Arguments),
+    /// Check a network without running it: syntax, names, boxes, types.
+    Check(commands::check::Arguments),
+    /// Say in a few sentences what limits the flow of a run.
+    Report(commands::report::Arguments),
+    /// Print the events of a run.
+    Events(commands::events::Arguments),
+    /// Show settings of a run.
+    Get(commands::get::Arguments),
+    /// Change a setting of a run while it runs.
+    Set(commands::set::Arguments),
+    /// List the runs of this machine: those that live and those that were kept.
+    Ls(commands::ls::Arguments),
+    /// Remove what runs that died have left.
+    Clean(commands::clean::Arguments),
+}
+
+/// What every command knows about where it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Terminal {
+    /// Whether messages on standard error are coloured.
+    pub(crate) colour: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Failure::USAGE } else { 0 });
+        }
+    };
+    let terminal = Terminal { colour: arguments.color.decide() };
+    let result = match arguments.command {
+        Command::Run(a) => commands::run::main(a, terminal),
+        Command::Check(a) => commands::check::main(a, terminal),
+        Command::Report(a) => commands::report::main(a, terminal),
+        Command::Events(a) => commands::events::main(a, terminal),
+        Command::Get(a) => commands::get::main(a, terminal),
+        Command::Set(a) => commands::set::main(a, terminal),
+        Command::Ls(a) => commands::ls::main(a, terminal),
+        Command::Clean(a) => commands::clean::main(a, terminal),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print(terminal);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+impl Colour {
+    fn decide(self) -> bool {
+        match self {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => {
+                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

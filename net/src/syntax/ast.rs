@@ -1,0 +1,552 @@
+//! The syntax tree of an S-Net file: what was written, with the span of every part.
+//!
+//! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
+//! does that. Its depth is bounded by the parser ([`super::NESTING_MAX`]), so walking it recursively is safe.
+//!
+//! A tree read from a text with errors has holes: [`TopoKind::Missing`] where no topology could be read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::source::Span;
+
+/// A name as written. Cheap to clone.
+pub type Name = Arc<str>;
+
+/// A name with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ident {
+    /// The name.
+    pub name: Name,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl fmt::Display for Ident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct File {
+    /// The definitions, in order.
+    pub defs: Vec<Def>,
+    /// The whole text.
+    pub span: Span,
+}
+
+/// A definition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Def {
+    /// `<metadata> … </metadata>`.
+    Meta(Meta),
+    /// `net …`.
+    Net(NetDef),
+    /// `box …`.
+    Box(BoxDef),
+    /// `type …`.
+    Type(TypeDef),
+    /// `typesig …`.
+    Typesig(TypesigDef),
+}
+
+/// Metadata: opaque text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meta {
+    /// The text between `<metadata>` and `</metadata>`.
+    pub text: Name,
+    /// The whole, tags included.
+    pub span: Span,
+}
+
+/// `net NAME (signature) { definitions } connect topology;`
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetDef {
+    /// Its name.
+    pub name: Ident,
+    /// The declared signature, if any. A net with one shields what is outside its input type.
+    pub signature: Option<Signature>,
+    /// What it is made of.
+    pub body: NetBody,
+    /// From `net` to the last `;` or `}`.
+    pub span: Span,
+}
+
+/// What a net is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NetBody {
+    /// `net NAME;`: defined in `NAME.snet`.
+    External,
+    /// Defined here.
+    Defined {
+        /// The definitions between `{` and `}`.
+        defs: Vec<Def>,
+        /// The topology after `connect`; a net without one only holds definitions.
+        connect: Option<Topo>,
+    },
+}
+
+/// `box NAME ((a, <t>) -> (b) | (c)) { <<< C | … >>> }`
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoxDef {
+    /// Its name.
+    pub name: Ident,
+    /// What it takes and gives.
+    pub signature: BoxSignature,
+    /// Code kept with it, in the order written.
+    pub codes: Vec<Code>,
+    /// Metadata in its body.
+    pub metas: Vec<Meta>,
+    /// From `box` to `;` or `}`.
+    pub span: Span,
+}
+
+/// `(in) -> (out) | (out)`: the arguments in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoxSignature {
+    /// The arguments; `None` for an initialiser, which runs once at start: `(-> (b))`.
+    pub input: Option<Tuple>,
+    /// The variants it may emit, numbered from 1 in calls; none for a box that only consumes.
+    pub outputs: Vec<Tuple>,
+    /// Without the outer brackets.
+    pub span: Span,
+}
+
+impl BoxSignature {
+    /// Whether arguments and variants are the same, in the same order.
+    pub fn same_as(&self, other: &BoxSignature) -> bool {
+        fn labels(tuple: &Tuple) -> impl Iterator<Item = &Label> {
+            tuple.labels.iter().map(|l| &l.label)
+        }
+        let input = match (&self.input, &other.input) {
+            (Some(a), Some(b)) => labels(a).eq(labels(b)),
+            (None, None) => true,
+            _ => false,
+        };
+        input
+            && self.outputs.len() == other.outputs.len()
+            && self.outputs.iter().zip(&other.outputs).all(|(a, b)| labels(a).eq(labels(b)))
+    }
+}
+
+impl fmt::Display for BoxSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(input) = &self.input {
+            write!(f, "{input} ")?;
+        }
+        f.write_str("->")?;
+        for (i, tuple) in self.outputs.iter().enumerate() {
+            write!(f, "{} {tuple}", if i == 0 { "" } else { " |" })?;
+        }
+        Ok(())
+    }
+}
+
+/// `(a, <t>, <#b>)`: labels in the order of a box's arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuple {
+    /// The labels in order.
+    pub labels: Vec<LabelAt>,
+    /// With the brackets.
+    pub span: Span,
+}
+
+impl fmt::Display for Tuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (i, at) in self.labels.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, at.label)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// `<<< ID | text >>>`: code of a box in another language, kept as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Code {
+    /// The language, such as `C`.
+    pub language: Ident,
+    /// The text after `|`.
+    pub text: Name,
+    /// The whole.
+    pub span: Span,
+}
+
+/// `type NAME = {a} | {b};`
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeDef {
+    /// Its name.
+    pub name: Ident,
+    /// What it stands for.
+    pub of: Type,
+    /// The whole definition.
+    pub span: Span,
+}
+
+/// `typesig NAME = {a} -> {b};`
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypesigDef {
+    /// Its name.
+    pub name: Ident,
+    /// What it stands for.
+    pub of: Signature,
+    /// The whole definition.
+    pub span: Span,
+}
+
+/// The signature of a net: one or more maps from an input type to an output type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    /// The maps, separated by `,`.
+    pub maps: Vec<Map>,
+    /// Without the brackets.
+    pub span: Span,
+}
+
+/// One map of a signature.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Map {
+    /// `{a} -> {b}`.
+    Arrow {
+        /// What goes in; `None` for nothing.
+        input: Option<Type>,
+        /// What comes out.
+        output: MapOutput,
+        /// The whole.
+        span: Span,
+    },
+    /// The name of a `typesig`.
+    Named(Ident),
+}
+
+/// The right side of a map.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MapOutput {
+    /// `{a} ->`: no output.
+    Nothing,
+    /// `{a} -> ...`: to be inferred.
+    Infer,
+    /// `{a} -> {b}`.
+    Type(Type),
+}
+
+/// One or more variants, separated by `|`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Type {
+    /// The variants.
+    pub variants: Vec<Variant>,
+    /// The whole.
+    pub span: Span,
+}
+
+/// One variant of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Variant {
+    /// `{a, <t>}`.
+    Labels(Labels),
+    /// The name of a `type`.
+    Named(Ident),
+}
+
+/// `{a, <t>, <#b>}`: a set of labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Labels {
+    /// The labels as written.
+    pub labels: Vec<LabelAt>,
+    /// With the braces.
+    pub span: Span,
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (i, at) in self.labels.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, at.label)?;
+        }
+        f.write_str("}")
+    }
+}
+
+/// The three kinds of label. A field, a tag and a binding tag of one name are three labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelKind {
+    /// `a`: a value of the box language.
+    Field,
+    /// `<a>`: an integer.
+    Tag,
+    /// `<#a>`: an integer that must be matched to be routed, and is not inherited.
+    BindingTag,
+}
+
+/// A label: kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    /// Field, tag or binding tag.
+    pub kind: LabelKind,
+    /// Its name, without brackets.
+    pub name: Name,
+}
+
+impl Label {
+    /// The field `name`.
+    pub fn field(name: impl Into<Name>) -> Label {
+        Label { kind: LabelKind::Field, name: name.into() }
+    }
+
+    /// The tag `<name>`.
+    pub fn tag(name: impl Into<Name>) -> Label {
+        Label { kind: LabelKind::Tag, name: name.into() }
+    }
+
+    /// The binding tag `<#name>`.
+    pub fn binding(name: impl Into<Name>) -> Label {
+        Label { kind: LabelKind::BindingTag, name: name.into() }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            LabelKind::Field => write!(f, "{}", self.name),
+            LabelKind::Tag => write!(f, "<{}>", self.name),
+            LabelKind::BindingTag => write!(f, "<#{}>", self.name),
+        }
+    }
+}
+
+/// A label with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabelAt {
+    /// The label.
+    pub label: Label,
+    /// Where it stands, brackets included.
+    pub span: Span,
+}
+
+/// A topology: a component made of components.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topo {
+    /// What it is.
+    pub kind: TopoKind,
+    /// Where it stands; brackets around the whole are not part of it.
+    pub span: Span,
+}
+
+/// The components and combinators.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TopoKind {
+    /// A box or net by name.
+    Name(Ident),
+    /// `[{a} -> {b}]` or `[]`.
+    Filter(Filter),
+    /// `[| {a}, {b} |]`.
+    Synchrocell(Vec<Pattern>),
+    /// `A .. B .. C`: at least two.
+    Serial(Vec<Topo>),
+    /// `A | B | C`, `A || B || C`: at least two.
+    Parallel {
+        /// The branches in order.
+        branches: Vec<Topo>,
+        /// `||`.
+        deterministic: bool,
+    },
+    /// `A * {p}`, `A ** {p}`.
+    Star {
+        /// What is repeated.
+        body: Box<Topo>,
+        /// A record that matches one of these leaves. At least one.
+        exits: Vec<Pattern>,
+        /// `**`.
+        deterministic: bool,
+    },
+    /// `A \ {p}`.
+    Feedback {
+        /// What is looped.
+        body: Box<Topo>,
+        /// A record from the body that matches one of these goes back to its input. At least one.
+        backs: Vec<Pattern>,
+    },
+    /// `A ! <t>`, `A !! <t>`, `A !@ <t>`, `A !!@ <t>`, each also with `<t>:<u>`.
+    Split {
+        /// What is replicated.
+        body: Box<Topo>,
+        /// The tag whose value chooses the replica; the low end of a range.
+        from: LabelAt,
+        /// The high end of a range: a copy goes to each value.
+        to: Option<LabelAt>,
+        /// `!!`, `!!@`.
+        deterministic: bool,
+        /// `!@`, `!!@`: the value is also the place.
+        placed: bool,
+    },
+    /// `A @ 3`.
+    Place {
+        /// What is placed.
+        body: Box<Topo>,
+        /// Where.
+        place: u64,
+    },
+    /// Nothing could be read here; an error was reported.
+    Missing,
+}
+
+/// `{a, <t>} if <t > 0>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// The labels.
+    pub labels: Labels,
+    /// The guard.
+    pub guard: Option<TagExpr>,
+    /// The whole.
+    pub span: Span,
+}
+
+/// `[]`, or `[{a} -> action]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    /// `None` for the identity `[]`.
+    pub rule: Option<FilterRule>,
+}
+
+/// What a filter does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilterRule {
+    /// The labels it needs and consumes.
+    pub pattern: Labels,
+    /// The guarded alternatives in order, then the last one without a guard.
+    pub action: Action,
+}
+
+/// `if <g> then outs else if <h> then outs else outs`; without guards only `otherwise`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// `if <guard> then outputs else`, in order; the first guard that is not 0 is taken.
+    pub guarded: Vec<(TagExpr, Vec<OutRecord>)>,
+    /// Taken if no guard holds. No records = the record is consumed.
+    pub otherwise: Vec<OutRecord>,
+}
+
+/// `{a, b = c, <t>, <u = t + 1>}`: one output record of a filter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutRecord {
+    /// What it holds, in order.
+    pub items: Vec<Item>,
+    /// With the braces.
+    pub span: Span,
+}
+
+/// One entry of an output record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The label it makes.
+    pub label: Label,
+    /// From what.
+    pub value: ItemValue,
+    /// The whole entry.
+    pub span: Span,
+}
+
+/// Where the value of an entry comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemValue {
+    /// `a`, `<t>`, `<#t>`: the input's value; a tag that the input has not is made with 0.
+    Copy,
+    /// `b = a`: the value of the input's field `a`.
+    Rename(Ident),
+    /// `<t = e>`, `<#t = e>`.
+    Expr(TagExpr),
+}
+
+/// An expression over tags, with C's meaning. Values are `i64`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TagExpr {
+    /// What it is.
+    pub kind: TagExprKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// The forms of an expression over tags.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TagExprKind {
+    /// A number.
+    Number(i64),
+    /// A tag of the input record, written without its brackets.
+    Tag(Name),
+    /// `-e`, `!e`, `abs(e)`.
+    Unary(UnaryOp, Box<TagExpr>),
+    /// `e + f`, `min(e, f)`, …
+    Binary(BinaryOp, Box<TagExpr>, Box<TagExpr>),
+    /// `c ? a : b`.
+    Choose(Box<TagExpr>, Box<TagExpr>, Box<TagExpr>),
+    /// Nothing could be read here; an error was reported.
+    Missing,
+}
+
+/// Operators of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    /// `-`
+    Negate,
+    /// `!`: 1 for 0, else 0.
+    Not,
+    /// `abs(e)`
+    Abs,
+}
+
+/// Operators of two operands. Comparisons give 0 or 1; `&&` and `||` look at the right side only if they must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// `||`
+    Or,
+    /// `&&`
+    And,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `%`
+    Remainder,
+    /// `min(e, f)`
+    Min,
+    /// `max(e, f)`
+    Max,
+}
+
+impl TagExpr {
+    /// Calls `see` for each tag that the expression reads, with its place.
+    pub fn tags(&self, see: &mut impl FnMut(&Name, Span)) {
+        match &self.kind {
+            TagExprKind::Number(_) | TagExprKind::Missing => {}
+            TagExprKind::Tag(name) => see(name, self.span),
+            TagExprKind::Unary(_, e) => e.tags(see),
+            TagExprKind::Binary(_, a, b) => {
+                a.tags(see);
+                b.tags(see);
+            }
+            TagExprKind::Choose(c, a, b) => {
+                c.tags(see);
+                a.tags(see);
+                b.tags(see);
+            }
+        }
+    }
+}

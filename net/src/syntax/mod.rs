@@ -1,0 +1,15 @@
+//! The S-Net language: text → syntax tree, with all errors of the text.
+//!
+//! Noun: the *file*. Job: read a text into an [`ast::File`] and tell everything that is wrong with it, each
+//! [`Diagnostic`] with its place. Invariant: any text is read to its end, in linear time and bounded stack;
+//! a text without error diagnostics gives a tree without holes.
+
+pub mod ast;
+mod diagnostic;
+mod source;
+
+pub use diagnostic::{Diagnostic, Note, Severity};
+pub use source::{LineColumn, Source, Span};
+
+/// How deep brackets, nets, postfix combinators and expressions may nest.
+pub const NESTING_MAX: usize = 256;

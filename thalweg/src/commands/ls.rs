@@ -1,0 +1,12 @@
+//! `thalweg ls`: list runs.
+
+use crate::Terminal;
+use crate::failure::Failure;
+
+/// What `thalweg ls` is told.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {}
+
+pub(crate) fn main(_: Arguments, _: Terminal) -> Result<(), Failure> {
+    Err(Failure::not_yet("ls"))
+}

@@ -1,0 +1,10 @@
+//! One file per command: its arguments and its `main`.
+
+pub(crate) mod check;
+pub(crate) mod clean;
+pub(crate) mod events;
+pub(crate) mod get;
+pub(crate) mod ls;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod set;

@@ -1,0 +1,61 @@
+//! Why a command did not succeed, and the exit code for it.
+
+use thalweg_net::syntax::Diagnostic;
+
+use crate::Terminal;
+
+/// A command's failure. Each kind has one exit code, so scripts can tell them apart.
+#[derive(Debug)]
+#[allow(dead_code)] // until every command is there
+pub(crate) enum Failure {
+    /// Bad arguments or files: exit code 2. What, where, what to do.
+    Usage(String),
+    /// A text with errors: exit code 2. Shown with excerpts.
+    Text(Vec<Diagnostic>),
+    /// The run failed, or records failed: exit code 1.
+    Run(String),
+    /// Everything was said already; only the exit code is left.
+    Said(u8),
+    /// Interrupted by the user: exit code 130.
+    Interrupted,
+}
+
+impl Failure {
+    /// Exit code for bad arguments and files.
+    pub(crate) const USAGE: u8 = 2;
+
+    /// For a command that this version does not have.
+    pub(crate) fn not_yet(command: &str) -> Failure {
+        Failure::Usage(format!("`thalweg {command}` is not in this version yet"))
+    }
+
+    /// The exit code of this failure.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) | Failure::Text(_) => Failure::USAGE,
+            Failure::Run(_) => 1,
+            Failure::Said(code) => *code,
+            Failure::Interrupted => 130,
+        }
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn print(&self, terminal: Terminal) {
+        match self {
+            Failure::Usage(message) | Failure::Run(message) => {
+                let word = if terminal.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
+                eprintln!("{word}: {message}");
+            }
+            Failure::Text(diagnostics) => print_diagnostics(diagnostics, terminal),
+            Failure::Interrupted => eprintln!("interrupted"),
+            Failure::Said(_) => {}
+        }
+    }
+}
+
+/// Prints diagnostics on standard error, each with its excerpt.
+pub(crate) fn print_diagnostics(diagnostics: &[Diagnostic], terminal: Terminal) {
+    for diagnostic in diagnostics {
+        eprintln!("{}", diagnostic.render(terminal.colour));
+    }
+}
