@@ -132,7 +132,10 @@ impl fmt::Display for Error {
             }
             Error::Round { round } => write!(f, "DES has rounds 0 to 15, not {round}"),
             Error::Length { bytes } => {
-                write!(f, "{bytes} bytes are not a whole number of 8-byte blocks: cut the data into chunks of a multiple of 8")
+                write!(
+                    f,
+                    "{bytes} bytes are not a whole number of 8-byte blocks: cut the data into chunks of a multiple of 8"
+                )
             }
             Error::Padding => {
                 f.write_str("the decrypted data does not end in PKCS#7 padding: wrong key, or damaged data")
@@ -233,7 +236,11 @@ pub fn initial(data: &mut [u8]) -> Result<(), Error> {
 pub fn round(keys: &Subkeys, round: i64, data: &mut [u8]) -> Result<(), Error> {
     let subkey = usize::try_from(round).ok().and_then(|n| keys.0.get(n)).ok_or(Error::Round { round })?;
     let blocks = whole_blocks_mut(data)?;
-    if round % 2 == 0 { change_left(blocks, *subkey) } else { change_right(blocks, *subkey) }
+    if round % 2 == 0 {
+        change_left(blocks, *subkey)
+    } else {
+        change_right(blocks, *subkey)
+    }
     Ok(())
 }
 
@@ -274,8 +281,11 @@ fn whole_blocks_mut(data: &mut [u8]) -> Result<&mut [[u8; BLOCK_BYTES]], Error> 
 fn select(half: u32, subkey: Subkey) -> u32 {
     let [s7, s5, s3, s1] = (half ^ subkey.odd).to_le_bytes();
     let [s8, s6, s4, s2] = (half.rotate_left(4) ^ subkey.even).to_le_bytes();
-    let look = |table: usize, six: u8| SELECT[table][usize::from(six)];
-    (look(0, s1) ^ look(1, s2)) ^ (look(2, s3) ^ look(3, s4)) ^ (look(4, s5) ^ look(5, s6)) ^ (look(6, s7) ^ look(7, s8))
+    let look = |table: usize, byte: u8| SELECT[table][usize::from(byte)];
+    (look(0, s1) ^ look(1, s2))
+        ^ (look(2, s3) ^ look(3, s4))
+        ^ (look(4, s5) ^ look(5, s6))
+        ^ (look(6, s7) ^ look(7, s8))
 }
 
 /// The initial permutation of a block (its first bit the highest), then both halves rotated right by 3; L low, R high.
@@ -348,20 +358,22 @@ const fn permute(x: u64, width: u32, table: &[u8]) -> u64 {
     result
 }
 
-/// S and P together: `SELECT[s][six]` is what selection function s + 1 adds to the other half, rotated right by 3.
+/// S and P together: `SELECT[s][byte]` is what selection function s + 1 adds to the other half for the low six bits of
+/// `byte`, rotated right by 3. The two bits above them belong to neighbours and change nothing: four times the table
+/// (8 KiB, well within the first-level cache) spares a mask at every lookup, which is worth a sixth of the time.
 static SELECT: [[u32; 256]; 8] = select_tables();
 
 const fn select_tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut s = 0;
     while s < 8 {
-        let mut six = 0;
-        while six < 256 {
-            let row = (six >> 4 & 2) | (six & 1);
-            let column = six >> 1 & 15;
+        let mut byte = 0;
+        while byte < 256 {
+            let row = (byte >> 4 & 2) | (byte & 1);
+            let column = byte >> 1 & 15;
             let four = S[s][row * 16 + column] as u64;
-            tables[s][six] = (permute(four << (28 - 4 * s), 32, &P) as u32).rotate_right(3);
-            six += 1;
+            tables[s][byte] = (permute(four << (28 - 4 * s), 32, &P) as u32).rotate_right(3);
+            byte += 1;
         }
         s += 1;
     }
@@ -489,7 +501,11 @@ mod tests {
             let expected = permute(1 << bit, 64, &IP);
             let (left, right) = split(enter(1 << bit));
             assert_eq!(u64::from(left.rotate_left(3)) << 32 | u64::from(right.rotate_left(3)), expected);
-            assert_eq!(leave(join(right, left)), 1 << bit, "leaving undoes entering, with the halves exchanged");
+            assert_eq!(
+                leave(join(right, left)),
+                1 << bit,
+                "leaving undoes entering, with the halves exchanged"
+            );
         }
     }
 
@@ -500,9 +516,16 @@ mod tests {
         }
         // The worked example 133457799BBCDFF1: its first and last subkeys.
         let keys = Subkeys::new(0x1334_5779_9bbc_dff1_u64.to_be_bytes());
-        for (round, subkey) in [(0, 0b000110_110000_001011_101111_111111_000111_000001_110010), (15, 0b110010_110011_110110_001011_000011_100001_011111_110101)] {
+        for (round, subkey) in [
+            (0, 0b000110_110000_001011_101111_111111_000111_000001_110010),
+            (15, 0b110010_110011_110110_001011_000011_100001_011111_110101),
+        ] {
             let word = spread(subkey);
-            assert_eq!((keys.0[round].odd, keys.0[round].even), ((word >> 32) as u32, word as u32), "round {round}");
+            assert_eq!(
+                (keys.0[round].odd, keys.0[round].even),
+                ((word >> 32) as u32, word as u32),
+                "round {round}"
+            );
         }
     }
 
