@@ -6,9 +6,13 @@
 
 pub mod ast;
 mod diagnostic;
+mod lexer;
+mod parser;
 mod source;
+pub(crate) mod suggest;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
+pub use parser::{parse, parse_box};
 pub use source::{LineColumn, Source, Span};
 
 /// How deep brackets, nets, postfix combinators and expressions may nest.

@@ -28,6 +28,11 @@ impl Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
+    /// The same length, `by` bytes further on.
+    pub(crate) fn shift(self, by: u32) -> Span {
+        Span { start: self.start + by, end: self.end + by }
+    }
+
     /// The empty span right after this one.
     pub fn after(self) -> Span {
         Span { start: self.end, end: self.end }
@@ -120,7 +125,7 @@ mod tests {
         assert_eq!(at(2), LineColumn { line: 1, column: 3 });
         assert_eq!(at(3), LineColumn { line: 2, column: 1 });
         assert_eq!(at(10), LineColumn { line: 2, column: 5 });
-        assert_eq!(at(12), LineColumn { line: 3, column: 1 });
+        assert_eq!(at(13), LineColumn { line: 3, column: 1 });
         assert_eq!(source.slice(source.line_span(2)), "äöü x");
         assert_eq!(source.slice(source.line_span(3)), "");
     }
