@@ -1,0 +1,537 @@
+//! How a box is called, and how what it emits comes back.
+//!
+//! The caller owns the argument slots and the output slots; all of them hold valid values at all times, so
+//! nobody has to say who drops what. The last emission of a call simply stays in the output slots: a box that
+//! emits one record per call crosses the boundary once.
+
+use crate::value::{Argument, Tuple, Value};
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How a call ended.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status(u32);
+
+impl Status {
+    /// The box has emitted all that this record gives.
+    pub const DONE: Status = Status(0);
+    /// The box failed; its reason was given to the host.
+    pub const FAILED: Status = Status(1);
+    /// There is more: the host polls the generator.
+    pub const AGAIN: Status = Status(2);
+}
+
+/// One box of a library.
+#[repr(C)]
+pub struct BoxEntry {
+    /// The signature as S-Net text: UTF-8, for the rest of the process.
+    signature: *const u8,
+    signature_length: u64,
+    /// How many arguments `call` takes.
+    argument_count: u32,
+    /// 1: may wait for files, sockets, time; it gets a thread of its own.
+    blocking: u32,
+    call:
+        unsafe extern "C" fn(data: *const c_void, arguments: *mut Value, count: u32, out: *mut Out) -> Status,
+    data: *const c_void,
+}
+
+// SAFETY: `data` is a `F: Send + Sync` that lives as long as the process.
+unsafe impl Send for BoxEntry {}
+// SAFETY: as above; `call` takes it by shared reference.
+unsafe impl Sync for BoxEntry {}
+
+/// The output of a box during a call.
+#[repr(C)]
+pub struct Out {
+    host: *mut c_void,
+    table: *const OutTable,
+    /// `capacity` valid values; the host's.
+    values: *mut Value,
+    capacity: u32,
+    /// 1 while the latest emission stands in `values`.
+    held: u32,
+    /// Of the latest emission: which variant, from 1, and how many values it has (the first
+    /// `min(count, capacity)` slots).
+    variant: u32,
+    count: u32,
+    generator: GeneratorHandle,
+}
+
+/// What the host offers during a call.
+#[repr(C)]
+struct OutTable {
+    /// Takes the emission that `values` holds, so that the slots are free again.
+    take: unsafe extern "C" fn(out: *mut Out),
+    /// Keeps the reason of a failure: UTF-8 or nearly.
+    fail: unsafe extern "C" fn(out: *mut Out, reason: *const u8, length: u64),
+}
+
+/// A box's endless output, as it crosses the boundary; empty if `state` is null.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct GeneratorHandle {
+    state: *mut c_void,
+    next: Option<unsafe extern "C" fn(state: *mut c_void, out: *mut Out) -> Status>,
+    drop: Option<unsafe extern "C" fn(state: *mut c_void)>,
+}
+
+impl GeneratorHandle {
+    const NONE: GeneratorHandle = GeneratorHandle { state: std::ptr::null_mut(), next: None, drop: None };
+}
+
+impl Out {
+    /// Emits a record of the first variant: its values in the order of the signature.
+    #[inline]
+    pub fn emit<T: Tuple>(&mut self, values: T) {
+        self.emit_variant(1, values);
+    }
+
+    /// Emits a record of the `variant`-th variant of the signature, counted from 1. A variant that the
+    /// signature does not have, or another number of values than it has, fails the record.
+    #[inline]
+    pub fn emit_variant<T: Tuple>(&mut self, variant: u32, values: T) {
+        if self.held != 0 {
+            // SAFETY: the host made this `Out` with its table and waits in the call.
+            unsafe { ((*self.table).take)(self) }
+        }
+        self.held = 1;
+        self.variant = variant;
+        self.count = T::COUNT as u32;
+        if T::COUNT <= self.capacity as usize {
+            // SAFETY: the host gave `capacity` valid values, which nobody else touches during the call.
+            values.store(unsafe { std::slice::from_raw_parts_mut(self.values, self.capacity as usize) });
+        }
+    }
+
+    /// Emits what `items` gives, one at a time as the output has room: for long or endless output. The
+    /// iterator is polled after the box returned, and dropped when it ends, fails, or the network is stopped.
+    /// A second one in the same call follows the first.
+    pub fn generate<I>(&mut self, items: I)
+    where
+        I: IntoIterator + 'static,
+        I::IntoIter: Send + 'static,
+        I::Item: Emission,
+    {
+        let mut items = items.into_iter();
+        let mut step: Step = Box::new(move |out| match items.next() {
+            Some(item) => item.emit(out).map(|()| true),
+            None => Ok(false),
+        });
+        if !self.generator.state.is_null() {
+            // SAFETY: set below, during this call, so by this library.
+            let mut first: Step = *unsafe { Box::from_raw(self.generator.state.cast::<Step>()) };
+            let mut first_ended = false;
+            step = Box::new(move |out| {
+                if !first_ended && first(out)? {
+                    return Ok(true);
+                }
+                first_ended = true;
+                step(out)
+            });
+        }
+        let state = Box::into_raw(Box::new(step)).cast();
+        self.generator = GeneratorHandle { state, next: Some(next_step), drop: Some(drop_steps) };
+    }
+
+    fn fail(&mut self, reason: &str) {
+        // SAFETY: the host made this `Out` with its table and waits in the call.
+        unsafe { ((*self.table).fail)(self, reason.as_ptr(), reason.len() as u64) }
+    }
+}
+
+/// An item of a generator: a tuple (variant 1), `Variant(n, tuple)`, or a `Result` of one.
+pub trait Emission {
+    /// Emits it, or gives the reason why there is none.
+    fn emit(self, out: &mut Out) -> Result<(), String>;
+}
+
+/// An emission of another variant than the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variant<T>(pub u32, pub T);
+
+impl<T: Tuple> Emission for T {
+    #[inline]
+    fn emit(self, out: &mut Out) -> Result<(), String> {
+        out.emit(self);
+        Ok(())
+    }
+}
+
+impl<T: Tuple> Emission for Variant<T> {
+    #[inline]
+    fn emit(self, out: &mut Out) -> Result<(), String> {
+        out.emit_variant(self.0, self.1);
+        Ok(())
+    }
+}
+
+impl<T: Emission> Emission for Result<T, String> {
+    fn emit(self, out: &mut Out) -> Result<(), String> {
+        self?.emit(out)
+    }
+}
+
+/// One step of a generator: `Ok(false)` at its end.
+type Step = Box<dyn FnMut(&mut Out) -> Result<bool, String> + Send>;
+
+unsafe extern "C" fn next_step(state: *mut c_void, out: *mut Out) -> Status {
+    // SAFETY: the host passes the state that `Out::generate` made, and an `Out` that only this call uses.
+    let (step, out) = unsafe { (&mut *state.cast::<Step>(), &mut *out) };
+    finish(
+        catch_unwind(AssertUnwindSafe(|| step(out))),
+        out,
+        |more| {
+            if more { Status::AGAIN } else { Status::DONE }
+        },
+    )
+}
+
+unsafe extern "C" fn drop_steps(state: *mut c_void) {
+    // SAFETY: the host calls this once, with the state that `Out::generate` made.
+    let steps = unsafe { Box::from_raw(state.cast::<Step>()) };
+    // A destructor that panics must not unwind into the host.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(steps))));
+}
+
+fn finish<T>(
+    result: Result<Result<T, String>, Box<dyn Any + Send>>,
+    out: &mut Out,
+    status: impl FnOnce(T) -> Status,
+) -> Status {
+    match result {
+        Ok(Ok(value)) => status(value),
+        Ok(Err(reason)) => {
+            out.fail(&reason);
+            Status::FAILED
+        }
+        Err(panic) => {
+            out.fail(&panic_reason(panic));
+            Status::FAILED
+        }
+    }
+}
+
+fn panic_reason(panic: Box<dyn Any + Send>) -> String {
+    let text = match panic.downcast_ref::<&str>() {
+        Some(text) => Some(*text),
+        None => panic.downcast_ref::<String>().map(String::as_str),
+    };
+    let reason = format!("the box panicked: {}", text.unwrap_or("(no message)"));
+    drop(catch_unwind(AssertUnwindSafe(|| drop(panic))));
+    reason
+}
+
+/// What a box function may return.
+pub trait Outcome {
+    /// The reason, if it failed.
+    fn outcome(self) -> Result<(), String>;
+}
+
+impl Outcome for () {
+    #[inline]
+    fn outcome(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: Display> Outcome for Result<(), E> {
+    #[inline]
+    fn outcome(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// A function that can be a box: its arguments, then the output. `Arguments` is a tuple of their types.
+pub trait BoxFunction<Arguments>: Send + Sync + 'static {
+    /// How many arguments.
+    const COUNT: usize;
+    /// Takes the arguments out of their slots and runs.
+    fn run(&self, arguments: &mut [Value], out: &mut Out) -> Result<(), String>;
+}
+
+#[inline]
+fn argument<T: Argument>(arguments: &mut [Value], index: usize) -> Result<T, String> {
+    T::from_value(arguments[index].take()).map_err(|mismatch| format!("argument {}: {mismatch}", index + 1))
+}
+
+macro_rules! box_function {
+    ($count:literal: $($name:ident $index:tt),*) => {
+        impl<Function, Result, $($name),*> BoxFunction<($($name,)*)> for Function
+        where
+            Function: Fn($($name,)* &mut Out) -> Result + Send + Sync + 'static,
+            Result: Outcome,
+            $($name: Argument),*
+        {
+            const COUNT: usize = $count;
+            #[inline]
+            fn run(&self, _arguments: &mut [Value], out: &mut Out) -> std::result::Result<(), String> {
+                self($(argument::<$name>(_arguments, $index)?,)* out).outcome()
+            }
+        }
+    };
+}
+
+box_function!(0:);
+box_function!(1: A 0);
+box_function!(2: A 0, B 1);
+box_function!(3: A 0, B 1, C 2);
+box_function!(4: A 0, B 1, C 2, D 3);
+box_function!(5: A 0, B 1, C 2, D 3, E 4);
+box_function!(6: A 0, B 1, C 2, D 3, E 4, F 5);
+box_function!(7: A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+box_function!(8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+box_function!(9: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+box_function!(10: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+
+unsafe extern "C" fn call<F: BoxFunction<A>, A>(
+    data: *const c_void,
+    arguments: *mut Value,
+    count: u32,
+    out: *mut Out,
+) -> Status {
+    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; the host gives `count` valid values and
+    // an `Out`, all for the time of this call.
+    let (function, arguments, out) = unsafe {
+        let arguments = match count {
+            0 => &mut [],
+            n => std::slice::from_raw_parts_mut(arguments, n as usize),
+        };
+        (&*data.cast::<F>(), arguments, &mut *out)
+    };
+    if arguments.len() != F::COUNT {
+        out.fail("called with another number of arguments than it has");
+        return Status::FAILED;
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| function.run(arguments, out)));
+    finish(result, out, |()| Status::DONE)
+}
+
+impl BoxEntry {
+    /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Both stay for
+    /// the rest of the process.
+    pub fn new<F: BoxFunction<A>, A: 'static>(signature: &str, function: F) -> BoxEntry {
+        let signature: &'static str = String::leak(signature.to_owned());
+        let data: &'static F = Box::leak(Box::new(function));
+        BoxEntry {
+            signature: signature.as_ptr(),
+            signature_length: signature.len() as u64,
+            argument_count: F::COUNT as u32,
+            blocking: 0,
+            call: call::<F, A>,
+            data: std::ptr::from_ref(data).cast(),
+        }
+    }
+
+    /// Marks the box as one that may wait (files, sockets, time): it gets a thread of its own, so that it
+    /// never stalls a worker.
+    pub fn blocking(mut self) -> BoxEntry {
+        self.blocking = 1;
+        self
+    }
+
+    /// Whether the box may wait.
+    pub fn is_blocking(&self) -> bool {
+        self.blocking != 0
+    }
+
+    /// The signature, if it is UTF-8.
+    pub fn signature(&self) -> Result<&'static str, std::str::Utf8Error> {
+        // SAFETY: made by `BoxEntry::new` of some library: text that lives as long as the process.
+        let bytes = unsafe { std::slice::from_raw_parts(self.signature, self.signature_length as usize) };
+        std::str::from_utf8(bytes)
+    }
+
+    /// How many arguments the function takes.
+    pub fn argument_count(&self) -> usize {
+        self.argument_count as usize
+    }
+
+    /// Calls the box. Its arguments are taken from `arguments` (what it leaves is the caller's), its emissions
+    /// go to `host`; `slots` holds one emission at a time and must have room for the longest variant.
+    ///
+    /// The last emission is marked as such, unless a generator follows.
+    #[inline]
+    pub fn call<H: Host>(&self, arguments: &mut [Value], slots: &mut [Value], host: &mut H) -> Outcomes {
+        let mut frame = Frame { host, failure: None };
+        let mut out = frame.out(slots);
+        // SAFETY: `data` belongs to `call`; the arguments are valid values and `out` lives during the call.
+        let status =
+            unsafe { (self.call)(self.data, arguments.as_mut_ptr(), arguments.len() as u32, &mut out) };
+        let generator = match out.generator.state.is_null() {
+            true => None,
+            false => Some(Generator { handle: out.generator }),
+        };
+        let last = generator.is_none();
+        frame.settle(&mut out, status, last);
+        match status {
+            Status::DONE => Ok(generator),
+            _ => Err(frame.failure.unwrap_or_else(|| "the box failed without a reason".to_owned())),
+        }
+    }
+
+    /// Runs the box on `arguments` and collects what it emits, up to `limit` records: for tests of boxes.
+    ///
+    /// ```
+    /// use thalweg_box::{BoxEntry, Out, Value};
+    /// let half = BoxEntry::new("box half ((x) -> (x))", |x: i64, out: &mut Out| out.emit((x / 2,)));
+    /// let emitted = half.run(vec![Value::Int(8)], 10).unwrap();
+    /// assert_eq!(emitted, [(1, vec![Value::Int(4)])]);
+    /// ```
+    pub fn run(&self, mut arguments: Vec<Value>, limit: usize) -> Result<Vec<(u32, Vec<Value>)>, String> {
+        let mut emitted: Vec<(u32, Vec<Value>)> = Vec::new();
+        let mut slots = vec![Value::default(); 16];
+        let mut host = |emitted_now: Emitted<'_>| {
+            emitted.push((emitted_now.variant, emitted_now.values.iter_mut().map(Value::take).collect()));
+        };
+        let mut generator = self.call(&mut arguments, &mut slots, &mut host)?;
+        for _ in 0..limit {
+            let Some(more) = &mut generator else { break };
+            if !more.next(&mut slots, &mut host)? {
+                generator = None;
+            }
+        }
+        drop(generator);
+        emitted.truncate(limit);
+        Ok(emitted)
+    }
+}
+
+impl std::fmt::Debug for BoxEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("BoxEntry").field(&self.signature()).finish()
+    }
+}
+
+/// How a call ended for the host: perhaps with a generator to poll, or with the reason of the failure.
+pub type Outcomes = Result<Option<Generator>, String>;
+
+/// One record that a box emitted, in the order of its variant.
+#[derive(Debug)]
+pub struct Emitted<'a> {
+    /// Which variant, from 1; not yet compared with the signature.
+    pub variant: u32,
+    /// How many values the box gave. If they are more than there were slots, `values` is empty.
+    pub count: usize,
+    /// The values, to be taken; what is left is overwritten later.
+    pub values: &'a mut [Value],
+    /// Whether the call ended well with this record: nothing follows it.
+    pub last: bool,
+}
+
+/// Who receives what a box emits.
+pub trait Host {
+    /// Takes one record.
+    fn emitted(&mut self, emitted: Emitted<'_>);
+}
+
+impl<F: FnMut(Emitted<'_>)> Host for F {
+    fn emitted(&mut self, emitted: Emitted<'_>) {
+        self(emitted);
+    }
+}
+
+/// The host's side of a call.
+struct Frame<'a, H> {
+    host: &'a mut H,
+    failure: Option<String>,
+}
+
+impl<H: Host> Frame<'_, H> {
+    const TABLE: OutTable = OutTable { take: take::<H>, fail: fail::<H> };
+
+    #[inline]
+    fn out(&mut self, slots: &mut [Value]) -> Out {
+        Out {
+            host: std::ptr::from_mut(self).cast(),
+            table: &Self::TABLE,
+            values: slots.as_mut_ptr(),
+            capacity: slots.len() as u32,
+            held: 0,
+            variant: 0,
+            count: 0,
+            generator: GeneratorHandle::NONE,
+        }
+    }
+
+    /// Takes what still stands in the slots.
+    #[inline]
+    fn settle(&mut self, out: &mut Out, status: Status, last: bool) {
+        if out.held != 0 {
+            self.take(out, last && status == Status::DONE);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, out: &mut Out, last: bool) {
+        out.held = 0;
+        let count = out.count as usize;
+        let in_slots = if count <= out.capacity as usize { count } else { 0 };
+        // SAFETY: the slots of `Frame::out` are valid values, used by nobody else while the host takes them.
+        let values = unsafe { std::slice::from_raw_parts_mut(out.values, in_slots) };
+        self.host.emitted(Emitted { variant: out.variant, count, values, last });
+    }
+}
+
+unsafe extern "C" fn take<H: Host>(out: *mut Out) {
+    // SAFETY: called by a box during a call that `Frame::out` prepared for the same `H`; the frame is borrowed
+    // by nobody else meanwhile.
+    unsafe { (*(*out).host.cast::<Frame<'_, H>>()).take(&mut *out, false) }
+}
+
+unsafe extern "C" fn fail<H: Host>(out: *mut Out, reason: *const u8, length: u64) {
+    // SAFETY: as in `take`; the box gives `length` readable bytes.
+    unsafe {
+        let reason = match length {
+            0 => &[],
+            n => std::slice::from_raw_parts(reason, n as usize),
+        };
+        (*(*out).host.cast::<Frame<'_, H>>()).failure = Some(String::from_utf8_lossy(reason).into_owned());
+    }
+}
+
+/// The rest of a box's output, polled as the network has room. Dropping it tells the box.
+pub struct Generator {
+    handle: GeneratorHandle,
+}
+
+// SAFETY: `Out::generate` asks for `Send`, and whoever holds the generator is its only user.
+unsafe impl Send for Generator {}
+
+impl Generator {
+    /// Emits the next record to `host`; `false` at the end.
+    pub fn next<H: Host>(&mut self, slots: &mut [Value], host: &mut H) -> Result<bool, String> {
+        let mut frame = Frame { host, failure: None };
+        let mut out = frame.out(slots);
+        let Some(next) = self.handle.next else { return Ok(false) };
+        // SAFETY: state and function were made together by `Out::generate`.
+        let status = unsafe { next(self.handle.state, &mut out) };
+        if !out.generator.state.is_null() {
+            drop(Generator { handle: out.generator }); // An item that starts a generator: not offered.
+        }
+        frame.settle(&mut out, status, false);
+        match status {
+            Status::AGAIN => Ok(true),
+            Status::DONE => Ok(false),
+            _ => Err(frame.failure.unwrap_or_else(|| "the box failed without a reason".to_owned())),
+        }
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        if let Some(drop) = self.handle.drop {
+            // SAFETY: called once, with the state made together with it.
+            unsafe { drop(self.handle.state) }
+        }
+    }
+}
+
+impl std::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Generator")
+    }
+}

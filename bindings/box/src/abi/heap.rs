@@ -1,0 +1,335 @@
+//! Values on the heap: one counted header, so that a record can be copied, and cross libraries, for free.
+//!
+//! A header is freed through its own table of functions: by the library (and allocator) that made it.
+//!
+//! ```text
+//! Bytes, Text, Opaque = one pointer ─► Header { references, table, data, length, capacity }
+//! ```
+
+use std::any::TypeId;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The head of a value on the heap.
+#[repr(C)]
+pub struct Header {
+    /// Owners. Written by every owner: +1 relaxed when cloned, −1 with release when dropped; the last one
+    /// reads with acquire before it frees.
+    references: AtomicU64,
+    table: *const HeapTable,
+    /// Bytes and texts: the first byte. Opaque values: the value.
+    data: *mut u8,
+    /// Bytes and texts: how many bytes. Opaque values: 0.
+    length: u64,
+    /// For the library that made it.
+    capacity: u64,
+}
+
+/// What the maker of a value offers.
+#[repr(C)]
+pub struct HeapTable {
+    free: unsafe extern "C" fn(*mut Header),
+}
+
+static BYTES_TABLE: HeapTable = HeapTable { free: free_bytes };
+
+unsafe extern "C" fn free_bytes(header: *mut Header) {
+    // SAFETY: called once, by the last owner, for a header made by `Block::from_vec` of this library.
+    unsafe {
+        let header = Box::from_raw(header);
+        drop(Vec::from_raw_parts(header.data, header.length as usize, header.capacity as usize));
+    }
+}
+
+/// A counted pointer to a header. The three public kinds wrap it.
+#[repr(transparent)]
+struct Block(NonNull<Header>);
+
+// SAFETY: what a header leads to is Send + Sync (bytes, or a `T: Send + Sync`), and the count is atomic.
+unsafe impl Send for Block {}
+// SAFETY: as above; a shared block gives out shared references only.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn from_vec(bytes: Vec<u8>) -> Block {
+        let mut bytes = ManuallyDrop::new(bytes);
+        Block::new(&BYTES_TABLE, bytes.as_mut_ptr(), bytes.len() as u64, bytes.capacity() as u64)
+    }
+
+    fn new(table: *const HeapTable, data: *mut u8, length: u64, capacity: u64) -> Block {
+        let header = Header { references: AtomicU64::new(1), table, data, length, capacity };
+        Block(NonNull::from(Box::leak(Box::new(header))))
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: this owner counts, so the header lives.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let header = self.header();
+        // SAFETY: made by `from_vec` of some library: data and length are those of a vector that nobody
+        // changes while shared.
+        unsafe { std::slice::from_raw_parts(header.data, header.length as usize) }
+    }
+
+    /// Whether this is the only owner; then no other thread can become one.
+    fn unique(&self) -> bool {
+        // Acquire pairs with the release of the owners that went away.
+        self.header().references.load(Ordering::Acquire) == 1
+    }
+
+    /// The vector, if this is the only owner and this library made it.
+    fn try_into_vec(self) -> Result<Vec<u8>, Block> {
+        if !self.unique() || !std::ptr::eq(self.header().table, &BYTES_TABLE) {
+            return Err(self);
+        }
+        let block = ManuallyDrop::new(self);
+        // SAFETY: the only owner, and `from_vec` of this library made it: the parts are those of a vector.
+        unsafe {
+            let header = Box::from_raw(block.0.as_ptr());
+            Ok(Vec::from_raw_parts(header.data, header.length as usize, header.capacity as usize))
+        }
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Block {
+        let before = self.header().references.fetch_add(1, Ordering::Relaxed);
+        if before > u64::MAX / 2 {
+            std::process::abort(); // A count that wraps would free a value in use.
+        }
+        Block(self.0)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.header().references.fetch_sub(1, Ordering::Release) == 1 {
+            std::sync::atomic::fence(Ordering::Acquire);
+            // SAFETY: the last owner; the table is that of the library that made the header.
+            unsafe { ((*self.header().table).free)(self.0.as_ptr()) }
+        }
+    }
+}
+
+/// Bytes, shared by count: cloning copies no byte.
+///
+/// ```
+/// use thalweg_box::Bytes;
+/// let mut bytes = Bytes::from_vec(vec![1, 2, 3]);
+/// bytes.make_mut()[0] = 9; // in place: nobody else has it
+/// assert_eq!(bytes.as_slice(), [9, 2, 3]);
+/// ```
+#[derive(Clone)]
+#[repr(transparent)]
+pub struct Bytes(Block);
+
+impl Bytes {
+    /// Takes the vector as it is; no byte is copied.
+    pub fn from_vec(bytes: Vec<u8>) -> Bytes {
+        Bytes(Block::from_vec(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    /// The bytes to change: in place if this is the only owner, else of a copy that becomes this value.
+    pub fn make_mut(&mut self) -> &mut [u8] {
+        if !self.0.unique() {
+            *self = Bytes::from_vec(self.as_slice().to_vec());
+        }
+        let header = self.0.header();
+        // SAFETY: the only owner, borrowed mutably; data and length are those of a vector.
+        unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
+    }
+
+    /// The vector: without a copy if this is the only owner and this library made the value.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.0.try_into_vec().unwrap_or_else(|block| block.bytes().to_vec())
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Bytes) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({} B)", self.len())
+    }
+}
+
+/// A UTF-8 text, shared by count like [`Bytes`].
+#[derive(Clone)]
+#[repr(transparent)]
+pub struct Text(Block);
+
+impl Text {
+    /// Takes the string as it is; no byte is copied.
+    pub fn from_string(text: String) -> Text {
+        Text(Block::from_vec(text.into_bytes()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        // SAFETY: made by `from_string` of some library and changed by `make_mut` only, which keep it UTF-8.
+        unsafe { std::str::from_utf8_unchecked(self.0.bytes()) }
+    }
+
+    /// The text to change, without changing its length: in place if this is the only owner, else of a copy.
+    pub fn make_mut(&mut self) -> &mut str {
+        if !self.0.unique() {
+            *self = Text::from_string(self.as_str().to_owned());
+        }
+        let header = self.0.header();
+        // SAFETY: the only owner, borrowed mutably; `&mut str` keeps it UTF-8.
+        unsafe {
+            std::str::from_utf8_unchecked_mut(std::slice::from_raw_parts_mut(
+                header.data,
+                header.length as usize,
+            ))
+        }
+    }
+
+    /// The string: without a copy if this is the only owner and this library made the value.
+    pub fn into_string(self) -> String {
+        let bytes = self.0.try_into_vec().unwrap_or_else(|block| block.bytes().to_vec());
+        // SAFETY: the bytes of a text are UTF-8, as in `as_str`.
+        unsafe { String::from_utf8_unchecked(bytes) }
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// A value of any Rust type, for boxes of one library: the network passes it on and cannot look inside.
+///
+/// ```
+/// use thalweg_box::Opaque;
+/// let opaque = Opaque::new(vec![1.5, 2.5]);
+/// assert_eq!(opaque.get::<Vec<f64>>(), Some(&vec![1.5, 2.5]));
+/// assert_eq!(opaque.get::<String>(), None);
+/// ```
+#[derive(Clone)]
+#[repr(transparent)]
+pub struct Opaque(Block);
+
+/// What an opaque header of this library leads to. The first field is the same for every `T`.
+#[repr(C)]
+struct OpaqueCell<T> {
+    type_id: TypeId,
+    value: T,
+}
+
+/// The table of an opaque value. `home` is the address of [`HOME`] in the library that made the value: type
+/// ids mean something within one library only.
+#[repr(C)]
+struct OpaqueTable {
+    heap: HeapTable,
+    home: *const AtomicU64,
+}
+
+/// Its address tells libraries apart. An atomic, so that no linker folds it with another constant; nobody
+/// writes it.
+static HOME: AtomicU64 = AtomicU64::new(0);
+
+struct OpaqueTableOf<T>(std::marker::PhantomData<T>);
+
+impl<T: Send + Sync + 'static> OpaqueTableOf<T> {
+    const TABLE: &'static OpaqueTable =
+        &OpaqueTable { heap: HeapTable { free: free_opaque::<T> }, home: &raw const HOME };
+}
+
+unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
+    // A destructor that panics must not unwind into the other library.
+    let freed = std::panic::catch_unwind(|| {
+        // SAFETY: called once, by the last owner, for a header made by `Opaque::new::<T>` of this library.
+        unsafe {
+            let header = Box::from_raw(header);
+            drop(Box::from_raw(header.data.cast::<OpaqueCell<T>>()));
+        }
+    });
+    drop(freed);
+}
+
+/// Marks the capacity of an opaque header, so that bytes and opaque values cannot be confused in a dump.
+const OPAQUE_CAPACITY: u64 = u64::MAX;
+
+impl Opaque {
+    /// Puts `value` on the heap.
+    pub fn new<T: Send + Sync + 'static>(value: T) -> Opaque {
+        let cell = Box::new(OpaqueCell { type_id: TypeId::of::<T>(), value });
+        let table: *const OpaqueTable = OpaqueTableOf::<T>::TABLE;
+        Opaque(Block::new(table.cast(), Box::into_raw(cell).cast(), 0, OPAQUE_CAPACITY))
+    }
+
+    /// The value, if it is a `T` that this library made.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        // SAFETY: `cell` answers only for a cell of a `T`; this owner keeps it alive and shared.
+        self.cell::<T>().map(|cell| unsafe { &(*cell).value })
+    }
+
+    /// The value to change, if it is a `T` that this library made and this is its only owner.
+    pub fn get_mut<T: Send + Sync + 'static>(&mut self) -> Option<&mut T> {
+        if !self.0.unique() {
+            return None;
+        }
+        // SAFETY: as in `get`, and the only owner is borrowed mutably.
+        self.cell::<T>().map(|cell| unsafe { &mut (*cell).value })
+    }
+
+    fn cell<T: 'static>(&self) -> Option<*mut OpaqueCell<T>> {
+        let header = self.0.header();
+        // SAFETY: every opaque value has an opaque table.
+        let home = unsafe { (*header.table.cast::<OpaqueTable>()).home };
+        if !std::ptr::eq(home, &raw const HOME) {
+            return None;
+        }
+        // SAFETY: this library made it, so its data is an `OpaqueCell` whose first field is a type id.
+        let type_id = unsafe { *header.data.cast::<TypeId>() };
+        (type_id == TypeId::of::<T>()).then(|| header.data.cast())
+    }
+}
+
+impl PartialEq for Opaque {
+    /// Whether both are the same value in memory.
+    fn eq(&self, other: &Opaque) -> bool {
+        self.0.0 == other.0.0
+    }
+}
+
+impl fmt::Debug for Opaque {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opaque")
+    }
+}

@@ -1,0 +1,172 @@
+//! Values: what the labels of a record stand for.
+
+use crate::{Bytes, Opaque, Text};
+use std::fmt;
+
+/// A value of a record: 16 bytes, cloned without copying what it leads to.
+///
+/// The layout is that of C's `struct { uint64_t kind; union { int64_t; double; void *; } }`.
+#[derive(Clone, Debug, PartialEq)]
+#[repr(u64)]
+pub enum Value {
+    /// A whole number; tags and binding tags are always this.
+    Int(i64) = 1,
+    /// A floating-point number.
+    Float(f64) = 2,
+    /// A UTF-8 text.
+    Text(Text) = 3,
+    /// Bytes.
+    Bytes(Bytes) = 4,
+    /// A value that only the boxes of one library understand.
+    Opaque(Opaque) = 5,
+}
+
+const _: () = assert!(size_of::<Value>() == 16 && size_of::<Option<Value>>() == 16);
+
+impl Value {
+    /// The name of this kind of value, as messages write it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Int(_) => "integer",
+            Value::Float(_) => "float",
+            Value::Text(_) => "text",
+            Value::Bytes(_) => "bytes",
+            Value::Opaque(_) => "opaque",
+        }
+    }
+
+    /// The value, leaving the integer 0 in its place.
+    #[inline]
+    pub fn take(&mut self) -> Value {
+        std::mem::take(self)
+    }
+}
+
+impl Default for Value {
+    fn default() -> Value {
+        Value::Int(0)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Int(number) => write!(f, "{number}"),
+            Value::Float(number) => write!(f, "{number}"),
+            Value::Text(text) => write!(f, "{:?}", text.as_str()),
+            Value::Bytes(bytes) => write!(f, "{bytes:?}"),
+            Value::Opaque(_) => f.write_str("opaque value"),
+        }
+    }
+}
+
+/// What a box can take as an argument.
+pub trait Argument: Sized {
+    /// The value as `Self`, or what was expected instead of it.
+    fn from_value(value: Value) -> Result<Self, Mismatch>;
+}
+
+/// An argument had another kind than the box wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What the box wants.
+    pub expected: &'static str,
+    /// What the record had.
+    pub found: &'static str,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected {}, found {}", self.expected, self.found)
+    }
+}
+
+macro_rules! argument {
+    ($type:ty, $expected:literal, $($pattern:pat => $result:expr),+) => {
+        impl Argument for $type {
+            #[inline]
+            fn from_value(value: Value) -> Result<$type, Mismatch> {
+                match value {
+                    $($pattern => Ok($result),)+
+                    other => Err(Mismatch { expected: $expected, found: other.kind() }),
+                }
+            }
+        }
+    };
+}
+
+argument!(i64, "integer", Value::Int(x) => x);
+argument!(bool, "integer", Value::Int(x) => x != 0);
+argument!(f64, "float or integer", Value::Float(x) => x, Value::Int(x) => x as f64);
+argument!(Text, "text", Value::Text(x) => x);
+argument!(String, "text", Value::Text(x) => x.into_string());
+argument!(Bytes, "bytes", Value::Bytes(x) => x);
+argument!(Vec<u8>, "bytes", Value::Bytes(x) => x.into_vec());
+argument!(Opaque, "opaque", Value::Opaque(x) => x);
+
+impl Argument for Value {
+    #[inline]
+    fn from_value(value: Value) -> Result<Value, Mismatch> {
+        Ok(value)
+    }
+}
+
+macro_rules! into_value {
+    ($($type:ty: $x:ident => $value:expr;)+) => {
+        $(impl From<$type> for Value {
+            #[inline]
+            fn from($x: $type) -> Value {
+                $value
+            }
+        })+
+    };
+}
+
+into_value! {
+    i64: x => Value::Int(x);
+    i32: x => Value::Int(x.into());
+    u32: x => Value::Int(x.into());
+    u8: x => Value::Int(x.into());
+    bool: x => Value::Int(x.into());
+    f64: x => Value::Float(x);
+    Text: x => Value::Text(x);
+    String: x => Value::Text(Text::from_string(x));
+    &str: x => Value::Text(Text::from_string(x.to_owned()));
+    Bytes: x => Value::Bytes(x);
+    Vec<u8>: x => Value::Bytes(Bytes::from_vec(x));
+    Opaque: x => Value::Opaque(x);
+}
+
+/// What a box emits: a tuple of values, in the order of the variant in its signature.
+pub trait Tuple {
+    /// How many values.
+    const COUNT: usize;
+    /// Puts the values into the first `COUNT` slots.
+    fn store(self, slots: &mut [Value]);
+}
+
+macro_rules! tuple {
+    ($count:literal: $($name:ident $index:tt),*) => {
+        impl<$($name: Into<Value>),*> Tuple for ($($name,)*) {
+            const COUNT: usize = $count;
+            #[inline]
+            fn store(self, _slots: &mut [Value]) {
+                $(_slots[$index] = self.$index.into();)*
+            }
+        }
+    };
+}
+
+tuple!(0:);
+tuple!(1: A 0);
+tuple!(2: A 0, B 1);
+tuple!(3: A 0, B 1, C 2);
+tuple!(4: A 0, B 1, C 2, D 3);
+tuple!(5: A 0, B 1, C 2, D 3, E 4);
+tuple!(6: A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(7: A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(9: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(10: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(11: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(12: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
