@@ -1,1 +1,46 @@
-//! (to be written)
+//! The event space: every byte that the observed process and its observers share.
+//!
+//! A *space* is a directory of memory-mapped files. A process publishes in it, at almost no cost, its **events** (one
+//! *element*, a ring of blocks, per writing thread), the **catalog** that says what their kinds, names and sites mean,
+//! its **settings** (cells that observers change and the process loads relaxed) and its **live rows** (counters of the
+//! tasks and streams that exist now). Observers read the files when they want; they cannot slow the process down, and
+//! what it committed survives even `kill -9`.
+//!
+//! * Writing: [`Space`], [`Writer`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
+//! * Reading: [`reader::SpaceReader`].
+//!
+//! The layout is drawn in `docs/layout.md` of this crate and described once, in [`layout`].
+#![deny(unsafe_code)]
+
+extern crate self as thalweg_space;
+
+mod catalog;
+#[allow(unsafe_code)]
+pub mod clock;
+#[allow(unsafe_code)]
+mod element;
+mod error;
+mod file;
+pub mod kind;
+pub mod layout;
+#[allow(unsafe_code)]
+mod live;
+#[allow(unsafe_code)]
+mod map;
+#[allow(unsafe_code)]
+mod process;
+pub mod reader;
+#[allow(unsafe_code)]
+mod setting;
+mod space;
+mod sync;
+mod writer;
+
+pub use clock::Clock;
+pub use element::Policy;
+pub use error::Error;
+pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
+pub use live::{LIVE_CELLS, LiveRow, RowKind};
+pub use setting::{Setting, SettingSpec};
+pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
+pub use writer::Writer;

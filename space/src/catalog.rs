@@ -1,0 +1,347 @@
+//! The catalog: append-only files, one per writer and one for the process, that say what ids mean.
+//!
+//! A record is appended by one `write`, before anything refers to it, so a reader that sees an id finds its record.
+//! A record whose end is missing is still being written, or never will be; one whose hash is wrong is damage.
+
+use crate::error::Error;
+use crate::kind::{FieldSpec, FieldType, Fnv, schema_hash};
+use crate::layout::{VERSION, catalog};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The appending end of a catalog.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    file: File,
+    path: PathBuf,
+    pid: u32,
+}
+
+impl Catalog {
+    pub(crate) fn create(path: PathBuf, writer: u32) -> Result<Catalog, Error> {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| Error::io("create", &path, e))?;
+        let mut header = [0; catalog::HEADER];
+        header[..8].copy_from_slice(&catalog::MAGIC_VALUE.to_le_bytes());
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[16..20].copy_from_slice(&writer.to_le_bytes());
+        file.write_all(&header).map_err(|e| Error::io("write", &path, e))?;
+        Ok(Catalog { file, path, pid: std::process::id() })
+    }
+
+    pub(crate) fn append(&mut self, record: &Record) -> Result<(), Error> {
+        if std::process::id() != self.pid {
+            return Err(Error::new(
+                "this process is a fork of the one that made the space, and may not write into it: \
+                 make a space of its own",
+            ));
+        }
+        let bytes = record.encode();
+        if bytes.len() > catalog::RECORD_BYTES_MAX {
+            return Err(Error::new(
+                "a catalog record may have 1 MiB: shorten the names or the documentation",
+            ));
+        }
+        self.file.write_all(&bytes).map_err(|e| Error::io("write", &self.path, e))
+    }
+}
+
+/// A field as the catalog describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// The field's name.
+    pub name: String,
+    /// Its type.
+    pub field_type: FieldType,
+    /// Its unit, or nothing.
+    pub unit: String,
+    /// What it means.
+    pub doc: String,
+    /// An enum's choices: value and name.
+    pub choices: Vec<(u64, String)>,
+}
+
+/// A record of a catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Record {
+    Kind {
+        id: u16,
+        hash: u64,
+        name: String,
+        doc: String,
+        fields: Vec<FieldInfo>,
+    },
+    Name {
+        id: u64,
+        text: String,
+    },
+    Site {
+        id: u64,
+        parent: u64,
+        line: u32,
+        column: u32,
+        name: String,
+        kind: String,
+        file: String,
+    },
+    Setting(SettingRecord),
+    /// Of a type that this version does not know: skipped.
+    Unknown,
+}
+
+/// What the catalog says of a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SettingRecord {
+    pub(crate) index: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+    pub(crate) default: u64,
+    pub(crate) name: String,
+    pub(crate) doc: String,
+    pub(crate) unit: String,
+    pub(crate) choices: Vec<String>,
+}
+
+impl Record {
+    pub(crate) fn kind(id: u16, name: &str, doc: &str, fields: &[FieldSpec]) -> Record {
+        let hash = schema_hash(name, fields.iter().map(|f| (f.name, f.field_type, f.unit)));
+        let fields = fields.iter().map(|f| FieldInfo {
+            name: f.name.to_string(),
+            field_type: f.field_type,
+            unit: f.unit.to_string(),
+            doc: f.doc.to_string(),
+            choices: f.choices.iter().map(|(value, name)| (*value, name.to_string())).collect(),
+        });
+        let fields = fields.collect();
+        Record::Kind { id, hash, name: name.to_string(), doc: doc.to_string(), fields }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder(vec![0; catalog::RECORD_HEADER]);
+        let record_type = match self {
+            Record::Kind { id, hash, name, doc, fields } => {
+                out.u32(u32::from(*id));
+                out.u64(*hash);
+                out.text(name);
+                out.text(doc);
+                out.u32(fields.len() as u32);
+                for field in fields {
+                    out.u32(field.field_type as u32);
+                    out.text(&field.name);
+                    out.text(&field.unit);
+                    out.text(&field.doc);
+                    out.u32(field.choices.len() as u32);
+                    for (value, name) in &field.choices {
+                        out.u64(*value);
+                        out.text(name);
+                    }
+                }
+                catalog::KIND
+            }
+            Record::Name { id, text } => {
+                out.u64(*id);
+                out.text(text);
+                catalog::NAME
+            }
+            Record::Site { id, parent, line, column, name, kind, file } => {
+                out.u64(*id);
+                out.u64(*parent);
+                out.u32(*line);
+                out.u32(*column);
+                out.text(name);
+                out.text(kind);
+                out.text(file);
+                catalog::SITE
+            }
+            Record::Setting(setting) => {
+                out.u64(setting.index);
+                out.u64(setting.min);
+                out.u64(setting.max);
+                out.u64(setting.default);
+                out.text(&setting.name);
+                out.text(&setting.doc);
+                out.text(&setting.unit);
+                out.u32(setting.choices.len() as u32);
+                for choice in &setting.choices {
+                    out.text(choice);
+                }
+                catalog::SETTING
+            }
+            Record::Unknown => unreachable!("an unknown record is only ever read"),
+        };
+        out.seal(record_type)
+    }
+
+    fn decode(record_type: u32, payload: &[u8]) -> Option<Record> {
+        let mut input = Decoder(payload);
+        Some(match record_type {
+            catalog::KIND => Record::Kind {
+                id: u16::try_from(input.u32()?).ok()?,
+                hash: input.u64()?,
+                name: input.text()?,
+                doc: input.text()?,
+                fields: input.list(|input| {
+                    Some(FieldInfo {
+                        field_type: FieldType::from_code(u8::try_from(input.u32()?).ok()?)?,
+                        name: input.text()?,
+                        unit: input.text()?,
+                        doc: input.text()?,
+                        choices: input.list(|input| Some((input.u64()?, input.text()?)))?,
+                    })
+                })?,
+            },
+            catalog::NAME => Record::Name { id: input.u64()?, text: input.text()? },
+            catalog::SITE => Record::Site {
+                id: input.u64()?,
+                parent: input.u64()?,
+                line: input.u32()?,
+                column: input.u32()?,
+                name: input.text()?,
+                kind: input.text()?,
+                file: input.text()?,
+            },
+            catalog::SETTING => Record::Setting(SettingRecord {
+                index: input.u64()?,
+                min: input.u64()?,
+                max: input.u64()?,
+                default: input.u64()?,
+                name: input.text()?,
+                doc: input.text()?,
+                unit: input.text()?,
+                choices: input.list(Decoder::text)?,
+            }),
+            _ => Record::Unknown,
+        })
+    }
+}
+
+/// Reads the records that a catalog file gained since the last look. Nothing in the file is trusted.
+#[derive(Debug)]
+pub(crate) struct CatalogReader {
+    path: PathBuf,
+    file: File,
+    position: u64,
+}
+
+impl CatalogReader {
+    pub(crate) fn open(path: &Path) -> Result<CatalogReader, Error> {
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let mut header = [0; catalog::HEADER];
+        crate::file::read_exact_at(&file, path, &mut header, 0)?;
+        crate::file::check_magic(path, &header, catalog::MAGIC_VALUE, "a catalog")?;
+        Ok(CatalogReader { path: path.to_path_buf(), file, position: catalog::HEADER as u64 })
+    }
+
+    /// Hands each new record to `take`. A record that is not complete yet is left for the next look.
+    pub(crate) fn read_new(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Error> {
+        let length = crate::file::length(&self.file, &self.path)?;
+        loop {
+            let mut header = [0; catalog::RECORD_HEADER];
+            if self.position + header.len() as u64 > length {
+                return Ok(());
+            }
+            crate::file::read_exact_at(&self.file, &self.path, &mut header, self.position)?;
+            let bytes = u32::from_le_bytes(header[..4].try_into().expect("4 bytes")) as usize;
+            let record_type = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
+            let hash = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
+            let fits = (catalog::RECORD_HEADER..=catalog::RECORD_BYTES_MAX).contains(&bytes);
+            if !fits || !bytes.is_multiple_of(8) {
+                return Err(self.damaged(&format!("a record of {bytes} bytes")));
+            }
+            if self.position + bytes as u64 > length {
+                return Ok(());
+            }
+            let mut payload = vec![0; bytes - catalog::RECORD_HEADER];
+            let at = self.position + catalog::RECORD_HEADER as u64;
+            crate::file::read_exact_at(&self.file, &self.path, &mut payload, at)?;
+            if record_hash(record_type, &payload) != hash {
+                return Err(self.damaged("a record whose hash is wrong"));
+            }
+            let record = Record::decode(record_type, &payload);
+            take(record.ok_or_else(|| self.damaged("a record that does not decode"))?);
+            self.position += bytes as u64;
+        }
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::new(format!("{} is damaged at byte {}: {what}", self.path.display(), self.position))
+    }
+}
+
+fn record_hash(record_type: u32, payload: &[u8]) -> u64 {
+    let mut hash = Fnv::new();
+    hash.bytes(&record_type.to_le_bytes());
+    hash.bytes(payload);
+    hash.0
+}
+
+struct Encoder(Vec<u8>);
+
+impl Encoder {
+    fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.u32(text.len() as u32);
+        self.0.extend(text.as_bytes());
+    }
+
+    fn seal(mut self, record_type: u32) -> Vec<u8> {
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+        let hash = record_hash(record_type, &self.0[catalog::RECORD_HEADER..]);
+        let bytes = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&bytes.to_le_bytes());
+        self.0[4..8].copy_from_slice(&record_type.to_le_bytes());
+        self.0[8..16].copy_from_slice(&hash.to_le_bytes());
+        self.0
+    }
+}
+
+struct Decoder<'a>(&'a [u8]);
+
+impl Decoder<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let bytes = self.u32()? as usize;
+        let (text, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// A counted list; the count is bounded by the bytes that are there, since no item is empty.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u32()? as usize;
+        if count > self.0.len() {
+            return None;
+        }
+        (0..count).map(|_| item(self)).collect()
+    }
+}
+
+/// Names by text, so that a text has one id.
+pub(crate) type Names = HashMap<String, u64>;

@@ -1,0 +1,226 @@
+//! The clock: the TSC where it is invariant, else `CLOCK_MONOTONIC` in nanoseconds.
+//!
+//! Ticks become nanoseconds by a frequency that is read from CPUID where the machine tells it, and measured
+//! against `CLOCK_MONOTONIC_RAW` within a few milliseconds where not. Two *anchors* (ticks and wall clocks read
+//! together), the second refreshed as the process goes on, let a reader compute the frequency more exactly.
+
+use std::time::{Duration, Instant};
+
+/// How long the frequency is measured where the machine does not tell it.
+const MEASURE: Duration = Duration::from_millis(4);
+/// Two anchors further apart than this give a better frequency than the measured one.
+const ANCHORS_APART_NS: u64 = 50_000_000;
+
+/// Which clock ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockKind {
+    /// The processor's time stamp counter.
+    Tsc = 1,
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    Monotonic = 2,
+}
+
+/// Ticks and the system's clocks, read together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anchor {
+    /// Ticks of the clock.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME` in nanoseconds since 1970.
+    pub real_ns: u64,
+}
+
+/// A calibrated clock: the one this process writes events with, or the one a reader found in a space.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    kind: ClockKind,
+    hz: f64,
+    anchor: Anchor,
+}
+
+impl Clock {
+    /// This machine's clock, calibrated (at most a few milliseconds, no time where CPUID tells the frequency).
+    pub fn new() -> Clock {
+        if !tsc_is_invariant() {
+            let kind = ClockKind::Monotonic;
+            return Clock { kind, hz: 1e9, anchor: read_anchor(kind) };
+        }
+        let kind = ClockKind::Tsc;
+        let hz = cpuid_hz().unwrap_or_else(measured_hz);
+        Clock { kind, hz, anchor: read_anchor(kind) }
+    }
+
+    /// The clock of a space, from its two anchors.
+    pub(crate) fn from_anchors(kind: ClockKind, hz: f64, first: Anchor, second: Option<Anchor>) -> Clock {
+        let mut clock = Clock { kind, hz, anchor: first };
+        let Some(second) = second else { return clock };
+        let ns = second.monotonic_ns.saturating_sub(first.monotonic_ns);
+        if kind == ClockKind::Tsc && ns > ANCHORS_APART_NS && second.ticks > first.ticks {
+            let better = (second.ticks - first.ticks) as f64 * 1e9 / ns as f64;
+            // Anchors that disagree wildly with the known frequency tell of a stepped clock, not of a better one.
+            if (better / hz - 1.0).abs() < 0.01 {
+                clock.hz = better;
+            }
+        }
+        clock
+    }
+
+    /// Ticks now.
+    #[inline(always)]
+    pub fn now(&self) -> u64 {
+        match self.kind {
+            ClockKind::Tsc => tsc(),
+            ClockKind::Monotonic => system_ns(libc::CLOCK_MONOTONIC),
+        }
+    }
+
+    /// Which clock this is.
+    pub fn kind(&self) -> ClockKind {
+        self.kind
+    }
+
+    /// Ticks per second.
+    pub fn hz(&self) -> f64 {
+        self.hz
+    }
+
+    /// Where ticks and system clocks were read together first.
+    pub fn anchor(&self) -> Anchor {
+        self.anchor
+    }
+
+    /// A duration in ticks as nanoseconds.
+    pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
+        (ticks as f64 * (1e9 / self.hz)) as u64
+    }
+
+    /// A duration in nanoseconds as ticks.
+    pub fn ns_to_ticks(&self, ns: u64) -> u64 {
+        (ns as f64 * (self.hz / 1e9)) as u64
+    }
+
+    /// A point in ticks as nanoseconds since 1970.
+    pub fn real_ns(&self, ticks: u64) -> u64 {
+        let offset = ticks.wrapping_sub(self.anchor.ticks) as i64;
+        let ns = (offset as f64 * (1e9 / self.hz)) as i64;
+        self.anchor.real_ns.saturating_add_signed(ns)
+    }
+
+    /// Reads the clock and the system's clocks together, as closely as a few tries allow.
+    pub(crate) fn read_anchor(&self) -> Anchor {
+        read_anchor(self.kind)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+fn read_anchor(kind: ClockKind) -> Anchor {
+    let ticks = || match kind {
+        ClockKind::Tsc => tsc(),
+        ClockKind::Monotonic => system_ns(libc::CLOCK_MONOTONIC),
+    };
+    let mut best = (u64::MAX, Anchor::default());
+    for _ in 0..5 {
+        let before = ticks();
+        let monotonic_ns = system_ns(libc::CLOCK_MONOTONIC);
+        let after = ticks();
+        let real_ns = system_ns(libc::CLOCK_REALTIME);
+        let width = after.wrapping_sub(before);
+        if width < best.0 {
+            best = (width, Anchor { ticks: before + width / 2, monotonic_ns, real_ns });
+        }
+    }
+    best.1
+}
+
+fn measured_hz() -> f64 {
+    let pair = || {
+        let mut best = (u64::MAX, 0, 0);
+        for _ in 0..5 {
+            let before = tsc();
+            let ns = system_ns(libc::CLOCK_MONOTONIC_RAW);
+            let width = tsc().wrapping_sub(before);
+            if width < best.0 {
+                best = (width, before + width / 2, ns);
+            }
+        }
+        (best.1, best.2)
+    };
+    let start = Instant::now();
+    let (ticks_first, ns_first) = pair();
+    while start.elapsed() < MEASURE {
+        std::hint::spin_loop();
+    }
+    let (ticks_last, ns_last) = pair();
+    (ticks_last - ticks_first) as f64 * 1e9 / (ns_last - ns_first).max(1) as f64
+}
+
+/// A system clock in nanoseconds.
+pub(crate) fn system_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours and large enough.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The time stamp counter, not serialised: neighbours may be up to some 85 ns out of order across cores.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn tsc() -> u64 {
+    // SAFETY: every x86-64 has the instruction, and Linux lets programs use it.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn tsc() -> u64 {
+    system_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Invariant by CPUID and trusted by the kernel as well (it watches for sockets that disagree).
+#[cfg(target_arch = "x86_64")]
+fn tsc_is_invariant() -> bool {
+    use std::arch::x86_64::__cpuid;
+    let leaves = __cpuid(0x8000_0000).eax;
+    let invariant = leaves >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let distrusted = std::fs::read_to_string(source)
+        .is_ok_and(|name| matches!(name.trim(), "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"));
+    invariant && !distrusted
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tsc_is_invariant() -> bool {
+    false
+}
+
+/// The TSC's frequency where the machine tells it: leaf 0x15 (crystal × ratio), or the hypervisor's timing leaf.
+#[cfg(target_arch = "x86_64")]
+fn cpuid_hz() -> Option<f64> {
+    use std::arch::x86_64::__cpuid;
+    let hypervisor = __cpuid(1).ecx & (1 << 31) != 0;
+    if hypervisor && (0x4000_0010..0x4000_1000).contains(&__cpuid(0x4000_0000).eax) {
+        let khz = __cpuid(0x4000_0010).eax;
+        if khz > 100_000 {
+            return Some(f64::from(khz) * 1e3);
+        }
+    }
+    // A hypervisor may pass leaf 0x15 of the host while scaling the counter, so it is trusted on bare metal only.
+    if !hypervisor && __cpuid(0).eax >= 0x15 {
+        let leaf = __cpuid(0x15);
+        if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
+            return Some(f64::from(leaf.ecx) * f64::from(leaf.ebx) / f64::from(leaf.eax));
+        }
+    }
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cpuid_hz() -> Option<f64> {
+    None
+}

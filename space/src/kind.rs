@@ -1,0 +1,363 @@
+//! Kinds of event: their fields, how the fields are packed into words, and the trait that the derive implements.
+//!
+//! A kind's fixed part is a whole number of 64-bit words. Each field stands at its natural alignment, in the order
+//! declared; a text or byte field stands there as its length (32 bits), and its bytes follow the fixed part, each
+//! padded to a word.
+//!
+//! ```
+//! use thalweg_space::{Kind, kind};
+//!
+//! /// A lock was waited for.
+//! #[derive(Kind)]
+//! #[kind(name = "example.lock_waited")]
+//! struct LockWaited<'a> {
+//!     /// How long.
+//!     #[field(unit = "ticks")]
+//!     waited: u32,
+//!     /// Which of its waiters.
+//!     waiter: u16,
+//!     /// The lock's name.
+//!     lock: &'a str,
+//! }
+//! assert_eq!(kind::offsets::<3>(LockWaited::FIELDS.try_into().unwrap()), [0, 4, 8]);
+//! let words = LockWaited { waited: 7, waiter: 2, lock: "a" }.words(u32::MAX);
+//! assert_eq!(words, [7 | 2 << 32, 1]);
+//! ```
+
+use std::marker::PhantomData;
+
+pub use thalweg_space_derive::{Kind, KindEnum};
+
+/// The type of a field, as the catalog holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum FieldType {
+    U8 = 1,
+    U16 = 2,
+    U32 = 3,
+    U64 = 4,
+    I8 = 5,
+    I16 = 6,
+    I32 = 7,
+    I64 = 8,
+    F32 = 9,
+    F64 = 10,
+    /// One byte, 0 or 1.
+    Bool = 11,
+    /// A [`NameRef`].
+    Name = 12,
+    /// A [`SiteRef`].
+    Site = 13,
+    /// One byte; the catalog holds the choices.
+    Enum = 14,
+    /// UTF-8 text; its length stands in the fixed part.
+    Str = 15,
+    /// Bytes; their length stands in the fixed part.
+    Bytes = 16,
+}
+
+impl FieldType {
+    /// Every type.
+    pub const ALL: [FieldType; 16] = [
+        FieldType::U8,
+        FieldType::U16,
+        FieldType::U32,
+        FieldType::U64,
+        FieldType::I8,
+        FieldType::I16,
+        FieldType::I32,
+        FieldType::I64,
+        FieldType::F32,
+        FieldType::F64,
+        FieldType::Bool,
+        FieldType::Name,
+        FieldType::Site,
+        FieldType::Enum,
+        FieldType::Str,
+        FieldType::Bytes,
+    ];
+
+    /// Bytes in the fixed part; also the alignment.
+    pub const fn bytes(self) -> usize {
+        match self {
+            FieldType::U8 | FieldType::I8 | FieldType::Bool | FieldType::Enum => 1,
+            FieldType::U16 | FieldType::I16 => 2,
+            FieldType::U32 | FieldType::I32 | FieldType::F32 | FieldType::Str | FieldType::Bytes => 4,
+            FieldType::U64 | FieldType::I64 | FieldType::F64 | FieldType::Name | FieldType::Site => 8,
+        }
+    }
+
+    /// Whether bytes of it follow the fixed part.
+    pub const fn is_variable(self) -> bool {
+        matches!(self, FieldType::Str | FieldType::Bytes)
+    }
+
+    /// The type's name as printed: `u32`, `text`, …
+    pub const fn name(self) -> &'static str {
+        match self {
+            FieldType::U8 => "u8",
+            FieldType::U16 => "u16",
+            FieldType::U32 => "u32",
+            FieldType::U64 => "u64",
+            FieldType::I8 => "i8",
+            FieldType::I16 => "i16",
+            FieldType::I32 => "i32",
+            FieldType::I64 => "i64",
+            FieldType::F32 => "f32",
+            FieldType::F64 => "f64",
+            FieldType::Bool => "bool",
+            FieldType::Name => "name",
+            FieldType::Site => "site",
+            FieldType::Enum => "enum",
+            FieldType::Str => "text",
+            FieldType::Bytes => "bytes",
+        }
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<FieldType> {
+        FieldType::ALL.into_iter().find(|t| *t as u8 == code)
+    }
+}
+
+/// A field as declared.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldSpec {
+    /// The field's name.
+    pub name: &'static str,
+    /// Its type.
+    pub field_type: FieldType,
+    /// Its unit, or nothing.
+    pub unit: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// An enum's choices: value and name.
+    pub choices: &'static [(u64, &'static str)],
+}
+
+impl FieldSpec {
+    /// The specification of a field of type `F`.
+    pub const fn of<F: Field>(name: &'static str, unit: &'static str, doc: &'static str) -> FieldSpec {
+        FieldSpec { name, field_type: F::TYPE, unit, doc, choices: F::CHOICES }
+    }
+}
+
+/// Byte offset of each field within the fixed part.
+pub const fn offsets<const N: usize>(fields: &[FieldSpec; N]) -> [usize; N] {
+    let mut offsets = [0; N];
+    let mut at: usize = 0;
+    let mut index = 0;
+    while index < N {
+        let bytes = fields[index].field_type.bytes();
+        at = at.next_multiple_of(bytes);
+        offsets[index] = at;
+        at += bytes;
+        index += 1;
+    }
+    offsets
+}
+
+/// Words of the fixed part.
+pub const fn words(fields: &[FieldSpec]) -> usize {
+    let mut at: usize = 0;
+    let mut index = 0;
+    while index < fields.len() {
+        let bytes = fields[index].field_type.bytes();
+        at = at.next_multiple_of(bytes) + bytes;
+        index += 1;
+    }
+    at.div_ceil(8)
+}
+
+/// A type that can be a field of a kind.
+pub trait Field {
+    /// Its type in the catalog.
+    const TYPE: FieldType;
+    /// Whether bytes follow the fixed part.
+    const VARIABLE: bool = Self::TYPE.is_variable();
+    /// An enum's choices.
+    const CHOICES: &'static [(u64, &'static str)] = &[];
+    /// What stands in the fixed part, in its low [`FieldType::bytes`] bytes, all others zero. A variable field gives its
+    /// length, at most `tail_bytes_max`.
+    fn bits(&self, tail_bytes_max: u32) -> u64;
+    /// The bytes of a variable field.
+    #[inline(always)]
+    fn tail(&self) -> &[u8] {
+        &[]
+    }
+}
+
+macro_rules! number_fields {
+    ($($rust:ty => $name:ident via $bits:ty),*) => {$(
+        impl Field for $rust {
+            const TYPE: FieldType = FieldType::$name;
+            #[inline(always)]
+            fn bits(&self, _: u32) -> u64 {
+                u64::from(*self as $bits)
+            }
+        }
+    )*};
+}
+number_fields!(u8 => U8 via u8, u16 => U16 via u16, u32 => U32 via u32, u64 => U64 via u64,
+    i8 => I8 via u8, i16 => I16 via u16, i32 => I32 via u32, i64 => I64 via u64, bool => Bool via u8);
+
+impl Field for f32 {
+    const TYPE: FieldType = FieldType::F32;
+    #[inline(always)]
+    fn bits(&self, _: u32) -> u64 {
+        u64::from(self.to_bits())
+    }
+}
+
+impl Field for f64 {
+    const TYPE: FieldType = FieldType::F64;
+    #[inline(always)]
+    fn bits(&self, _: u32) -> u64 {
+        self.to_bits()
+    }
+}
+
+impl Field for &str {
+    const TYPE: FieldType = FieldType::Str;
+    #[inline(always)]
+    fn bits(&self, tail_bytes_max: u32) -> u64 {
+        self.len().min(tail_bytes_max as usize) as u64
+    }
+    #[inline(always)]
+    fn tail(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl Field for &[u8] {
+    const TYPE: FieldType = FieldType::Bytes;
+    #[inline(always)]
+    fn bits(&self, tail_bytes_max: u32) -> u64 {
+        self.len().min(tail_bytes_max as usize) as u64
+    }
+    #[inline(always)]
+    fn tail(&self) -> &[u8] {
+        self
+    }
+}
+
+/// An interned name of a space; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct NameRef(pub u64);
+
+/// A site of the static structure (a component, a probe); 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct SiteRef(pub u64);
+
+impl NameRef {
+    /// No name.
+    pub const NONE: NameRef = NameRef(0);
+}
+
+impl SiteRef {
+    /// No site.
+    pub const NONE: SiteRef = SiteRef(0);
+}
+
+impl Field for NameRef {
+    const TYPE: FieldType = FieldType::Name;
+    #[inline(always)]
+    fn bits(&self, _: u32) -> u64 {
+        self.0
+    }
+}
+
+impl Field for SiteRef {
+    const TYPE: FieldType = FieldType::Site;
+    #[inline(always)]
+    fn bits(&self, _: u32) -> u64 {
+        self.0
+    }
+}
+
+/// A kind of event. Derive it; by hand, keep [`Kind::words`] in step with [`offsets`].
+pub trait Kind {
+    /// `crate.noun_verb`.
+    const NAME: &'static str;
+    /// What such an event says.
+    const DOC: &'static str;
+    /// Its fields, in order.
+    const FIELDS: &'static [FieldSpec];
+    /// Whether it has text or byte fields.
+    const VARIABLE: bool = {
+        let mut index = 0;
+        let mut variable = false;
+        while index < Self::FIELDS.len() {
+            variable |= Self::FIELDS[index].field_type.is_variable();
+            index += 1;
+        }
+        variable
+    };
+    /// Words of the fixed part.
+    const WORDS: usize = words(Self::FIELDS);
+    /// An array of [`Kind::WORDS`] words.
+    type Words: AsRef<[u64]>;
+    /// The fixed part. Lengths of variable fields are at most `tail_bytes_max`.
+    fn words(&self, tail_bytes_max: u32) -> Self::Words;
+    /// Visits the bytes of the variable fields, in order.
+    fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
+        let _ = visit;
+    }
+}
+
+/// A kind that one writer declared. Belongs to that writer alone.
+pub struct KindId<K> {
+    pub(crate) id: u16,
+    pub(crate) writer: u32,
+    // Covariant, so that an id declared for `Failed<'static>` serves `Failed<'_>`.
+    pub(crate) kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for KindId<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for KindId<K> {}
+
+impl<K> std::fmt::Debug for KindId<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KindId({} of writer {})", self.id, self.writer)
+    }
+}
+
+/// Hash of a kind's schema: FNV-1a over the name and each field's name, type and unit. A kind is its name plus this.
+pub fn schema_hash<'a>(name: &str, fields: impl Iterator<Item = (&'a str, FieldType, &'a str)>) -> u64 {
+    let mut hash = Fnv::new();
+    hash.text(name);
+    for (field, field_type, unit) in fields {
+        hash.text(field);
+        hash.bytes(&[field_type as u8]);
+        hash.text(unit);
+    }
+    hash.0
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo).
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Fnv {
+    pub(crate) fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    /// A text and its end, so that "ab","c" and "a","bc" differ.
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+        self.bytes(&[0xff]);
+    }
+}

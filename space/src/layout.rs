@@ -1,0 +1,210 @@
+//! Where every shared byte lies: the one description of the files' layout, version 1.
+//!
+//! All words are 64-bit little-endian and 8-aligned. Offsets are in bytes; they are chained, so that a field cannot
+//! overlap its neighbour, and the ones that other languages rely on are pinned by `const` assertions below.
+//! `docs/layout.md` draws this; a test compares the drawing's numbers with the constants.
+
+/// The version of every file of a space. A reader refuses a later one.
+pub const VERSION: u32 = 1;
+/// A page: the size of every file's header.
+pub const PAGE: usize = 4096;
+/// A cache line: what one writer may own without disturbing another.
+pub const LINE: usize = 64;
+
+/// `space`: who made this space, and its clock.
+pub mod identity {
+    /// Magic number, "thalweg" and a kind letter; written last.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegS");
+    /// Magic.
+    pub const MAGIC: usize = 0;
+    /// Version (low half) and size of this file in bytes (high half).
+    pub const VERSION: usize = MAGIC + 8;
+    /// UUID, 16 bytes.
+    pub const UUID: usize = VERSION + 8;
+    /// Process id (low half).
+    pub const PID: usize = UUID + 16;
+    /// Start of the process in clock ticks since boot, field 22 of `/proc/PID/stat`.
+    pub const PROCESS_START: usize = PID + 8;
+    /// Machine's boot id, 16 bytes.
+    pub const BOOT: usize = PROCESS_START + 8;
+    /// Clock: 1 TSC, 2 `CLOCK_MONOTONIC` in nanoseconds.
+    pub const CLOCK: usize = BOOT + 16;
+    /// Clock frequency in Hz as known at creation.
+    pub const FREQUENCY: usize = CLOCK + 8;
+    /// First anchor: ticks, `CLOCK_MONOTONIC` ns, `CLOCK_REALTIME` ns.
+    pub const ANCHOR_FIRST: usize = FREQUENCY + 8;
+    /// Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line.
+    pub const ANCHOR_SECOND: usize = 128;
+    /// State: 1 running, 2 finished. Starts a line.
+    pub const STATE: usize = 192;
+    /// How many writers there have been (their numbers are 1 to this).
+    pub const WRITERS: usize = STATE + 8;
+    /// How many settings there are.
+    pub const SETTINGS: usize = WRITERS + 8;
+    /// How many live chunks there are.
+    pub const LIVE_CHUNKS: usize = SETTINGS + 8;
+    /// Bit 0: keep, `clean` leaves this space alone unless told.
+    pub const FLAGS: usize = LIVE_CHUNKS + 8;
+    /// Name: length as a word, then bytes.
+    pub const NAME: usize = 256;
+    /// Room for the name.
+    pub const NAME_BYTES: usize = 248;
+    /// Host name: length, bytes.
+    pub const HOST: usize = NAME + 8 + NAME_BYTES;
+    /// Room for the host name.
+    pub const HOST_BYTES: usize = 248;
+    /// Command line: length, bytes.
+    pub const COMMAND: usize = HOST + 8 + HOST_BYTES;
+    /// Room for the command line.
+    pub const COMMAND_BYTES: usize = super::PAGE - COMMAND - 8;
+}
+
+/// `NNNN.element` and `NNNN.archive`: one writer's events.
+pub mod element {
+    /// Magic of an element.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegE");
+    /// Magic of an archive.
+    pub const MAGIC_ARCHIVE: u64 = u64::from_le_bytes(*b"thalwegA");
+    /// Magic, written last.
+    pub const MAGIC: usize = 0;
+    /// Version (low half), policy (high half): 0 overwrite, 1 drop newest, 2 wait.
+    pub const VERSION: usize = MAGIC + 8;
+    /// Bytes of a block (low half), count of blocks (high half; 0 in an archive: block k lies at place k).
+    pub const BLOCKS: usize = VERSION + 8;
+    /// Process id (low half), thread id (high half).
+    pub const PROCESS: usize = BLOCKS + 8;
+    /// Start of the process.
+    pub const PROCESS_START: usize = PROCESS + 8;
+    /// The writer's number (low half).
+    pub const WRITER: usize = PROCESS_START + 8;
+    /// Clock frequency in Hz.
+    pub const FREQUENCY: usize = WRITER + 8;
+    /// Line 2: committed position in bytes since the start, block headers included. Writer only, release.
+    pub const HEAD: usize = 64;
+    /// Line 3: events dropped. Writer only.
+    pub const DROPS: usize = 128;
+    /// State: 1 open, 2 closed. Writer only.
+    pub const STATE: usize = DROPS + 8;
+    /// Sequence of the next event, published when a block rolls and on closing.
+    pub const SEQUENCE: usize = STATE + 8;
+    /// Line 4: position up to which a consumer has read; consumer only, release.
+    pub const READ_POSITION: usize = 192;
+    /// The consumer's process id (0: none); consumer only.
+    pub const READER: usize = READ_POSITION + 8;
+    /// Start of the consumer's process.
+    pub const READER_START: usize = READER + 8;
+    /// Name of the writer: length, bytes.
+    pub const NAME: usize = 256;
+    /// Room for the name.
+    pub const NAME_BYTES: usize = 248;
+    /// Where the blocks begin.
+    pub const DATA: usize = super::PAGE;
+}
+
+/// A block: header, then events.
+pub mod block {
+    /// Block number + 1; 0 while the block is being recycled.
+    pub const NUMBER: usize = 0;
+    /// Time that the events' 32 bits are relative to.
+    pub const BASE: usize = NUMBER + 8;
+    /// Sequence of the first event.
+    pub const SEQUENCE: usize = BASE + 8;
+    /// Events dropped before this block.
+    pub const DROPS: usize = SEQUENCE + 8;
+    /// Bytes of the header.
+    pub const HEADER: usize = DROPS + 8;
+    /// The smallest block.
+    pub const BYTES_MIN: usize = 512;
+    /// The largest block.
+    pub const BYTES_MAX: usize = 1 << 26;
+}
+
+/// An event's first word: 32 bits of time, 16 of kind, 12 of length in words (this one included), 4 flags.
+pub mod event {
+    /// Kind 0, length 0: nothing more in this block.
+    pub const KIND_PADDING: u16 = 0;
+    /// Two words: the second is a full time, the new base for what follows in this block.
+    pub const KIND_FULL_TIME: u16 = 1;
+    /// Kinds below this one are reserved.
+    pub const KIND_FIRST: u16 = 16;
+    /// The event has the time of the one before; its own 32 bits say nothing.
+    pub const FLAG_SAME_TIME: u8 = 1;
+    /// The time was interpolated, not read from the clock.
+    pub const FLAG_INTERPOLATED: u8 = 2;
+    /// A text or byte field was cut to fit.
+    pub const FLAG_TRUNCATED: u8 = 4;
+    /// The longest event in words.
+    pub const WORDS_MAX: usize = 4095;
+
+    /// Packs a first word. `words` < 4096, `flags` < 16.
+    #[inline(always)]
+    pub const fn pack(time: u32, kind: u16, words: usize, flags: u8) -> u64 {
+        time as u64 | (kind as u64) << 32 | (words as u64) << 48 | (flags as u64) << 60
+    }
+}
+
+/// `NNNN.catalog`: append-only records.
+pub mod catalog {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegC");
+    /// Bytes of the file's header: magic, version, writer.
+    pub const HEADER: usize = 64;
+    /// A record: length in bytes with this header (u32), type (u32), FNV-1a of the rest (u64), payload.
+    pub const RECORD_HEADER: usize = 16;
+    /// The longest record.
+    pub const RECORD_BYTES_MAX: usize = 1 << 20;
+    /// A kind of event.
+    pub const KIND: u32 = 1;
+    /// An interned name.
+    pub const NAME: u32 = 2;
+    /// A site of the static structure.
+    pub const SITE: u32 = 3;
+    /// A setting's description.
+    pub const SETTING: u32 = 4;
+}
+
+/// `settings`: one page of header, then a line per cell, the value in its first word.
+pub mod settings {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegV");
+    /// Where the cells begin.
+    pub const CELLS: usize = super::PAGE;
+    /// Bytes of a cell.
+    pub const CELL_BYTES: usize = super::LINE;
+    /// How many cells there are.
+    pub const CELL_COUNT: usize = 1024;
+}
+
+/// `live.N`: one page of header (magic, version, rows), then rows.
+pub mod live {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegL");
+    /// Where the rows begin.
+    pub const ROWS: usize = super::PAGE;
+    /// Bytes of a row.
+    pub const ROW_BYTES: usize = 128;
+    /// Kind of row (low byte; 0: free), generation (the rest).
+    pub const TAG: usize = 0;
+    /// Id of the task, stream or worker.
+    pub const ID: usize = TAG + 8;
+    /// First cell.
+    pub const CELLS: usize = ID + 8;
+    /// Cells of a row.
+    pub const CELL_COUNT: usize = 12;
+    /// Rows of the first chunk; each later one has twice as many as the one before, up to the largest.
+    pub const CHUNK_ROWS_FIRST: usize = 1024;
+    /// Rows of the largest chunk.
+    pub const CHUNK_ROWS_MAX: usize = 16384;
+}
+
+const _: () = {
+    assert!(identity::ANCHOR_FIRST + 24 <= identity::ANCHOR_SECOND);
+    assert!(identity::ANCHOR_SECOND + 32 <= identity::STATE);
+    assert!(identity::FLAGS + 8 <= identity::NAME);
+    assert!(identity::COMMAND_BYTES > 1024);
+    assert!(element::FREQUENCY + 8 <= element::HEAD);
+    assert!(element::SEQUENCE + 8 <= element::READ_POSITION);
+    assert!(element::READER_START + 8 <= element::NAME);
+    assert!(block::HEADER == 32);
+    assert!(live::CELLS + 8 * live::CELL_COUNT <= live::ROW_BYTES);
+};

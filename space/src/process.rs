@@ -1,0 +1,66 @@
+//! Processes: who we are, and whether another still lives.
+
+use std::path::Path;
+
+/// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. With the pid it names a process for good.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name, in parentheses, may hold anything: count from the last one.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Whether the process that had this pid and started then still runs. A zombie does not.
+pub(crate) fn is_alive(pid: u32, start: u64) -> bool {
+    pid != 0 && start_time(pid) == Some(start)
+}
+
+/// The machine's boot id; zeroes where it is unknown.
+pub(crate) fn boot_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    let text = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
+    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    if digits.len() == 32 {
+        for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+    }
+    id
+}
+
+/// The machine's name.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_string()
+}
+
+/// The effective user.
+pub(crate) fn user() -> u32 {
+    // SAFETY: has no precondition and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The calling thread's id.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: has no precondition and cannot fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// A random UUID (version 4).
+pub(crate) fn uuid() -> [u8; 16] {
+    let mut id = [0u8; 16];
+    // SAFETY: the buffer is ours and as long as said.
+    let got = unsafe { libc::getrandom(id.as_mut_ptr().cast(), id.len(), 0) };
+    if got != 16 {
+        let nanoseconds = crate::clock::system_ns(libc::CLOCK_REALTIME);
+        id[..8].copy_from_slice(&nanoseconds.to_le_bytes());
+        id[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    }
+    id[6] = id[6] & 0x0f | 0x40;
+    id[8] = id[8] & 0x3f | 0x80;
+    id
+}

@@ -1,0 +1,453 @@
+//! The events of all writers, merged in time order with bounded memory: one block per element.
+
+use super::element::{ElementReader, Found, Next};
+use crate::catalog::{CatalogReader, FieldInfo, Record};
+use crate::error::Error;
+use crate::kind::FieldType;
+use crate::layout::event as layout;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A kind as the catalog describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindInfo {
+    /// Numbers the kinds of this stream from 0: the same schema has the same index, whichever writer declared it.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What such an event says.
+    pub doc: String,
+    /// Its fields, in order.
+    pub fields: Vec<FieldInfo>,
+    /// The schema's hash.
+    pub hash: u64,
+    /// Where each field lies in the fixed part.
+    offsets: Vec<usize>,
+    /// Words of the fixed part.
+    words: usize,
+    /// Offsets of the lengths of the variable fields.
+    variable: Vec<usize>,
+}
+
+/// A field of a kind, found by name once and used for many events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldRef {
+    offset: usize,
+    field_type: FieldType,
+    /// Which of the variable fields it is.
+    variable: usize,
+}
+
+impl KindInfo {
+    fn new(index: usize, name: String, doc: String, hash: u64, fields: Vec<FieldInfo>) -> KindInfo {
+        let mut at: usize = 0;
+        let mut offsets = Vec::new();
+        let mut variable = Vec::new();
+        for field in &fields {
+            let bytes = field.field_type.bytes();
+            at = at.next_multiple_of(bytes);
+            offsets.push(at);
+            if field.field_type.is_variable() {
+                variable.push(at);
+            }
+            at += bytes;
+        }
+        KindInfo { index, name, doc, fields, hash, offsets, words: at.div_ceil(8), variable }
+    }
+
+    /// The field called `name`.
+    pub fn field(&self, name: &str) -> Option<FieldRef> {
+        self.fields.iter().position(|f| f.name == name).map(|n| self.field_at(n))
+    }
+
+    fn field_at(&self, n: usize) -> FieldRef {
+        let variable = self.fields[..n].iter().filter(|f| f.field_type.is_variable()).count();
+        FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
+    }
+}
+
+/// An event, as long as the callback runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// When, in ticks of the space's clock.
+    pub time: u64,
+    /// Which writer.
+    pub writer: u32,
+    /// The how-manieth event of that writer, from 0; dropped ones count.
+    pub sequence: u64,
+    /// What kind.
+    pub kind: &'a Arc<KindInfo>,
+    /// Flags, see [`Event::is_same_time`] and its neighbours.
+    pub flags: u8,
+    /// The arguments: checked to hold the kind's fixed part.
+    arguments: &'a [u8],
+}
+
+/// A field's value, for generic use.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Bool(bool),
+    Name(crate::kind::NameRef),
+    Site(crate::kind::SiteRef),
+    /// An enum: the value and the choice's name, if the catalog has one.
+    Choice(u64, Option<&'a str>),
+    Text(Cow<'a, str>),
+    Bytes(&'a [u8]),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Unsigned(value) => write!(f, "{value}"),
+            Value::Signed(value) => write!(f, "{value}"),
+            Value::Float(value) => write!(f, "{value}"),
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Name(name) => write!(f, "name#{}", name.0),
+            Value::Site(site) => write!(f, "site#{}", site.0),
+            Value::Choice(_, Some(name)) => f.write_str(name),
+            Value::Choice(value, None) => write!(f, "{value}"),
+            Value::Text(text) => write!(f, "{text:?}"),
+            Value::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+        }
+    }
+}
+
+impl<'a> Event<'a> {
+    /// Whether it took its time from the event before.
+    pub fn is_same_time(&self) -> bool {
+        self.flags & layout::FLAG_SAME_TIME != 0
+    }
+
+    /// Whether its time was computed, not read from the clock.
+    pub fn is_interpolated(&self) -> bool {
+        self.flags & layout::FLAG_INTERPOLATED != 0
+    }
+
+    /// Whether a text or byte field was cut to fit.
+    pub fn is_truncated(&self) -> bool {
+        self.flags & layout::FLAG_TRUNCATED != 0
+    }
+
+    /// The field's bits; a signed number is sign-extended. 0 for a field of another kind.
+    #[inline]
+    pub fn u64(&self, field: FieldRef) -> u64 {
+        let bytes = field.field_type.bytes();
+        let Some(slice) = self.arguments.get(field.offset..field.offset + bytes) else { return 0 };
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(slice);
+        let bits = u64::from_le_bytes(word);
+        match field.field_type {
+            FieldType::I8 => bits as u8 as i8 as u64,
+            FieldType::I16 => bits as u16 as i16 as u64,
+            FieldType::I32 => bits as u32 as i32 as u64,
+            _ => bits,
+        }
+    }
+
+    /// A signed number.
+    pub fn i64(&self, field: FieldRef) -> i64 {
+        self.u64(field) as i64
+    }
+
+    /// A floating-point number; integers are converted.
+    pub fn f64(&self, field: FieldRef) -> f64 {
+        let bits = self.u64(field);
+        match field.field_type {
+            FieldType::F64 => f64::from_bits(bits),
+            FieldType::F32 => f64::from(f32::from_bits(bits as u32)),
+            FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => bits as i64 as f64,
+            _ => bits as f64,
+        }
+    }
+
+    /// A truth value: anything but 0.
+    pub fn bool(&self, field: FieldRef) -> bool {
+        self.u64(field) != 0
+    }
+
+    /// The bytes of a text or byte field; nothing for others.
+    pub fn bytes(&self, field: FieldRef) -> &'a [u8] {
+        if !field.field_type.is_variable() {
+            return &[];
+        }
+        let mut at = 8 * self.kind.words;
+        for (n, offset) in self.kind.variable.iter().enumerate() {
+            let length = length_at(self.arguments, *offset);
+            if n == field.variable {
+                return self.arguments.get(at..at.saturating_add(length)).unwrap_or(&[]);
+            }
+            at = at.saturating_add(length.next_multiple_of(8));
+        }
+        &[]
+    }
+
+    /// The text of a text field; broken UTF-8 is replaced.
+    pub fn str(&self, field: FieldRef) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.bytes(field))
+    }
+
+    /// The name of an enum field's choice.
+    pub fn choice(&self, name: &str) -> Option<&'a str> {
+        let n = self.kind.fields.iter().position(|f| f.name == name)?;
+        let value = self.u64(self.kind.field_at(n));
+        let choices = &self.kind.fields[n].choices;
+        choices.iter().find(|(v, _)| *v == value).map(|(_, name)| name.as_str())
+    }
+
+    /// All fields with their values, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a FieldInfo, Value<'a>)> + '_ {
+        let kind: &'a Arc<KindInfo> = self.kind;
+        kind.fields.iter().enumerate().map(move |(n, info)| (info, self.value(info, kind.field_at(n))))
+    }
+
+    fn value(&self, info: &'a FieldInfo, field: FieldRef) -> Value<'a> {
+        let bits = self.u64(field);
+        match info.field_type {
+            FieldType::U8 | FieldType::U16 | FieldType::U32 | FieldType::U64 => Value::Unsigned(bits),
+            FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => Value::Signed(bits as i64),
+            FieldType::F32 | FieldType::F64 => Value::Float(self.f64(field)),
+            FieldType::Bool => Value::Bool(bits != 0),
+            FieldType::Name => Value::Name(crate::kind::NameRef(bits)),
+            FieldType::Site => Value::Site(crate::kind::SiteRef(bits)),
+            FieldType::Enum => {
+                let name = info.choices.iter().find(|(v, _)| *v == bits).map(|(_, name)| name.as_str());
+                Value::Choice(bits, name)
+            }
+            FieldType::Str => Value::Text(self.str(field)),
+            FieldType::Bytes => Value::Bytes(self.bytes(field)),
+        }
+    }
+}
+
+fn length_at(arguments: &[u8], offset: usize) -> usize {
+    let Some(bytes) = arguments.get(offset..offset + 4) else { return 0 };
+    u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize
+}
+
+/// What a stream of events yields.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// An event.
+    Event(Event<'a>),
+    /// Events that are lost: overwritten, dropped or damaged.
+    Gap {
+        /// Which writer.
+        writer: u32,
+        /// How many. Of a damaged last block, only that there is at least one.
+        lost: u64,
+        /// Sequence of the first.
+        from_sequence: u64,
+    },
+}
+
+/// The events of all writers of a space.
+#[derive(Debug)]
+pub struct EventStream {
+    path: PathBuf,
+    /// Writers looked for so far.
+    writers: u32,
+    sources: Vec<Source>,
+    kinds: Kinds,
+    /// Sources by the time of what they have next; the writer decides between equals.
+    order: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+#[derive(Debug)]
+struct Source {
+    writer: u32,
+    element: ElementReader,
+    catalog: CatalogReader,
+    /// By kind id; `None` where the catalog has none (yet).
+    kinds: Vec<Option<Arc<KindInfo>>>,
+    next: Next,
+    failed: bool,
+}
+
+/// All kinds of a stream, by name and hash.
+#[derive(Debug, Default)]
+struct Kinds {
+    all: Vec<Arc<KindInfo>>,
+    known: HashMap<(String, u64), usize>,
+}
+
+impl EventStream {
+    pub(super) fn new(path: PathBuf) -> EventStream {
+        EventStream {
+            path,
+            writers: 0,
+            sources: Vec::new(),
+            kinds: Kinds::default(),
+            order: BinaryHeap::new(),
+        }
+    }
+
+    /// The kinds met so far; [`KindInfo::index`] is the place in this list.
+    pub fn kinds(&self) -> &[Arc<KindInfo>] {
+        &self.kinds.all
+    }
+
+    /// Hands at most `limit` items to `take`; returns how many. 0 means that there is nothing more now.
+    ///
+    /// A poll that finds nothing left of the last one looks at all writers anew and merges what they have committed by
+    /// then. Within a writer the order is always the writer's. Across writers it is that of time, except for events
+    /// that were committed only after a poll had passed their time.
+    ///
+    /// # Errors
+    /// When files are damaged, after everything that could be read was handed over. A writer whose files cannot be
+    /// read is told of once and left out from then on.
+    pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
+        let mut problem = None;
+        if self.order.is_empty() {
+            self.look(&mut problem);
+        }
+        let mut taken = 0;
+        while taken < limit {
+            let Some(Reverse((_, index))) = self.order.pop() else { break };
+            let until = self.order.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
+            let source = &mut self.sources[index];
+            loop {
+                source.hand_over(take);
+                taken += 1;
+                if let Err(error) = source.advance(&mut self.kinds) {
+                    source.failed = true;
+                    source.next = Next::Nothing;
+                    problem.get_or_insert(error);
+                }
+                let Some(time) = source.next_time() else { break };
+                if taken >= limit || (time, index) > until {
+                    self.order.push(Reverse((time, index)));
+                    break;
+                }
+            }
+        }
+        problem.map_or(Ok(taken), Err)
+    }
+
+    fn look(&mut self, problem: &mut Option<Error>) {
+        if let Err(error) = self.find_writers(problem) {
+            problem.get_or_insert(error);
+        }
+        for (index, source) in self.sources.iter_mut().enumerate().filter(|(_, s)| !s.failed) {
+            match source.element.look().and_then(|()| source.advance(&mut self.kinds)) {
+                Ok(()) => self.order.extend(source.next_time().map(|time| Reverse((time, index)))),
+                Err(error) => {
+                    source.failed = true;
+                    problem.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    fn find_writers(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
+        let count = super::writer_count(&self.path)?;
+        while self.writers < count {
+            self.writers += 1;
+            match Source::open(&self.path, self.writers) {
+                Ok(source) => self.sources.extend(source),
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn open(path: &Path, writer: u32) -> Result<Option<Source>, Error> {
+        let Some(element) = ElementReader::open(path, writer)? else { return Ok(None) };
+        let catalog = CatalogReader::open(&path.join(format!("{writer:04}.catalog")))?;
+        Ok(Some(Source { writer, element, catalog, kinds: Vec::new(), next: Next::Nothing, failed: false }))
+    }
+
+    /// Moves to the next item whose kind is known and whose size is right.
+    fn advance(&mut self, kinds: &mut Kinds) -> Result<(), Error> {
+        self.next = self.element.next()?;
+        if let Next::Event(found) = self.next {
+            if self.kind(found.kind).is_none() {
+                self.read_catalog(kinds)?;
+            }
+            let arguments = self.element.arguments(&found);
+            if !self.kind(found.kind).is_some_and(|kind| fits(kind, arguments)) {
+                self.next = Next::Gap { lost: 1, from_sequence: found.sequence };
+            }
+        }
+        Ok(())
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        match self.next {
+            Next::Event(found) => Some(found.time),
+            Next::Gap { .. } => Some(self.element.time()),
+            Next::Nothing => None,
+        }
+    }
+
+    fn hand_over(&self, take: &mut impl FnMut(Item<'_>)) {
+        match self.next {
+            Next::Event(found) => take(Item::Event(self.event(&found))),
+            Next::Gap { lost, from_sequence } => take(Item::Gap { writer: self.writer, lost, from_sequence }),
+            Next::Nothing => {}
+        }
+    }
+
+    fn event(&self, found: &Found) -> Event<'_> {
+        Event {
+            time: found.time,
+            writer: self.writer,
+            sequence: found.sequence,
+            kind: self.kind(found.kind).expect("advance looked"),
+            flags: found.flags,
+            arguments: self.element.arguments(found),
+        }
+    }
+
+    fn kind(&self, id: u16) -> Option<&Arc<KindInfo>> {
+        self.kinds.get(usize::from(id))?.as_ref()
+    }
+
+    fn read_catalog(&mut self, kinds: &mut Kinds) -> Result<(), Error> {
+        let mine = &mut self.kinds;
+        self.catalog.read_new(&mut |record| {
+            if let Record::Kind { id, hash, name, doc, fields } = record {
+                let id = usize::from(id);
+                if mine.len() <= id {
+                    mine.resize(id + 1, None);
+                }
+                mine[id] = Some(kinds.intern(hash, name, doc, fields));
+            }
+        })
+    }
+}
+
+impl Kinds {
+    fn intern(&mut self, hash: u64, name: String, doc: String, fields: Vec<FieldInfo>) -> Arc<KindInfo> {
+        let known = self.known.get(&(name.clone(), hash)).map(|index| &self.all[*index]);
+        // A hash that lies would hand out another schema's offsets.
+        if let Some(kind) = known.filter(|kind| kind.fields == fields) {
+            return kind.clone();
+        }
+        let index = self.all.len();
+        self.known.insert((name.clone(), hash), index);
+        self.all.push(Arc::new(KindInfo::new(index, name, doc, hash, fields)));
+        self.all[index].clone()
+    }
+}
+
+/// Whether the arguments hold the fixed part and the bytes that it announces.
+fn fits(kind: &KindInfo, arguments: &[u8]) -> bool {
+    let mut needed = 8 * kind.words;
+    if arguments.len() < needed {
+        return false;
+    }
+    for offset in &kind.variable {
+        needed = needed.saturating_add(length_at(arguments, *offset).next_multiple_of(8));
+    }
+    needed <= arguments.len()
+}

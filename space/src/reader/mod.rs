@@ -1,0 +1,429 @@
+//! Reading a space from another process: its identity, settings, live rows, names and sites, and its events.
+//!
+//! Everything is read with `pread`, and nothing in the files is trusted: lengths are bounded, offsets checked, texts
+//! decoded with replacement. A file that is cut short or damaged is an [`Error`] or a counted gap, never a crash.
+
+mod element;
+mod events;
+
+pub use crate::catalog::FieldInfo;
+pub use element::WriterInfo;
+pub use events::{Event, EventStream, FieldRef, Item, KindInfo, Value};
+
+use crate::catalog::{CatalogReader, Record};
+use crate::clock::{Anchor, Clock, ClockKind};
+use crate::error::Error;
+use crate::file;
+use crate::kind::{NameRef, SiteRef};
+use crate::layout::{PAGE, identity, live, settings};
+use crate::live::{LIVE_CELLS, RowKind};
+use crate::setting::check_range;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Writers looked for at most, whatever the header claims.
+const WRITERS_MAX: u64 = 1 << 20;
+/// Chunks of live rows looked at at most.
+const LIVE_CHUNKS_MAX: u64 = 1 << 14;
+
+/// Who made a space.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// Version of the layout.
+    pub version: u32,
+    /// The space's identity in the world.
+    pub uuid: [u8; 16],
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub process_start: u64,
+    /// The machine's boot.
+    pub boot_id: [u8; 16],
+    /// The space's name.
+    pub name: String,
+    /// The machine's name.
+    pub host: String,
+    /// The command line.
+    pub command: String,
+    /// The clock of its events.
+    pub clock: Clock,
+    /// Whether the process marked its orderly end.
+    pub finished: bool,
+    /// Whether it is to be kept by `clean`.
+    pub keep: bool,
+}
+
+/// A setting and its value now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingView {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub doc: String,
+    /// Unit of the value, or nothing.
+    pub unit: String,
+    /// Smallest value.
+    pub min: u64,
+    /// Largest value.
+    pub max: u64,
+    /// Value at the start.
+    pub default: u64,
+    /// Value now.
+    pub value: u64,
+    /// Names of the values from 0, or nothing.
+    pub choices: Vec<String>,
+    index: u64,
+}
+
+/// A live row, copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveView {
+    /// What it describes.
+    pub kind: RowKind,
+    /// The id of that.
+    pub id: u64,
+    /// How many owners the row had.
+    pub generation: u64,
+    /// Its cells. Each is whole; together they are of about the same time.
+    pub cells: [u64; LIVE_CELLS],
+}
+
+/// A site of the static structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteInfo {
+    /// Its reference.
+    pub id: SiteRef,
+    /// What contains it, or none.
+    pub parent: SiteRef,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: String,
+    /// Source file.
+    pub file: String,
+    /// Line, from 1; 0 unknown.
+    pub line: u32,
+    /// Column, from 1; 0 unknown.
+    pub column: u32,
+}
+
+/// A space, read from outside (or from inside: it makes no difference).
+#[derive(Debug)]
+pub struct SpaceReader {
+    path: PathBuf,
+    identity: File,
+    tables: Mutex<Tables>,
+}
+
+/// What the process-wide catalog said so far.
+#[derive(Debug)]
+struct Tables {
+    catalog: CatalogReader,
+    names: HashMap<u64, Arc<str>>,
+    sites: Vec<SiteInfo>,
+    settings: Vec<SettingView>,
+}
+
+impl SpaceReader {
+    /// Opens the space in the directory `path`.
+    ///
+    /// # Errors
+    /// When there is none, it is damaged, or was made by a later version.
+    pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
+        let path = path.as_ref().to_path_buf();
+        let file_path = path.join("space");
+        let identity = File::open(&file_path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::new(format!(
+                "there is no space in {}: `thalweg ls` lists those there are",
+                path.display()
+            )),
+            _ => Error::io("open", &file_path, e),
+        })?;
+        read_info(&identity, &file_path)?;
+        let catalog = CatalogReader::open(&path.join("0000.catalog"))?;
+        let tables = Tables { catalog, names: HashMap::new(), sites: Vec::new(), settings: Vec::new() };
+        let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
+        drop(reader.refreshed()?);
+        Ok(reader)
+    }
+
+    /// The space's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Who made it, read anew: the clock gets more exact as the process goes on.
+    ///
+    /// # Errors
+    /// When the header cannot be read any more.
+    pub fn info(&self) -> Result<Info, Error> {
+        read_info(&self.identity, &self.path.join("space"))
+    }
+
+    /// Whether the process still runs on this machine (same pid, same start, same boot).
+    pub fn is_alive(&self) -> bool {
+        self.info().is_ok_and(|info| info.is_alive())
+    }
+
+    /// All settings with their values now.
+    ///
+    /// # Errors
+    /// When the files are damaged.
+    pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
+        let mut views = self.refreshed()?.settings.clone();
+        let path = self.path.join("settings");
+        let file = open_settings(&path, false)?;
+        for view in &mut views {
+            let mut value = [0; 8];
+            file::read_exact_at(&file, &path, &mut value, cell_offset(&path, view)?)?;
+            view.value = u64::from_le_bytes(value);
+        }
+        Ok(views)
+    }
+
+    /// Changes the setting `name`; the observed process adopts it at its next safe point.
+    ///
+    /// # Errors
+    /// When there is no such setting, or `value` is out of its range.
+    pub fn set(&self, name: &str, value: u64) -> Result<(), Error> {
+        let tables = self.refreshed()?;
+        let Some(view) = tables.settings.iter().find(|s| s.name == name) else {
+            let names: Vec<_> = tables.settings.iter().map(|s| s.name.as_str()).collect();
+            return Err(Error::new(format!("there is no setting `{name}`; there are: {}", names.join(", "))));
+        };
+        check_range(name, value, view.min, view.max)?;
+        let path = self.path.join("settings");
+        let file = open_settings(&path, true)?;
+        let at = cell_offset(&path, view)?;
+        if at + 8 > file::length(&file, &path)? {
+            return Err(Error::new(format!(
+                "{} is truncated: the cell of `{name}` is missing",
+                path.display()
+            )));
+        }
+        file.write_all_at(&value.to_le_bytes(), at).map_err(|e| Error::io("write", &path, e))
+    }
+
+    /// The rows of the live table that have an owner now.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
+        let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
+        let mut views = Vec::new();
+        for chunk in 0..chunks {
+            read_live_chunk(&self.path.join(format!("live.{chunk}")), &mut views)?;
+        }
+        Ok(views)
+    }
+
+    /// The text of a name; none for 0 and for a name that does not exist.
+    pub fn name(&self, name: NameRef) -> Option<Arc<str>> {
+        if name == NameRef::NONE {
+            return None;
+        }
+        if let Some(text) = self.tables().names.get(&name.0) {
+            return Some(text.clone());
+        }
+        self.refreshed().ok()?.names.get(&name.0).cloned()
+    }
+
+    /// All names so far.
+    ///
+    /// # Errors
+    /// When the catalog is damaged.
+    pub fn names(&self) -> Result<Vec<(NameRef, Arc<str>)>, Error> {
+        let tables = self.refreshed()?;
+        let mut names: Vec<_> = tables.names.iter().map(|(id, text)| (NameRef(*id), text.clone())).collect();
+        names.sort_unstable_by_key(|(id, _)| *id);
+        Ok(names)
+    }
+
+    /// All sites so far, in the order of their declaration.
+    ///
+    /// # Errors
+    /// When the catalog is damaged.
+    pub fn sites(&self) -> Result<Vec<SiteInfo>, Error> {
+        Ok(self.refreshed()?.sites.clone())
+    }
+
+    /// All writers so far.
+    ///
+    /// # Errors
+    /// When an element is damaged.
+    pub fn writers(&self) -> Result<Vec<WriterInfo>, Error> {
+        let mut writers = Vec::new();
+        for number in 1..=self.writer_count()? {
+            if let Some(mut element) = element::ElementReader::open(&self.path, number)? {
+                writers.push(element.info()?);
+            }
+        }
+        Ok(writers)
+    }
+
+    /// The events of all writers, from the oldest that is still there.
+    pub fn events(&self) -> EventStream {
+        EventStream::new(self.path.clone())
+    }
+
+    pub(crate) fn writer_count(&self) -> Result<u32, Error> {
+        Ok(self.header_word(identity::WRITERS)?.min(WRITERS_MAX) as u32)
+    }
+
+    fn header_word(&self, at: usize) -> Result<u64, Error> {
+        let mut word = [0; 8];
+        file::read_exact_at(&self.identity, &self.path.join("space"), &mut word, at as u64)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
+        let mut guard = self.tables();
+        let Tables { catalog, names, sites, settings } = &mut *guard;
+        catalog.read_new(&mut |record| match record {
+            Record::Name { id, text } => {
+                names.insert(id, text.into());
+            }
+            Record::Site { id, parent, line, column, name, kind, file } => {
+                sites.push(SiteInfo {
+                    id: SiteRef(id),
+                    parent: SiteRef(parent),
+                    name,
+                    kind,
+                    file,
+                    line,
+                    column,
+                });
+            }
+            Record::Setting(s) => settings.push(SettingView {
+                name: s.name,
+                doc: s.doc,
+                unit: s.unit,
+                min: s.min,
+                max: s.max,
+                default: s.default,
+                value: s.default,
+                choices: s.choices,
+                index: s.index,
+            }),
+            Record::Kind { .. } | Record::Unknown => {}
+        })?;
+        Ok(guard)
+    }
+}
+
+impl Info {
+    /// Whether the process still runs on this machine.
+    pub fn is_alive(&self) -> bool {
+        let here = crate::process::boot_id();
+        (self.boot_id == here || self.boot_id == [0; 16] || here == [0; 16])
+            && crate::process::is_alive(self.pid, self.process_start)
+    }
+}
+
+/// How many writers the space in `path` has had.
+pub(crate) fn writer_count(path: &Path) -> Result<u32, Error> {
+    let path = path.join("space");
+    let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+    let mut word = [0; 8];
+    file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
+    Ok(u64::from_le_bytes(word).min(WRITERS_MAX) as u32)
+}
+
+fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
+    let mut page = [0; PAGE];
+    // The second anchor has a version that is odd while it is written; a few tries outlast any writing.
+    for _ in 0..100 {
+        file::read_exact_at(identity_file, path, &mut page, 0)?;
+        let mut version = [0; 8];
+        file::read_exact_at(identity_file, path, &mut version, identity::ANCHOR_SECOND as u64)?;
+        if version == page[identity::ANCHOR_SECOND..][..8] && version[0] & 1 == 0 {
+            break;
+        }
+        page[identity::ANCHOR_SECOND..][..8].fill(0);
+    }
+    file::check_magic(path, &page, identity::MAGIC_VALUE, "the identity")?;
+    let word = |at| file::word(&page, at);
+    let anchor = |at| Anchor { ticks: word(at), monotonic_ns: word(at + 8), real_ns: word(at + 16) };
+    let kind = match word(identity::CLOCK) {
+        1 => ClockKind::Tsc,
+        2 => ClockKind::Monotonic,
+        other => {
+            return Err(Error::new(format!("{} is damaged: it names clock {other}", path.display())));
+        }
+    };
+    let hz = word(identity::FREQUENCY);
+    if !(1_000..=1_000_000_000_000).contains(&hz) {
+        return Err(Error::new(format!("{} is damaged: its clock has {hz} Hz", path.display())));
+    }
+    let second = (word(identity::ANCHOR_SECOND) != 0).then(|| anchor(identity::ANCHOR_SECOND + 8));
+    let clock = Clock::from_anchors(kind, hz as f64, anchor(identity::ANCHOR_FIRST), second);
+    let bytes = |at: usize| page[at..at + 16].try_into().expect("16 bytes");
+    Ok(Info {
+        version: word(identity::VERSION) as u32,
+        uuid: bytes(identity::UUID),
+        pid: word(identity::PID) as u32,
+        process_start: word(identity::PROCESS_START),
+        boot_id: bytes(identity::BOOT),
+        name: file::text(&page, identity::NAME, identity::NAME_BYTES),
+        host: file::text(&page, identity::HOST, identity::HOST_BYTES),
+        command: file::text(&page, identity::COMMAND, identity::COMMAND_BYTES),
+        clock,
+        finished: word(identity::STATE) == 2,
+        keep: word(identity::FLAGS) & 1 != 0,
+    })
+}
+
+fn open_settings(path: &Path, write: bool) -> Result<File, Error> {
+    let file =
+        OpenOptions::new().read(true).write(write).open(path).map_err(|e| Error::io("open", path, e))?;
+    let mut header = [0; 16];
+    file::read_exact_at(&file, path, &mut header, 0)?;
+    file::check_magic(path, &header, settings::MAGIC_VALUE, "the settings")?;
+    Ok(file)
+}
+
+fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {
+    if view.index >= settings::CELL_COUNT as u64 {
+        return Err(Error::new(format!(
+            "the catalog beside {} is damaged: setting `{}` has cell {}",
+            path.display(),
+            view.name,
+            view.index
+        )));
+    }
+    Ok(settings::CELLS as u64 + view.index * settings::CELL_BYTES as u64)
+}
+
+fn read_live_chunk(path: &Path, views: &mut Vec<LiveView>) -> Result<(), Error> {
+    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let mut header = [0; 24];
+    file::read_exact_at(&file, path, &mut header, 0)?;
+    file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
+    let rows = file::word(&header, 16);
+    if rows > live::CHUNK_ROWS_MAX as u64 {
+        return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
+    }
+    let mut before = vec![0; rows as usize * live::ROW_BYTES];
+    let mut after = before.clone();
+    file::read_exact_at(&file, path, &mut before, live::ROWS as u64)?;
+    file::read_exact_at(&file, path, &mut after, live::ROWS as u64)?;
+    let rows = before.chunks_exact(live::ROW_BYTES).zip(after.chunks_exact(live::ROW_BYTES));
+    for (row, again) in rows {
+        let tag = file::word(row, live::TAG);
+        // A row that changed hands while it was copied belongs to nobody for certain: leave it out.
+        let Some(kind) = RowKind::from_code(tag as u8) else { continue };
+        if tag != file::word(again, live::TAG) {
+            continue;
+        }
+        let cells = std::array::from_fn(|n| file::word(row, live::CELLS + 8 * n));
+        views.push(LiveView { kind, id: file::word(row, live::ID), generation: tag >> 8, cells });
+    }
+    Ok(())
+}

@@ -1,0 +1,520 @@
+//! The space: the directory in which a process is observed, seen from inside that process.
+
+use crate::catalog::{Catalog, Names, Record, SettingRecord};
+use crate::clock::{Anchor, Clock};
+use crate::element::{Policy, Ring};
+use crate::error::Error;
+use crate::kind::{NameRef, SiteRef};
+use crate::layout::{PAGE, VERSION, block, element, identity, settings};
+use crate::live::{LiveRow, LiveTable, RowKind};
+use crate::map::{Fork, Map};
+use crate::setting::{Setting, SettingSpec};
+use crate::sync::{Ordering, fence};
+use crate::writer::Writer;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64 as PlainAtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Size and policy of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementOptions {
+    /// Bytes of a block: a power of two, 512 bytes to 64 MiB.
+    pub block_bytes: usize,
+    /// How many blocks: at least 2.
+    pub block_count: usize,
+    /// What happens when it is full.
+    pub policy: Policy,
+}
+
+impl Default for ElementOptions {
+    /// 16 blocks of 64 KiB, overwriting the oldest.
+    fn default() -> ElementOptions {
+        ElementOptions { block_bytes: 64 << 10, block_count: 16, policy: Policy::Overwrite }
+    }
+}
+
+/// How to make a space.
+#[derive(Clone, Debug, Default)]
+pub struct SpaceOptions {
+    /// Its name: the directory is called `NAME-PID`. Empty: the program's name.
+    pub name: String,
+    /// The directory to make it in; default: see [`default_parent`].
+    pub parent: Option<PathBuf>,
+    /// The exact directory instead, which must not exist or be empty.
+    pub path: Option<PathBuf>,
+    /// Size and policy of elements, unless a writer asks for its own.
+    pub element: ElementOptions,
+    /// The command line to show; empty: this process's own.
+    pub command: String,
+    /// `clean` leaves the space alone unless told otherwise.
+    pub keep: bool,
+}
+
+/// The directory where a process publishes its events, names, settings and live rows. Cheap to clone.
+///
+/// ```
+/// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, SpaceReader}};
+///
+/// /// Something was measured.
+/// #[derive(Kind)]
+/// #[kind(name = "example.measured")]
+/// struct Measured {
+///     /// The value.
+///     #[field(unit = "celsius")]
+///     value: f64,
+/// }
+///
+/// # let parent = std::env::temp_dir().join(format!("thalweg-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&parent).unwrap();
+/// let space = Space::create(SpaceOptions { name: "example".into(), parent: Some(parent.clone()), ..Default::default() })?;
+/// let mut writer = space.writer("main")?;
+/// let measured = writer.declare::<Measured>()?;
+/// writer.emit(measured, &Measured { value: 21.5 });
+///
+/// // Usually in another process:
+/// let mut seen = Vec::new();
+/// let mut reader = SpaceReader::open(space.path())?;
+/// reader.events().poll(usize::MAX, &mut |item| {
+///     if let Item::Event(event) = item {
+///         seen.push(event.f64(event.kind.field("value").unwrap()));
+///     }
+/// })?;
+/// assert_eq!(seen, [21.5]);
+/// # std::fs::remove_dir_all(parent).unwrap();
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Space {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    path: PathBuf,
+    clock: Clock,
+    pub(crate) pid: u32,
+    process_start: u64,
+    element: ElementOptions,
+    identity: Arc<Map>,
+    settings: Arc<Map>,
+    cold: Mutex<Cold>,
+    /// Someone is writing the second anchor; taken by compare-exchange, given back with release.
+    anchoring: AtomicBool,
+    /// When the second anchor was last written, in ticks.
+    anchored: PlainAtomicU64,
+}
+
+/// What is touched rarely, under one lock.
+#[derive(Debug)]
+struct Cold {
+    catalog: Catalog,
+    names: Names,
+    sites: u64,
+    settings: Vec<(String, Setting)>,
+    writers: u32,
+    live: LiveTable,
+}
+
+impl Space {
+    /// Makes a space: its directory (mode 0700) and identity, calibrating the clock on the way.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or written, or the file system is full.
+    pub fn create(options: SpaceOptions) -> Result<Space, Error> {
+        check_element(&options.element)?;
+        let name = if options.name.is_empty() { program_name() } else { options.name.clone() };
+        let path = make_directory(&options, &name)?;
+        let made = Space::fill(&options, &name, path.clone());
+        if made.is_err() {
+            // Best effort: what was made before the failure is of no use to anybody.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+        made
+    }
+
+    fn fill(options: &SpaceOptions, name: &str, path: PathBuf) -> Result<Space, Error> {
+        let clock = Clock::new();
+        let pid = std::process::id();
+        let process_start = crate::process::start_time(pid).unwrap_or(0);
+        let identity = Map::create(&path.join("space"), PAGE, Fork::Wipe)?;
+        let catalog = Catalog::create(path.join("0000.catalog"), 0)?;
+        let bytes = settings::CELLS + settings::CELL_BYTES * settings::CELL_COUNT;
+        let cells = Map::create(&path.join("settings"), bytes, Fork::Share)?;
+        cells.word(8).store(u64::from(VERSION), Ordering::Relaxed);
+        cells.word(0).store(settings::MAGIC_VALUE, Ordering::Release);
+        let identity = Arc::new(identity);
+        let cold = Cold {
+            catalog,
+            names: Names::new(),
+            sites: 0,
+            settings: Vec::new(),
+            writers: 0,
+            live: LiveTable::new(path.clone(), identity.clone()),
+        };
+        let shared = Shared {
+            path,
+            clock,
+            pid,
+            process_start,
+            element: options.element,
+            identity,
+            settings: Arc::new(cells),
+            cold: Mutex::new(cold),
+            anchoring: AtomicBool::new(false),
+            anchored: PlainAtomicU64::new(clock.anchor().ticks),
+        };
+        shared.write_identity(options, name);
+        Ok(Space { shared: Arc::new(shared) })
+    }
+
+    /// The space's directory.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// The clock of this space.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// A new writer with an element and a catalog of its own, for one thread at a time.
+    ///
+    /// # Errors
+    /// When the file system is full, or this process is a fork of the one that made the space.
+    pub fn writer(&self, name: &str) -> Result<Writer, Error> {
+        self.writer_with(name, self.shared.element)
+    }
+
+    /// A new writer whose element has its own size and policy.
+    ///
+    /// # Errors
+    /// As [`Space::writer`], and when the options are out of range.
+    pub fn writer_with(&self, name: &str, options: ElementOptions) -> Result<Writer, Error> {
+        check_element(&options)?;
+        self.shared.check_fork()?;
+        // The number is counted before the files are made, so that no two writers share one; readers look at
+        // numbers up to the count and take those whose files are there.
+        let number = {
+            let mut cold = self.shared.cold();
+            cold.writers += 1;
+            cold.writers
+        };
+        let shared = &self.shared;
+        let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
+        let path = shared.path.join(format!("{number:04}.element"));
+        let map = Map::create(&path, Ring::bytes(options.block_bytes, options.block_count), Fork::Wipe)?;
+        shared.write_element_header(&map, name, number, &options);
+        let ring = Ring::new(map, options.block_bytes, options.block_count, options.policy);
+        shared.identity.word(identity::WRITERS).fetch_max(u64::from(number), Ordering::Release);
+        shared.refresh_anchor();
+        Ok(Writer::new(shared.clone(), ring, catalog, number))
+    }
+
+    /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written.
+    pub fn name(&self, text: &str) -> Result<NameRef, Error> {
+        let mut cold = self.shared.cold();
+        if let Some(id) = cold.names.get(text) {
+            return Ok(NameRef(*id));
+        }
+        let id = cold.names.len() as u64 + 1;
+        cold.catalog.append(&Record::Name { id, text: text.to_string() })?;
+        cold.names.insert(text.to_string(), id);
+        Ok(NameRef(id))
+    }
+
+    /// Adds a site of the static structure to the catalog.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written.
+    pub fn site(&self, site: &Site<'_>) -> Result<SiteRef, Error> {
+        let mut cold = self.shared.cold();
+        let id = cold.sites + 1;
+        cold.catalog.append(&Record::Site {
+            id,
+            parent: site.parent.unwrap_or(SiteRef::NONE).0,
+            line: site.line,
+            column: site.column,
+            name: site.name.to_string(),
+            kind: site.kind.to_string(),
+            file: site.file.to_string(),
+        })?;
+        cold.sites = id;
+        Ok(SiteRef(id))
+    }
+
+    /// A setting: a cell that the observing side may change. The same name gives the same cell.
+    ///
+    /// # Errors
+    /// When the default is out of range, or all cells are taken.
+    pub fn setting(&self, spec: SettingSpec<'_>) -> Result<Setting, Error> {
+        self.shared.check_fork()?;
+        spec.check()?;
+        let mut cold = self.shared.cold();
+        if let Some((_, setting)) = cold.settings.iter().find(|(name, _)| name == spec.name) {
+            return Ok(setting.clone());
+        }
+        let index = cold.settings.len();
+        if index == settings::CELL_COUNT {
+            return Err(Error::new(format!(
+                "there is no room for setting `{}`: a space has {} settings",
+                spec.name,
+                settings::CELL_COUNT
+            )));
+        }
+        let setting = Setting::new(self.shared.settings.clone(), index, &spec);
+        setting.set(spec.default)?;
+        cold.catalog.append(&Record::Setting(SettingRecord {
+            index: index as u64,
+            min: spec.min,
+            max: spec.max,
+            default: spec.default,
+            name: spec.name.to_string(),
+            doc: spec.doc.to_string(),
+            unit: spec.unit.to_string(),
+            choices: spec.choices.iter().map(|c| c.to_string()).collect(),
+        }))?;
+        cold.settings.push((spec.name.to_string(), setting.clone()));
+        self.shared.identity.word(identity::SETTINGS).store(index as u64 + 1, Ordering::Release);
+        Ok(setting)
+    }
+
+    /// A row of the live table, for a task, stream or worker that exists now; given back when dropped.
+    ///
+    /// # Errors
+    /// When the table must grow and the file system is full.
+    pub fn live_row(&self, kind: RowKind, id: u64) -> Result<LiveRow, Error> {
+        self.shared.check_fork()?;
+        let row = self.shared.cold().live.take(kind, id)?;
+        Ok(LiveRow::new(row, self.shared.clone()))
+    }
+
+    /// Marks the orderly end of the process. Writers may still close after it.
+    pub fn finish(&self) {
+        self.shared.anchored.store(0, Ordering::Relaxed);
+        self.shared.refresh_anchor();
+        self.shared.identity.word(identity::STATE).store(2, Ordering::Release);
+    }
+}
+
+impl Shared {
+    fn cold(&self) -> MutexGuard<'_, Cold> {
+        // A panic under the lock leaves every step either done or not begun, so the data stay good.
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn release_row(&self, row: &crate::live::Row) {
+        self.cold().live.give_back(row);
+    }
+
+    fn check_fork(&self) -> Result<(), Error> {
+        if std::process::id() == self.pid {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "this process is a fork of process {}, which made the space {}: make a space of its own",
+            self.pid,
+            self.path.display()
+        )))
+    }
+
+    fn write_identity(&self, options: &SpaceOptions, name: &str) {
+        let map = &self.identity;
+        let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
+        put(identity::VERSION, u64::from(VERSION) | (PAGE as u64) << 32);
+        put_bytes(map, identity::UUID, crate::process::uuid());
+        put(identity::PID, u64::from(self.pid));
+        put(identity::PROCESS_START, self.process_start);
+        put_bytes(map, identity::BOOT, crate::process::boot_id());
+        put(identity::CLOCK, self.clock.kind() as u64);
+        put(identity::FREQUENCY, self.clock.hz().round() as u64);
+        self.write_anchor(identity::ANCHOR_FIRST, &self.clock.anchor());
+        put(identity::STATE, 1);
+        put(identity::FLAGS, u64::from(options.keep));
+        map.put_text(identity::NAME, identity::NAME_BYTES, name);
+        map.put_text(identity::HOST, identity::HOST_BYTES, &crate::process::host());
+        let command = if options.command.is_empty() { command_line() } else { options.command.clone() };
+        map.put_text(identity::COMMAND, identity::COMMAND_BYTES, &command);
+        map.word(identity::MAGIC).store(identity::MAGIC_VALUE, Ordering::Release);
+    }
+
+    fn write_anchor(&self, at: usize, anchor: &Anchor) {
+        for (index, value) in [anchor.ticks, anchor.monotonic_ns, anchor.real_ns].into_iter().enumerate() {
+            self.identity.word(at + 8 * index).store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes the second anchor again, at most once a second and by one thread at a time.
+    pub(crate) fn refresh_anchor(&self) {
+        let age = self.clock.now().saturating_sub(self.anchored.load(Ordering::Relaxed));
+        if age < self.clock.hz() as u64 {
+            return;
+        }
+        if self.anchoring.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let anchor = self.clock.read_anchor();
+        let version = self.identity.word(identity::ANCHOR_SECOND);
+        let odd = version.load(Ordering::Relaxed) | 1;
+        version.store(odd, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.write_anchor(identity::ANCHOR_SECOND + 8, &anchor);
+        version.store(odd + 1, Ordering::Release);
+        self.anchored.store(anchor.ticks, Ordering::Relaxed);
+        self.anchoring.store(false, Ordering::Release);
+    }
+
+    fn write_element_header(&self, map: &Map, name: &str, number: u32, options: &ElementOptions) {
+        let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
+        put(element::VERSION, u64::from(VERSION) | u64::from(options.policy.code()) << 32);
+        put(element::BLOCKS, options.block_bytes as u64 | (options.block_count as u64) << 32);
+        put(element::PROCESS, u64::from(self.pid) | u64::from(crate::process::thread_id()) << 32);
+        put(element::PROCESS_START, self.process_start);
+        put(element::WRITER, u64::from(number));
+        put(element::FREQUENCY, self.clock.hz().round() as u64);
+        put(element::STATE, 1);
+        map.put_text(element::NAME, element::NAME_BYTES, name);
+        map.word(element::MAGIC).store(element::MAGIC_VALUE, Ordering::Release);
+    }
+}
+
+/// A site of the static structure: a box, a filter, a star, a probe, with where it is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Site<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it is: "box", "filter", "star", …
+    pub kind: &'a str,
+    /// What contains it.
+    pub parent: Option<SiteRef>,
+    /// Source file.
+    pub file: &'a str,
+    /// Line, from 1; 0 unknown.
+    pub line: u32,
+    /// Column, from 1; 0 unknown.
+    pub column: u32,
+}
+
+/// Where spaces are by default: `$THALWEG_SPACES`, else `/dev/shm/thalweg-UID`, else `$XDG_RUNTIME_DIR/thalweg`.
+///
+/// The directory need not exist yet.
+///
+/// # Errors
+/// When none of them can be had.
+pub fn default_parent() -> Result<PathBuf, Error> {
+    if let Some(chosen) = std::env::var_os("THALWEG_SPACES").filter(|v| !v.is_empty()) {
+        return Ok(PathBuf::from(chosen));
+    }
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() {
+        return Ok(shared_memory.join(format!("thalweg-{}", crate::process::user())));
+    }
+    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty()) {
+        return Ok(Path::new(&runtime).join("thalweg"));
+    }
+    Err(Error::new(
+        "there is nowhere to put a space: /dev/shm is missing and XDG_RUNTIME_DIR is not set; \
+         set THALWEG_SPACES to a directory",
+    ))
+}
+
+fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathBuf, Error> {
+    if let Some(path) = &options.path {
+        return claim_exact(path);
+    }
+    let parent = match &options.parent {
+        Some(parent) => parent.clone(),
+        None => default_parent()?,
+    };
+    make_private(&parent)?;
+    let stem = format!("{}-{}", file_name(name), std::process::id());
+    // A process may have several spaces of one name, and a dead one may have left its own.
+    for again in 0..10_000 {
+        let path = parent.join(if again == 0 { stem.clone() } else { format!("{stem}-{again}") });
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(e) => return Err(Error::io("create the space directory", &path, e)),
+        }
+    }
+    Err(Error::new(format!("{} holds too many spaces called {stem}: run `thalweg clean`", parent.display())))
+}
+
+/// Makes the directory of spaces; one that exists must be ours, so that nobody else can plant files in it.
+fn make_private(parent: &Path) -> Result<(), Error> {
+    if let Err(e) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent) {
+        return Err(Error::io("create the directory of spaces", parent, e));
+    }
+    let about = std::fs::metadata(parent).map_err(|e| Error::io("examine", parent, e))?;
+    let ours = about.uid() == crate::process::user() || crate::process::user() == 0;
+    if !ours && about.mode() & 0o1000 == 0 {
+        return Err(Error::new(format!(
+            "{} belongs to another user: set THALWEG_SPACES to a directory of your own",
+            parent.display()
+        )));
+    }
+    Ok(())
+}
+
+fn claim_exact(path: &Path) -> Result<PathBuf, Error> {
+    match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(e) => return Err(Error::io("create the space directory", path, e)),
+    }
+    let mut entries = std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))?;
+    if entries.next().is_some() {
+        return Err(Error::new(format!(
+            "{} is not empty, and a space needs a directory of its own: choose another, or remove it",
+            path.display()
+        )));
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+        .map_err(|e| Error::io("change the mode of", path, e))?;
+    Ok(path.to_path_buf())
+}
+
+fn check_element(options: &ElementOptions) -> Result<(), Error> {
+    let ElementOptions { block_bytes, block_count, .. } = *options;
+    if !block_bytes.is_power_of_two() || !(block::BYTES_MIN..=block::BYTES_MAX).contains(&block_bytes) {
+        return Err(Error::new(format!(
+            "blocks of {block_bytes} bytes: a block is a power of two from {} bytes to {} bytes",
+            block::BYTES_MIN,
+            block::BYTES_MAX
+        )));
+    }
+    if !(2..=1 << 24).contains(&block_count) {
+        return Err(Error::new(format!("{block_count} blocks: an element has 2 to 16777216")));
+    }
+    Ok(())
+}
+
+fn put_bytes(map: &Map, at: usize, bytes: [u8; 16]) {
+    for (index, half) in bytes.chunks(8).enumerate() {
+        let word = u64::from_le_bytes(half.try_into().expect("8 bytes"));
+        map.word(at + 8 * index).store(word, Ordering::Relaxed);
+    }
+}
+
+/// A name that is safe as part of a file name.
+fn file_name(name: &str) -> String {
+    let good = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.chars().take(64).map(good).collect();
+    name.trim_start_matches('.').to_string()
+}
+
+fn program_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.is_empty() { "space".to_string() } else { name }
+}
+
+fn command_line() -> String {
+    std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
