@@ -1,1 +1,92 @@
-//! (to be written)
+//! Tasks, streams, workers: what carries a network's messages.
+//!
+//! - A **task** is a state machine that runs to completion ([`Task`]): no stack, no future. It takes up to a
+//!   quantum of messages and says why it stopped ([`Stop`]).
+//! - A **stream** ([`Out`], [`In`]) is a bounded ring with one writer and one reader. What a task pushed becomes
+//!   visible at the end of its dispatch, in one batch; its room is never exceeded.
+//! - A **worker** is a thread with its own queue of ready tasks. The [`Mapper`] decides which worker a task runs
+//!   on. A worker without work spins a little, then sleeps: an idle runtime uses no processor time.
+//! - A **blocking task** ([`Runtime::spawn_blocking`]) has a thread of its own, on the same streams: sources and
+//!   sinks that touch files, sockets, terminals.
+//!
+//! ```
+//! use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+//!
+//! struct Double {
+//!     input: In<u64>,
+//!     output: Out<u64>,
+//! }
+//!
+//! impl Task for Double {
+//!     fn attach(&mut self, ports: &mut Ports<'_>) {
+//!         ports.input(&mut self.input);
+//!         ports.output(&mut self.output);
+//!     }
+//!
+//!     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+//!         for _ in 0..cx.quantum() {
+//!             if self.output.room(cx) == 0 {
+//!                 return Stop::OutputFull;
+//!             }
+//!             match self.input.pop(cx) {
+//!                 Some(number) => self.output.push(cx, 2 * number).expect("there was room"),
+//!                 None if self.input.ended() => return Stop::Ended,
+//!                 None => return Stop::InputEmpty,
+//!             }
+//!         }
+//!         Stop::QuantumSpent
+//!     }
+//! }
+//!
+//! let runtime = Runtime::new(Options { workers: 2, ..Options::default() })?;
+//! let (mut numbers, input) = runtime.stream(StreamSpec::default());
+//! let (output, mut doubled) = runtime.stream(StreamSpec::default());
+//! runtime.spawn(TaskSpec { one_to_one: true, ..TaskSpec::default() }, Double { input, output });
+//! runtime.spawn_blocking(TaskSpec::default(), move |task| {
+//!     for number in 1..=1000 {
+//!         task.push(&mut numbers, number).expect("the reader lives");
+//!     }
+//! });
+//! let (sum, result) = std::sync::mpsc::channel();
+//! runtime.spawn_blocking(TaskSpec::default(), move |task| {
+//!     let mut total = 0;
+//!     while let Some(number) = task.pop(&mut doubled) {
+//!         total += number;
+//!     }
+//!     sum.send(total).expect("the receiver lives");
+//! });
+//! let summary = runtime.join()?;
+//! assert_eq!(summary.tasks, 3);
+//! assert_eq!(result.recv()?, 1_001_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod affinity;
+mod blocking;
+mod context;
+mod dispatch;
+mod inbox;
+mod inputs;
+mod mapper;
+mod ring;
+mod runtime;
+mod stream;
+mod sync;
+mod task;
+mod worker;
+
+pub use blocking::Blocking;
+pub use context::{Context, Ports};
+pub use inputs::Inputs;
+pub use mapper::Mapper;
+pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Runtime, Summary};
+pub use stream::{In, Out, StreamSpec};
+pub use task::{Stop, Task, TaskId, TaskSpec};
+
+/// A name in the space; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NameRef(pub u64);
+
+/// A place in the static structure; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SiteRef(pub u64);

@@ -1,0 +1,167 @@
+//! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same streams.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+
+use crate::context::Context;
+use crate::dispatch::{Core, message_of};
+use crate::ring::FOREIGN;
+use crate::runtime::{Error, Shared};
+use crate::stream::{In, Out};
+use crate::sync::Ordering;
+use crate::task::{State, Stop, TaskCell, TaskId};
+
+/// A blocking task's view of the runtime.
+pub struct Blocking {
+    core: NonNull<Core>,
+    task: NonNull<TaskCell>,
+    cx: Context<'static>,
+    quantum: usize,
+    /// Messages since the last look at what the others should see.
+    used: usize,
+}
+
+impl Blocking {
+    /// Reads the next message; waits for it. `None`: the stream has ended, or the runtime stops.
+    pub fn pop<T: Send + 'static>(&mut self, input: &mut In<T>) -> Option<T> {
+        loop {
+            if let Some(message) = input.pop(&mut self.cx) {
+                self.count();
+                return Some(message);
+            }
+            if input.ended() || self.stopping() {
+                self.flush();
+                return None;
+            }
+            self.wait(Stop::InputEmpty);
+        }
+    }
+
+    /// Reads the next message if there is one.
+    pub fn try_pop<T: Send + 'static>(&mut self, input: &mut In<T>) -> Option<T> {
+        let message = input.pop(&mut self.cx);
+        self.count();
+        message
+    }
+
+    /// Writes a message, at once visible to the reader; waits while the stream is full. `Err`: the reader is gone
+    /// or the runtime stops.
+    pub fn push<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
+        self.feed(out, message)?;
+        // SAFETY: the thread's own core, to which no other reference is held.
+        unsafe { self.core.as_mut() }.publish_now(out.ring_pointer());
+        Ok(())
+    }
+
+    /// Writes a message like [`Blocking::push`], but shows it to the reader only with others: when the stream is
+    /// full, a quantum was written, the task waits or ends, or at [`Blocking::flush`]. For sources that have
+    /// the next message at once.
+    pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
+        let mut message = message;
+        loop {
+            if out.ring().reader_gone.load(Ordering::Acquire) != 0 || self.stopping() {
+                return Err(message);
+            }
+            match out.push(&mut self.cx, message) {
+                Ok(()) => {
+                    self.count();
+                    return Ok(());
+                }
+                Err(back) => message = back,
+            }
+            self.wait(Stop::OutputFull);
+        }
+    }
+
+    /// Shows the readers everything written, and gives the room of what was read back to the writers.
+    pub fn flush(&mut self) {
+        self.used = 0;
+        Core::pause(self.core, Stop::QuantumSpent);
+    }
+
+    /// Whether the runtime was aborted.
+    pub fn stopping(&self) -> bool {
+        self.shared().stop.load(Ordering::Relaxed)
+    }
+
+    /// The task's number.
+    pub fn task_id(&self) -> TaskId {
+        self.cx.task_id()
+    }
+
+    /// The rest of what a task may ask: creating streams and tasks.
+    pub fn context(&mut self) -> &mut Context<'static> {
+        &mut self.cx
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: the task lives as long as its closure runs.
+        &unsafe { self.task.as_ref() }.shared
+    }
+
+    #[inline]
+    fn count(&mut self) {
+        self.used += 1;
+        if self.used >= self.quantum {
+            self.flush();
+        }
+    }
+
+    fn wait(&mut self, stop: Stop) {
+        self.used = 0;
+        // SAFETY: the task lives as long as its closure runs.
+        let task = unsafe { self.task.as_ref() };
+        if !Core::pause(self.core, stop) {
+            return;
+        }
+        while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
+            thread::park();
+        }
+    }
+}
+
+/// Starts a blocking task's thread.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    task: NonNull<TaskCell>,
+    work: impl FnOnce(&mut Blocking) + Send + 'static,
+) -> Result<(), Error> {
+    struct Handed(NonNull<TaskCell>);
+    // SAFETY: the cell is made for sharing; this hands one reference over.
+    unsafe impl Send for Handed {}
+    let handed = Handed(task);
+    let for_thread = shared.clone();
+    let spawned = thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
+        let handed = handed;
+        run(for_thread, handed.0, work);
+    });
+    spawned.map(drop).map_err(|error| {
+        // SAFETY: the thread did not start, so the reference is still ours.
+        unsafe { TaskCell::release(task.as_ptr()) };
+        Error::new(format!("cannot start a thread for a blocking task: {error}"))
+    })
+}
+
+fn run(shared: Arc<Shared>, task: NonNull<TaskCell>, work: impl FnOnce(&mut Blocking)) {
+    // SAFETY: the reference handed to this thread.
+    let cell = unsafe { task.as_ref() };
+    let _ = cell.thread.set(thread::current());
+    cell.state.set(State::Running);
+    let mut core = Core::new(shared.clone(), FOREIGN);
+    core.task = task.as_ptr();
+    let core = NonNull::from(Box::leak(Box::new(core)));
+    let outcome = Core::with(core, || {
+        let cx = Context::new(core, task.as_ptr(), shared.quantum());
+        let mut blocking = Blocking { core, task, cx, quantum: shared.quantum(), used: 0 };
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut blocking)));
+        Core::close_task(core, cell);
+        outcome
+    });
+    // SAFETY: leaked above, and nobody else has it.
+    drop(unsafe { Box::from_raw(core.as_ptr()) });
+    shared.task_ended(cell, outcome.map_err(|panic| (message_of(&*panic), true)));
+    // SAFETY: the reference handed to this thread.
+    unsafe { TaskCell::release(task.as_ptr()) }
+}

@@ -1,0 +1,95 @@
+//! What a running task may ask of the runtime.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::dispatch::Core;
+use crate::inputs::Inputs;
+use crate::ring::Ring;
+use crate::stream::{In, Out, StreamSpec};
+use crate::task::{Task, TaskCell, TaskId, TaskSpec};
+
+/// A task's view of the runtime during one dispatch.
+pub struct Context<'a> {
+    pub(crate) core: NonNull<Core>,
+    pub(crate) task: *mut TaskCell,
+    quantum: usize,
+    pub(crate) full: bool,
+    /// The stream that the last message was popped from.
+    pub(crate) last_read: *const Ring,
+    _dispatch: PhantomData<&'a mut Core>,
+}
+
+impl Context<'_> {
+    pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize) -> Self {
+        Context { core, task, quantum, full: false, last_read: std::ptr::null(), _dispatch: PhantomData }
+    }
+
+    /// How many messages the task should take at most before it stops with
+    /// [`Stop::QuantumSpent`](crate::Stop::QuantumSpent).
+    #[inline]
+    pub fn quantum(&self) -> usize {
+        self.quantum
+    }
+
+    /// Whether everything is being recorded (mode `full`), so that lineage is wanted.
+    #[inline]
+    pub fn full(&self) -> bool {
+        self.full
+    }
+
+    /// The running task's number.
+    pub fn task_id(&self) -> TaskId {
+        // SAFETY: the task being dispatched is alive.
+        unsafe { (*self.task).id }
+    }
+
+    /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
+    pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
+        Core::spawn(self.core, spec, Box::new(task))
+    }
+
+    /// Creates a stream.
+    pub fn stream<T: Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core.as_ref() }.shared.stream(spec)
+    }
+
+    /// Says that a stream created while running is written by this task (its first push would do).
+    pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
+        // SAFETY: the context's core outlives it; the task being dispatched is alive.
+        unsafe { self.core.as_mut().attach_writer(out.ring_pointer(), &*self.task) }
+    }
+
+    /// Says that what was just pushed on `out` descends from the message popped last. Only needed in mode
+    /// `full`, and only of tasks that are not [`one_to_one`](TaskSpec::one_to_one).
+    #[inline]
+    pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
+        let _ = out;
+    }
+}
+
+/// The ports of a task about to start.
+pub struct Ports<'a> {
+    pub(crate) core: NonNull<Core>,
+    pub(crate) task: &'a TaskCell,
+}
+
+impl Ports<'_> {
+    /// The task reads `input`.
+    pub fn input<T: Send + 'static>(&mut self, input: &mut In<T>) {
+        // SAFETY: the core outlives the ports, and no other reference to it is held.
+        unsafe { self.core.as_mut() }.attach_reader(input.ring_pointer(), self.task);
+    }
+
+    /// The task reads all of `inputs`.
+    pub fn inputs<T: Send + 'static>(&mut self, inputs: &mut Inputs<T>) {
+        inputs.bind(self.core, self.task);
+    }
+
+    /// The task writes `output`.
+    pub fn output<T: Send + 'static>(&mut self, output: &mut Out<T>) {
+        // SAFETY: the core outlives the ports, and no other reference to it is held.
+        unsafe { self.core.as_mut() }.attach_writer(output.ring_pointer(), self.task);
+    }
+}

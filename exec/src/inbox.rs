@@ -1,0 +1,144 @@
+//! A worker's inbox: the tasks that other threads made ready, and the worker's sleep.
+//!
+//! Invariant: a worker that sleeps has an empty inbox, or somebody is on the way to wake it. Who pushes looks
+//! at `sleeping` after the push, who goes to sleep looks at the inbox after setting it, with a full barrier
+//! between on both sides.
+
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, StoreFenced, barrier};
+use crate::task::TaskCell;
+
+#[cfg(loom)]
+use loom::thread::{Thread, park};
+#[cfg(not(loom))]
+use std::thread::{Thread, park};
+
+pub(crate) struct Inbox {
+    /// The newest task. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    first: AtomicPtr<TaskCell>,
+    /// Whether the worker sleeps or is about to. Set by the worker, cleared by who wakes it.
+    sleeping: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+/// In place of a first task: the worker has ended.
+fn shut() -> *mut TaskCell {
+    std::ptr::dangling_mut()
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Inbox {
+        Inbox {
+            first: AtomicPtr::new(std::ptr::null_mut()),
+            sleeping: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// The worker says which thread it is, before it first sleeps.
+    pub(crate) fn open(&self, thread: Thread) {
+        let _ = self.thread.set(thread);
+    }
+
+    /// Hands a task to the worker, with the caller's reference to it. False (and the reference stays the
+    /// caller's) when the worker has ended.
+    pub(crate) fn push(&self, task: NonNull<TaskCell>) -> bool {
+        let mut first = self.first.load(Ordering::Relaxed);
+        loop {
+            if first == shut() {
+                return false;
+            }
+            // SAFETY: the caller's reference.
+            unsafe { task.as_ref() }.next_in_inbox.store(first, Ordering::Relaxed);
+            match self.first.compare_exchange_weak(first, task.as_ptr(), Ordering::SeqCst, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => first = now,
+            }
+        }
+        barrier();
+        self.wake();
+        true
+    }
+
+    /// Wakes the worker if it sleeps. The caller has passed a full barrier since it changed what the worker
+    /// is to see.
+    pub(crate) fn wake(&self) {
+        if self.sleeping.load(Ordering::SeqCst)
+            && self.sleeping.swap(false, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes all tasks, oldest first, each with its reference.
+    pub(crate) fn take(&self) -> Tasks {
+        Tasks::reversed(self.first.swap(std::ptr::null_mut(), Ordering::Acquire))
+    }
+
+    /// Takes all tasks and refuses more.
+    pub(crate) fn shut(&self) -> Tasks {
+        Tasks::reversed(self.first.swap(shut(), Ordering::Acquire))
+    }
+
+    /// Sleeps until somebody pushes or calls [`Inbox::wake`], unless a task came or `stop` says so. May return
+    /// early.
+    pub(crate) fn sleep(&self, stop: &AtomicBool) {
+        self.sleeping.store_fenced(true);
+        while self.first.load(Ordering::SeqCst).is_null()
+            && !stop.load(Ordering::SeqCst)
+            && self.sleeping.load(Ordering::Relaxed)
+        {
+            park();
+        }
+        self.sleeping.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Tasks taken from an inbox.
+pub(crate) struct Tasks(*mut TaskCell);
+
+impl Tasks {
+    fn reversed(mut newest: *mut TaskCell) -> Tasks {
+        let mut oldest = std::ptr::null_mut();
+        if newest == shut() {
+            return Tasks(oldest);
+        }
+        while let Some(task) = NonNull::new(newest) {
+            // SAFETY: the inbox held a reference to each task in it; the links are ours since we took them.
+            let next = unsafe { &task.as_ref().next_in_inbox };
+            newest = next.load(Ordering::Relaxed);
+            next.store(oldest, Ordering::Relaxed);
+            oldest = task.as_ptr();
+        }
+        Tasks(oldest)
+    }
+}
+
+impl Iterator for Tasks {
+    type Item = NonNull<TaskCell>;
+
+    fn next(&mut self) -> Option<NonNull<TaskCell>> {
+        let task = NonNull::new(self.0)?;
+        // SAFETY: as in `reversed`.
+        self.0 = unsafe { task.as_ref() }.next_in_inbox.load(Ordering::Relaxed);
+        Some(task)
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        while let Some(task) = self.next() {
+            // SAFETY: the inbox's reference.
+            unsafe { TaskCell::release(task.as_ptr()) }
+        }
+    }
+}

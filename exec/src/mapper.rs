@@ -1,0 +1,152 @@
+//! The mapper: which worker a new task runs on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::task::TaskSpec;
+
+/// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
+#[derive(Clone)]
+pub enum Mapper {
+    /// Neighbours together. Tasks created before the start are cut, in order, into one piece for each worker, by
+    /// weight. A task created while running stays with its creator until `block` tasks of its component and its
+    /// creator's component were placed there; then the next worker gets the next `block`.
+    Contiguous {
+        /// Tasks of a kind that stay together.
+        block: usize,
+    },
+    /// One worker after the other.
+    RoundRobin,
+    /// The user's: the worker, modulo their number.
+    User(Arc<dyn Fn(&TaskSpec) -> usize + Send + Sync>),
+}
+
+impl Default for Mapper {
+    fn default() -> Mapper {
+        Mapper::Contiguous { block: 8 }
+    }
+}
+
+impl std::fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mapper::Contiguous { block } => write!(f, "Contiguous {{ block: {block} }}"),
+            Mapper::RoundRobin => f.write_str("RoundRobin"),
+            Mapper::User(_) => f.write_str("User"),
+        }
+    }
+}
+
+/// A mapper and what it remembers: a counter for each kind of task and worker, however many tasks there were.
+pub(crate) struct Placing {
+    mapper: Mapper,
+    workers: usize,
+    next: usize,
+    placed: HashMap<(u64, u64), Vec<usize>>,
+}
+
+impl Placing {
+    pub(crate) fn new(mapper: Mapper, workers: usize) -> Placing {
+        Placing { mapper, workers, next: 0, placed: HashMap::new() }
+    }
+
+    /// The worker of a task created while running, by a task of component `creator` on worker `here`.
+    pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
+        if let Some(place) = spec.place {
+            return place % self.workers;
+        }
+        match &self.mapper {
+            Mapper::User(choose) => choose(spec) % self.workers,
+            Mapper::RoundRobin => self.one_after_another(),
+            Mapper::Contiguous { block } => {
+                let block = (*block).max(1);
+                self.in_blocks((spec.component.0, creator), here, block)
+            }
+        }
+    }
+
+    /// The workers of tasks created before the start, in their order.
+    pub(crate) fn cut(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
+        if !matches!(self.mapper, Mapper::Contiguous { .. }) {
+            return specs.iter().map(|spec| self.place(spec, 0, 0)).collect();
+        }
+        let weight = |spec: &TaskSpec| u64::from(spec.weight.max(1));
+        let total: u64 = specs.iter().map(weight).sum();
+        let mut before = 0;
+        let mut places = Vec::with_capacity(specs.len());
+        for spec in specs {
+            // A task belongs to the piece that its middle lies in.
+            let middle = 2 * before + weight(spec);
+            let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
+            places.push(spec.place.map_or(piece.min(self.workers - 1), |place| place % self.workers));
+            before += weight(spec);
+        }
+        places
+    }
+
+    fn one_after_another(&mut self) -> usize {
+        let worker = self.next;
+        self.next = (self.next + 1) % self.workers;
+        worker
+    }
+
+    fn in_blocks(&mut self, kind: (u64, u64), here: usize, block: usize) -> usize {
+        let workers = self.workers;
+        let counts = self.placed.entry(kind).or_insert_with(|| vec![0; workers]);
+        let found = (0..workers).map(|step| (here + step) % workers).find(|&worker| counts[worker] < block);
+        let worker = found.unwrap_or_else(|| {
+            counts.fill(0);
+            (here + 1) % workers
+        });
+        counts[worker] += 1;
+        worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SiteRef;
+
+    fn placing(workers: usize) -> Placing {
+        Placing::new(Mapper::default(), workers)
+    }
+
+    #[test]
+    fn a_chain_is_cut_into_equal_pieces() {
+        let specs = [TaskSpec::default(); 6];
+        assert_eq!(placing(2).cut(&specs), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(placing(3).cut(&specs), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(placing(4).cut(&specs[..1]).len(), 1);
+    }
+
+    #[test]
+    fn weights_and_wishes_count() {
+        let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
+        let placed = TaskSpec { place: Some(5), ..TaskSpec::default() };
+        assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_star_of_sixteen_replicas_lands_half_and_half() {
+        let mut placing = placing(2);
+        let spec = TaskSpec { component: SiteRef(7), ..TaskSpec::default() };
+        let mut here = 0;
+        let mut places = Vec::new();
+        for _ in 0..16 {
+            here = placing.place(&spec, 7, here);
+            places.push(here);
+        }
+        assert_eq!(places, [[0; 8], [1; 8]].concat());
+    }
+
+    #[test]
+    fn a_split_fills_both_workers_in_turn() {
+        let mut placing = placing(2);
+        let spec = TaskSpec { component: SiteRef(7), ..TaskSpec::default() };
+        let places: Vec<usize> = (0..1000).map(|_| placing.place(&spec, 1, 0)).collect();
+        assert_eq!(places[..16], [[0; 8], [1; 8]].concat());
+        let on_first = places.iter().filter(|&&worker| worker == 0).count();
+        assert!((490..=510).contains(&on_first), "{on_first} of 1000");
+    }
+}

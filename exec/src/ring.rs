@@ -1,0 +1,391 @@
+//! The part of a stream that does not depend on the type of its messages: positions, flags and the two
+//! ends' protocol.
+//!
+//! A stream is a bounded ring with one writer and one reader. Each end moves a private position (`pushed`,
+//! `popped`) message by message, and publishes it (`tail`, `head`) once a dispatch. Both ends follow the same
+//! protocol against lost wake-ups:
+//!
+//! - who publishes stores the position, *fence*, and looks whether the other end waits;
+//! - who is about to wait stores that it waits, *fence*, and looks at the other's position again.
+//!
+//! One of the two sees the other. The fence is needed only between threads: where both tasks live on one
+//! worker ("local") plain accesses do, because a task is never dispatched there while the other is.
+//!
+//! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
+//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
+//! belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard pointer.
+
+use std::cell::Cell;
+
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreFenced, spin_loop, yield_now};
+use crate::task::TaskCell;
+
+/// "No worker": an end that no task holds yet, or one held by a blocking task.
+pub(crate) const NOBODY: u32 = u32::MAX;
+/// What a thread that is no worker calls itself: never equal to anybody.
+pub(crate) const FOREIGN: u32 = u32::MAX - 1;
+
+/// The reader waits: not, the task sleeps, or the port is to be named in the wake-up.
+pub(crate) const AWAKE: u8 = 0;
+pub(crate) const TASK_WAITS: u8 = 1;
+pub(crate) const PORT_WAITS: u8 = 2;
+
+/// What came of an attempt to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The other end will wake us.
+    Armed,
+    /// There is something to do at once.
+    Ready,
+    /// Nothing will ever come, and the task was told so.
+    Over,
+}
+
+#[repr(C, align(64))]
+pub(crate) struct Ring {
+    // --- the writer's line
+    /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
+    /// the reader with acquire.
+    pub(crate) tail: AtomicUsize,
+    /// Messages written, published or not. The writer's own.
+    pub(crate) pushed: Cell<usize>,
+    /// `pushed` may grow to here without another look at `head`. The writer's own; equal to `pushed` between
+    /// dispatches, so that the first push of each takes the long way.
+    pub(crate) limit: Cell<usize>,
+    /// `pushed` when the writer's dispatch began. The writer's own.
+    pub(crate) write_mark: Cell<usize>,
+    /// Messages given to a stream without reader. The writer's own.
+    pub(crate) refused: Cell<usize>,
+    pub(crate) name: u64,
+    /// 1 while the writer may use `reader`. Written by the writer (relaxed, then release), read by who moves
+    /// the reading end after its fence.
+    writer_section: AtomicU8,
+    /// 1 while a dispatch has unpublished pushes or the writing end is on its list. Set by the writer, cleared
+    /// with release at the end of its dispatch, read with acquire by who takes the end over.
+    pub(crate) writer_touched: AtomicU8,
+    /// The writer found the stream full in this dispatch. The writer's own.
+    pub(crate) noted_full: Cell<bool>,
+    /// The writing end was dropped in this dispatch. The writer's own.
+    pub(crate) writer_leaves: Cell<bool>,
+
+    // --- the reader's line
+    /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
+    pub(crate) head: AlignedLine<AtomicUsize>,
+    /// Messages read. The reader's own.
+    pub(crate) popped: Cell<usize>,
+    /// `popped` may grow to here without another look at `tail`. Equal to `popped` between dispatches.
+    pub(crate) available: Cell<usize>,
+    /// `popped` when the reader's dispatch began.
+    pub(crate) read_mark: Cell<usize>,
+    /// Messages that the leaving reader dropped unread. The reader's own.
+    pub(crate) discarded: Cell<usize>,
+    /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
+    pub(crate) next_port: AtomicPtr<Ring>,
+    /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
+    /// own, written before the port first waits.
+    pub(crate) group: Cell<u32>,
+    pub(crate) port: Cell<u32>,
+    reader_section: AtomicU8,
+    pub(crate) reader_touched: AtomicU8,
+    pub(crate) noted_empty: Cell<bool>,
+    pub(crate) reader_leaves: Cell<bool>,
+    /// The reader was woken for the stream's end, or has seen it.
+    pub(crate) end_told: Cell<bool>,
+
+    // --- the line both read and seldom write
+    /// The reading and the writing task: counted references. Written by who attaches the end.
+    pub(crate) reader: AlignedLine<AtomicPtr<TaskCell>>,
+    pub(crate) writer: AtomicPtr<TaskCell>,
+    /// The workers of those tasks, or [`NOBODY`].
+    pub(crate) reader_worker: AtomicU32,
+    pub(crate) writer_worker: AtomicU32,
+    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the end that waits, cleared by the one that wakes it.
+    pub(crate) reader_waiting: AtomicU8,
+    pub(crate) writer_waiting: AtomicU8,
+    /// The writing end is gone: set once by the writer after its last `tail`.
+    pub(crate) closed: AtomicU8,
+    /// The reading end is gone: set once by the reader after its last `head`.
+    pub(crate) reader_gone: AtomicU8,
+    /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
+    pub(crate) refs: AtomicU32,
+    pub(crate) capacity: u32,
+    /// Slots less one; the slots are a power of two.
+    pub(crate) mask: u32,
+    /// The slots, null before the first push. Written by the writer before the `tail` that covers them.
+    pub(crate) slots: AtomicPtr<u8>,
+    pub(crate) id: u64,
+    /// Frees the ring with its slots and the messages in them.
+    free: unsafe fn(*mut Ring),
+}
+
+/// Starts a cache line.
+#[repr(C, align(64))]
+pub(crate) struct AlignedLine<T>(T);
+
+impl<T> std::ops::Deref for AlignedLine<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Ring {
+    pub(crate) fn new(id: u64, name: u64, capacity: usize, free: unsafe fn(*mut Ring)) -> Ring {
+        assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
+        Ring {
+            tail: AtomicUsize::new(0),
+            pushed: Cell::new(0),
+            limit: Cell::new(0),
+            write_mark: Cell::new(0),
+            refused: Cell::new(0),
+            name,
+            writer_section: AtomicU8::new(0),
+            writer_touched: AtomicU8::new(0),
+            noted_full: Cell::new(false),
+            writer_leaves: Cell::new(false),
+            head: AlignedLine(AtomicUsize::new(0)),
+            popped: Cell::new(0),
+            available: Cell::new(0),
+            read_mark: Cell::new(0),
+            discarded: Cell::new(0),
+            next_port: AtomicPtr::new(std::ptr::null_mut()),
+            group: Cell::new(u32::MAX),
+            port: Cell::new(0),
+            reader_section: AtomicU8::new(0),
+            reader_touched: AtomicU8::new(0),
+            noted_empty: Cell::new(false),
+            reader_leaves: Cell::new(false),
+            end_told: Cell::new(false),
+            reader: AlignedLine(AtomicPtr::new(std::ptr::null_mut())),
+            writer: AtomicPtr::new(std::ptr::null_mut()),
+            reader_worker: AtomicU32::new(NOBODY),
+            writer_worker: AtomicU32::new(NOBODY),
+            reader_waiting: AtomicU8::new(AWAKE),
+            writer_waiting: AtomicU8::new(AWAKE),
+            closed: AtomicU8::new(0),
+            reader_gone: AtomicU8::new(0),
+            refs: AtomicU32::new(2),
+            capacity: capacity as u32,
+            mask: (capacity.next_power_of_two() - 1) as u32,
+            slots: AtomicPtr::new(std::ptr::null_mut()),
+            id,
+            free,
+        }
+    }
+
+    // ---- the writer
+
+    /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
+    /// then calls [`Ring::leave_writer_section`].
+    #[inline]
+    pub(crate) fn publish_written(&self, me: u32) -> u8 {
+        let tail = self.pushed.get();
+        self.writer_section.store(1, Ordering::Relaxed);
+        if self.reader_worker.load(Ordering::Relaxed) == me {
+            self.tail.store(tail, Ordering::Release);
+            let waits = self.reader_waiting.load(Ordering::Relaxed);
+            if waits != AWAKE {
+                self.reader_waiting.store(AWAKE, Ordering::Relaxed);
+            }
+            waits
+        } else {
+            self.tail.store_fenced(tail);
+            self.take_waiting(&self.reader_waiting)
+        }
+    }
+
+    /// Says that nothing more will be written (after the last [`Ring::publish_written`]); else like that.
+    pub(crate) fn close(&self) -> u8 {
+        self.writer_section.store(1, Ordering::Relaxed);
+        self.closed.store_fenced(1);
+        self.take_waiting(&self.reader_waiting)
+    }
+
+    #[inline]
+    pub(crate) fn leave_writer_section(&self) {
+        self.writer_section.store(0, Ordering::Release);
+    }
+
+    /// Looks for room: how many messages may be written.
+    #[inline]
+    pub(crate) fn look_for_room(&self) -> usize {
+        let used = self.pushed.get() - self.head.load(Ordering::Acquire);
+        let room = self.capacity as usize - used;
+        self.limit.set(self.pushed.get() + room);
+        room
+    }
+
+    /// Arms the wake-up for room, unless there is some (or the reader is gone).
+    pub(crate) fn wait_for_room(&self, me: u32) -> Wait {
+        self.writer_section.store(1, Ordering::Relaxed);
+        if self.reader_worker.load(Ordering::Relaxed) == me {
+            self.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
+        } else {
+            self.writer_waiting.store_fenced(TASK_WAITS);
+        }
+        let gone = self.reader_gone.load(Ordering::SeqCst) != 0;
+        let free = self.pushed.get() - self.head.load(Ordering::SeqCst) < self.capacity as usize;
+        if gone || free {
+            self.writer_waiting.store(AWAKE, Ordering::Relaxed);
+        }
+        self.writer_section.store(0, Ordering::Release);
+        if gone || free { Wait::Ready } else { Wait::Armed }
+    }
+
+    // ---- the reader
+
+    /// Gives the slots of what was read back and says whether the writer has to be woken; the caller does,
+    /// then calls [`Ring::leave_reader_section`].
+    #[inline]
+    pub(crate) fn publish_read(&self, me: u32) -> u8 {
+        let head = self.popped.get();
+        self.reader_section.store(1, Ordering::Relaxed);
+        if self.writer_worker.load(Ordering::Relaxed) == me {
+            self.head.store(head, Ordering::Release);
+            let waits = self.writer_waiting.load(Ordering::Relaxed);
+            if waits != AWAKE {
+                self.writer_waiting.store(AWAKE, Ordering::Relaxed);
+            }
+            waits
+        } else {
+            self.head.store_fenced(head);
+            self.take_waiting(&self.writer_waiting)
+        }
+    }
+
+    /// Says that nobody reads any more; else like [`Ring::publish_read`].
+    pub(crate) fn leave(&self) -> u8 {
+        self.reader_section.store(1, Ordering::Relaxed);
+        self.reader_gone.store_fenced(1);
+        self.take_waiting(&self.writer_waiting)
+    }
+
+    #[inline]
+    pub(crate) fn leave_reader_section(&self) {
+        self.reader_section.store(0, Ordering::Release);
+    }
+
+    /// Looks for messages: how many may be read.
+    #[inline]
+    pub(crate) fn look_for_messages(&self) -> usize {
+        let tail = self.tail.load(Ordering::Acquire);
+        self.available.set(tail);
+        tail - self.popped.get()
+    }
+
+    /// Whether the writer is gone and everything was read.
+    pub(crate) fn ended(&self) -> bool {
+        // `closed` first: with it seen, `tail` is the last one.
+        self.closed.load(Ordering::Acquire) != 0 && self.tail.load(Ordering::Acquire) == self.popped.get()
+    }
+
+    /// Arms the wake-up for messages or the end, unless there are some. `how` is [`TASK_WAITS`] or
+    /// [`PORT_WAITS`]. The end of a stream makes its reader ready once.
+    pub(crate) fn wait_for_messages(&self, me: u32, how: u8) -> Wait {
+        self.reader_section.store(1, Ordering::Relaxed);
+        if self.writer_worker.load(Ordering::Relaxed) == me {
+            self.reader_waiting.store(how, Ordering::Relaxed);
+        } else {
+            self.reader_waiting.store_fenced(how);
+        }
+        let closed = self.closed.load(Ordering::SeqCst) != 0;
+        let some = self.tail.load(Ordering::SeqCst) != self.popped.get();
+        let mut outcome = match (some, closed) {
+            (true, _) => Wait::Ready,
+            (false, true) if self.end_told.get() => Wait::Over,
+            (false, true) => Wait::Ready,
+            (false, false) => Wait::Armed,
+        };
+        if outcome != Wait::Armed {
+            let lost = self.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
+            if lost && how == PORT_WAITS {
+                outcome = Wait::Armed; // the writer was first: the port is on its way to the stack
+            } else if closed && !some {
+                self.end_told.set(true);
+            }
+        }
+        self.reader_section.store(0, Ordering::Release);
+        outcome
+    }
+
+    // ---- both
+
+    pub(crate) fn writer_section(&self) -> &AtomicU8 {
+        &self.writer_section
+    }
+
+    #[inline]
+    fn take_waiting(&self, waiting: &AtomicU8) -> u8 {
+        match waiting.load(Ordering::SeqCst) {
+            AWAKE => AWAKE,
+            _ => waiting.swap(AWAKE, Ordering::AcqRel),
+        }
+    }
+
+    /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `me` is the
+    /// calling thread's worker.
+    pub(crate) fn move_reader(&self, task: Option<&TaskCell>, me: u32) {
+        move_end(&self.reader, &self.reader_worker, &self.writer_section, task, me);
+    }
+
+    /// Likewise the writer.
+    pub(crate) fn move_writer(&self, task: Option<&TaskCell>, me: u32) {
+        move_end(&self.writer, &self.writer_worker, &self.reader_section, task, me);
+    }
+
+    /// Gives up one of the references; the last frees the stream.
+    ///
+    /// # Safety
+    /// The caller owned a reference and does not use `ring` any more.
+    pub(crate) unsafe fn release(ring: *mut Ring) {
+        // SAFETY: the reference given up here kept it alive until now.
+        let (refs, free) = unsafe { (&(*ring).refs, (*ring).free) };
+        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it was the last one.
+            unsafe { free(ring) }
+        }
+    }
+}
+
+fn move_end(
+    end: &AtomicPtr<TaskCell>,
+    end_worker: &AtomicU32,
+    peer_section: &AtomicU8,
+    task: Option<&TaskCell>,
+    me: u32,
+) {
+    let (new, worker) = match task {
+        Some(task) => (task.counted(), task.worker()),
+        None => (std::ptr::null_mut(), NOBODY),
+    };
+    let worker_before = end_worker.load(Ordering::Relaxed);
+    let before = end.swap(new, Ordering::SeqCst);
+    end_worker.store_fenced(worker);
+    if before.is_null() {
+        return;
+    }
+    if worker_before != NOBODY && worker_before != me {
+        barrier_everywhere();
+    }
+    wait_until_zero(peer_section);
+    // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
+    unsafe { TaskCell::release(before) }
+}
+
+/// Waits for a flag that another thread clears within a few instructions (or when its dispatch ends).
+pub(crate) fn wait_until_zero(flag: &AtomicU8) {
+    let mut turns = 0_u32;
+    while flag.load(Ordering::SeqCst) != 0 {
+        turns += 1;
+        if turns.is_multiple_of(64) { yield_now() } else { spin_loop() }
+    }
+}
+
+/// Makes every thread of the process pass a full barrier (Linux's `membarrier`).
+fn barrier_everywhere() {
+    #[cfg(not(loom))]
+    crate::affinity::barrier_everywhere();
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}

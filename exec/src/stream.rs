@@ -1,0 +1,283 @@
+//! Streams as users see them: a typed writing end ([`Out`]) and reading end ([`In`]) of one [`Ring`].
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::NameRef;
+use crate::context::Context;
+use crate::dispatch::{self, Core};
+use crate::ring::{Ring, wait_until_zero};
+use crate::sync::{Ordering, Slot};
+
+/// What the runtime is told about a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamSpec {
+    /// Its name in the space, or 0.
+    pub name: NameRef,
+    /// How many messages it holds (1 to 2^30); none: the setting `exec.capacity`.
+    pub capacity: Option<usize>,
+}
+
+/// The writing end of a stream. Dropping it closes the stream: what was written remains to be read, then the
+/// reader sees the end.
+pub struct Out<T: Send + 'static> {
+    ring: NonNull<Ring>,
+    _messages: PhantomData<fn(T)>,
+}
+
+/// The reading end of a stream. Dropping it before the end makes later pushes succeed, but drop what they
+/// push and count it.
+pub struct In<T: Send + 'static> {
+    ring: NonNull<Ring>,
+    _messages: PhantomData<fn() -> T>,
+}
+
+// SAFETY: the end's private positions move with it: whoever receives the end acquires them, and who still has it
+// on a dispatch's list is waited for (`Core::own_*`). Messages are `Send`.
+unsafe impl<T: Send + 'static> Send for Out<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + 'static> Send for In<T> {}
+// SAFETY: `&Out` gives the stream's number only.
+unsafe impl<T: Send + 'static> Sync for Out<T> {}
+
+pub(crate) fn new_stream<T: Send + 'static>(id: u64, name: NameRef, capacity: usize) -> (Out<T>, In<T>) {
+    let ring = Box::new(Ring::new(id, name.0, capacity, free::<T>));
+    // SAFETY: a box is never null.
+    let ring = unsafe { NonNull::new_unchecked(Box::into_raw(ring)) };
+    (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
+}
+
+/// # Safety
+/// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
+unsafe fn free<T>(ring: *mut Ring) {
+    // SAFETY: as demanded of the caller.
+    let ring = unsafe { Box::from_raw(ring) };
+    let slots = ring.slots.load(Ordering::Acquire).cast::<Slot<T>>();
+    if slots.is_null() {
+        return;
+    }
+    // SAFETY: allocated by `allocate` with this length, for this ring alone.
+    let slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(slots, ring.mask as usize + 1)) };
+    let unread = ring.popped.get()..ring.pushed.get();
+    drop(ring);
+    let mask = slots.len() - 1;
+    for at in unread {
+        // SAFETY: written and never read.
+        drop(unsafe { slots[at & mask].read() });
+    }
+}
+
+/// Gives the ring its slots, on first use.
+fn allocate<T>(ring: &Ring) {
+    let slots: Box<[Slot<T>]> = (0..=ring.mask).map(|_| Slot::empty()).collect();
+    ring.slots.store(Box::into_raw(slots).cast::<u8>(), Ordering::Relaxed);
+}
+
+/// # Safety
+/// The ring's messages are of type `T`, and its slots were allocated.
+#[inline]
+unsafe fn slot<T>(ring: &Ring, at: usize) -> &Slot<T> {
+    let slots = ring.slots.load(Ordering::Relaxed).cast::<Slot<T>>();
+    // SAFETY: as demanded of the caller; the mask keeps the index inside.
+    unsafe { &*slots.add(at & ring.mask as usize) }
+}
+
+/// What stands before a push that has no known room.
+enum Room {
+    Some,
+    Full,
+    NoReader,
+}
+
+impl<T: Send + 'static> Out<T> {
+    #[inline]
+    pub(crate) fn ring(&self) -> &Ring {
+        // SAFETY: this end holds a reference.
+        unsafe { self.ring.as_ref() }
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> u64 {
+        self.ring().id
+    }
+
+    /// Writes a message; gives it back when the stream is full.
+    #[inline]
+    pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
+        let ring = self.ring();
+        let at = ring.pushed.get();
+        if at == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
+            match self.reserve(cx) {
+                Room::Some => {}
+                Room::Full => return Err(message),
+                Room::NoReader => {
+                    ring.refused.set(ring.refused.get() + 1);
+                    return Ok(());
+                }
+            }
+        }
+        // SAFETY: we are the writer, and `limit` says that the slot is free.
+        unsafe { slot::<T>(ring, at).write(message) };
+        ring.pushed.set(at + 1);
+        Ok(())
+    }
+
+    /// How many messages can be written now at least. 0 notes this stream as one the task is blocked on.
+    #[inline]
+    pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
+        let ring = self.ring();
+        if ring.pushed.get() == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
+            match self.reserve(cx) {
+                Room::Some => {}
+                Room::Full => return 0,
+                Room::NoReader => return ring.capacity as usize,
+            }
+        }
+        ring.limit.get() - ring.pushed.get()
+    }
+
+    /// Closes the stream; the same as dropping this end.
+    pub fn close(self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
+
+    #[cold]
+    fn reserve(&self, cx: &mut Context<'_>) -> Room {
+        let ring = self.ring();
+        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        let core = unsafe { cx.core.as_mut() };
+        core.own_writer(self.ring);
+        if ring.reader_gone.load(Ordering::Acquire) != 0 {
+            ring.limit.set(ring.pushed.get());
+            return Room::NoReader;
+        }
+        if ring.slots.load(Ordering::Relaxed).is_null() {
+            allocate::<T>(ring);
+        }
+        if ring.look_for_room() == 0 {
+            core.note_full(self.ring);
+            return Room::Full;
+        }
+        Room::Some
+    }
+
+    pub(crate) fn ring_pointer(&self) -> NonNull<Ring> {
+        self.ring
+    }
+}
+
+impl<T: Send + 'static> Drop for Out<T> {
+    fn drop(&mut self) {
+        if let Some(core) = dispatch::current()
+            && Core::writer_leaves_at_end(core, self.ring)
+        {
+            return;
+        }
+        wait_until_zero(&self.ring().writer_touched);
+        dispatch::close_writer(self.ring);
+    }
+}
+
+impl<T: Send + 'static> In<T> {
+    #[inline]
+    pub(crate) fn ring(&self) -> &Ring {
+        // SAFETY: this end holds a reference.
+        unsafe { self.ring.as_ref() }
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> u64 {
+        self.ring().id
+    }
+
+    /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
+    #[inline]
+    pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
+        let ring = self.ring();
+        if (ring.popped.get() == ring.available.get() || ring.reader.load(Ordering::Relaxed) != cx.task)
+            && !self.refill(cx)
+        {
+            return None;
+        }
+        let at = ring.popped.get();
+        // SAFETY: we are the reader, and `available` says that the slot holds a message.
+        let message = unsafe { slot::<T>(ring, at).read() };
+        ring.popped.set(at + 1);
+        cx.last_read = self.ring.as_ptr();
+        Some(message)
+    }
+
+    /// Whether the writer is gone and everything was read.
+    pub fn ended(&self) -> bool {
+        let ended = self.ring().ended();
+        if ended {
+            self.ring().end_told.set(true);
+        }
+        ended
+    }
+
+    /// Messages published and not read yet.
+    pub fn len(&self) -> usize {
+        self.ring().tail.load(Ordering::Acquire) - self.ring().popped.get()
+    }
+
+    /// Whether there is no message to read now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[cold]
+    fn refill(&self, cx: &mut Context<'_>) -> bool {
+        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        let core = unsafe { cx.core.as_mut() };
+        core.own_reader(self.ring);
+        if self.ring().look_for_messages() == 0 {
+            core.note_empty(self.ring);
+            return false;
+        }
+        true
+    }
+
+    /// Drops what can be read.
+    fn drain(&mut self) {
+        let ring = self.ring();
+        while ring.popped.get() != ring.tail.load(Ordering::Acquire) {
+            let at = ring.popped.get();
+            ring.popped.set(at + 1);
+            // SAFETY: we are the reader, and `tail` covers the slot.
+            drop(unsafe { slot::<T>(ring, at).read() });
+        }
+    }
+
+    pub(crate) fn ring_pointer(&self) -> NonNull<Ring> {
+        self.ring
+    }
+}
+
+impl<T: Send + 'static> Drop for In<T> {
+    fn drop(&mut self) {
+        let core = dispatch::current();
+        let own = core.is_some_and(|core| Core::reader_leaves_at_end(core, self.ring));
+        if !own {
+            wait_until_zero(&self.ring().reader_touched);
+        }
+        let read = self.ring().popped.get();
+        self.drain();
+        self.ring().discarded.set(self.ring().popped.get() - read);
+        if !own {
+            dispatch::leave_reader(self.ring);
+        }
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Out<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Out({})", self.id())
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for In<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "In({})", self.id())
+    }
+}

@@ -1,0 +1,97 @@
+//! The atomics, fences and slots that the streams and the wake-up protocol are written with.
+//!
+//! Under `cfg(loom)` they are loom's, so that its models run the same code (`cargo xtask test` does so);
+//! ThreadSanitizer runs the code as it is, which is why the protocol is written with sequentially
+//! consistent *accesses*: on x86-64 a sequentially consistent store is an `xchg`, a full barrier, and
+//! ThreadSanitizer does not know fences.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence},
+    thread::yield_now,
+};
+
+use std::mem::MaybeUninit;
+
+/// A store that no later load of the same thread can overtake.
+pub(crate) trait StoreFenced {
+    type Value;
+    /// Stores with release and then acts as a full barrier. The load it must not be overtaken by is to be
+    /// `Ordering::SeqCst`.
+    fn store_fenced(&self, value: Self::Value);
+}
+
+macro_rules! store_fenced {
+    ($($atomic:ty = $value:ty),*) => {$(
+        impl StoreFenced for $atomic {
+            type Value = $value;
+            #[inline]
+            fn store_fenced(&self, value: $value) {
+                self.store(value, Ordering::SeqCst);
+                barrier();
+            }
+        }
+    )*};
+}
+store_fenced!(AtomicUsize = usize, AtomicU32 = u32, AtomicU8 = u8, AtomicBool = bool);
+
+/// The full barrier after a sequentially consistent store or read-modify-write: nothing on x86-64, where
+/// such an access is one already.
+#[inline]
+pub(crate) fn barrier() {
+    if cfg!(any(loom, not(target_arch = "x86_64"))) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Room for one message of a stream.
+pub(crate) struct Slot<T>(
+    #[cfg(loom)] loom::cell::UnsafeCell<MaybeUninit<T>>,
+    #[cfg(not(loom))] std::cell::UnsafeCell<MaybeUninit<T>>,
+);
+
+impl<T> Slot<T> {
+    pub(crate) fn empty() -> Slot<T> {
+        #[cfg(loom)]
+        return Slot(loom::cell::UnsafeCell::new(MaybeUninit::uninit()));
+        #[cfg(not(loom))]
+        return Slot(std::cell::UnsafeCell::new(MaybeUninit::uninit()));
+    }
+
+    /// # Safety
+    /// The caller is the stream's writer and the slot holds no message.
+    #[inline]
+    pub(crate) unsafe fn write(&self, value: T) {
+        #[cfg(loom)]
+        // SAFETY: as demanded of the caller.
+        self.0.with_mut(|slot| unsafe {
+            (*slot).write(value);
+        });
+        #[cfg(not(loom))]
+        // SAFETY: as demanded of the caller.
+        unsafe {
+            (*self.0.get()).write(value);
+        }
+    }
+
+    /// # Safety
+    /// The caller is the stream's reader and the slot holds a message, which it gives away.
+    #[inline]
+    pub(crate) unsafe fn read(&self) -> T {
+        #[cfg(loom)]
+        // SAFETY: as demanded of the caller.
+        return self.0.with(|slot| unsafe { (*slot).assume_init_read() });
+        #[cfg(not(loom))]
+        // SAFETY: as demanded of the caller.
+        unsafe {
+            (*self.0.get()).assume_init_read()
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Tasks: what a user writes ([`Task`]), says of it ([`TaskSpec`]), and the cell the runtime keeps it in.
+
+use std::cell::{Cell, UnsafeCell};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+use crate::SiteRef;
+use crate::context::{Context, Ports};
+use crate::ring::{NOBODY, Ring};
+use crate::runtime::Shared;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// A task's number: unique in the process, never used again. 0 is no task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u64);
+
+/// Why a task stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// An input that the task popped in this dispatch had nothing more (`pop` or `next_ready` said `None`).
+    /// It runs again when one of those that were empty has messages or ends.
+    InputEmpty,
+    /// An output that the task pushed to (or asked for room) in this dispatch was full. It runs again when
+    /// one of those has room.
+    OutputFull,
+    /// The quantum is spent: the task runs again after the other ready tasks of its worker.
+    QuantumSpent,
+    /// The task is done: it is dropped, and with it its ports close.
+    Ended,
+}
+
+/// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
+pub trait Task: Send + 'static {
+    /// Called once before the first run: says which ports are the task's. A port that is not named here becomes
+    /// the task's when it first uses it.
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        let _ = ports;
+    }
+
+    /// Works on at most [`Context::quantum`] messages and says why it stopped. What it pushed becomes visible
+    /// to the readers when it returns.
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop;
+}
+
+/// What the runtime is told about a task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskSpec {
+    /// The component of the network the task belongs to.
+    pub component: SiteRef,
+    /// The task that it was unfolded by, or 0.
+    pub parent: TaskId,
+    /// Which of the component's replicas it is.
+    pub replica: u64,
+    /// Whether the k-th message written always descends from the k-th read (one input, one output).
+    pub one_to_one: bool,
+    /// How much work to expect, compared with other tasks (for cutting a network into pieces).
+    pub weight: u32,
+    /// The worker it must run on, if the user says so (modulo the number of workers).
+    pub place: Option<usize>,
+}
+
+impl Default for TaskSpec {
+    fn default() -> TaskSpec {
+        TaskSpec {
+            component: SiteRef(0),
+            parent: TaskId(0),
+            replica: 0,
+            one_to_one: false,
+            weight: 1,
+            place: None,
+        }
+    }
+}
+
+/// Where a task stands, as its own worker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not seen by its worker yet.
+    New,
+    Idle,
+    Ready,
+    Running,
+    Ended,
+}
+
+/// A task as the runtime holds it.
+///
+/// References are counted: one for being alive, one per attached end of a stream, one while in an inbox.
+/// Everything in a `Cell` belongs to the task's own worker (or thread).
+pub(crate) struct TaskCell {
+    /// Changed by whoever takes or gives a reference.
+    refs: AtomicUsize,
+    pub(crate) id: TaskId,
+    pub(crate) spec: TaskSpec,
+    pub(crate) blocking: bool,
+    /// The runtime it belongs to.
+    pub(crate) shared: Arc<Shared>,
+    /// Set by the mapper before anybody else sees the cell.
+    worker: AtomicU32,
+    /// Whether the task is in an inbox (or, blocking: was woken). Set by who wakes it from another thread
+    /// (acquire-release swap), cleared so by its worker before it looks at its streams.
+    pub(crate) in_inbox: AtomicBool,
+    /// Next in the inbox. Written by who pushes, read by the worker that took the inbox.
+    pub(crate) next_in_inbox: AtomicPtr<TaskCell>,
+    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
+    pub(crate) ready_ports: AtomicPtr<Ring>,
+    /// The thread of a blocking task.
+    pub(crate) thread: OnceLock<Thread>,
+
+    pub(crate) state: Cell<State>,
+    /// Woken while running.
+    pub(crate) notified: Cell<bool>,
+    /// Next in the worker's queue of ready tasks.
+    pub(crate) next_ready: Cell<*mut TaskCell>,
+    /// Place in the worker's list of live tasks.
+    pub(crate) live_index: Cell<usize>,
+    /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
+    pub(crate) budget: Cell<u32>,
+    pub(crate) until_sample: Cell<u32>,
+    pub(crate) counts: Counts,
+    /// Ready ports by group of inputs; each entry owns a reference to its ring.
+    groups: UnsafeCell<Vec<VecDeque<NonNull<Ring>>>>,
+    body: UnsafeCell<Option<Box<dyn Task>>>,
+}
+
+/// What a task did so far.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) dispatches: Cell<u64>,
+    pub(crate) reads: Cell<u64>,
+    pub(crate) writes: Cell<u64>,
+}
+
+// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
+// belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release, acquire).
+unsafe impl Send for TaskCell {}
+// SAFETY: as above.
+unsafe impl Sync for TaskCell {}
+
+impl TaskCell {
+    /// A new cell with one reference, which the caller owns.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        id: TaskId,
+        spec: TaskSpec,
+        body: Option<Box<dyn Task>>,
+        blocking: bool,
+    ) -> NonNull<TaskCell> {
+        let cell = Box::new(TaskCell {
+            refs: AtomicUsize::new(1),
+            id,
+            spec,
+            blocking,
+            shared,
+            worker: AtomicU32::new(NOBODY),
+            in_inbox: AtomicBool::new(false),
+            next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
+            ready_ports: AtomicPtr::new(std::ptr::null_mut()),
+            thread: OnceLock::new(),
+            state: Cell::new(State::New),
+            notified: Cell::new(false),
+            next_ready: Cell::new(std::ptr::null_mut()),
+            live_index: Cell::new(usize::MAX),
+            budget: Cell::new(0),
+            until_sample: Cell::new(0),
+            counts: Counts::default(),
+            groups: UnsafeCell::new(Vec::new()),
+            body: UnsafeCell::new(body),
+        });
+        // SAFETY: a box is never null.
+        unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }
+    }
+
+    /// The task's worker; [`NOBODY`] for a blocking task.
+    #[inline]
+    pub(crate) fn worker(&self) -> u32 {
+        self.worker.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn place(&self, worker: u32) {
+        self.worker.store(worker, Ordering::Relaxed);
+    }
+
+    /// Takes another reference.
+    pub(crate) fn counted(&self) -> *mut TaskCell {
+        self.refs.fetch_add(1, Ordering::Relaxed);
+        std::ptr::from_ref(self).cast_mut()
+    }
+
+    /// Gives up a reference; the last frees the cell.
+    ///
+    /// # Safety
+    /// The caller owned a reference and does not use `cell` any more.
+    pub(crate) unsafe fn release(cell: *mut TaskCell) {
+        // SAFETY: the reference given up here kept it alive until now.
+        let refs = unsafe { &(*cell).refs };
+        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it was the last one, and the cell was made by `Box`.
+            drop(unsafe { Box::from_raw(cell) });
+        }
+    }
+
+    /// # Safety
+    /// The caller is the task's own thread, and no other reference to the body lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut *self.body.get() }
+    }
+
+    /// # Safety
+    /// The caller is the task's own thread, and no other reference to the groups lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn groups(&self) -> &mut Vec<VecDeque<NonNull<Ring>>> {
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut *self.groups.get() }
+    }
+
+    /// Queues a port of a group, with the caller's reference to its ring.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::groups`].
+    pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe { self.groups() };
+        groups[group as usize].push_back(ring);
+    }
+
+    /// Puts a port that got messages (or ended) on the stack of the task's ready ports. The stack takes a
+    /// reference to the ring.
+    pub(crate) fn push_ready_port(&self, ring: &Ring) {
+        ring.refs.fetch_add(1, Ordering::Relaxed);
+        let node = std::ptr::from_ref(ring).cast_mut();
+        let mut first = self.ready_ports.load(Ordering::Relaxed);
+        loop {
+            ring.next_port.store(first, Ordering::Relaxed);
+            match self.ready_ports.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Moves the ready ports from the stack into their groups' queues, oldest first.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and no reference to the groups lives.
+    pub(crate) unsafe fn sort_ready_ports(&self) {
+        if self.ready_ports.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut newest = self.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut oldest: *mut Ring = std::ptr::null_mut();
+        while let Some(ring) = NonNull::new(newest) {
+            // SAFETY: the stack holds a reference to each ring in it; once taken, the links are ours.
+            let next_port = unsafe { &ring.as_ref().next_port };
+            newest = next_port.load(Ordering::Relaxed);
+            next_port.store(oldest, Ordering::Relaxed);
+            oldest = ring.as_ptr();
+        }
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe { self.groups() };
+        while let Some(ring) = NonNull::new(oldest) {
+            // SAFETY: as above; the group was set before the port first waited.
+            let (next, group) =
+                unsafe { (ring.as_ref().next_port.load(Ordering::Relaxed), ring.as_ref().group.get()) };
+            oldest = next;
+            match groups.get_mut(group as usize) {
+                Some(queue) => queue.push_back(ring),
+                // SAFETY: the stack's reference, of a port that left its group.
+                None => unsafe { Ring::release(ring.as_ptr()) },
+            }
+        }
+    }
+
+    /// Whether a port of some group is queued (ports whose reading end is gone are dropped on the way).
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and no reference to the groups lives.
+    pub(crate) unsafe fn has_ready_port(&self) -> bool {
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe {
+            self.sort_ready_ports();
+            self.groups()
+        };
+        for queue in groups {
+            while let Some(ring) = queue.front() {
+                // SAFETY: the queue holds a reference.
+                if unsafe { ring.as_ref() }.reader_gone.load(Ordering::Relaxed) == 0 {
+                    return true;
+                }
+                let ring = queue.pop_front().expect("just seen").as_ptr();
+                // SAFETY: the queue's reference.
+                unsafe { Ring::release(ring) }
+            }
+        }
+        false
+    }
+
+    /// Gives back the references of the ready ports.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::has_ready_port`].
+    pub(crate) unsafe fn forget_ready_ports(&self) {
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe {
+            self.sort_ready_ports();
+            self.groups()
+        };
+        for ring in groups.drain(..).flatten() {
+            // SAFETY: the queue's reference.
+            unsafe { Ring::release(ring.as_ptr()) }
+        }
+    }
+}
+
+impl Drop for TaskCell {
+    fn drop(&mut self) {
+        // A port that a writer pushed after the task ended.
+        let mut port = self.ready_ports.load(Ordering::Acquire);
+        while let Some(ring) = NonNull::new(port) {
+            // SAFETY: the stack holds a reference to each ring in it, and nobody else sees this stack any more.
+            unsafe {
+                port = ring.as_ref().next_port.load(Ordering::Relaxed);
+                Ring::release(ring.as_ptr());
+            }
+        }
+    }
+}

@@ -1,0 +1,719 @@
+//! The runtime from outside: chains, fans, ends, failures, creation while running, blocking tasks, random graphs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use thalweg_exec::{
+    Blocking, Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::new(Options { workers, ..Options::default() }).unwrap()
+}
+
+fn room(capacity: usize) -> StreamSpec {
+    StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
+}
+
+/// Writes 0, 1, … `count` − 1.
+struct Source {
+    output: Out<u64>,
+    next: u64,
+    count: u64,
+}
+
+impl Task for Source {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.output);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.next == self.count {
+                return Stop::Ended;
+            }
+            if self.output.push(cx, self.next).is_err() {
+                return Stop::OutputFull;
+            }
+            self.next += 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// Applies a function to each message.
+struct Map<F> {
+    input: In<u64>,
+    output: Out<u64>,
+    apply: F,
+}
+
+impl<F: FnMut(u64) -> u64 + Send + 'static> Task for Map<F> {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => self.output.push(cx, (self.apply)(message)).unwrap(),
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// Calls a function for each message.
+struct Sink<F> {
+    input: In<u64>,
+    take: F,
+}
+
+impl<F: FnMut(u64) + Send + 'static> Task for Sink<F> {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            match self.input.pop(cx) {
+                Some(message) => (self.take)(message),
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// Reads many inputs.
+struct Collect<F> {
+    inputs: Inputs<u64>,
+    take: F,
+}
+
+impl<F: FnMut(u64) + Send + 'static> Task for Collect<F> {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.inputs(&mut self.inputs);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            let Some(index) = self.inputs.next_index(cx) else {
+                return if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty };
+            };
+            let input = self.inputs.get_mut(index).unwrap();
+            match input.pop(cx) {
+                Some(message) => (self.take)(message),
+                None if input.ended() => drop(self.inputs.remove(cx, index)),
+                None => {}
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// Deals messages out to many outputs.
+struct Deal {
+    input: In<u64>,
+    outputs: Vec<Out<u64>>,
+    held: Option<u64>,
+}
+
+impl Task for Deal {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            let Some(message) = self.held.take().or_else(|| self.input.pop(cx)) else {
+                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            };
+            let count = self.outputs.len();
+            if let Err(back) = self.outputs[message as usize % count].push(cx, message) {
+                self.held = Some(back);
+                return Stop::OutputFull;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+fn chain(workers: usize, length: usize, messages: u64, capacity: usize) {
+    let runtime = runtime(workers);
+    let (output, mut input) = runtime.stream(room(capacity));
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: messages });
+    for _ in 0..length {
+        let (output, next) = runtime.stream(room(capacity));
+        runtime.spawn(TaskSpec::default(), Map { input, output, apply: |message| message + 1 });
+        input = next;
+    }
+    let seen = Arc::new(AtomicU64::new(0));
+    let counted = seen.clone();
+    let take = move |message| {
+        assert_eq!(message, counted.fetch_add(1, Ordering::Relaxed) + length as u64);
+    };
+    runtime.spawn(TaskSpec::default(), Sink { input, take });
+    let summary = runtime.join().unwrap();
+    assert_eq!(summary.failures, []);
+    assert_eq!(summary.tasks, length as u64 + 2);
+    assert_eq!(seen.load(Ordering::Relaxed), messages);
+}
+
+#[test]
+fn chains_keep_order_and_lose_nothing() {
+    for workers in 1..=3 {
+        for (length, capacity) in [(0, 1), (1, 1), (5, 3), (40, 64)] {
+            chain(workers, length, 3000, capacity);
+        }
+    }
+}
+
+#[test]
+fn fan_out_and_fan_in_conserve_messages() {
+    for workers in 1..=3 {
+        let runtime = runtime(workers);
+        let (output, input) = runtime.stream(room(16));
+        runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 20_000 });
+        let mut outputs = Vec::new();
+        let mut inputs = Inputs::new();
+        for _ in 0..50 {
+            let (to, input) = runtime.stream(room(4));
+            let (output, from) = runtime.stream(room(4));
+            outputs.push(to);
+            inputs.add(from);
+            runtime.spawn(TaskSpec::default(), Map { input, output, apply: |message| message });
+        }
+        runtime.spawn(TaskSpec::default(), Deal { input, outputs, held: None });
+        let seen = Arc::new(Mutex::new(vec![0_u8; 20_000]));
+        let marks = seen.clone();
+        let take = move |message: u64| marks.lock().unwrap()[message as usize] += 1;
+        runtime.spawn(TaskSpec::default(), Collect { inputs, take });
+        assert_eq!(runtime.join().unwrap().failures, []);
+        assert!(seen.lock().unwrap().iter().all(|&count| count == 1));
+    }
+}
+
+#[test]
+fn room_is_never_exceeded() {
+    struct Watch {
+        input: In<u64>,
+        most: Arc<AtomicUsize>,
+    }
+    impl Task for Watch {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            self.most.fetch_max(self.input.len(), Ordering::Relaxed);
+            match self.input.pop(cx) {
+                Some(_) => Stop::QuantumSpent,
+                None if self.input.ended() => Stop::Ended,
+                None => Stop::InputEmpty,
+            }
+        }
+    }
+    for workers in [1, 2] {
+        for capacity in [1, 3, 5, 64] {
+            let runtime = runtime(workers);
+            let (output, input) = runtime.stream(room(capacity));
+            let most = Arc::new(AtomicUsize::new(0));
+            runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 2000 });
+            runtime.spawn(TaskSpec::default(), Watch { input, most: most.clone() });
+            assert_eq!(runtime.join().unwrap().failures, []);
+            assert!((1..=capacity).contains(&most.load(Ordering::Relaxed)));
+        }
+    }
+}
+
+#[test]
+fn a_full_output_gives_the_message_back() {
+    struct Fill {
+        output: Out<String>,
+        refused: mpsc::Sender<(usize, String)>,
+    }
+    impl Task for Fill {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            let mut pushed = 0;
+            loop {
+                match self.output.push(cx, format!("message {pushed}")) {
+                    Ok(()) => pushed += 1,
+                    Err(back) => {
+                        self.refused.send((pushed, back)).unwrap();
+                        return Stop::Ended;
+                    }
+                }
+            }
+        }
+    }
+    let runtime = runtime(1);
+    let (output, _input) = runtime.stream(room(5));
+    let (refused, told) = mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Fill { output, refused });
+    runtime.join().unwrap();
+    assert_eq!(told.recv().unwrap(), (5, "message 5".to_owned()));
+}
+
+#[test]
+fn a_panic_ends_one_task_and_its_streams() {
+    let runtime = runtime(2);
+    let (output, input) = runtime.stream(room(8));
+    let (mapped, end) = runtime.stream(room(8));
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 1000 });
+    let apply = |message| if message == 500 { panic!("message {message} is bad") } else { message };
+    let bad = runtime.spawn(TaskSpec::default(), Map { input, output: mapped, apply });
+    let seen = Arc::new(AtomicU64::new(0));
+    let counted = seen.clone();
+    let take = move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
+    runtime.spawn(TaskSpec::default(), Sink { input: end, take });
+    let summary = runtime.join().unwrap();
+    assert_eq!((summary.tasks, summary.failed), (3, 1));
+    assert_eq!((summary.failures[0].task, summary.failures[0].panicked), (bad, true));
+    assert_eq!(summary.failures[0].message, "message 500 is bad");
+    assert_eq!(seen.load(Ordering::Relaxed), 500, "what came before the panic is delivered");
+}
+
+#[test]
+fn a_task_that_waits_for_nothing_fails_with_a_reason() {
+    struct Lost;
+    impl Task for Lost {
+        fn run(&mut self, _: &mut Context<'_>) -> Stop {
+            Stop::InputEmpty
+        }
+    }
+    let runtime = runtime(1);
+    runtime.spawn(TaskSpec::default(), Lost);
+    let summary = runtime.join().unwrap();
+    assert!(summary.failures[0].message.contains("empty input"), "{summary:?}");
+    assert!(!summary.failures[0].panicked);
+}
+
+#[test]
+fn pushes_without_reader_succeed() {
+    let runtime = runtime(1);
+    let (output, input) = runtime.stream(room(4));
+    drop(input);
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 1000 });
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+/// Says when it is dropped.
+struct Token(Arc<AtomicU64>);
+
+impl Token {
+    fn new(live: &Arc<AtomicU64>) -> Token {
+        live.fetch_add(1, Ordering::Relaxed);
+        Token(live.clone())
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_tasks_come_and_go() {
+    /// Creates a task for each message, with a stream to and a stream from it.
+    struct Unfold {
+        left: u64,
+        inputs: Inputs<u64>,
+        sum: Arc<AtomicU64>,
+        live: Arc<AtomicU64>,
+    }
+    struct Once {
+        input: In<u64>,
+        output: Out<u64>,
+        _token: Token,
+    }
+    impl Task for Once {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            match self.input.pop(cx) {
+                Some(message) => {
+                    self.output.push(cx, message).unwrap();
+                    Stop::Ended
+                }
+                None => Stop::InputEmpty,
+            }
+        }
+    }
+    impl Task for Unfold {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            for _ in 0..cx.quantum() {
+                if self.left > 0 && self.inputs.len() < 1000 {
+                    let (mut to, input) = cx.stream(room(2));
+                    let (output, from) = cx.stream(room(2));
+                    to.push(cx, self.left).unwrap();
+                    self.left -= 1;
+                    cx.spawn(TaskSpec::default(), Once { input, output, _token: Token::new(&self.live) });
+                    self.inputs.add_running(cx, from);
+                }
+                while let Some(index) = self.inputs.next_index(cx) {
+                    let input = self.inputs.get_mut(index).unwrap();
+                    if let Some(message) = input.pop(cx) {
+                        self.sum.fetch_add(message, Ordering::Relaxed);
+                    } else if input.ended() {
+                        self.inputs.remove(cx, index);
+                    }
+                }
+                if self.left == 0 {
+                    return if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty };
+                }
+                if self.inputs.len() == 1000 {
+                    return Stop::InputEmpty;
+                }
+            }
+            Stop::QuantumSpent
+        }
+    }
+    for workers in [1, 2, 4] {
+        let runtime = runtime(workers);
+        let (sum, live) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let unfold = Unfold { left: 100_000, inputs: Inputs::new(), sum: sum.clone(), live: live.clone() };
+        runtime.spawn(TaskSpec::default(), unfold);
+        let summary = runtime.join().unwrap();
+        assert_eq!(summary.failures, []);
+        assert_eq!(summary.tasks, 100_001);
+        assert_eq!(sum.load(Ordering::Relaxed), 100_000 * 100_001 / 2);
+        assert_eq!(live.load(Ordering::Relaxed), 0, "every task was dropped");
+    }
+}
+
+#[test]
+fn dynamic_tasks_stay_in_blocks_of_eight() {
+    /// A star: each replica creates the next.
+    struct Replica {
+        number: usize,
+        places: Arc<Mutex<Vec<String>>>,
+    }
+    impl Task for Replica {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            self.places.lock().unwrap().push(std::thread::current().name().unwrap().to_owned());
+            if self.number < 16 {
+                let next = Replica { number: self.number + 1, places: self.places.clone() };
+                cx.spawn(TaskSpec::default(), next);
+            }
+            Stop::Ended
+        }
+    }
+    let runtime = runtime(2);
+    let places = Arc::new(Mutex::new(Vec::new()));
+    runtime.spawn(
+        TaskSpec { place: Some(0), ..TaskSpec::default() },
+        Replica { number: 0, places: places.clone() },
+    );
+    runtime.join().unwrap();
+    let places = places.lock().unwrap();
+    assert_eq!(places[1..9], ["thalweg-0"; 8]);
+    assert_eq!(places[9..], ["thalweg-1"; 8]);
+}
+
+#[test]
+fn the_users_mapper_decides() {
+    let mapper = Mapper::User(Arc::new(|spec: &TaskSpec| spec.replica as usize));
+    let runtime = Runtime::new(Options { workers: 3, mapper, ..Options::default() }).unwrap();
+    let (told, names) = mpsc::channel();
+    for replica in 0..6 {
+        struct Say(mpsc::Sender<(u64, String)>, u64);
+        impl Task for Say {
+            fn run(&mut self, _: &mut Context<'_>) -> Stop {
+                self.0.send((self.1, std::thread::current().name().unwrap().to_owned())).unwrap();
+                Stop::Ended
+            }
+        }
+        runtime.spawn(TaskSpec { replica, ..TaskSpec::default() }, Say(told.clone(), replica));
+    }
+    drop(told);
+    runtime.join().unwrap();
+    for (replica, name) in names {
+        assert_eq!(name, format!("thalweg-{}", replica % 3));
+    }
+}
+
+#[test]
+fn blocking_tasks_feed_and_drain() {
+    for workers in [1, 2] {
+        for capacity in [1, 64] {
+            let runtime = runtime(workers);
+            let (mut output, input) = runtime.stream(room(capacity));
+            let (mapped, mut end) = runtime.stream(room(capacity));
+            runtime.spawn(TaskSpec::default(), Map { input, output: mapped, apply: |message| message });
+            runtime.spawn_blocking(TaskSpec::default(), move |task| {
+                for message in 0..10_000 {
+                    if message % 2 == 0 {
+                        task.push(&mut output, message).unwrap();
+                    } else {
+                        task.feed(&mut output, message).unwrap();
+                    }
+                }
+            });
+            let (told, result) = mpsc::channel();
+            runtime.spawn_blocking(TaskSpec::default(), move |task| {
+                let mut next = 0;
+                while let Some(message) = task.pop(&mut end) {
+                    assert_eq!(message, next);
+                    next += 1;
+                }
+                told.send(next).unwrap();
+            });
+            assert_eq!(runtime.join().unwrap().failures, []);
+            assert_eq!(result.recv().unwrap(), 10_000);
+        }
+    }
+}
+
+#[test]
+fn a_push_is_seen_although_its_task_then_sleeps() {
+    let runtime = runtime(1);
+    let (mut output, input) = runtime.stream(room(64));
+    let (told, seen) = mpsc::channel();
+    let take = move |message| told.send(message).unwrap();
+    runtime.spawn(TaskSpec::default(), Sink { input, take });
+    runtime.start();
+    runtime.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
+        for message in 0..100 {
+            task.push(&mut output, message).unwrap();
+            assert_eq!(seen.recv_timeout(Duration::from_secs(20)), Ok(message));
+        }
+    });
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+#[test]
+fn a_blocking_task_learns_that_its_reader_left() {
+    let runtime = runtime(1);
+    let (mut output, input) = runtime.stream(room(4));
+    struct TakeOne(In<u64>);
+    impl Task for TakeOne {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            if self.0.pop(cx).is_some() { Stop::Ended } else { Stop::InputEmpty }
+        }
+    }
+    runtime.spawn(TaskSpec::default(), TakeOne(input));
+    let refused = Arc::new(AtomicBool::new(false));
+    let told = refused.clone();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        while task.push(&mut output, 1).is_ok() {}
+        told.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert!(refused.load(Ordering::Relaxed));
+}
+
+#[test]
+fn an_abort_drops_everything() {
+    struct Hold {
+        _input: In<Token>,
+        _token: Token,
+        _output: Out<Token>,
+        first: bool,
+        live: Arc<AtomicU64>,
+    }
+    impl Task for Hold {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            if std::mem::take(&mut self.first) {
+                let token = Token::new(&self.live);
+                assert!(self._output.push(cx, token).is_ok());
+            }
+            self._input.pop(cx);
+            Stop::InputEmpty
+        }
+    }
+    for workers in [1, 2] {
+        let live = Arc::new(AtomicU64::new(0));
+        let runtime = runtime(workers);
+        for _ in 0..100 {
+            // A ring of two that passes a message round and never ends.
+            let (a_out, a_in) = runtime.stream(room(4));
+            let (b_out, b_in) = runtime.stream(room(4));
+            for (input, output) in [(a_in, b_out), (b_in, a_out)] {
+                let token = Token::new(&live);
+                let hold =
+                    Hold { _input: input, _output: output, _token: token, first: true, live: live.clone() };
+                runtime.spawn(TaskSpec::default(), hold);
+            }
+        }
+        let stopped = Arc::new(AtomicBool::new(false));
+        let told = stopped.clone();
+        runtime.start();
+        let (_never, mut nothing) = runtime.stream::<u64>(room(1));
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            assert_eq!(task.pop(&mut nothing), None);
+            told.store(task.stopping(), Ordering::Relaxed);
+        });
+        runtime.abort();
+        assert!(runtime.join().unwrap().aborted);
+        assert_eq!(live.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// A small generator of pseudo-random numbers (xorshift), so that a failing seed can be run again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the numbers of
+/// a source grow.
+struct Node {
+    inputs: Inputs<(u32, u64)>,
+    outputs: Vec<Out<(u32, u64)>>,
+    held: Option<((u32, u64), usize)>,
+    random: Random,
+}
+
+impl Task for Node {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            let (message, to) = match self.held.take() {
+                Some(held) => held,
+                None => {
+                    let Some(index) = self.inputs.next_index(cx) else {
+                        return if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty };
+                    };
+                    let input = self.inputs.get_mut(index).unwrap();
+                    let Some(message) = input.pop(cx) else {
+                        assert!(input.ended());
+                        self.inputs.remove(cx, index);
+                        continue;
+                    };
+                    // A source keeps to one way through each node, so that order can be checked.
+                    (message, message.0 as usize % self.outputs.len())
+                }
+            };
+            if let Err(message) = self.outputs[to].push(cx, message) {
+                self.held = Some((message, to));
+                return Stop::OutputFull;
+            }
+            if self.random.below(50) == 0 {
+                return Stop::QuantumSpent;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+fn random_graph(seed: u64, messages: u64) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let workers = 1 + random.below(4) as usize;
+    let runtime = Runtime::new(Options {
+        workers,
+        quantum: [1, 3, 64, 500][random.below(4) as usize],
+        spin_us: [0, 30][random.below(2) as usize],
+        mapper: [Mapper::default(), Mapper::RoundRobin][random.below(2) as usize].clone(),
+        ..Options::default()
+    })
+    .unwrap();
+    let layers = 1 + random.below(5) as usize;
+    let sources = 1 + random.below(4) as u32;
+    let mut edges: Vec<In<(u32, u64)>> = Vec::new();
+    for source in 0..sources {
+        let (mut output, input) = runtime.stream(room(1 + random.below(70) as usize));
+        edges.push(input);
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            for number in 0..messages {
+                task.feed(&mut output, (source, number)).unwrap();
+                if number % 97 == 0 {
+                    task.flush();
+                }
+            }
+        });
+    }
+    for _ in 0..layers {
+        let nodes = 1 + random.below(5) as usize;
+        let mut inputs: Vec<Inputs<_>> = (0..nodes).map(|_| Inputs::new()).collect();
+        for edge in edges.drain(..) {
+            inputs[random.below(nodes as u64) as usize].add(edge);
+        }
+        for inputs in inputs {
+            let mut outputs = Vec::new();
+            for _ in 0..1 + random.below(3) {
+                let (output, input) = runtime.stream(room(1 + random.below(70) as usize));
+                outputs.push(output);
+                edges.push(input);
+            }
+            let random = Random(random.below(u64::MAX - 1) + 1);
+            runtime.spawn(TaskSpec::default(), Node { inputs, outputs, held: None, random });
+        }
+    }
+    struct End {
+        inputs: Inputs<(u32, u64)>,
+        next: Vec<u64>,
+        total: Arc<AtomicU64>,
+    }
+    impl Task for End {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            while let Some(index) = self.inputs.next_index(cx) {
+                let input = self.inputs.get_mut(index).unwrap();
+                while let Some((source, number)) = input.pop(cx) {
+                    assert_eq!(number, self.next[source as usize], "order of source {source}");
+                    self.next[source as usize] += 1;
+                    self.total.fetch_add(1, Ordering::Relaxed);
+                }
+                if input.ended() {
+                    self.inputs.remove(cx, index);
+                }
+            }
+            if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty }
+        }
+    }
+    let mut inputs = Inputs::new();
+    for edge in edges {
+        inputs.add(edge);
+    }
+    let total = Arc::new(AtomicU64::new(0));
+    runtime.spawn(TaskSpec::default(), End { inputs, next: vec![0; sources as usize], total: total.clone() });
+    let summary = runtime.join().unwrap();
+    assert_eq!(summary.failures, [], "seed {seed}");
+    assert_eq!(total.load(Ordering::Relaxed), u64::from(sources) * messages, "seed {seed}");
+}
+
+#[test]
+fn random_graphs_keep_order_and_conserve_messages() {
+    for seed in 1..=60 {
+        random_graph(seed, 2000);
+    }
+}
+
+#[test]
+fn an_idle_runtime_uses_no_processor_time() {
+    fn used() -> Duration {
+        // SAFETY: the struct is plain data that the call fills.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+            usage
+        };
+        Duration::from_secs(usage.ru_utime.tv_sec as u64)
+            + Duration::from_micros(usage.ru_utime.tv_usec as u64)
+    }
+    // A task on the only worker that tells how much time its thread has used, asked twice with a pause between.
+    struct Meter(In<u64>, mpsc::Sender<Duration>);
+    impl Task for Meter {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            while self.0.pop(cx).is_some() {
+                self.1.send(used()).unwrap();
+            }
+            if self.0.ended() { Stop::Ended } else { Stop::InputEmpty }
+        }
+    }
+    let runtime = runtime(1);
+    let (mut ask, input) = runtime.stream(room(1));
+    let (told, answers) = mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Meter(input, told));
+    runtime.start();
+    let (result, used) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        task.push(&mut ask, 0).unwrap();
+        let before = answers.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        task.push(&mut ask, 0).unwrap();
+        result.send(answers.recv().unwrap() - before).unwrap();
+    });
+    runtime.join().unwrap();
+    let used = used.recv().unwrap();
+    assert!(used < Duration::from_millis(20), "{used:?} of 300 ms");
+}
