@@ -172,7 +172,7 @@ pub mod settings {
     /// Bytes of a cell.
     pub const CELL_BYTES: usize = super::LINE;
     /// How many cells there are.
-    pub const CELL_COUNT: usize = 1024;
+    pub const CELL_COUNT: usize = 512;
 }
 
 /// `live.N`: one page of header (magic, version, rows), then rows.
@@ -192,7 +192,7 @@ pub mod live {
     /// Cells of a row.
     pub const CELL_COUNT: usize = 12;
     /// Rows of the first chunk; each later one has twice as many as the one before, up to the largest.
-    pub const CHUNK_ROWS_FIRST: usize = 1024;
+    pub const CHUNK_ROWS_FIRST: usize = 256;
     /// Rows of the largest chunk.
     pub const CHUNK_ROWS_MAX: usize = 16384;
 }

@@ -7,16 +7,18 @@
 //! what it committed survives even `kill -9`.
 //!
 //! * Writing: [`Space`], [`Writer`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
-//! * Reading: [`reader::SpaceReader`].
+//! * Reading: [`reader::SpaceReader`], [`archive::Archiver`], and [`discover`] to find spaces.
 //!
 //! The layout is drawn in `docs/layout.md` of this crate and described once, in [`layout`].
 #![deny(unsafe_code)]
 
 extern crate self as thalweg_space;
 
+pub mod archive;
 mod catalog;
 #[allow(unsafe_code)]
 pub mod clock;
+pub mod discover;
 #[allow(unsafe_code)]
 mod element;
 mod error;

@@ -10,6 +10,9 @@ use crate::layout::{PAGE, block, element, event};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+/// A position beyond this (4 EiB) is nonsense.
+const HEAD_MAX: u64 = 1 << 62;
+
 /// What an element's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterInfo {
@@ -106,6 +109,18 @@ impl Blocks {
         Ok(u64::from_le_bytes(word))
     }
 
+    /// The committed position. One that no process can have reached is damage; refusing it keeps sums from overflowing.
+    pub(crate) fn head(&self) -> Result<u64, Error> {
+        let head = self.word(element::HEAD)?;
+        if head > HEAD_MAX {
+            return Err(Error::new(format!(
+                "{} is damaged: it claims {head} bytes of events",
+                self.path.display()
+            )));
+        }
+        Ok(head & !7)
+    }
+
     /// Where block `number` lies in the file.
     pub(crate) fn place(&self, number: u64) -> u64 {
         let slot = if self.block_count == 0 { number } else { number % self.block_count };
@@ -151,6 +166,8 @@ pub(super) struct ElementReader {
     drops_told: u64,
     /// Dropped events, as the header said before `limit` was read.
     drops: u64,
+    /// Look only at whole blocks, and leave the cache line of `head` to the writer.
+    by_block: bool,
 }
 
 impl ElementReader {
@@ -182,6 +199,7 @@ impl ElementReader {
             sequence: 0,
             drops_told: 0,
             drops: 0,
+            by_block: false,
         }))
     }
 
@@ -214,19 +232,46 @@ impl ElementReader {
         }
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
-        self.limit = self.main().word(element::HEAD)?;
+        if !self.by_block || !self.look_at_blocks()? {
+            self.limit = self.main().head()?;
+        }
         self.look_at_archive()?;
         if self.ring.is_none() {
             self.limit = self.archived;
         }
-        self.limit &= !7;
         Ok(())
+    }
+
+    /// From now on only whole blocks are taken, until the writer closes.
+    pub(super) fn follow_by_block(&mut self) {
+        self.by_block = true;
+    }
+
+    /// Moves the limit over the blocks that are complete because the next one was opened. `false`: `head` must be read,
+    /// since the writer has closed, or has come around.
+    fn look_at_blocks(&mut self) -> Result<bool, Error> {
+        let Some(ring) = &self.ring else { return Ok(false) };
+        if ring.word(element::STATE)? != 1 {
+            return Ok(false);
+        }
+        for _ in 0..ring.block_count {
+            let number = self.limit.max(self.position) / ring.block_bytes;
+            let next = ring.word(ring.place(number + 1) as usize + block::NUMBER)?;
+            if next > number + 2 {
+                return Ok(false);
+            }
+            if next != number + 2 {
+                break;
+            }
+            self.limit = (number + 1) * ring.block_bytes;
+        }
+        Ok(true)
     }
 
     fn look_at_archive(&mut self) -> Result<(), Error> {
         if let Some(archive) = &self.archive {
             let room = file::length(&archive.file, &archive.path)?.saturating_sub(element::DATA as u64);
-            self.archived = archive.word(element::HEAD)?.min(room) & !7;
+            self.archived = archive.head()?.min(room) & !7;
         }
         Ok(())
     }
@@ -295,9 +340,17 @@ impl ElementReader {
         if let Some(archive) = self.archive.as_ref().filter(|_| start + bytes as u64 <= self.archived) {
             return archive.copy(number, bytes, &mut self.buffer);
         }
-        match &self.ring {
-            Some(ring) => ring.copy(number, bytes, &mut self.buffer),
-            None => Ok(false),
+        let ring = self.ring.as_ref();
+        if ring.map_or(Ok(false), |ring| ring.copy(number, bytes, &mut self.buffer))? {
+            return Ok(true);
+        }
+        // The ring's block is gone, and the archive may have a part of it.
+        let part = self.archived.saturating_sub(start).min(bytes as u64);
+        match &self.archive {
+            Some(archive) if part > (self.position - start).max(block::HEADER as u64) => {
+                archive.copy(number, part as usize, &mut self.buffer)
+            }
+            _ => Ok(false),
         }
     }
 
@@ -309,7 +362,7 @@ impl ElementReader {
             return Ok(number);
         }
         let Some(ring) = &self.ring else { return Ok(number) };
-        let newest = ring.word(element::HEAD)?.max(1).div_ceil(ring.block_bytes) - 1;
+        let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
         // One more than the ring holds: the writer may be about to recycle the oldest.
         Ok(number.max((newest + 2).saturating_sub(ring.block_count)))
     }
@@ -328,7 +381,7 @@ impl ElementReader {
             // Damage: the rest of the block cannot be read. At least this event is lost; the next block tells the rest.
             self.skip_block();
             let from_sequence = self.sequence;
-            self.sequence += 1;
+            self.sequence = self.sequence.saturating_add(1);
             return Some(Next::Gap { lost: 1, from_sequence });
         }
         self.position += 8 * words as u64;
@@ -344,7 +397,7 @@ impl ElementReader {
             self.time = self.base.wrapping_add_signed(i64::from(difference));
         }
         let sequence = self.sequence;
-        self.sequence += 1;
+        self.sequence = self.sequence.saturating_add(1);
         Some(Next::Event(Found { time: self.time, sequence, kind, flags, from: offset + 8, to: end }))
     }
 

@@ -7,6 +7,7 @@ mod element;
 mod events;
 
 pub use crate::catalog::FieldInfo;
+pub(crate) use element::Blocks;
 pub use element::WriterInfo;
 pub use events::{Event, EventStream, FieldRef, Item, KindInfo, Value};
 

@@ -1,0 +1,187 @@
+//! The archive: what a consumer keeps of elements, so that nothing is overwritten before it was kept.
+//!
+//! `NNNN.archive` has an element's header and the same blocks at the same positions, but they do not come around:
+//! block k lies at place k. The reader takes archived blocks from there and goes on in the ring. The element's
+//! `read_position` tells a writer with the policy *wait* or *drop newest* which blocks it may use again.
+//!
+//! ```no_run
+//! # fn running() -> bool { false }
+//! use thalweg_space::archive::Archiver;
+//! let mut archiver = Archiver::open("/dev/shm/thalweg-1000/example-4711")?;
+//! while running() {
+//!     if archiver.step()? == 0 {
+//!         std::thread::sleep(std::time::Duration::from_millis(1));
+//!     }
+//! }
+//! archiver.finish()?;
+//! # Ok::<(), thalweg_space::Error>(())
+//! ```
+
+use crate::error::Error;
+use crate::layout::{PAGE, block, element};
+use crate::reader::{Blocks, writer_count};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Copies what the writers of a space commit into archives beside their elements. One per space at a time.
+#[derive(Debug)]
+pub struct Archiver {
+    path: PathBuf,
+    /// Writers looked for so far.
+    writers: u32,
+    elements: Vec<Archive>,
+}
+
+/// The archive of one element.
+#[derive(Debug)]
+struct Archive {
+    ring: Blocks,
+    /// The element again, writable: for the fourth line of its header, which is the consumer's.
+    element: File,
+    file: File,
+    path: PathBuf,
+    /// Position up to which everything is archived.
+    position: u64,
+    buffer: Vec<u8>,
+}
+
+impl Archiver {
+    /// Begins to archive the space in `path`, as the consumer that its writers may wait for.
+    ///
+    /// # Errors
+    /// When there is no space, or archives cannot be made beside it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Archiver, Error> {
+        let mut archiver = Archiver { path: path.as_ref().to_path_buf(), writers: 0, elements: Vec::new() };
+        archiver.find_writers()?;
+        Ok(archiver)
+    }
+
+    /// Archives the blocks that are complete; returns how many bytes those were.
+    ///
+    /// # Errors
+    /// When the disk is full or a file is damaged. The writers then wait, each as long as its policy says, and drop
+    /// and count.
+    pub fn step(&mut self) -> Result<u64, Error> {
+        self.find_writers()?;
+        let mut bytes = 0;
+        for archive in &mut self.elements {
+            let head = archive.ring.head()?;
+            bytes += archive.copy_to(head - head % archive.ring.block_bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Archives all that is committed, and the final counts. Call it when the writers are closed.
+    ///
+    /// # Errors
+    /// As [`Archiver::step`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.find_writers()?;
+        self.elements.iter_mut().try_for_each(Archive::finish)
+    }
+
+    fn find_writers(&mut self) -> Result<(), Error> {
+        let count = writer_count(&self.path)?;
+        while self.writers < count {
+            let number = self.writers + 1;
+            self.elements.extend(Archive::open(&self.path, number)?);
+            self.writers = number;
+        }
+        Ok(())
+    }
+}
+
+impl Archive {
+    /// Makes the archive of element `number`, or goes on with the one that is there; `None` if there is no element.
+    fn open(directory: &Path, number: u32) -> Result<Option<Archive>, Error> {
+        let ring_path = directory.join(format!("{number:04}.element"));
+        let Some(ring) = Blocks::open(ring_path.clone(), false)? else { return Ok(None) };
+        let element = OpenOptions::new().write(true).open(&ring_path);
+        let element = element.map_err(|e| Error::io("open for writing", &ring_path, e))?;
+        let path = directory.join(format!("{number:04}.archive"));
+        let position = match Blocks::open(path.clone(), true)? {
+            Some(archive) => archive.head()?,
+            None => 0,
+        };
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|e| Error::io("create", &path, e))?;
+        let archive = Archive { ring, element, file, path, position, buffer: Vec::new() };
+        if position == 0 {
+            archive.write_header()?;
+        }
+        archive.attach()?;
+        Ok(Some(archive))
+    }
+
+    fn write_header(&self) -> Result<(), Error> {
+        let mut header: [u8; PAGE] = *self.ring.header;
+        let mut put = |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        put(element::BLOCKS, self.ring.block_bytes);
+        put(element::HEAD, 0);
+        put(element::READ_POSITION, 0);
+        put(element::READER, 0);
+        put(element::READER_START, 0);
+        put(element::MAGIC, element::MAGIC_ARCHIVE);
+        self.write(&header[8..], 8)?;
+        self.write(&header[..8], 0)
+    }
+
+    /// Tells the writer who consumes, so that it does not wait for a dead process.
+    fn attach(&self) -> Result<(), Error> {
+        let pid = std::process::id();
+        self.tell(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
+        self.tell(element::READER, u64::from(pid))?;
+        self.tell(element::READ_POSITION, self.position)
+    }
+
+    fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
+        let written = self.element.write_all_at(&value.to_le_bytes(), at as u64);
+        written.map_err(|e| Error::io("write", &self.ring.path, e))
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<(), Error> {
+        self.file.write_all_at(bytes, at).map_err(|e| Error::io("write", &self.path, e))
+    }
+
+    /// Archives what lies before `limit`; returns how many bytes.
+    fn copy_to(&mut self, limit: u64) -> Result<u64, Error> {
+        let block_bytes = self.ring.block_bytes;
+        let before = self.position;
+        self.skip_overwritten(limit);
+        while self.position < limit {
+            let number = self.position / block_bytes;
+            let start = number * block_bytes;
+            let bytes = (limit - start).min(block_bytes);
+            // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
+            if bytes >= block::HEADER as u64 && self.ring.copy(number, bytes as usize, &mut self.buffer)? {
+                let place = element::DATA as u64 + start;
+                self.write(&self.buffer, place)?;
+            }
+            self.position = start + bytes;
+            self.write(&self.position.to_le_bytes(), element::HEAD as u64)?;
+            self.tell(element::READ_POSITION, self.position)?;
+        }
+        Ok(self.position - before)
+    }
+
+    /// Skips what the writer must have overwritten already.
+    fn skip_overwritten(&mut self, limit: u64) {
+        let ring_bytes = self.ring.block_bytes * self.ring.block_count;
+        let oldest = limit.saturating_sub(ring_bytes);
+        if oldest > self.position {
+            self.position = oldest - oldest % self.ring.block_bytes;
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let drops = self.ring.word(element::DROPS)?;
+        let head = self.ring.head()?;
+        self.copy_to(head)?;
+        self.write(&drops.to_le_bytes(), element::DROPS as u64)?;
+        for at in [element::SEQUENCE, element::STATE] {
+            self.write(&self.ring.word(at)?.to_le_bytes(), at as u64)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! What the tests share: a directory that goes away, and reading everything of a space.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{ElementOptions, Error, Kind, Policy, Space, SpaceOptions};
+
+/// A directory of its own for a test, removed at the end.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Directory {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let parent =
+            if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+        let path = parent.join(format!("thalweg-test-{name}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn options(
+    directory: &Directory,
+    block_bytes: usize,
+    block_count: usize,
+    policy: Policy,
+) -> SpaceOptions {
+    SpaceOptions {
+        name: "test".into(),
+        parent: Some(directory.path().into()),
+        element: ElementOptions { block_bytes, block_count, policy },
+        command: "test --command".into(),
+        ..SpaceOptions::default()
+    }
+}
+
+pub(crate) fn space(directory: &Directory, block_bytes: usize, block_count: usize, policy: Policy) -> Space {
+    Space::create(options(directory, block_bytes, block_count, policy)).unwrap()
+}
+
+/// Counts.
+#[derive(Kind)]
+#[kind(name = "test.counted")]
+pub(crate) struct Counted {
+    /// The count.
+    pub(crate) count: u64,
+}
+
+/// An item with what the tests look at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Seen {
+    Event { time: u64, writer: u32, sequence: u64, kind: String, fields: Vec<String> },
+    Gap { writer: u32, lost: u64, from_sequence: u64 },
+}
+
+/// Everything that can be read of the events, and the first error.
+pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
+    let reader = match SpaceReader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let mut seen = Vec::new();
+    let mut problem = None;
+    let mut stream = reader.events();
+    loop {
+        let taken = stream.poll(1000, &mut |item| seen.push(see(&item)));
+        match taken {
+            Ok(0) => return (seen, problem),
+            Ok(_) => {}
+            Err(error) => drop(problem.get_or_insert(error)),
+        }
+        assert!(seen.len() < 10_000_000, "a reader must come to an end");
+    }
+}
+
+pub(crate) fn see(item: &Item<'_>) -> Seen {
+    match item {
+        Item::Event(event) => Seen::Event {
+            time: event.time,
+            writer: event.writer,
+            sequence: event.sequence,
+            kind: event.kind.name.clone(),
+            fields: event.fields().map(|(_, value)| value.to_string()).collect(),
+        },
+        Item::Gap { writer, lost, from_sequence } => {
+            Seen::Gap { writer: *writer, lost: *lost, from_sequence: *from_sequence }
+        }
+    }
+}
+
+/// Events and lost ones of a reading.
+pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
+    seen.iter().fold((0, 0), |(events, lost), item| match item {
+        Seen::Event { .. } => (events + 1, lost),
+        Seen::Gap { lost: more, .. } => (events, lost + more),
+    })
+}

@@ -1,0 +1,555 @@
+//! Writing and reading: kinds, times, policies, settings, live rows, names.
+
+mod support;
+
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+use support::{Counted, Directory, Seen, options, read_events, space, totals};
+use thalweg_space::archive::Archiver;
+use thalweg_space::reader::{Item, SpaceReader, Value};
+use thalweg_space::{
+    ElementOptions, Kind, KindEnum, KindId, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space,
+    SpaceOptions,
+};
+
+/// One of each type.
+#[derive(Kind)]
+#[kind(name = "test.every_type")]
+struct EveryType<'a> {
+    a: u8,
+    b: u16,
+    c: u32,
+    d: u64,
+    e: i8,
+    f: i16,
+    g: i32,
+    h: i64,
+    i: f32,
+    j: f64,
+    k: bool,
+    l: NameRef,
+    m: SiteRef,
+    n: Colour,
+    /// A text.
+    o: &'a str,
+    #[field(unit = "bytes")]
+    p: &'a [u8],
+    q: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, KindEnum)]
+enum Colour {
+    Red,
+    DeepBlue = 7,
+}
+
+/// Nothing but that it happened.
+#[derive(Kind)]
+#[kind(name = "test.bare")]
+struct Bare;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_type_comes_back(
+        (a, b, c, d) in any::<(u8, u16, u32, u64)>(),
+        (e, f, g, h) in any::<(i8, i16, i32, i64)>(),
+        (i, j, k) in (-1e30f32..1e30, -1e300f64..1e300, any::<bool>()),
+        (l, m, q) in any::<(u64, u64, u8)>(),
+        blue in any::<bool>(),
+        o in ".{0,40}",
+        p in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let n = if blue { Colour::DeepBlue } else { Colour::Red };
+        let (l, m) = (NameRef(l), SiteRef(m));
+        let directory = Directory::new("types");
+        let space = space(&directory, 1024, 2, Policy::Overwrite);
+        let mut writer = space.writer("w").unwrap();
+        let kind = writer.declare::<EveryType<'static>>().unwrap();
+        writer.emit(kind, &EveryType { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o: &o, p: &p, q });
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let mut count = 0;
+        reader.events().poll(10, &mut |item| {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            count += 1;
+            let values: Vec<Value<'_>> = event.fields().map(|(_, value)| value).collect();
+            let choice = if blue { (7, Some("deep_blue")) } else { (0, Some("red")) };
+            let expected = vec![
+                Value::Unsigned(a.into()), Value::Unsigned(b.into()), Value::Unsigned(c.into()), Value::Unsigned(d),
+                Value::Signed(e.into()), Value::Signed(f.into()), Value::Signed(g.into()), Value::Signed(h),
+                Value::Float(i.into()), Value::Float(j), Value::Bool(k), Value::Name(l), Value::Site(m),
+                Value::Choice(choice.0, choice.1), Value::Text(o.clone().into()), Value::Bytes(&p),
+                Value::Unsigned(q.into()),
+            ];
+            assert_eq!(values, expected);
+            assert_eq!(event.i64(event.kind.field("g").unwrap()), i64::from(g));
+            assert_eq!(event.choice("n"), choice.1);
+            assert_eq!(event.str(event.kind.field("o").unwrap()), o.as_str());
+            assert!(!event.is_truncated());
+        }).unwrap();
+        prop_assert_eq!(count, 1);
+    }
+
+    /// Any times, forwards and backwards, near and far, with and without their own: what is read is what was written,
+    /// from some event on, and the rest is counted.
+    #[test]
+    fn times_and_sequences_come_back(
+        steps in prop::collection::vec((0u8..4, any::<i64>(), any::<u8>()), 1..400),
+        block in 9u32..12,
+        count in 2usize..5,
+    ) {
+        let directory = Directory::new("times");
+        let space = space(&directory, 1 << block, count, Policy::Overwrite);
+        let mut writer = space.writer("w").unwrap();
+        let counted = writer.declare::<Counted>().unwrap();
+        let bare = writer.declare::<Bare>().unwrap();
+        let mut time = 1u64 << 63;
+        let mut written = Vec::new();
+        for (n, (how, step, far)) in steps.iter().enumerate() {
+            match how {
+                0 => time = time.wrapping_add_signed(step >> (far % 64)),
+                1 => time = time.wrapping_add(u64::from(*far)),
+                _ => {}
+            }
+            if *how == 2 && n > 0 {
+                writer.emit_same_time(counted, &Counted { count: n as u64 });
+                written.push((time, "test.counted", vec![n.to_string()]));
+            } else {
+                writer.emit_at(time, bare, &Bare);
+                written.push((time, "test.bare", vec![]));
+            }
+        }
+        drop(writer);
+        let (seen, problem) = read_events(space.path());
+        prop_assert!(problem.is_none(), "{problem:?}");
+        let lost = match &seen[0] {
+            Seen::Gap { lost, from_sequence: 0, .. } => *lost as usize,
+            _ => 0,
+        };
+        let events = &seen[usize::from(lost > 0)..];
+        prop_assert_eq!(events.len() + lost, written.len());
+        for (n, (event, (time, kind, fields))) in events.iter().zip(&written[lost..]).enumerate() {
+            let expected = Seen::Event {
+                time: *time, writer: 1, sequence: (lost + n) as u64, kind: kind.to_string(), fields: fields.clone(),
+            };
+            prop_assert_eq!(event, &expected);
+        }
+    }
+
+    /// Whatever is written through however small a ring, an archiver that keeps up loses nothing.
+    #[test]
+    fn archive_keeps_everything(bursts in prop::collection::vec(1u64..40, 1..60), count in 2usize..4) {
+        let directory = Directory::new("archive");
+        let space = space(&directory, 512, count, Policy::Wait { timeout: Duration::from_secs(0) });
+        let mut writer = space.writer("w").unwrap();
+        let counted = writer.declare::<Counted>().unwrap();
+        let mut archiver = Archiver::open(space.path()).unwrap();
+        let mut total = 0;
+        for burst in bursts {
+            for _ in 0..burst.min(20) {
+                writer.emit(counted, &Counted { count: total });
+                total += 1;
+            }
+            archiver.step().unwrap();
+        }
+        prop_assert_eq!(writer.drops(), 0);
+        drop(writer);
+        let halfway = read_events(space.path());
+        archiver.finish().unwrap();
+        let (seen, problem) = read_events(space.path());
+        prop_assert!(problem.is_none());
+        prop_assert_eq!(totals(&seen), (total, 0));
+        prop_assert_eq!(&halfway.0, &seen);
+        // The archive stands alone.
+        std::fs::remove_file(space.path().join("0001.element")).unwrap();
+        prop_assert_eq!(&read_events(space.path()).0, &seen);
+    }
+}
+
+#[test]
+fn overlong_text_is_cut_and_marked() {
+    /// Text.
+    #[derive(Kind)]
+    #[kind(name = "test.text")]
+    struct Text<'a> {
+        first: &'a str,
+        second: &'a str,
+    }
+    let directory = Directory::new("long");
+    for block_bytes in [512, 64 << 10] {
+        let space = space(&directory, block_bytes, 2, Policy::Overwrite);
+        let mut writer = space.writer("w").unwrap();
+        let kind = writer.declare::<Text<'static>>().unwrap();
+        let long = "é".repeat(100_000);
+        writer.emit(kind, &Text { first: "short", second: &long });
+        writer.emit_same_time(kind, &Text { first: &long, second: &long });
+        let mut lengths = Vec::new();
+        SpaceReader::open(space.path())
+            .unwrap()
+            .events()
+            .poll(9, &mut |item| {
+                let Item::Event(event) = item else { panic!("{item:?}") };
+                assert!(event.is_truncated());
+                let text = |name| event.str(event.kind.field(name).unwrap());
+                lengths.push((text("first").len(), text("second").len()));
+                assert!(text("second").starts_with("éé"));
+            })
+            .unwrap();
+        assert_eq!(lengths.len(), 2);
+        assert_eq!(lengths[0].0, 5);
+        assert!(lengths[1].1 > block_bytes.min(32 << 10) / 4, "{lengths:?}");
+    }
+}
+
+#[test]
+fn a_kind_that_fits_no_block_is_refused() {
+    struct Huge;
+    impl Kind for Huge {
+        const NAME: &'static str = "test.huge";
+        const DOC: &'static str = "";
+        const FIELDS: &'static [thalweg_space::kind::FieldSpec] =
+            &[thalweg_space::kind::FieldSpec::of::<u64>("a", "", ""); 80];
+        type Words = [u64; 80];
+        fn words(&self, _: u32) -> [u64; 80] {
+            [0; 80]
+        }
+    }
+    let directory = Directory::new("huge");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let error = space.writer("w").unwrap().declare::<Huge>().unwrap_err().to_string();
+    assert!(error.contains("test.huge") && error.contains("larger blocks"), "{error}");
+}
+
+#[test]
+fn drop_newest_counts_until_a_consumer_reads() {
+    let directory = Directory::new("drop");
+    let space = space(&directory, 512, 2, Policy::DropNewest);
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    for count in 0..100 {
+        writer.emit(counted, &Counted { count });
+    }
+    // 480 of a block's 512 bytes are events of 16.
+    assert_eq!(writer.drops(), 40);
+    let (seen, _) = read_events(space.path());
+    assert_eq!(totals(&seen), (60, 40));
+    assert_eq!(seen.last(), Some(&Seen::Gap { writer: 1, lost: 40, from_sequence: 60 }));
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    archiver.step().unwrap();
+    for count in 100..110 {
+        writer.emit(counted, &Counted { count });
+    }
+    assert_eq!(writer.drops(), 40);
+    drop(writer);
+    archiver.finish().unwrap();
+    let (seen, _) = read_events(space.path());
+    assert_eq!(totals(&seen), (70, 40));
+    assert_eq!(seen[60], Seen::Gap { writer: 1, lost: 40, from_sequence: 60 });
+}
+
+#[test]
+fn a_reader_that_follows_sees_drops_once_and_in_order() {
+    let directory = Directory::new("follow");
+    let space = space(&directory, 512, 2, Policy::DropNewest);
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let mut stream = reader.events();
+    let (mut events, mut lost, mut next) = (0, 0, 0);
+    for count in 0..5_000 {
+        writer.emit(counted, &Counted { count });
+        if count % 7 == 0 {
+            stream
+                .poll(usize::MAX, &mut |item| match item {
+                    Item::Event(event) => {
+                        assert_eq!(event.sequence, next);
+                        assert_eq!(event.u64(event.kind.field("count").unwrap()), next);
+                        (events, next) = (events + 1, next + 1);
+                    }
+                    Item::Gap { lost: more, from_sequence, .. } => {
+                        assert_eq!(from_sequence, next);
+                        (lost, next) = (lost + more, next + more);
+                    }
+                })
+                .unwrap();
+            assert_eq!(next, count + 1);
+        }
+        if count % 97 == 0 {
+            archiver.step().unwrap();
+        }
+    }
+    assert!(lost > 0 && events > 0);
+    assert!(lost <= writer.drops());
+}
+
+#[test]
+fn following_by_block_takes_whole_blocks_and_the_rest_at_the_end() {
+    let directory = Directory::new("by-block");
+    let space = space(&directory, 512, 4, Policy::Overwrite);
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let mut stream = SpaceReader::open(space.path()).unwrap().events().by_block();
+    let mut next = 0;
+    let mut taken = Vec::new();
+    let mut poll = |next: &mut u64| {
+        let before = *next;
+        let check = &mut |item: Item<'_>| {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            assert_eq!(event.sequence, *next);
+            *next += 1;
+        };
+        stream.poll(usize::MAX, check).unwrap();
+        *next - before
+    };
+    for count in 0..100 {
+        writer.emit(counted, &Counted { count });
+        taken.extend(Some(poll(&mut next)).filter(|n| *n > 0));
+    }
+    assert_eq!(taken, [30, 30, 30]);
+    drop(writer);
+    assert_eq!(poll(&mut next), 10);
+}
+
+#[test]
+fn wait_runs_out_once_and_then_drops() {
+    let directory = Directory::new("wait");
+    let timeout = Duration::from_millis(30);
+    let space = space(&directory, 512, 2, Policy::Wait { timeout });
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let start = Instant::now();
+    for count in 0..1060 {
+        writer.emit(counted, &Counted { count });
+    }
+    assert!(start.elapsed() >= timeout);
+    assert_eq!(writer.drops(), 1000, "one wait, then drops: {:?}", start.elapsed());
+}
+
+#[test]
+fn wait_ends_when_the_consumer_is_dead() {
+    let directory = Directory::new("dead");
+    let space = space(&directory, 512, 2, Policy::Wait { timeout: Duration::from_secs(3600) });
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    // Process 1 did not start at this time: a consumer whose pid was given to another.
+    let header = thalweg_space::layout::element::READER as u64;
+    let file = std::fs::OpenOptions::new().write(true).open(space.path().join("0001.element")).unwrap();
+    use std::os::unix::fs::FileExt;
+    file.write_all_at(&[1u64.to_le_bytes(), 12345u64.to_le_bytes()].concat(), header).unwrap();
+    for count in 0..100 {
+        writer.emit(counted, &Counted { count });
+    }
+    assert_eq!(writer.drops(), 40);
+}
+
+#[test]
+fn wait_with_an_archiver_in_another_thread_loses_nothing() {
+    let directory = Directory::new("keep");
+    let space = space(&directory, 1024, 2, Policy::Wait { timeout: Duration::from_secs(60) });
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    let writing = std::thread::spawn(move || {
+        for count in 0..20_000 {
+            writer.emit(counted, &Counted { count });
+        }
+        writer.drops()
+    });
+    while !writing.is_finished() {
+        archiver.step().unwrap();
+    }
+    assert_eq!(writing.join().unwrap(), 0);
+    archiver.finish().unwrap();
+    assert_eq!(totals(&read_events(space.path()).0), (20_000, 0));
+}
+
+#[test]
+fn writers_are_merged_in_time_order() {
+    let directory = Directory::new("merge");
+    let space = space(&directory, 512, 64, Policy::Overwrite);
+    let mut writers: Vec<_> = (0..3).map(|n| space.writer(&format!("w{n}")).unwrap()).collect();
+    let kinds: Vec<KindId<Counted>> = writers.iter_mut().map(|w| w.declare().unwrap()).collect();
+    // Some pseudo-random order of writers.
+    let mut state = 12345u64;
+    for time in 0..1000 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let n = (state >> 33) as usize % 3;
+        writers[n].emit_at(1_000_000 + time, kinds[n], &Counted { count: time });
+    }
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none());
+    let times: Vec<u64> = seen
+        .iter()
+        .map(|s| match s {
+            Seen::Event { time, .. } => *time,
+            gap => panic!("{gap:?}"),
+        })
+        .collect();
+    assert_eq!(times, (1_000_000..1_001_000).collect::<Vec<_>>());
+}
+
+/// A writer overwrites as fast as it can while a reader reads: what it gets is right, and the rest is counted.
+#[test]
+fn concurrent_reader_sees_no_wrong_event() {
+    let directory = Directory::new("race");
+    let space = space(&directory, 512, 3, Policy::Overwrite);
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let total = 3_000_000;
+    let writing = std::thread::spawn(move || {
+        for count in 0..total {
+            writer.emit_at(count * 3, counted, &Counted { count });
+        }
+    });
+    let (mut events, mut next) = (0u64, 0u64);
+    let mut stream = reader.events();
+    loop {
+        let over = writing.is_finished();
+        let taken = stream.poll(10_000, &mut |item| match item {
+            Item::Event(event) => {
+                let count = event.u64(event.kind.field("count").unwrap());
+                assert_eq!((event.sequence, event.time, count), (next, next * 3, next));
+                (events, next) = (events + 1, next + 1);
+            }
+            Item::Gap { lost, from_sequence, .. } => {
+                assert_eq!(from_sequence, next);
+                next += lost;
+            }
+        });
+        if taken.unwrap() == 0 && over {
+            break;
+        }
+    }
+    writing.join().unwrap();
+    assert_eq!(next, total);
+    assert!(events > 0);
+}
+
+#[test]
+fn settings_are_shared_and_kept_in_range() {
+    let directory = Directory::new("settings");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let spec = SettingSpec {
+        name: "monitor.mode",
+        doc: "How much is observed.",
+        unit: "",
+        min: 0,
+        max: 2,
+        default: 1,
+        choices: &["off", "metrics", "full"],
+    };
+    let setting = space.setting(spec).unwrap();
+    assert_eq!(setting.load(), 1);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    reader.set("monitor.mode", 2).unwrap();
+    assert_eq!(setting.load(), 2);
+    assert_eq!(space.setting(spec).unwrap().load(), 2, "the same name is the same cell");
+    setting.set(0).unwrap();
+    let views = reader.settings().unwrap();
+    assert_eq!(views.len(), 1);
+    assert_eq!((views[0].value, views[0].default, views[0].choices.len()), (0, 1, 3));
+    for error in [setting.set(3).unwrap_err(), reader.set("monitor.mode", 3).unwrap_err()] {
+        assert!(error.to_string().contains("out of range"), "{error}");
+    }
+    let error = reader.set("monitor.mood", 1).unwrap_err().to_string();
+    assert!(error.contains("monitor.mode"), "{error}");
+    assert!(space.setting(SettingSpec { default: 9, ..spec }).is_err());
+    for n in 1..512 {
+        space.setting(SettingSpec { name: &format!("s{n}"), ..spec }).unwrap();
+    }
+    let error = space.setting(SettingSpec { name: "one more", ..spec }).unwrap_err().to_string();
+    assert!(error.contains("one more"), "{error}");
+}
+
+#[test]
+fn live_rows_come_and_go_with_generations() {
+    let directory = Directory::new("live");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    assert!(reader.live_rows().unwrap().is_empty());
+    let rows: Vec<_> = (0..2000).map(|id| space.live_row(RowKind::Task, id).unwrap()).collect();
+    rows[1999].cell(11).store(5, std::sync::atomic::Ordering::Relaxed);
+    let views = reader.live_rows().unwrap();
+    assert_eq!(views.len(), 2000);
+    assert_eq!(views.iter().find(|v| v.id == 1999).unwrap().cells[11], 5);
+    drop(rows);
+    assert!(reader.live_rows().unwrap().is_empty());
+    let row = space.live_row(RowKind::Stream, 7).unwrap();
+    let views = reader.live_rows().unwrap();
+    assert_eq!((views[0].kind, views[0].id, views[0].cells), (RowKind::Stream, 7, [0; 12]));
+    assert_eq!(row.generation(), views[0].generation);
+    assert!(row.generation() > 1);
+}
+
+#[test]
+fn names_and_sites_come_back() {
+    let directory = Directory::new("names");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let name = space.name("a stream").unwrap();
+    assert_eq!(space.name("a stream").unwrap(), name);
+    assert_ne!(space.name("another").unwrap(), name);
+    assert_eq!(reader.name(name).as_deref(), Some("a stream"));
+    assert_eq!(reader.name(NameRef::NONE), None);
+    assert_eq!(reader.name(NameRef(99)), None);
+    assert_eq!(reader.names().unwrap().len(), 2);
+    let net =
+        space.site(&Site { name: "main", kind: "net", file: "a.snet", line: 1, ..Site::default() }).unwrap();
+    let inc = space.site(&Site { name: "inc", kind: "box", parent: Some(net), ..Site::default() }).unwrap();
+    let sites = reader.sites().unwrap();
+    assert_eq!(sites.len(), 2);
+    assert_eq!((sites[1].id, sites[1].parent, sites[1].name.as_str()), (inc, net, "inc"));
+}
+
+#[test]
+fn identity_tells_who_and_when() {
+    let directory = Directory::new("identity");
+    let start = Instant::now();
+    let space = space(&directory, 64 << 10, 16, Policy::Overwrite);
+    let took = start.elapsed();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let info = reader.info().unwrap();
+    assert_eq!(
+        (info.pid, info.name.as_str(), info.command.as_str()),
+        (std::process::id(), "test", "test --command")
+    );
+    assert!(reader.is_alive() && !info.finished && !info.keep);
+    let real = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i128;
+    let ours = i128::from(info.clock.real_ns(space.clock().now()));
+    assert!((real - ours).abs() < 1_000_000_000, "{real} {ours}");
+    space.finish();
+    assert!(reader.info().unwrap().finished);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(space.path()).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn bad_places_and_sizes_are_told() {
+    let directory = Directory::new("bad");
+    let check = |options: SpaceOptions, words: &str| {
+        let error = Space::create(options).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let good = || options(&directory, 512, 2, Policy::Overwrite);
+    let element =
+        |block_bytes, block_count| ElementOptions { block_bytes, block_count, policy: Policy::Overwrite };
+    check(SpaceOptions { element: element(500, 2), ..good() }, "power of two");
+    check(SpaceOptions { element: element(512, 1), ..good() }, "2 to");
+    check(SpaceOptions { parent: Some("/proc/nowhere".into()), ..good() }, "/proc/nowhere");
+    check(SpaceOptions { path: Some("/dev/null/x".into()), ..good() }, "/dev/null/x");
+    std::fs::write(directory.path().join("file"), "x").unwrap();
+    check(SpaceOptions { path: Some(directory.path().into()), ..good() }, "not empty");
+    let exact = directory.path().join("exact");
+    let space = Space::create(SpaceOptions { path: Some(exact.clone()), ..good() }).unwrap();
+    assert_eq!(space.path(), exact);
+    // More than any file system has: an error from reserving, and no half-made file.
+    let error = space.writer_with("w", element(64 << 20, 1 << 24)).unwrap_err().to_string();
+    assert!(error.contains("0001.element"), "{error}");
+    assert!(!exact.join("0001.element").exists());
+    space.writer("w").unwrap();
+    assert_eq!(SpaceReader::open(&exact).unwrap().writers().unwrap().len(), 1);
+}
