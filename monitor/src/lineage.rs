@@ -1,0 +1,669 @@
+//! Which input message each message in flight descends from.
+//!
+//! Streams are FIFO and lose nothing, so a message is (stream, index). Each stream keeps run-length coded segments
+//! "these indices descend from these roots" for the messages written and not yet read: memory follows what is in
+//! flight. A dispatch takes segments from the streams it read and puts segments on those it wrote:
+//!
+//! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
+//! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
+//!   descendants in a later dispatch, so that one is held until the task reads on or waits for input.
+//!
+//! A dispatch is told at its end, so the reader of a long dispatch's messages may be told before their writer. Such a
+//! dispatch is *deferred* until the writes it needs are known.
+//!
+//! What cannot be known (events lost, tasks that began before the window) has the root [`UNKNOWN`]; it is counted,
+//! never guessed. A one-to-one task whose reads or writes were lost is *unsynced* until it waits for input, when all
+//! it read has been written.
+
+use std::collections::VecDeque;
+
+use crate::ids::IdMap;
+use crate::observation::{Derived, Run};
+use crate::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, root};
+
+/// Deferred dispatches in all; beyond, the one deferred last is taken with unknown ancestors.
+const DEFERRED_MAX: usize = 1 << 16;
+
+/// Consecutive messages of a stream and their roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    first: u64,
+    count: u64,
+    root: Root,
+    /// 1: consecutive roots; 0: one root for all.
+    step: u64,
+}
+
+impl Segment {
+    fn unknown(first: u64, count: u64) -> Segment {
+        Segment { first, count, root: UNKNOWN, step: 0 }
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.count
+    }
+
+    /// The root of its `n`-th message.
+    fn nth(&self, n: u64) -> Root {
+        if self.root == UNKNOWN { UNKNOWN } else { self.root + n * self.step }
+    }
+
+    /// Its messages from `n` on, at most `count`.
+    fn part(&self, n: u64, count: u64) -> Segment {
+        Segment {
+            first: self.first + n,
+            count: count.min(self.count - n),
+            root: self.nth(n),
+            step: self.step,
+        }
+    }
+}
+
+/// Segments in order of index.
+#[derive(Default)]
+struct Segments(VecDeque<Segment>);
+
+impl Segments {
+    fn push(&mut self, new: Segment) {
+        if let Some(last) = self.0.back_mut()
+            && last.end() == new.first
+        {
+            let joined = match (last.root == UNKNOWN, new.root == UNKNOWN) {
+                (true, true) => Some(0),
+                (false, false) => [1, 0].into_iter().find(|&step| {
+                    let steps = |segment: &Segment| segment.count == 1 || segment.step == step;
+                    steps(last) && steps(&new) && new.root == last.root + step * last.count
+                }),
+                _ => None,
+            };
+            if let Some(step) = joined {
+                last.step = step;
+                last.count += new.count;
+                return;
+            }
+        }
+        self.0.push_back(new);
+    }
+
+    /// Takes up to `count` messages of the first segment.
+    fn pop(&mut self, count: u64) -> Option<Segment> {
+        let front = self.0.front_mut()?;
+        let taken = front.part(0, count);
+        if taken.count == front.count {
+            self.0.pop_front();
+        } else {
+            *front = front.part(taken.count, u64::MAX);
+        }
+        Some(taken)
+    }
+}
+
+/// What a stream is to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Role {
+    /// Between tasks.
+    #[default]
+    Inner,
+    /// Messages written to it enter; the number tells entries apart.
+    Entry(u64),
+    /// Messages written to it leave.
+    Exit,
+}
+
+/// The messages of a stream that were written and not yet read.
+#[derive(Default)]
+pub(crate) struct Flow {
+    pub(crate) role: Role,
+    /// No task writes it: nobody will tell what is written.
+    pub(crate) unwritten: bool,
+    /// Index after the last message whose root is settled; `None` before the first.
+    known: Option<u64>,
+    segments: Segments,
+    /// The task whose oldest deferred dispatch waits for this stream.
+    waiting: u64,
+}
+
+impl Flow {
+    fn settle(&mut self, segment: Segment) {
+        self.known = Some(segment.end());
+        if self.role != Role::Exit {
+            self.segments.push(segment);
+        }
+    }
+
+    /// Whether messages before `end` are settled.
+    fn settled(&self, end: u64) -> bool {
+        self.role == Role::Exit || self.unwritten || self.known.is_some_and(|known| known >= end)
+    }
+}
+
+/// The messages a task has read and whose descendants may be yet to come.
+#[derive(Default)]
+pub(crate) struct Holder {
+    pub(crate) one_to_one: bool,
+    /// One-to-one: whether `kept` is known to be all that was read and not yet written.
+    pub(crate) synced: bool,
+    kept: VecDeque<Taken>,
+    deferred: VecDeque<Dispatch>,
+}
+
+/// Messages a dispatch read.
+#[derive(Clone, Copy)]
+struct Taken {
+    stream: u64,
+    segment: Segment,
+    /// When each was done.
+    moments: Moments,
+}
+
+/// How a dispatch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Outcome {
+    /// For want of messages: nothing read waits to be written.
+    BlockedInput,
+    /// For want of room.
+    BlockedOutput,
+    /// Quantum spent, or not told.
+    #[default]
+    Yielded,
+    /// The task is no more.
+    Ended,
+}
+
+/// One dispatch of a task, as its writer told it.
+#[derive(Clone, Default)]
+pub(crate) struct Dispatch {
+    pub(crate) task: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) reads: Vec<Run>,
+    pub(crate) writes: Vec<Run>,
+    pub(crate) derived: Vec<Derived>,
+    /// Messages read that failed.
+    pub(crate) failed: Vec<Run>,
+    pub(crate) outcome: Outcome,
+}
+
+impl Dispatch {
+    fn moments(&self, count: u64, position: u64) -> Moments {
+        Moments { start: self.start, duration: self.end - self.start, count: count.max(1), position }
+    }
+}
+
+/// Follows roots through streams and tasks.
+pub(crate) struct Lineage {
+    pub(crate) flows: IdMap<Flow>,
+    pub(crate) holders: IdMap<Holder>,
+    pub(crate) roots: Roots,
+    entries: u64,
+    deferred: usize,
+    /// Messages written whose root is not known.
+    pub(crate) unattributed: u64,
+    /// Execution time that no known root has a part in.
+    pub(crate) unattributed_ticks: f64,
+    pub(crate) attributed_ticks: f64,
+    taken: Vec<Taken>,
+    runnable: Vec<u64>,
+}
+
+impl Lineage {
+    pub(crate) fn new(ns_per_tick: f64) -> Lineage {
+        Lineage {
+            flows: IdMap::default(),
+            holders: IdMap::default(),
+            roots: Roots::new(ns_per_tick),
+            entries: 0,
+            deferred: 0,
+            unattributed: 0,
+            unattributed_ticks: 0.0,
+            attributed_ticks: 0.0,
+            taken: Vec::new(),
+            runnable: Vec::new(),
+        }
+    }
+
+    /// The network's messages come through this stream.
+    pub(crate) fn entry(&mut self, stream: u64) {
+        let flow = self.flows.entry(stream).or_default();
+        if flow.role == Role::Inner && self.entries < ENTRIES_MAX {
+            flow.role = Role::Entry(self.entries);
+            self.entries += 1;
+        }
+    }
+
+    /// The network's messages leave through this stream.
+    pub(crate) fn exit(&mut self, stream: u64) {
+        let flow = self.flows.entry(stream).or_default();
+        if flow.role == Role::Inner {
+            flow.role = Role::Exit;
+            flow.segments.0.clear();
+        }
+    }
+
+    /// A dispatch ended. Returns it for reuse where it was not deferred.
+    pub(crate) fn dispatch(&mut self, dispatch: &mut Dispatch) {
+        let deferred = self.holders.get(&dispatch.task).is_some_and(|holder| !holder.deferred.is_empty());
+        if deferred || !self.ready(dispatch) {
+            self.defer(std::mem::take(dispatch));
+        } else {
+            self.take(dispatch);
+        }
+        while let Some(task) = self.runnable.pop() {
+            self.resume(task);
+        }
+    }
+
+    /// Everything was told: what is still deferred waits for events that were lost.
+    pub(crate) fn finish(&mut self) {
+        let mut tasks: Vec<u64> = self
+            .holders
+            .iter()
+            .filter(|(_, holder)| !holder.deferred.is_empty())
+            .map(|(&id, _)| id)
+            .collect();
+        tasks.sort_unstable();
+        for task in tasks {
+            while let Some(dispatch) = self.oldest_deferred(task) {
+                self.take(&dispatch);
+                while let Some(task) = self.runnable.pop() {
+                    self.resume(task);
+                }
+            }
+        }
+    }
+
+    /// A stream was closed with these positions, and all that was said of it has been seen. What was never read is
+    /// dropped now.
+    pub(crate) fn close(&mut self, stream: u64, time: u64) {
+        let Some(flow) = self.flows.remove(&stream) else { return };
+        for segment in flow.segments.0 {
+            self.roots.release(segment.root, segment.count, segment.step, Moments::at(time));
+        }
+        if flow.waiting != 0 {
+            self.flows.insert(stream, Flow { known: Some(u64::MAX), ..Flow::default() });
+            self.resume(flow.waiting);
+            self.flows.remove(&stream);
+        }
+    }
+
+    /// Whether the task may be forgotten.
+    pub(crate) fn forget(&mut self, task: u64) {
+        if self.holders.get(&task).is_some_and(|holder| holder.deferred.is_empty()) {
+            self.holders.remove(&task);
+        }
+    }
+
+    /// Whether all this dispatch read is settled; if not, it will be resumed by the stream that is not.
+    fn ready(&mut self, dispatch: &Dispatch) -> bool {
+        for read in &dispatch.reads {
+            let flow = self.flows.entry(read.stream).or_default();
+            if !flow.settled(read.first + read.count) {
+                flow.waiting = dispatch.task;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn defer(&mut self, dispatch: Dispatch) {
+        let task = dispatch.task;
+        self.holders.entry(task).or_default().deferred.push_back(dispatch);
+        self.deferred += 1;
+        while self.deferred > DEFERRED_MAX {
+            let Some(dispatch) = self.oldest_deferred(task) else { return };
+            self.take(&dispatch);
+        }
+    }
+
+    fn oldest_deferred(&mut self, task: u64) -> Option<Dispatch> {
+        let dispatch = self.holders.get_mut(&task)?.deferred.pop_front()?;
+        self.deferred -= 1;
+        Some(dispatch)
+    }
+
+    /// Takes the deferred dispatches of a task that are ready by now.
+    fn resume(&mut self, task: u64) {
+        while let Some(dispatch) = self.oldest_deferred(task) {
+            if !self.ready(&dispatch) {
+                if let Some(holder) = self.holders.get_mut(&task) {
+                    holder.deferred.push_front(dispatch);
+                    self.deferred += 1;
+                }
+                return;
+            }
+            let ended = dispatch.outcome == Outcome::Ended;
+            self.take(&dispatch);
+            if ended {
+                self.forget(task);
+            }
+        }
+    }
+
+    /// Follows the messages of one dispatch.
+    fn take(&mut self, dispatch: &Dispatch) {
+        let mut taken = std::mem::take(&mut self.taken);
+        let mut holder = self.holders.remove(&dispatch.task).unwrap_or_default();
+        let reads: u64 = dispatch.reads.iter().map(|run| run.count).sum();
+        let lost = self.take_reads(dispatch, reads, &mut taken);
+        if lost {
+            holder.unsync(&mut self.roots);
+        }
+        let writes: u64 = dispatch.writes.iter().map(|run| run.count).sum();
+        let share = if reads == 0 && writes > 0 {
+            (dispatch.end - dispatch.start) as f64 / writes as f64
+        } else {
+            0.0
+        };
+        if reads == 0 && writes == 0 {
+            self.unattributed_ticks += (dispatch.end - dispatch.start) as f64;
+        }
+        let released_from = holder.kept.len();
+        if holder.one_to_one && holder.synced {
+            holder.kept.extend(taken.drain(..));
+        }
+        self.put_derived(dispatch, writes, share, &holder.kept, &taken);
+        if holder.one_to_one {
+            for failed in &dispatch.failed {
+                holder.fail(failed, &mut self.roots, dispatch.end);
+            }
+        }
+        self.put_writes(dispatch, writes, share, &mut holder);
+        self.release(dispatch, reads, &mut holder, released_from, &mut taken);
+        taken.clear();
+        self.taken = taken;
+        self.holders.insert(dispatch.task, holder);
+    }
+
+    /// Takes from the streams what was read, and charges it its share of the time. Says whether messages before it
+    /// went unseen.
+    fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> bool {
+        let share = (dispatch.end - dispatch.start) as f64 / reads.max(1) as f64;
+        let mut position = 0;
+        let mut lost = false;
+        for read in &dispatch.reads {
+            let Some(flow) = self.flows.get_mut(&read.stream) else { continue };
+            if flow.role == Role::Exit {
+                position += read.count;
+                continue;
+            }
+            if let (true, Role::Entry(entry)) = (flow.unwritten, flow.role) {
+                self.roots.enter(entry, read.first, read.count, Moments::at(dispatch.start));
+                flow.settle(Segment {
+                    first: read.first,
+                    count: read.count,
+                    root: root(entry, read.first),
+                    step: 1,
+                });
+            }
+            let mut next = read.first;
+            let end = read.first + read.count;
+            while next < end {
+                let segment = match flow.segments.0.front().copied() {
+                    Some(front) if front.first < next => {
+                        let skipped = flow.segments.pop(next - front.first).unwrap_or(front);
+                        self.roots.lose(skipped.root, skipped.count, skipped.step);
+                        lost = true;
+                        continue;
+                    }
+                    Some(front) if front.first == next => match flow.segments.pop(end - next) {
+                        Some(segment) => segment,
+                        None => break,
+                    },
+                    front => {
+                        let until = front.map_or(end, |front| front.first.min(end));
+                        lost |= !flow.unwritten;
+                        Segment::unknown(next, until - next)
+                    }
+                };
+                if segment.root == UNKNOWN {
+                    self.unattributed_ticks += share * segment.count as f64;
+                } else {
+                    self.attributed_ticks += share * segment.count as f64;
+                    self.roots.serve(segment.root, segment.count, segment.step, share);
+                }
+                taken.push(Taken {
+                    stream: read.stream,
+                    segment,
+                    moments: dispatch.moments(reads, position + (next - read.first)),
+                });
+                next = segment.end();
+            }
+            position += read.count;
+        }
+        lost
+    }
+
+    /// Puts on the streams what the task said descends from what.
+    fn put_derived(
+        &mut self,
+        dispatch: &Dispatch,
+        writes: u64,
+        share: f64,
+        kept: &VecDeque<Taken>,
+        taken: &[Taken],
+    ) {
+        for derived in &dispatch.derived {
+            if self.flows.get(&derived.child.stream).is_some_and(|flow| matches!(flow.role, Role::Entry(_))) {
+                continue;
+            }
+            let mut done = 0;
+            while done < derived.child.count {
+                let parent = derived.parent_first + done * derived.step;
+                let found = find(taken, derived.parent_stream, parent).or_else(|| {
+                    kept.iter().rev().copied().find(|held| held.has(derived.parent_stream, parent))
+                });
+                let left = derived.child.count - done;
+                let segment = match found {
+                    None => {
+                        Segment::unknown(derived.child.first + done, if derived.step == 0 { left } else { 1 })
+                    }
+                    Some(held) => {
+                        let n = parent - held.segment.first;
+                        let count = if derived.step == 0 { left } else { left.min(held.segment.count - n) };
+                        let step = derived.step * held.segment.step;
+                        let root = held.segment.nth(n);
+                        let first = derived.child.first + done;
+                        Segment { first, count, root, step: if root == UNKNOWN { 0 } else { step } }
+                    }
+                };
+                self.roots.retain(segment.root, segment.count, segment.step);
+                self.put(segment, derived.child.stream, dispatch, writes, share);
+                done += segment.count;
+            }
+        }
+    }
+
+    /// Puts on the streams what else was written: by a one-to-one task what it read, else messages without a known
+    /// ancestor, or new ones.
+    fn put_writes(&mut self, dispatch: &Dispatch, writes: u64, share: f64, holder: &mut Holder) {
+        let mut position = 0;
+        for write in &dispatch.writes {
+            let flow = self.flows.entry(write.stream).or_default();
+            let end = write.first + write.count;
+            let known = flow.known.unwrap_or(write.first);
+            if known < write.first {
+                // Writes before these were lost.
+                flow.settle(Segment::unknown(known, write.first - known));
+                self.unattributed += write.first - known;
+                holder.unsync(&mut self.roots);
+            }
+            let mut next = known.max(write.first);
+            if let (Role::Entry(entry), true) = (flow.role, next < end) {
+                let moments = dispatch.moments(writes, position + (next - write.first));
+                self.roots.enter(entry, next, end - next, moments);
+                flow.settle(Segment { first: next, count: end - next, root: root(entry, next), step: 1 });
+                next = end;
+            }
+            while next < end {
+                let held = if holder.one_to_one && holder.synced { holder.pop(end - next) } else { None };
+                let segment = match held {
+                    Some(segment) => Segment { first: next, ..segment },
+                    None => Segment::unknown(next, end - next),
+                };
+                self.put(segment, write.stream, dispatch, writes, share);
+                next = segment.end();
+            }
+            position += write.count;
+            self.wake(write.stream, end);
+        }
+    }
+
+    /// Puts one segment on a stream, or lets it leave the network.
+    fn put(&mut self, segment: Segment, stream: u64, dispatch: &Dispatch, writes: u64, share: f64) {
+        if segment.root == UNKNOWN {
+            self.unattributed += segment.count;
+        }
+        if share > 0.0 {
+            let ticks = share * segment.count as f64;
+            if segment.root == UNKNOWN {
+                self.unattributed_ticks += ticks;
+            } else {
+                self.attributed_ticks += ticks;
+                self.roots.serve(segment.root, segment.count, segment.step, share);
+            }
+        }
+        let flow = self.flows.entry(stream).or_default();
+        let known = flow.known.unwrap_or(segment.first);
+        if known < segment.first {
+            self.unattributed += segment.first - known;
+            flow.settle(Segment::unknown(known, segment.first - known));
+        }
+        flow.settle(segment);
+        if flow.role == Role::Exit {
+            let mut before = 0;
+            for write in &dispatch.writes {
+                if write.stream == stream {
+                    before += segment.first.saturating_sub(write.first);
+                    break;
+                }
+                before += write.count;
+            }
+            let moments = dispatch.moments(writes, before);
+            self.roots.release(segment.root, segment.count, segment.step, moments);
+        }
+    }
+
+    fn wake(&mut self, stream: u64, end: u64) {
+        if let Some(flow) = self.flows.get_mut(&stream)
+            && flow.waiting != 0
+            && flow.settled(end)
+        {
+            self.runnable.push(std::mem::take(&mut flow.waiting));
+        }
+    }
+
+    /// Lets go of what can have no further descendants.
+    fn release(
+        &mut self,
+        dispatch: &Dispatch,
+        reads: u64,
+        holder: &mut Holder,
+        kept_before: usize,
+        taken: &mut Vec<Taken>,
+    ) {
+        let flushed = matches!(dispatch.outcome, Outcome::BlockedInput | Outcome::Ended);
+        if holder.one_to_one && holder.synced {
+            if flushed {
+                holder.kept.drain(..).for_each(|held| held.release(&mut self.roots));
+            }
+            return;
+        }
+        if holder.one_to_one {
+            // Unsynced: what becomes of these is not known.
+            taken.drain(..).for_each(|read| read.lose(&mut self.roots));
+            holder.synced = flushed;
+            return;
+        }
+        if reads > 0 || flushed {
+            holder.kept.drain(..kept_before).for_each(|held| held.release(&mut self.roots));
+        }
+        for n in 0..taken.len() {
+            let read = taken[n];
+            let is_last = taken.get(n + 1).is_none_or(|next| next.stream != read.stream);
+            if flushed || !is_last {
+                read.release(&mut self.roots);
+                continue;
+            }
+            let count = read.segment.count;
+            if count > 1 {
+                let rest = Taken { segment: read.segment.part(0, count - 1), ..read };
+                rest.release(&mut self.roots);
+            }
+            holder.kept.push_back(Taken {
+                segment: read.segment.part(count - 1, 1),
+                moments: read.moments.skip(count - 1),
+                ..read
+            });
+        }
+    }
+}
+
+/// Finds the messages that hold index `index` of `stream`. They are in order within each stream.
+fn find(taken: &[Taken], stream: u64, index: u64) -> Option<Taken> {
+    let start = taken.iter().position(|read| read.stream == stream)?;
+    let of_stream = &taken[start..];
+    let end = if of_stream.last()?.stream == stream {
+        of_stream.len()
+    } else {
+        of_stream.iter().position(|read| read.stream != stream)?
+    };
+    let n = of_stream[..end].partition_point(|read| read.segment.end() <= index);
+    of_stream[..end].get(n).copied().filter(|read| read.has(stream, index))
+}
+
+impl Taken {
+    fn has(&self, stream: u64, index: u64) -> bool {
+        self.stream == stream && self.segment.first <= index && index < self.segment.end()
+    }
+
+    fn release(self, roots: &mut Roots) {
+        roots.release(self.segment.root, self.segment.count, self.segment.step, self.moments);
+    }
+
+    fn lose(self, roots: &mut Roots) {
+        roots.lose(self.segment.root, self.segment.count, self.segment.step);
+    }
+}
+
+impl Holder {
+    /// Takes up to `count` of the oldest messages read and not yet written.
+    fn pop(&mut self, count: u64) -> Option<Segment> {
+        let front = self.kept.front_mut()?;
+        let popped = front.segment.part(0, count);
+        if popped.count == front.segment.count {
+            self.kept.pop_front();
+        } else {
+            front.segment = front.segment.part(popped.count, u64::MAX);
+            front.moments = front.moments.skip(popped.count);
+        }
+        Some(popped)
+    }
+
+    /// A message that was read will not be written.
+    fn fail(&mut self, message: &Run, roots: &mut Roots, time: u64) {
+        let Some(n) = self.kept.iter().position(|held| held.has(message.stream, message.first)) else {
+            return;
+        };
+        let held = self.kept[n];
+        let before = message.first - held.segment.first;
+        let after = held.segment.count - before - 1;
+        self.kept.remove(n);
+        if after > 0 {
+            let segment = held.segment.part(before + 1, after);
+            self.kept.insert(n, Taken { segment, moments: held.moments.skip(before + 1), ..held });
+        }
+        if before > 0 {
+            self.kept.insert(n, Taken { segment: held.segment.part(0, before), ..held });
+        }
+        let failed = held.segment.part(before, 1);
+        roots.release(failed.root, 1, failed.step, Moments::at(time));
+    }
+
+    /// Reads or writes of the task were lost.
+    fn unsync(&mut self, roots: &mut Roots) {
+        self.synced = false;
+        if self.one_to_one {
+            self.kept.drain(..).for_each(|held| held.lose(roots));
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What the monitor understands of a run: the events of the runtime, as plain values.
+//!
+//! The observed program's code is unknown here. [`crate::decode`] makes observations from the kinds a catalog
+//! declares, and tests make them by hand. Times are ticks of the space's clock; ids are unique in the process
+//! and never reused, 0 meaning "none"; indices of messages count from 0 in each stream.
+
+/// How much the observed program tells about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Structural events only; totals once, at the end.
+    Off,
+    /// Counters are published while it runs.
+    Metrics,
+    /// Every dispatch is an event.
+    Full,
+}
+
+impl Mode {
+    /// The word used for the mode in settings and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Metrics => "metrics",
+            Mode::Full => "full",
+        }
+    }
+
+    /// The mode of a number (its place among the setting's choices).
+    pub fn from_number(number: u64) -> Option<Mode> {
+        [Mode::Off, Mode::Metrics, Mode::Full].get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The mode of a word.
+    pub fn from_word(word: &str) -> Option<Mode> {
+        [Mode::Off, Mode::Metrics, Mode::Full].into_iter().find(|mode| mode.word().eq_ignore_ascii_case(word))
+    }
+}
+
+/// Messages of one stream with consecutive indices: `first..first + count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Id of the stream.
+    pub stream: u64,
+    /// Index of the first message.
+    pub first: u64,
+    /// Number of messages.
+    pub count: u64,
+}
+
+/// The k-th message of `child` descends from message `parent_first + k * step` of `parent_stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The messages written.
+    pub child: Run,
+    /// The stream their ancestors were read from.
+    pub parent_stream: u64,
+    /// Index of the first ancestor.
+    pub parent_first: u64,
+    /// 0: all have one ancestor; 1: consecutive ancestors.
+    pub step: u64,
+}
+
+/// One thing the observed program said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Observation {
+    /// A worker's thread began.
+    WorkerStarted {
+        /// Its id.
+        worker: u64,
+        /// The core it is pinned to, −1 if none.
+        core: i64,
+    },
+    /// A worker found nothing to run.
+    WorkerWaiting {
+        /// Its id.
+        worker: u64,
+    },
+    /// A worker has work again.
+    WorkerResumed {
+        /// Its id.
+        worker: u64,
+    },
+    /// A worker's thread ended, with its totals.
+    WorkerEnded {
+        /// Its id.
+        worker: u64,
+        /// Time it ran tasks.
+        busy_ticks: u64,
+        /// Time it found nothing to run.
+        waiting_ticks: u64,
+    },
+    /// A task exists.
+    TaskCreated {
+        /// Its id.
+        task: u64,
+        /// Its component's site.
+        component: u64,
+        /// The task that created it.
+        parent: u64,
+        /// Which replica of its component it is.
+        replica: u64,
+        /// Its k-th written message descends from its k-th read one.
+        one_to_one: bool,
+        /// It has a thread of its own.
+        blocking: bool,
+    },
+    /// A task was given to a worker.
+    TaskMapped {
+        /// Its id.
+        task: u64,
+        /// The worker's id.
+        worker: u64,
+    },
+    /// A task may run.
+    TaskReady {
+        /// Its id.
+        task: u64,
+    },
+    /// A dispatch ended now, having taken `duration` ticks. What it read and wrote follows from the same writer.
+    TaskDispatched {
+        /// The task's id.
+        task: u64,
+        /// The worker that ran it.
+        worker: u64,
+        /// Ticks from its start to this event.
+        duration: u64,
+    },
+    /// The dispatch read these.
+    StreamRead(Run),
+    /// The dispatch wrote these.
+    StreamWrote(Run),
+    /// The dispatch wrote these, from these.
+    Derived(Derived),
+    /// The dispatch ended for want of input.
+    BlockedInput {
+        /// The task's id.
+        task: u64,
+        /// The stream it waits on, 0 if several.
+        stream: u64,
+    },
+    /// The dispatch ended for want of room.
+    BlockedOutput {
+        /// The task's id.
+        task: u64,
+        /// The stream it waits on, 0 if several.
+        stream: u64,
+    },
+    /// The dispatch ended with its quantum spent.
+    Yielded {
+        /// The task's id.
+        task: u64,
+    },
+    /// A task is no more.
+    TaskEnded {
+        /// Its id.
+        task: u64,
+        /// What it did in all its life.
+        totals: TaskTotals,
+        /// It ended by a panic.
+        panicked: bool,
+    },
+    /// A stream exists, or one of its ends was attached or changed hands.
+    StreamOpened {
+        /// Its id.
+        stream: u64,
+        /// Its name in the catalog.
+        name: u64,
+        /// The task that reads it, 0 if none yet.
+        reader: u64,
+        /// The task that writes it, 0 if none yet.
+        writer: u64,
+        /// Messages it can hold.
+        capacity: u64,
+    },
+    /// A stream is no more, with its positions.
+    StreamClosed {
+        /// Its id.
+        stream: u64,
+        /// What went through it.
+        totals: StreamTotals,
+    },
+    /// The program tells more or less from now on.
+    ModeChanged {
+        /// The mode from now on.
+        mode: Mode,
+    },
+    /// A box refused a message it had read.
+    RecordFailed {
+        /// The task's id.
+        task: u64,
+        /// The message.
+        message: Run,
+    },
+    /// The network's input messages come through this stream.
+    Entry {
+        /// Its id.
+        stream: u64,
+    },
+    /// The network's output messages leave through this stream.
+    Exit {
+        /// Its id.
+        stream: u64,
+    },
+}
+
+/// Totals of a task's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskTotals {
+    /// Time it ran.
+    pub busy_ticks: u64,
+    /// Time it waited for messages.
+    pub input_wait_ticks: u64,
+    /// Time it waited for room.
+    pub output_wait_ticks: u64,
+    /// Time it could have run and did not.
+    pub ready_ticks: u64,
+    /// Records that failed in it.
+    pub failed: u64,
+    /// Dispatches, reads and writes, where they are told.
+    pub counts: Option<TaskCounts>,
+}
+
+/// Counts of a task's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Times it was run.
+    pub dispatches: u64,
+    /// Messages it read.
+    pub reads: u64,
+    /// Messages it wrote.
+    pub writes: u64,
+}
+
+/// Positions of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamTotals {
+    /// Messages written to it.
+    pub written: u64,
+    /// Messages read from it.
+    pub read: u64,
+    /// Messages nobody will read, because the reader is gone.
+    pub dropped: u64,
+}
+
+/// A row of the live table: a task, stream or worker that existed when the space was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LiveRow {
+    /// A task.
+    Task {
+        /// Its id.
+        task: u64,
+        /// What it was doing.
+        state: LiveState,
+        /// Its component's site.
+        component: u64,
+        /// Which replica it is.
+        replica: u64,
+        /// The worker it is on.
+        worker: u64,
+        /// What it did until its last publication.
+        totals: TaskTotals,
+    },
+    /// A stream.
+    Stream {
+        /// Its id.
+        stream: u64,
+        /// Its name in the catalog.
+        name: u64,
+        /// The task that reads it.
+        reader: u64,
+        /// The task that writes it.
+        writer: u64,
+        /// Messages it can hold.
+        capacity: u64,
+        /// Its positions at the last publication.
+        totals: StreamTotals,
+    },
+    /// A worker.
+    Worker {
+        /// Its id.
+        worker: u64,
+        /// The core it is pinned to, −1 if none.
+        core: i64,
+        /// The task it was on, 0 if none.
+        task: u64,
+        /// Index of the message it was on.
+        message: u64,
+        /// Time it ran tasks.
+        busy_ticks: u64,
+        /// Time it found nothing to run.
+        waiting_ticks: u64,
+        /// When it started.
+        started: u64,
+        /// When it ended or last published.
+        updated: u64,
+        /// Dispatches.
+        dispatches: u64,
+        /// It has ended.
+        ended: bool,
+    },
+}
+
+/// What a task in the live table was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveState {
+    /// Nothing yet.
+    Idle,
+    /// Waiting for its worker.
+    Ready,
+    /// Running.
+    Running,
+    /// Waiting for messages.
+    BlockedInput,
+    /// Waiting for room.
+    BlockedOutput,
+    /// No more.
+    Ended,
+}
+
+impl LiveState {
+    /// The state of a cell's number.
+    pub fn from_number(number: u64) -> LiveState {
+        match number {
+            1 => LiveState::Ready,
+            2 => LiveState::Running,
+            3 => LiveState::BlockedInput,
+            4 => LiveState::BlockedOutput,
+            5 => LiveState::Ended,
+            _ => LiveState::Idle,
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Input messages whose descendants are still in the network, and the latencies of those that have all left.
+//!
+//! A *root* is a message of an entry stream. Each root counts its live descendants; when the last one leaves, its
+//! service latency (sum of execution times, LPEL paper equation 2) and its end-to-end latency (entry until the last
+//! descendant left) are recorded and it is forgotten. Roots complete roughly in order, so they are kept in a ring
+//! from the oldest incomplete one; a root that stays long behind the others moves to a map, so that memory is
+//! proportional to the messages in flight.
+
+use crate::distribution::Times;
+use crate::ids::IdMap;
+
+/// A root's number: the entry stream's place above, the index of the message below. Roots of consecutive messages
+/// are consecutive.
+pub(crate) type Root = u64;
+
+/// Messages whose ancestor is not known.
+pub(crate) const UNKNOWN: Root = u64::MAX;
+
+const INDEX_BITS: u32 = 48;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+/// Entry streams that are told apart; messages of further ones have no known root.
+pub(crate) const ENTRIES_MAX: u64 = (1 << (64 - INDEX_BITS)) - 2;
+/// A ring longer than this with mostly complete roots sends its oldest to the map.
+const RING_SPARSE: usize = 1 << 12;
+
+/// The number of the root that is message `index` of entry stream number `entry`.
+pub(crate) fn root(entry: u64, index: u64) -> Root {
+    (entry << INDEX_BITS) | (index & INDEX_MASK)
+}
+
+#[derive(Clone, Copy)]
+struct RootState {
+    entered: u64,
+    left: u64,
+    service_ticks: f64,
+    /// Live descendants; 0 once complete.
+    live: u64,
+    /// Something of it was lost: it is not measured.
+    lost: bool,
+}
+
+const COMPLETE: RootState = RootState { entered: 0, left: 0, service_ticks: 0.0, live: 0, lost: false };
+
+/// The roots of one entry stream.
+#[derive(Default)]
+struct Window {
+    /// Index of the ring's oldest root.
+    base: u64,
+    ring: std::collections::VecDeque<RootState>,
+    stragglers: IdMap<RootState>,
+    incomplete: u64,
+}
+
+/// Moments spread evenly over a dispatch: message `position` of `count` is done at
+/// `start + duration * (position + 1) / count`.
+#[derive(Clone, Copy)]
+pub(crate) struct Moments {
+    pub(crate) start: u64,
+    pub(crate) duration: u64,
+    pub(crate) count: u64,
+    pub(crate) position: u64,
+}
+
+impl Moments {
+    /// One moment for all.
+    pub(crate) fn at(time: u64) -> Moments {
+        Moments { start: time, duration: 0, count: 1, position: 0 }
+    }
+
+    #[inline]
+    fn nth(&self, n: u64) -> u64 {
+        if self.duration == 0 {
+            return self.start;
+        }
+        let done = (self.position + n + 1) as f64 / self.count as f64;
+        self.start + (self.duration as f64 * done) as u64
+    }
+
+    /// The moments from `n` on.
+    pub(crate) fn skip(mut self, n: u64) -> Moments {
+        self.position += n;
+        self
+    }
+}
+
+pub(crate) struct Roots {
+    windows: Vec<Window>,
+    ns_per_tick: f64,
+    pub(crate) service: Times,
+    pub(crate) end_to_end: Times,
+    /// Roots seen entering.
+    pub(crate) entered: u64,
+    /// Roots that completed without being measured, because something of them was lost.
+    pub(crate) unmeasured: u64,
+}
+
+impl Roots {
+    pub(crate) fn new(ns_per_tick: f64) -> Roots {
+        Roots {
+            windows: Vec::new(),
+            ns_per_tick,
+            service: Times::new(),
+            end_to_end: Times::new(),
+            entered: 0,
+            unmeasured: 0,
+        }
+    }
+
+    /// Roots that have not completed.
+    pub(crate) fn incomplete(&self) -> u64 {
+        self.windows.iter().map(|window| window.incomplete).sum()
+    }
+
+    /// Memory held, in roots.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.windows.iter().map(|window| window.ring.len() + window.stragglers.len()).sum()
+    }
+
+    /// `count` messages entered by entry stream `entry`, from index `first`, each with itself as live descendant.
+    pub(crate) fn enter(&mut self, entry: u64, first: u64, count: u64, moments: Moments) {
+        while self.windows.len() as u64 <= entry {
+            self.windows.push(Window::default());
+        }
+        let window = &mut self.windows[entry as usize];
+        if window.base + window.ring.len() as u64 != first {
+            window.restart(first);
+        }
+        for n in 0..count {
+            let entered = moments.nth(n);
+            window.ring.push_back(RootState {
+                entered,
+                left: entered,
+                service_ticks: 0.0,
+                live: 1,
+                lost: false,
+            });
+        }
+        window.incomplete += count;
+        self.entered += count;
+        window.thin();
+    }
+
+    /// `count` messages of consecutive roots (or, with `step` 0, of one) each took `ticks` to execute.
+    #[inline]
+    pub(crate) fn serve(&mut self, root: Root, count: u64, step: u64, ticks: f64) {
+        if root == UNKNOWN {
+            return;
+        }
+        let (roots, ticks) = if step == 0 { (1, ticks * count as f64) } else { (count, ticks) };
+        self.each(root, roots, |_, state| state.service_ticks += ticks);
+    }
+
+    /// As many descendants more.
+    #[inline]
+    pub(crate) fn retain(&mut self, root: Root, count: u64, step: u64) {
+        if root == UNKNOWN {
+            return;
+        }
+        let (roots, live) = if step == 0 { (1, count) } else { (count, 1) };
+        self.each(root, roots, |_, state| state.live += live);
+    }
+
+    /// As many descendants left the network, or were used up, at these moments.
+    #[inline]
+    pub(crate) fn release(&mut self, root: Root, count: u64, step: u64, moments: Moments) {
+        if root == UNKNOWN {
+            return;
+        }
+        if step == 0 {
+            let last = moments.nth(count - 1);
+            self.leave(root, 1, count, |_| last, false);
+        } else {
+            self.leave(root, count, 1, |n| moments.nth(n), false);
+        }
+    }
+
+    /// As many descendants went out of sight: what they became is not known, so their roots are not measured.
+    pub(crate) fn lose(&mut self, root: Root, count: u64, step: u64) {
+        if root == UNKNOWN {
+            return;
+        }
+        let (roots, live) = if step == 0 { (1, count) } else { (count, 1) };
+        self.leave(root, roots, live, |_| 0, true);
+    }
+
+    fn leave(&mut self, root: Root, roots: u64, live: u64, moment: impl Fn(u64) -> u64, lost: bool) {
+        let Some(window) = self.windows.get_mut((root >> INDEX_BITS) as usize) else { return };
+        let index = root & INDEX_MASK;
+        for n in 0..roots {
+            let Some(state) = window.get_mut(index + n) else { continue };
+            if state.live == 0 {
+                continue;
+            }
+            state.left = state.left.max(moment(n));
+            state.lost |= lost;
+            state.live = state.live.saturating_sub(live);
+            if state.live > 0 {
+                continue;
+            }
+            let done = *state;
+            window.complete(index + n);
+            if done.lost {
+                self.unmeasured += 1;
+            } else {
+                self.service.record(done.service_ticks * self.ns_per_tick);
+                let ticks = done.left.saturating_sub(done.entered);
+                self.end_to_end.record(ticks as f64 * self.ns_per_tick);
+            }
+        }
+        window.advance();
+    }
+
+    #[inline]
+    fn each(&mut self, root: Root, count: u64, mut f: impl FnMut(u64, &mut RootState)) {
+        let Some(window) = self.windows.get_mut((root >> INDEX_BITS) as usize) else { return };
+        let index = root & INDEX_MASK;
+        match index.checked_sub(window.base) {
+            Some(start) if start + count <= window.ring.len() as u64 => {
+                let range = start as usize..(start + count) as usize;
+                for (n, state) in window.ring.range_mut(range).enumerate() {
+                    f(n as u64, state);
+                }
+            }
+            _ => {
+                for n in 0..count {
+                    if let Some(state) = window.get_mut(index + n) {
+                        f(n, state);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Window {
+    #[inline]
+    fn get_mut(&mut self, index: u64) -> Option<&mut RootState> {
+        match index.checked_sub(self.base) {
+            Some(n) => self.ring.get_mut(n as usize),
+            None => self.stragglers.get_mut(&index),
+        }
+    }
+
+    fn complete(&mut self, index: u64) {
+        self.incomplete -= 1;
+        if index < self.base {
+            self.stragglers.remove(&index);
+        }
+    }
+
+    /// Forgets complete roots at the front.
+    #[inline]
+    fn advance(&mut self) {
+        while self.ring.front().is_some_and(|state| state.live == 0) {
+            self.ring.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Keeps the ring dense: if most of it is complete, its first half moves to the map.
+    fn thin(&mut self) {
+        if self.ring.len() < RING_SPARSE || self.incomplete * 4 > self.ring.len() as u64 {
+            return;
+        }
+        for _ in 0..self.ring.len() / 2 {
+            self.pop_to_stragglers();
+        }
+        self.advance();
+    }
+
+    /// After a hole in the entry stream: the roots so far become stragglers, the ring begins at `first`.
+    fn restart(&mut self, first: u64) {
+        while !self.ring.is_empty() {
+            self.pop_to_stragglers();
+        }
+        self.base = first;
+    }
+
+    fn pop_to_stragglers(&mut self) {
+        let state = self.ring.pop_front().unwrap_or(COMPLETE);
+        if state.live > 0 {
+            self.stragglers.insert(self.base, state);
+        }
+        self.base += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_follows_what_is_in_flight() {
+        let mut roots = Roots::new(1.0);
+        // Message 0 never leaves; a million others pass, 64 at a time.
+        roots.enter(0, 0, 1, Moments::at(0));
+        for batch in 0..20_000 {
+            let first = 1 + batch * 64;
+            roots.enter(0, first, 64, Moments::at(first));
+            roots.serve(root(0, first), 64, 1, 2.0);
+            roots.release(root(0, first), 64, 1, Moments::at(first + 10));
+            assert!(roots.held() < 2 * RING_SPARSE, "{} held", roots.held());
+        }
+        assert_eq!(roots.incomplete(), 1);
+        roots.release(root(0, 0), 1, 1, Moments::at(2_000_000));
+        assert_eq!(roots.incomplete(), 0);
+        let end_to_end = roots.end_to_end.summary().unwrap();
+        assert_eq!((end_to_end.count, end_to_end.max_ns), (20_000 * 64 + 1, 2_000_000.0));
+        assert_eq!(roots.service.summary().unwrap().max_ns, 2.0);
+    }
+
+    #[test]
+    fn a_hole_in_the_entry_costs_no_memory_for_the_hole() {
+        let mut roots = Roots::new(1.0);
+        roots.enter(0, 5, 2, Moments::at(100));
+        roots.enter(0, 1 << 40, 2, Moments::at(200));
+        assert_eq!(roots.held(), 4);
+        roots.release(root(0, 5), 2, 1, Moments::at(300));
+        roots.lose(root(0, 1 << 40), 1, 1);
+        assert_eq!((roots.incomplete(), roots.unmeasured), (1, 1));
+        assert_eq!(roots.end_to_end.summary().unwrap().mean_ns, 200.0);
+    }
+
+    #[test]
+    fn a_hostile_index_does_not_overflow() {
+        let mut roots = Roots::new(1.0);
+        roots.enter(0, INDEX_MASK - 1, 4, Moments::at(1));
+        roots.retain(UNKNOWN - 1, 7, 1);
+        roots.release(root(3, 9), 2, 1, Moments::at(2));
+        assert_eq!(roots.incomplete(), 4);
+    }
+}

@@ -1,0 +1,697 @@
+//! Measures of hand-made runs, computed by hand.
+
+use proptest::prelude::*;
+use thalweg_monitor::*;
+
+const SOURCE: u64 = 1;
+const BOX: u64 = 2;
+const SINK: u64 = 3;
+const ENTRY: u64 = 11;
+const EXIT: u64 = 12;
+
+/// Events by writer, put in order of time when run.
+#[derive(Default)]
+struct Script {
+    events: Vec<(u64, u64, Observation)>,
+    rows: Vec<LiveRow>,
+    lost: Vec<(u64, u64)>,
+    mode: Option<Mode>,
+}
+
+/// What a dispatch did, beside its time.
+#[derive(Default, Clone, Copy)]
+struct Did<'a> {
+    read: &'a [(u64, u64, u64)],
+    wrote: &'a [(u64, u64, u64)],
+    /// (stream, first, parent stream, parent first, count, step)
+    derived: &'a [(u64, u64, u64, u64, u64, u64)],
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    Input(u64),
+    Output(u64),
+    Yield,
+    End,
+}
+
+impl Script {
+    fn at(&mut self, time: u64, writer: u64, observation: Observation) -> &mut Script {
+        self.events.push((time, writer, observation));
+        self
+    }
+
+    fn task(&mut self, time: u64, task: u64, component: u64, one_to_one: bool) -> &mut Script {
+        self.at(
+            time,
+            0,
+            Observation::TaskCreated { task, component, parent: 0, replica: 0, one_to_one, blocking: false },
+        )
+    }
+
+    fn stream(&mut self, time: u64, stream: u64, writer: u64, reader: u64) -> &mut Script {
+        self.at(time, 0, Observation::StreamOpened { stream, name: stream, reader, writer, capacity: 8 })
+    }
+
+    fn close(&mut self, time: u64, stream: u64, written: u64, read: u64, dropped: u64) -> &mut Script {
+        self.at(
+            time,
+            0,
+            Observation::StreamClosed { stream, totals: StreamTotals { written, read, dropped } },
+        )
+    }
+
+    /// A dispatch of `task` on `worker` (which is also the writer) from `start` to `end`.
+    fn run(&mut self, worker: u64, task: u64, (start, end): (u64, u64), did: Did, then: Then) -> &mut Script {
+        self.at(end, worker, Observation::TaskDispatched { task, worker, duration: end - start });
+        for &(stream, first, count) in did.read {
+            self.at(end, worker, Observation::StreamRead(Run { stream, first, count }));
+        }
+        for &(stream, first, count) in did.wrote {
+            self.at(end, worker, Observation::StreamWrote(Run { stream, first, count }));
+        }
+        for &(stream, first, parent_stream, parent_first, count, step) in did.derived {
+            let child = Run { stream, first, count };
+            self.at(end, worker, Observation::Derived(Derived { child, parent_stream, parent_first, step }));
+        }
+        self.at(
+            end,
+            worker,
+            match then {
+                Then::Input(stream) => Observation::BlockedInput { task, stream },
+                Then::Output(stream) => Observation::BlockedOutput { task, stream },
+                Then::Yield => Observation::Yielded { task },
+                Then::End => Observation::TaskEnded { task, totals: TaskTotals::default(), panicked: false },
+            },
+        )
+    }
+
+    fn worker(&mut self, worker: u64, started: u64, ended: u64) -> &mut Script {
+        self.at(started, worker, Observation::WorkerStarted { worker, core: worker as i64 });
+        self.at(ended, worker, Observation::WorkerEnded { worker, busy_ticks: 0, waiting_ticks: 0 })
+    }
+
+    /// One tick is one microsecond, so that a million ticks are a second.
+    fn report(&self) -> Report {
+        self.report_as(State::Ended)
+    }
+
+    fn report_as(&self, state: State) -> Report {
+        let mut analysis = Analysis::new(Options { ns_per_tick: 1000.0, top: 10 });
+        let mut events = self.events.clone();
+        events.sort_by_key(|&(time, ..)| time);
+        for &(writer, lost) in &self.lost {
+            analysis.gap(writer, lost);
+        }
+        for (time, writer, observation) in &events {
+            analysis.observe(*time, *writer, observation);
+        }
+        let mut names = Names::default();
+        for (site, path) in [(100, "net/source"), (101, "net/work"), (102, "net/sink"), (103, "net/split")] {
+            names.sites.insert(site, SiteName { path: path.into(), kind: "box".into(), place: None });
+        }
+        for stream in 1..50 {
+            names.names.insert(stream, format!("s{stream}"));
+        }
+        analysis.finish(
+            &names,
+            Ending {
+                state,
+                now: None,
+                mode: self.mode,
+                rows: self.rows.clone(),
+                space: SpaceInfo::default(),
+            },
+        )
+    }
+}
+
+fn near(got: f64, want: f64) {
+    assert!((got - want).abs() <= 1e-9 * want.abs().max(1.0), "{got} instead of {want}");
+}
+
+fn us(ns: f64) -> f64 {
+    ns / 1000.0
+}
+
+fn component<'r>(report: &'r Report, path: &str) -> &'r Component {
+    report.components.iter().find(|component| component.path == path).unwrap()
+}
+
+fn edge<'r>(report: &'r Report, name: &str) -> &'r Stream {
+    report.streams.iter().find(|stream| stream.name == name).unwrap()
+}
+
+/// Source → one-to-one box → sink, two workers, four messages.
+fn pipeline() -> Script {
+    let mut script = Script::default();
+    script.worker(0, 0, 1000).worker(1, 0, 800);
+    script.task(10, SOURCE, 100, false).task(10, BOX, 101, true).task(10, SINK, 102, false);
+    script.stream(20, ENTRY, SOURCE, BOX).stream(20, EXIT, BOX, SINK);
+    script.at(20, 0, Observation::Entry { stream: ENTRY }).at(20, 0, Observation::Exit { stream: EXIT });
+    // Entered at 110, 120, 130, 140.
+    script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
+    script.at(140, 0, Observation::TaskReady { task: BOX });
+    // Messages 0 and 1: 50 each, leaving at 250 and 300; then the exit is full until 350.
+    script.run(
+        1,
+        BOX,
+        (200, 300),
+        Did { read: &[(ENTRY, 0, 2)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
+        Then::Output(EXIT),
+    );
+    script.at(300, 1, Observation::TaskReady { task: SINK });
+    script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
+    script.at(350, 0, Observation::TaskReady { task: BOX });
+    // Messages 2 and 3: 100 each, leaving at 480 and 580.
+    script.run(
+        1,
+        BOX,
+        (380, 580),
+        Did { read: &[(ENTRY, 2, 2)], wrote: &[(EXIT, 2, 2)], ..Did::default() },
+        Then::End,
+    );
+    script.at(580, 1, Observation::TaskReady { task: SINK });
+    script.run(0, SINK, (600, 620), Did { read: &[(EXIT, 2, 2)], ..Did::default() }, Then::End);
+    script.close(580, ENTRY, 4, 4, 0).close(620, EXIT, 4, 4, 0);
+    script
+}
+
+#[test]
+fn pipeline_by_hand() {
+    let report = pipeline().report();
+    assert!(report.window.complete);
+    assert_eq!(report.window.state, State::Ended);
+    near(us(report.window.duration_ns), 1000.0);
+
+    // Equation 1: 4 messages in the longest worker's 1000 µs.
+    near(report.throughput.entry_per_s.unwrap(), 4.0 / 1e-3);
+    assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(4), Some(4)));
+    near(us(report.throughput.worker_ns_longest.unwrap()), 1000.0);
+
+    // Equation 2: the box's time only; source and sink stand outside the network.
+    let service = report.latency.service.unwrap();
+    near(us(service.mean_ns), (50.0 + 50.0 + 100.0 + 100.0) / 4.0);
+    near(us(service.jitter_ns), 25.0);
+    near(us(service.max_ns), 100.0);
+    // Entry to exit: 250−110, 300−120, 480−130, 580−140.
+    let end_to_end = report.latency.end_to_end.unwrap();
+    let latencies = [140.0, 180.0, 350.0, 440.0];
+    let mean: f64 = latencies.iter().sum::<f64>() / 4.0;
+    let variance = latencies.iter().map(|l| (l - mean) * (l - mean)).sum::<f64>() / 4.0;
+    near(us(end_to_end.mean_ns), mean);
+    near(us(end_to_end.jitter_ns), variance.sqrt());
+    near(us(end_to_end.max_ns), 440.0);
+    assert_eq!((end_to_end.count, report.latency.in_flight, report.latency.unattributed), (4, 0, 0));
+
+    // The box: created 10, ended 580. Ready 10–200; busy 200–300; full 300–350; ready 350–380; busy 380–580.
+    let work = &component(&report, "net/work").work;
+    let shares = work.shares.unwrap();
+    near(shares.busy, 300.0 / 570.0);
+    near(shares.ready, 220.0 / 570.0);
+    near(shares.output_wait, 50.0 / 570.0);
+    near(shares.input_wait, 0.0);
+    near(us(work.service_ns.unwrap()), 75.0);
+    assert_eq!((work.messages_in, work.messages_out, work.selectivity), (Some(4), Some(4), Some(1.0)));
+    // The sink: ready 10–340 (created ready), busy 10, empty 350–580, ready 580–600, busy 20.
+    let shares = component(&report, "net/sink").work.shares.unwrap();
+    near(shares.busy, 30.0 / 610.0);
+    near(shares.input_wait, 230.0 / 610.0);
+    near(shares.ready, 350.0 / 610.0);
+
+    // The exit: full 50 of its 600 µs, empty 230. Messages were in it from 250, 300, 480, 580 (mean 402.5, with the
+    // dispatch's times spread: mean of a dispatch is its middle) until 345, 345, 610, 610.
+    let exit = edge(&report, "s12");
+    assert_eq!((exit.written, exit.read, exit.held, exit.dropped), (Some(4), Some(4), Some(0), Some(0)));
+    near(exit.full_share.unwrap(), 50.0 / 600.0);
+    near(exit.empty_share.unwrap(), 230.0 / 600.0);
+    let times_in = 2.0 * (345.0 - 250.0) + 2.0 * (610.0 - 480.0);
+    near(exit.occupancy_mean.unwrap(), times_in / 600.0);
+    near(us(exit.wait_ns.unwrap()), times_in / 4.0);
+    assert_eq!((exit.occupancy_max, exit.conserved), (Some(2), Some(true)));
+    assert_eq!(exit.role, "exit");
+
+    // Worker 0 ran source and sink: 40 + 10 + 20 of 1000.
+    near(report.workers[0].shares.unwrap().busy, 70.0 / 1000.0);
+    near(report.workers[1].shares.unwrap().busy, 300.0 / 800.0);
+    assert_eq!((report.workers[1].dispatches, report.workers[1].messages), (Some(2), Some(4)));
+    assert_eq!(report.workers[1].core, Some(1));
+}
+
+/// The reader's dispatch ends, and is told, before the writer's.
+#[test]
+fn reader_told_before_its_writer() {
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    // The source writes at 250 and 500 in one dispatch, the box takes the first at 300.
+    script.run(
+        1,
+        BOX,
+        (300, 310),
+        Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], ..Did::default() },
+        Then::Input(ENTRY),
+    );
+    script.run(0, SOURCE, (0, 500), Did { wrote: &[(ENTRY, 0, 2)], ..Did::default() }, Then::End);
+    script.run(
+        1,
+        BOX,
+        (600, 630),
+        Did { read: &[(ENTRY, 1, 1)], wrote: &[(EXIT, 1, 1)], ..Did::default() },
+        Then::End,
+    );
+    let report = script.report();
+    let end_to_end = report.latency.end_to_end.unwrap();
+    near(us(end_to_end.mean_ns), f64::midpoint(310.0 - 250.0, 630.0 - 500.0));
+    near(us(report.latency.service.unwrap().max_ns), 30.0);
+    assert_eq!((report.latency.unattributed, report.latency.in_flight), (0, 0));
+}
+
+/// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
+#[test]
+fn derived_lineage_with_splits_and_drops() {
+    const SPLIT: u64 = 4;
+    const MERGE: u64 = 5;
+    let (left, right, worked) = (21, 22, 23);
+    let mut script = Script::default();
+    script
+        .task(0, SOURCE, 100, false)
+        .task(0, SPLIT, 103, false)
+        .task(0, BOX, 101, true)
+        .task(0, MERGE, 102, false);
+    script.stream(0, ENTRY, SOURCE, SPLIT).stream(0, left, SPLIT, MERGE).stream(0, right, SPLIT, BOX);
+    script.stream(0, worked, BOX, MERGE).stream(0, EXIT, MERGE, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End); // entered at 1 2 3 4
+    // 10 µs a message. 0 → left 0, right 0 and 1; 2 → left 1; 1 and 3 → nothing. Done at 20 30 40 50.
+    script.run(
+        0,
+        SPLIT,
+        (10, 50),
+        Did {
+            read: &[(ENTRY, 0, 4)],
+            wrote: &[(left, 0, 2), (right, 0, 2)],
+            derived: &[(left, 0, ENTRY, 0, 1, 0), (right, 0, ENTRY, 0, 2, 0), (left, 1, ENTRY, 2, 1, 1)],
+        },
+        Then::End,
+    );
+    // 20 µs each.
+    script.run(
+        1,
+        BOX,
+        (60, 100),
+        Did { read: &[(right, 0, 2)], wrote: &[(worked, 0, 2)], ..Did::default() },
+        Then::End,
+    );
+    // 4 messages read, 5 µs each; the exit's three (the second of `worked` is dropped) leave at 106⅔, 113⅓, 120.
+    script.run(
+        0,
+        MERGE,
+        (100, 120),
+        Did {
+            read: &[(left, 0, 2), (worked, 0, 2)],
+            wrote: &[(EXIT, 0, 3)],
+            derived: &[(EXIT, 0, left, 0, 2, 1), (EXIT, 2, worked, 0, 1, 0)],
+        },
+        Then::End,
+    );
+    let report = script.report();
+    let service = report.latency.service.unwrap();
+    // Message 0: 10 + 2·20 + 5 (left) + 2·5 (worked); 1: 10; 2: 10 + 5; 3: 10.
+    near(us(service.mean_ns), (65.0 + 10.0 + 15.0 + 10.0) / 4.0);
+    near(us(service.max_ns), 65.0);
+    near(us(service.min_ns), 10.0);
+    // Message 0 leaves with EXIT 2 at 120; 1 is used up at 30; 2 leaves with EXIT 1 at 113; 3 is used up at 50.
+    let end_to_end = report.latency.end_to_end.unwrap();
+    near(us(end_to_end.max_ns), 119.0);
+    near(us(end_to_end.mean_ns), (119.0 + 28.0 + 110.0 + 46.0) / 4.0);
+    assert_eq!((report.latency.in_flight, report.latency.unattributed, report.latency.unmeasured), (0, 0, 0));
+    near(report.latency.attributed_share.unwrap(), 1.0);
+    let split = &component(&report, "net/split").work;
+    assert_eq!((split.messages_in, split.messages_out, split.selectivity), (Some(4), Some(4), Some(1.0)));
+}
+
+/// A box whose output is full writes what it owes in its next dispatch.
+#[test]
+fn descendants_written_in_a_later_dispatch() {
+    for one_to_one in [false, true] {
+        let mut script = Script::default();
+        script.task(0, SOURCE, 100, false).task(0, BOX, 101, one_to_one);
+        script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+        script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+        script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 3)], ..Did::default() }, Then::End);
+        let derived: &[_] = if one_to_one { &[] } else { &[(EXIT, 0, ENTRY, 0, 1, 1)] };
+        script.run(
+            0,
+            BOX,
+            (10, 20),
+            Did { read: &[(ENTRY, 0, 2)], wrote: &[(EXIT, 0, 1)], derived },
+            Then::Output(EXIT),
+        );
+        let derived: &[_] = if one_to_one { &[] } else { &[(EXIT, 1, ENTRY, 1, 2, 1)] };
+        script.run(
+            0,
+            BOX,
+            (30, 40),
+            Did { read: &[(ENTRY, 2, 1)], wrote: &[(EXIT, 1, 2)], derived },
+            Then::Input(ENTRY),
+        );
+        let report = script.report();
+        let end_to_end = report.latency.end_to_end.unwrap();
+        assert_eq!((end_to_end.count, report.latency.unattributed, report.latency.in_flight), (3, 0, 0));
+        near(us(end_to_end.mean_ns), (20.0 + 35.0 + 40.0) / 3.0);
+        near(us(report.latency.service.unwrap().mean_ns), 20.0 / 3.0);
+    }
+}
+
+/// Only flushing: time of a dispatch that reads nothing goes to what it wrote.
+#[test]
+fn flushing_dispatch_is_charged_to_what_it_writes() {
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() }, Then::End);
+    script.run(0, BOX, (10, 20), Did { read: &[(ENTRY, 0, 1)], ..Did::default() }, Then::Output(EXIT));
+    script.run(0, BOX, (30, 37), Did { wrote: &[(EXIT, 0, 1)], ..Did::default() }, Then::Input(ENTRY));
+    let report = script.report();
+    near(us(report.latency.service.unwrap().mean_ns), 17.0);
+    near(us(report.latency.end_to_end.unwrap().mean_ns), 37.0);
+}
+
+#[test]
+fn failed_records_shift_no_pairs() {
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    // Entered at 10, 20, 30.
+    script.run(0, SOURCE, (0, 30), Did { wrote: &[(ENTRY, 0, 3)], ..Did::default() }, Then::End);
+    let failed = Run { stream: ENTRY, first: 1, count: 1 };
+    script.at(120, 1, Observation::RecordFailed { task: BOX, message: failed });
+    // Left at 150 (from 0) and 200 (from 2); message 1 is used up at 200.
+    script.run(
+        1,
+        BOX,
+        (100, 200),
+        Did { read: &[(ENTRY, 0, 3)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
+        Then::End,
+    );
+    script.close(200, ENTRY, 3, 3, 0);
+    let report = script.report();
+    let end_to_end = report.latency.end_to_end.unwrap();
+    near(us(end_to_end.mean_ns), ((150.0 - 10.0) + (200.0 - 20.0) + (200.0 - 30.0)) / 3.0);
+    let entry = edge(&report, "s11");
+    assert_eq!((entry.written, entry.read, entry.failed, entry.conserved), (Some(3), Some(2), 1, Some(true)));
+    assert_eq!(component(&report, "net/work").work.failed, 1);
+}
+
+#[test]
+fn entry_and_exit_without_a_network() {
+    let mut script = pipeline();
+    script
+        .events
+        .retain(|(_, _, event)| !matches!(event, Observation::Entry { .. } | Observation::Exit { .. }));
+    let (with, without) = (pipeline().report(), script.report());
+    assert_eq!(with.latency, without.latency);
+    assert_eq!(with.throughput, without.throughput);
+}
+
+/// Lost events make what they would have told unknown, and nothing else wrong.
+#[test]
+fn losses_are_said_not_guessed() {
+    let mut script = pipeline();
+    // The box's first dispatch is lost.
+    script.events.retain(|&(time, writer, _)| !(writer == 1 && time == 300));
+    script.lost.push((1, 5));
+    let ended =
+        TaskTotals { busy_ticks: 300, output_wait_ticks: 50, ready_ticks: 150, ..TaskTotals::default() };
+    for (_, _, event) in &mut script.events {
+        if let Observation::TaskEnded { task: BOX, totals, .. } = event {
+            *totals = ended;
+        }
+    }
+    let report = script.report();
+    assert!(!report.window.complete);
+    assert_eq!((report.window.lost, report.window.gaps), (5, 1));
+    // Messages 0 and 1 are lost from sight. The box's next writes begin at 2, so 0 and 1 of the exit are unknown; and
+    // so are 2 and 3, for nothing says that the box held nothing back.
+    assert_eq!(report.latency.end_to_end, None);
+    assert_eq!((report.latency.unmeasured, report.latency.entered), (4, 4));
+    assert!(report.latency.unattributed > 0);
+    // Shares by the totals the task told itself.
+    let shares = component(&report, "net/work").work.shares.unwrap();
+    near(shares.busy, 0.6);
+    near(shares.ready, 0.3);
+    // Counts by the streams' positions.
+    assert_eq!(component(&report, "net/work").work.messages_in, Some(4));
+    assert_eq!(edge(&report, "s12").conserved, Some(true));
+    assert!(report.notes.iter().any(|note| note.code == "lost"));
+}
+
+/// After a loss, a one-to-one task is trusted again once it waited for input.
+#[test]
+fn pairing_resumes_after_waiting_for_input() {
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.run(0, SOURCE, (0, 10), Did { wrote: &[(ENTRY, 0, 10)], ..Did::default() }, Then::End);
+    script.task(0, BOX, 101, true);
+    let did = |first: u64| (ENTRY, first, 2u64);
+    script.run(
+        0,
+        BOX,
+        (20, 30),
+        Did { read: &[did(0)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
+        Then::Yield,
+    );
+    // 2 and 3 are lost; 4 and 5 not trusted; 6 and 7 are.
+    script.run(
+        0,
+        BOX,
+        (60, 70),
+        Did { read: &[did(4)], wrote: &[(EXIT, 4, 2)], ..Did::default() },
+        Then::Input(ENTRY),
+    );
+    script.run(
+        0,
+        BOX,
+        (80, 90),
+        Did { read: &[did(6)], wrote: &[(EXIT, 6, 2)], ..Did::default() },
+        Then::Input(ENTRY),
+    );
+    script.lost.push((0, 3));
+    let report = script.report();
+    assert_eq!(report.latency.end_to_end.unwrap().count, 4);
+    assert_eq!((report.latency.unmeasured, report.latency.in_flight), (4, 2));
+}
+
+#[test]
+fn metrics_mode_speaks_from_totals() {
+    let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
+    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1 });
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.close(400, ENTRY, 1000, 1000, 0);
+    let totals =
+        TaskTotals { busy_ticks: 200, input_wait_ticks: 100, ready_ticks: 100, ..TaskTotals::default() };
+    script.at(
+        400,
+        0,
+        Observation::TaskEnded { task: SOURCE, totals: TaskTotals::default(), panicked: false },
+    );
+    script.at(400, 0, Observation::TaskEnded { task: BOX, totals, panicked: false });
+    script.at(500, 0, Observation::WorkerEnded { worker: 0, busy_ticks: 300, waiting_ticks: 150 });
+    script.rows.push(LiveRow::Stream {
+        stream: EXIT,
+        name: EXIT,
+        reader: 0,
+        writer: BOX,
+        capacity: 8,
+        totals: StreamTotals { written: 900, read: 899, dropped: 0 },
+    });
+    let report = script.report();
+    assert_eq!(report.window.modes[0].mode, "metrics");
+    assert_eq!((report.throughput.messages_in, report.throughput.messages_out), (Some(1000), Some(900)));
+    near(report.throughput.entry_per_s.unwrap(), 1000.0 / 500e-6);
+    assert_eq!((report.latency.service, report.latency.end_to_end), (None, None));
+    let work = &component(&report, "net/work").work;
+    near(work.shares.unwrap().busy, 0.5);
+    assert_eq!((work.messages_in, work.messages_out, work.selectivity), (Some(1000), Some(900), Some(0.9)));
+    near(us(work.service_ns.unwrap()), 0.2);
+    assert_eq!(component(&report, "net/source").work.shares, None);
+    let exit = edge(&report, "s12");
+    assert_eq!((exit.held, exit.occupancy_mean, exit.full_share), (Some(1), None, None));
+    let shares = report.workers[0].shares.unwrap();
+    near(shares.unaccounted, 50.0 / 500.0);
+    assert_eq!(report.workers[0].messages, None);
+    assert!(report.notes.iter().any(|note| note.code == "mode"));
+}
+
+#[test]
+fn killed_run_says_what_it_was_on() {
+    let mut script = pipeline();
+    // The box never came to its second dispatch.
+    script.events.retain(|&(time, ..)| time < 350);
+    script.rows.push(LiveRow::Worker {
+        worker: 1,
+        core: 1,
+        task: BOX,
+        message: 2,
+        busy_ticks: 100,
+        waiting_ticks: 0,
+        started: 0,
+        updated: 400,
+        dispatches: 1,
+        ended: false,
+    });
+    let report = script.report_as(State::Killed);
+    assert_eq!(report.window.state, State::Killed);
+    assert_eq!(report.workers[1].on_task.as_deref(), Some("net/work"));
+    near(us(report.window.duration_ns), 400.0);
+    assert_eq!((report.latency.entered, report.latency.in_flight), (4, 2));
+    assert_eq!(edge(&report, "s11").held, Some(2));
+}
+
+#[test]
+fn verdicts() {
+    let busy = |busy: (u64, u64), worker_end: u64| {
+        let mut script = Script::default();
+        script.worker(0, 0, worker_end);
+        script.task(0, SOURCE, 100, false).task(0, BOX, 101, true).task(0, SINK, 102, false);
+        script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, SINK);
+        script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+        script.run(0, SOURCE, (0, 1), Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() }, Then::Output(ENTRY));
+        let did = Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], ..Did::default() };
+        script.run(0, BOX, (1, 2), Did::default(), Then::Input(ENTRY));
+        script.at(busy.0, 0, Observation::TaskReady { task: BOX });
+        script.run(0, BOX, busy, did, Then::End);
+        script.at(busy.0, 0, Observation::TaskReady { task: SINK });
+        script.run(0, SINK, (busy.1, busy.1 + 1), Did { read: &[(EXIT, 0, 1)], ..Did::default() }, Then::End);
+        script.report().verdict
+    };
+    let verdict = busy((2, 98), 1000);
+    assert_eq!((verdict.kind, verdict.component.as_deref()), (VerdictKind::Task, Some("net/work")));
+    assert_eq!(busy((80, 98), 1000).kind, VerdictKind::Source);
+    assert_eq!(Script::default().report().verdict.kind, VerdictKind::Unknown);
+}
+
+#[test]
+fn absurd_events_neither_hang_nor_panic() {
+    let mut script = pipeline();
+    let huge = Run { stream: ENTRY, first: u64::MAX - 1, count: u64::MAX };
+    script.at(50, 0, Observation::StreamRead(huge)).at(50, 0, Observation::StreamWrote(huge));
+    script.at(60, 9, Observation::TaskDispatched { task: u64::MAX, worker: u64::MAX, duration: u64::MAX });
+    script.at(60, 9, Observation::StreamWrote(huge));
+    script.at(
+        60,
+        9,
+        Observation::Derived(Derived {
+            child: huge,
+            parent_stream: 0,
+            parent_first: u64::MAX,
+            step: u64::MAX,
+        }),
+    );
+    script.at(60, 9, Observation::BlockedInput { task: u64::MAX, stream: u64::MAX });
+    script.close(70, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+    let report = script.report();
+    assert!(report.window.malformed >= 3);
+    assert_eq!(report.latency.entered, 4);
+    assert_eq!(report.broken_count, 1);
+}
+
+#[test]
+fn report_survives_json() {
+    let report = pipeline().report();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    assert!(text.starts_with(r#"{"schema":"thalweg.report","version":1,"#));
+}
+
+proptest! {
+    /// Exactly the streams whose totals were falsified are flagged.
+    #[test]
+    fn conservation_flags_exactly_the_broken_edges(
+        streams in prop::collection::vec((0u64..1000, 0u64..1000, prop::option::of((0u8..3, 1u64..50))), 1..10),
+    ) {
+        let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
+        let mut broken = Vec::new();
+        for (n, &(read, dropped, wrong)) in streams.iter().enumerate() {
+            let id = n as u64 + 1;
+            script.stream(0, id, 0, 0);
+            let (mut written, mut read, mut dropped) = (read + dropped, read, dropped);
+            if let Some((what, by)) = wrong {
+                match what {
+                    0 => written += by,
+                    1 => read += by,
+                    _ => dropped += by,
+                }
+                broken.push(id);
+            }
+            script.close(10, id, written, read, dropped);
+        }
+        let report = script.report();
+        prop_assert_eq!(report.broken.iter().map(|stream| stream.id).collect::<Vec<_>>(), broken.clone());
+        for stream in &report.streams {
+            let id: u64 = stream.name[1..].parse().unwrap();
+            prop_assert_eq!(stream.conserved, Some(!broken.contains(&id)));
+        }
+    }
+
+    /// In full, a dispatch whose read or write is missing from the events is flagged too.
+    #[test]
+    fn events_that_contradict_positions_are_flagged(missing in 0usize..5) {
+        let mut script = pipeline();
+        let mut n = 0;
+        let mut hit = 0;
+        script.events.retain(|(_, _, event)| {
+            let (Observation::StreamRead(run) | Observation::StreamWrote(run)) = event else { return true };
+            n += 1;
+            if n - 1 == missing {
+                hit = run.stream;
+            }
+            n - 1 != missing
+        });
+        let report = script.report();
+        prop_assert_eq!(report.broken.iter().map(|stream| stream.id).collect::<Vec<_>>(), vec![hit]);
+    }
+
+    /// Shares of tasks and workers sum to 1, whatever was observed, in whatever order.
+    #[test]
+    fn shares_sum_to_one(
+        dispatches in prop::collection::vec((1u64..4, 0u64..2, 0u64..1000, 0u64..100, 0u8..3), 1..80),
+        readies in prop::collection::vec((1u64..4, 0u64..1100), 0..40),
+        lost: bool,
+    ) {
+        let mut script = Script::default();
+        script.worker(0, 0, 1200).worker(1, 0, 1200);
+        for task in 1..4 {
+            script.task(0, task, 99 + task, false);
+        }
+        for (task, worker, start, duration, then) in dispatches {
+            let then = [Then::Input(ENTRY), Then::Output(EXIT), Then::Yield][usize::from(then)];
+            script.run(worker, task, (start, start + duration), Did::default(), then);
+        }
+        for (task, time) in readies {
+            script.at(time, 0, Observation::TaskReady { task });
+        }
+        if lost {
+            script.lost.push((0, 1));
+        }
+        let report = script.report();
+        for work in report.components.iter().map(|component| &component.work).chain(report.tasks.iter().map(|task| &task.work)) {
+            if let Some(shares) = work.shares {
+                near(shares.busy + shares.input_wait + shares.output_wait + shares.ready, 1.0);
+            }
+        }
+        for worker in &report.workers {
+            if let Some(shares) = worker.shares {
+                near(shares.busy + shares.waiting + shares.unaccounted, 1.0);
+            }
+        }
+    }
+}
