@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this is a command-line program")]
 
+mod bench;
 mod demo;
 #[cfg(test)]
 mod layers;
@@ -22,6 +23,7 @@ usage: cargo xtask COMMAND
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
+  bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
 Build output goes where CARGO_TARGET_DIR says, else to target/.
 ";
@@ -48,6 +50,7 @@ fn dispatch() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Value(command) => match command.to_string_lossy().as_ref() {
+            "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
             "test" => test::run(arguments),
             other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),

@@ -1,0 +1,443 @@
+//! Group `hop`: one transfer of a pointer-sized message through one stream, in a chain of 1, 4, 16, 64 streams. Every stage
+//! between makes one dynamic call per message.
+
+use crate::cores::on_cores;
+use crate::measure::{Case, Contestant, Goal};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+
+/// Streams of a chain.
+const CHAINS: [usize; 4] = [1, 4, 16, 64];
+/// Messages a stream or channel holds, and messages a stage takes at a time.
+const CAPACITY: usize = 64;
+
+/// What a stage does with a message.
+type Stage = dyn Fn(u64) -> u64 + Send + Sync;
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let mut cases = Vec::new();
+    for workers in [1, 2] {
+        for hops in CHAINS {
+            cases.push(case(workers, hops));
+        }
+    }
+    cases
+}
+
+fn case(workers: usize, hops: usize) -> Case<'static> {
+    Case {
+        group: "hop",
+        name: "a pointer through a chain".into(),
+        params: vec![("hops", hops.to_string()), ("workers", workers.to_string()), ("mode", "off".into())],
+        unit: "ns",
+        ours: chain("thalweg", "", workers, hops, ours),
+        rivals: rivals(workers, hops),
+        limit: Some(chain("rtrb, fixed schedule", env!("VERSION_rtrb"), workers, hops, rings)),
+        goal: if hops >= 16 { Goal::AtMost(2.0) } else { Goal::None },
+    }
+}
+
+fn rivals(workers: usize, hops: usize) -> Vec<Contestant<'static>> {
+    let mut rivals = vec![
+        chain("timely, 1024 a round", env!("VERSION_timely"), workers, hops, timely),
+        chain("tokio mpsc, recv_many", env!("VERSION_tokio"), workers, hops, tokio_many),
+        chain("tokio mpsc, recv", env!("VERSION_tokio"), workers, hops, tokio_one),
+        chain("kanal, a thread a stage", env!("VERSION_kanal"), workers, hops, kanal),
+        chain(
+            "crossbeam-channel, a thread a stage",
+            env!("VERSION_crossbeam-channel"),
+            workers,
+            hops,
+            crossbeam,
+        ),
+    ];
+    if workers == 1 {
+        rivals.insert(0, chain("dynamic calls, fused", "", workers, hops, calls));
+    }
+    rivals
+}
+
+/// A chain of `hops` on `workers` cores, through which `run(workers, hops, messages)` sends messages.
+fn chain(
+    name: &'static str,
+    version: &'static str,
+    workers: usize,
+    hops: usize,
+    run: fn(usize, usize, u64) -> Duration,
+) -> Contestant<'static> {
+    Contestant::nanoseconds(name, version, hops as u64, move |messages| {
+        Ok(on_cores(workers, || run(workers, hops, messages)))
+    })
+}
+
+fn stage() -> Arc<Stage> {
+    black_box(Arc::new(|message| message + 1))
+}
+
+/// What `hops` stages make of the sum of `messages` messages: so that none gets lost or left out.
+fn check(sum: u64, hops: usize, messages: u64) {
+    let stages = hops as u64 - 1;
+    assert_eq!(sum, messages * (messages - 1) / 2 + messages * stages, "a chain of {hops} lost messages");
+}
+
+/// A network's tasks by hand, on our runtime.
+fn ours(workers: usize, hops: usize, messages: u64) -> Duration {
+    let options = Options { workers, pin: true, mode: Mode::Off, ..Options::default() };
+    let runtime = Runtime::new(options).expect("the options are good");
+    let (output, mut input) = runtime.stream(StreamSpec::default());
+    let spec = TaskSpec { one_to_one: true, ..TaskSpec::default() };
+    runtime.spawn(spec, Source { next: 0, end: messages, output });
+    for _ in 1..hops {
+        let (output, next) = runtime.stream(StreamSpec::default());
+        let input = std::mem::replace(&mut input, next);
+        runtime.spawn(spec, Forward { input, stage: stage(), output });
+    }
+    let (told, hear) = std::sync::mpsc::channel();
+    runtime.spawn(spec, Sink { input, sum: 0, told });
+    let begin = Instant::now();
+    runtime.start();
+    let (sum, end) = hear.recv().expect("the sink tells");
+    runtime.join().expect("the run ends well");
+    check(sum, hops, messages);
+    end - begin
+}
+
+struct Source {
+    next: u64,
+    end: u64,
+    output: Out<u64>,
+}
+
+impl Task for Source {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.next == self.end {
+                return Stop::Ended;
+            }
+            if self.output.push(cx, self.next).is_err() {
+                return Stop::OutputFull;
+            }
+            self.next += 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Forward {
+    input: In<u64>,
+    stage: Arc<Stage>,
+    output: Out<u64>,
+}
+
+impl Task for Forward {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => self.output.push(cx, (self.stage)(message)).expect("there was room"),
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Sink {
+    input: In<u64>,
+    sum: u64,
+    told: std::sync::mpsc::Sender<(u64, Instant)>,
+}
+
+impl Task for Sink {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            match self.input.pop(cx) {
+                Some(message) => self.sum += message,
+                None if self.input.ended() => {
+                    self.told.send((self.sum, Instant::now())).expect("someone hears");
+                    return Stop::Ended;
+                }
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// The limit without any streams: each message goes through all stages at once.
+fn calls(_: usize, hops: usize, messages: u64) -> Duration {
+    let stages: Vec<Arc<Stage>> = (1..hops).map(|_| stage()).collect();
+    let last = stage();
+    let begin = Instant::now();
+    let mut sum = 0;
+    for message in 0..messages {
+        let through = stages.iter().fold(message, |message, stage| stage(message));
+        sum += last(through) - 1;
+    }
+    let took = begin.elapsed();
+    check(sum, hops, messages);
+    took
+}
+
+/// One stage of the chain of rings.
+enum Part {
+    Source { next: u64, end: u64, out: rtrb::Producer<u64> },
+    Stage { from: rtrb::Consumer<u64>, stage: Arc<Stage>, out: rtrb::Producer<u64> },
+    Sink { from: rtrb::Consumer<u64>, count: u64, sum: u64 },
+}
+
+impl Part {
+    /// Moves what can be moved at a time.
+    fn step(&mut self) {
+        match self {
+            Part::Source { next, end, out } => {
+                while *next < *end && out.push(*next).is_ok() {
+                    *next += 1;
+                }
+            }
+            Part::Stage { from, stage, out } => {
+                for _ in 0..out.slots() {
+                    let Ok(message) = from.pop() else { break };
+                    out.push(stage(message)).expect("there are slots");
+                }
+            }
+            Part::Sink { from, count, sum } => {
+                while let Ok(message) = from.pop() {
+                    *count += 1;
+                    *sum += message;
+                }
+            }
+        }
+    }
+
+    fn ended(&self) -> bool {
+        match self {
+            Part::Source { next, end, .. } => next == end,
+            Part::Stage { from, .. } => from.is_abandoned() && from.is_empty(),
+            Part::Sink { from, .. } => from.is_abandoned() && from.is_empty(),
+        }
+    }
+}
+
+/// The limit of streams: bare rings, stages visited in turn, contiguous halves on two threads that spin.
+fn rings(workers: usize, hops: usize, messages: u64) -> Duration {
+    let (out, mut from) = rtrb::RingBuffer::new(CAPACITY);
+    let mut parts = vec![Part::Source { next: 0, end: messages, out }];
+    for _ in 1..hops {
+        let (out, next) = rtrb::RingBuffer::new(CAPACITY);
+        parts.push(Part::Stage { from: std::mem::replace(&mut from, next), stage: stage(), out });
+    }
+    parts.push(Part::Sink { from, count: 0, sum: 0 });
+    let begin = Instant::now();
+    let sum = match workers {
+        1 => turns(parts),
+        _ => std::thread::scope(|scope| {
+            let second = parts.split_off(parts.len() / 2);
+            let second = scope.spawn(move || turns(second));
+            turns(parts);
+            second.join().expect("no panic")
+        }),
+    };
+    let took = begin.elapsed();
+    check(sum, hops, messages);
+    took
+}
+
+/// Steps all parts until they end; the sink's sum, if it is among them.
+fn turns(mut parts: Vec<Part>) -> u64 {
+    let mut sum = 0;
+    while !parts.is_empty() {
+        for part in &mut parts {
+            part.step();
+        }
+        // Parts end from the first on; dropping one abandons the ring of the next.
+        while parts.first().is_some_and(Part::ended) {
+            if let Part::Sink { sum: all, .. } = parts.remove(0) {
+                sum = all;
+            }
+        }
+    }
+    sum
+}
+
+fn crossbeam(_: usize, hops: usize, messages: u64) -> Duration {
+    let (first, mut from) = crossbeam_channel::bounded(CAPACITY);
+    std::thread::scope(|scope| {
+        for _ in 1..hops {
+            let (out, next) = crossbeam_channel::bounded(CAPACITY);
+            let (from, stage) = (std::mem::replace(&mut from, next), stage());
+            scope.spawn(move || {
+                from.iter().for_each(|message| out.send(stage(message)).expect("read to the end"))
+            });
+        }
+        let sink = scope.spawn(move || from.iter().sum());
+        let begin = Instant::now();
+        (0..messages).for_each(|message| first.send(message).expect("read to the end"));
+        drop(first);
+        check(sink.join().expect("no panic"), hops, messages);
+        begin.elapsed()
+    })
+}
+
+fn kanal(_: usize, hops: usize, messages: u64) -> Duration {
+    let (first, mut from) = kanal::bounded(CAPACITY);
+    std::thread::scope(|scope| {
+        for _ in 1..hops {
+            let (out, next) = kanal::bounded(CAPACITY);
+            let (from, stage) = (std::mem::replace(&mut from, next), stage());
+            scope.spawn(move || {
+                while let Ok(message) = from.recv() {
+                    out.send(stage(message)).expect("read to the end");
+                }
+            });
+        }
+        let sink = scope.spawn(move || {
+            let mut sum = 0;
+            while let Ok(message) = from.recv() {
+                sum += message;
+            }
+            sum
+        });
+        let begin = Instant::now();
+        (0..messages).for_each(|message| first.send(message).expect("read to the end"));
+        drop(first);
+        check(sink.join().expect("no panic"), hops, messages);
+        begin.elapsed()
+    })
+}
+
+fn tokio_one(workers: usize, hops: usize, messages: u64) -> Duration {
+    tokio_chain(workers, hops, messages, false)
+}
+
+fn tokio_many(workers: usize, hops: usize, messages: u64) -> Duration {
+    tokio_chain(workers, hops, messages, true)
+}
+
+fn tokio_chain(workers: usize, hops: usize, messages: u64, many: bool) -> Duration {
+    let runtime = match workers {
+        1 => tokio::runtime::Builder::new_current_thread().build(),
+        _ => tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build(),
+    };
+    // On several workers the source must be a task too: `block_on` runs on the caller's thread.
+    runtime.expect("a runtime").block_on(async move {
+        let (first, mut from) = tokio::sync::mpsc::channel(CAPACITY);
+        for _ in 1..hops {
+            let (out, next) = tokio::sync::mpsc::channel(CAPACITY);
+            let mut from = std::mem::replace(&mut from, next);
+            let stage = stage();
+            tokio::spawn(async move {
+                let mut taken = Vec::with_capacity(CAPACITY);
+                while receive(&mut from, &mut taken, many).await {
+                    for message in taken.drain(..) {
+                        out.send(stage(message)).await.expect("read to the end");
+                    }
+                }
+            });
+        }
+        let begin = Instant::now();
+        let sink = tokio::spawn(async move {
+            let mut sum = 0;
+            let mut taken = Vec::with_capacity(CAPACITY);
+            while receive(&mut from, &mut taken, many).await {
+                sum += taken.drain(..).sum::<u64>();
+            }
+            sum
+        });
+        tokio::spawn(async move {
+            for message in 0..messages {
+                first.send(message).await.expect("read to the end");
+            }
+        });
+        check(sink.await.expect("no panic"), hops, messages);
+        begin.elapsed()
+    })
+}
+
+async fn receive(from: &mut tokio::sync::mpsc::Receiver<u64>, taken: &mut Vec<u64>, many: bool) -> bool {
+    if many {
+        return from.recv_many(taken, CAPACITY).await > 0;
+    }
+    match from.recv().await {
+        Some(message) => {
+            taken.push(message);
+            true
+        }
+        None => false,
+    }
+}
+
+/// A dataflow of `hops` operators; on two workers each has half of the messages, for timely is data-parallel.
+fn timely(workers: usize, hops: usize, messages: u64) -> Duration {
+    use timely::dataflow::operators::vec::{Input, Map};
+    use timely::dataflow::operators::{Inspect, Probe};
+    const ROUND: u64 = 1024;
+    let config = if workers == 1 { timely::Config::thread() } else { timely::Config::process(workers) };
+    let sum = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let total = sum.clone();
+    let begin = Instant::now();
+    let guards = timely::execute(config, move |worker| {
+        let (index, peers) = (worker.index() as u64, worker.peers() as u64);
+        let total = total.clone();
+        let (mut input, probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let (input, mut stream) = scope.new_input::<u64>();
+            for _ in 1..hops {
+                let stage = stage();
+                stream = stream.map(move |message| stage(message));
+            }
+            let mut local = Totals { sum: 0, total };
+            let (probe, _) = stream.inspect(move |message| local.add(*message)).probe();
+            (input, probe)
+        });
+        let (from, to) = (messages * index / peers, messages * (index + 1) / peers);
+        for message in from..to {
+            input.send(message);
+            if (message - from + 1).is_multiple_of(ROUND) {
+                input.advance_to(message - from + 1);
+                while probe.less_than(input.time()) {
+                    worker.step();
+                }
+            }
+        }
+    });
+    drop(guards.expect("timely starts").join());
+    let took = begin.elapsed();
+    check(sum.load(std::sync::atomic::Ordering::Relaxed), hops, messages);
+    took
+}
+
+/// Adds up in its worker and tells the total when the dataflow goes away.
+struct Totals {
+    sum: u64,
+    total: Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Totals {
+    fn add(&mut self, message: u64) {
+        self.sum += message;
+    }
+}
+
+impl Drop for Totals {
+    fn drop(&mut self) {
+        self.total.fetch_add(self.sum, std::sync::atomic::Ordering::Relaxed);
+    }
+}

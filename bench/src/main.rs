@@ -1,0 +1,117 @@
+//! Measures Thalweg side by side with its rivals and its limits.
+//!
+//! One line per case: ours, the limit it is held against, rivals that offer the same, the goal. Start it by
+//! `cargo xtask bench`.
+#![allow(clippy::print_stdout, reason = "a command")]
+
+mod cores;
+mod event;
+mod hop;
+mod measure;
+mod output;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+use measure::Case;
+use output::Form;
+
+const HELP: &str = "\
+Measures Thalweg side by side with its rivals and limits.
+
+usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT]
+
+  GROUP          event, hop, record, des; all if none is given
+  --json         one JSON object a line
+  --markdown     a table for BENCHMARKS.md
+  --check        exit with 1 if a goal is missed
+  --seconds S    time for one case (default 2), besides five samples at least
+  --only TEXT    only cases whose name and parameters hold TEXT
+";
+
+/// A group's name and what makes its cases.
+type Group = (&'static str, fn() -> Vec<Case<'static>>);
+
+const GROUPS: [Group; 2] = [("event", event::cases), ("hop", hop::cases)];
+
+struct Arguments {
+    groups: Vec<String>,
+    form: Form,
+    check: bool,
+    budget: Duration,
+    only: String,
+}
+
+fn main() -> ExitCode {
+    match parse() {
+        Ok(Some(arguments)) => run(&arguments),
+        Ok(None) => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse() -> Result<Option<Arguments>, lexopt::Error> {
+    let mut arguments = Arguments {
+        groups: Vec::new(),
+        form: Form::Table,
+        check: false,
+        budget: Duration::from_secs(2),
+        only: String::new(),
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("json") => arguments.form = Form::Json,
+            Long("markdown") => arguments.form = Form::Markdown,
+            Long("check") => arguments.check = true,
+            Long("seconds") => {
+                arguments.budget = parser.value()?.parse_with(|text| {
+                    text.parse().map_err(|_| "seconds are a number").and_then(|seconds| {
+                        Duration::try_from_secs_f64(seconds).map_err(|_| "seconds are a positive number")
+                    })
+                })?;
+            }
+            Long("only") => arguments.only = parser.value()?.string()?,
+            Long("help") | Short('h') => return Ok(None),
+            Value(group) if GROUPS.iter().any(|(name, _)| group == *name) => {
+                arguments.groups.push(group.string()?);
+            }
+            Value(group) => {
+                let names = GROUPS.map(|(name, _)| name).join(", ");
+                return Err(format!("there is no group `{}`; there are {names}", group.display()).into());
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(arguments))
+}
+
+fn run(arguments: &Arguments) -> ExitCode {
+    if let Some(head) = output::head(arguments.form) {
+        println!("{head}");
+    }
+    let mut missed = 0;
+    for (_, cases) in GROUPS.iter().filter(|(name, _)| asked(arguments, name)) {
+        for case in cases().into_iter().filter(|case| case.title().contains(&arguments.only)) {
+            let outcome = case.run(arguments.budget);
+            missed += usize::from(outcome.ok == Some(false));
+            println!("{}", output::line(arguments.form, &outcome));
+        }
+    }
+    event::clean();
+    if missed > 0 && arguments.form == Form::Table {
+        eprintln!("{missed} goals missed");
+    }
+    if missed > 0 && arguments.check { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn asked(arguments: &Arguments, group: &str) -> bool {
+    arguments.groups.is_empty() || arguments.groups.iter().any(|asked| asked == group)
+}
