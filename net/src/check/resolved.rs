@@ -185,6 +185,23 @@ impl NodeKind {
     }
 }
 
+impl Node {
+    /// The components it is made of, without those behind a net's name.
+    pub fn parts(&self) -> impl Iterator<Item = &Node> {
+        let (several, one): (&[Node], Option<&Node>) = match &self.kind {
+            NodeKind::Serial(parts) | NodeKind::Parallel { branches: parts, .. } => (parts, None),
+            NodeKind::Star { body, .. }
+            | NodeKind::Feedback { body, .. }
+            | NodeKind::Split { body, .. }
+            | NodeKind::Place { body, .. } => (&[], Some(body)),
+            NodeKind::Box(_) | NodeKind::Net(_) | NodeKind::Filter(_) | NodeKind::Synchrocell(_) => {
+                (&[], None)
+            }
+        };
+        several.iter().chain(one)
+    }
+}
+
 impl Resolved {
     /// The net of an id.
     pub fn net(&self, id: NetId) -> &Net {

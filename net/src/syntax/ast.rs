@@ -428,6 +428,13 @@ pub struct Action {
     pub otherwise: Vec<OutRecord>,
 }
 
+impl Action {
+    /// All output records, whatever guard they stand behind.
+    pub fn records(&self) -> impl Iterator<Item = &OutRecord> {
+        self.guarded.iter().flat_map(|(_, records)| records).chain(&self.otherwise)
+    }
+}
+
 /// `{a, b = c, <t>, <u = t + 1>}`: one output record of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutRecord {

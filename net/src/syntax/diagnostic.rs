@@ -238,6 +238,25 @@ struct Line {
     number: u32,
     text: String,
     marks: Vec<Mark>,
+    /// Characters left out at its start; then `…` stands for them.
+    skipped: usize,
+}
+
+impl Line {
+    /// Shows only a piece of a long line.
+    fn cut(&mut self, skip: usize) {
+        let piece: String = self.text.chars().skip(skip).take(SHOWN_MAX).collect();
+        self.text = if skip > 0 { format!("…{piece}") } else { piece };
+        self.skipped = skip;
+    }
+
+    /// Column and length of a mark on the line as shown; one character at an end if it is outside.
+    fn shown_at(&self, start: usize, length: usize) -> (usize, usize) {
+        let width = self.text.chars().count();
+        let lead = usize::from(self.skipped > 0);
+        let column = (start + lead).saturating_sub(self.skipped).min(width);
+        (column, length.min((width.max(1) - column.min(width.max(1))).max(1)))
+    }
 }
 
 /// Carets under a line. Column and length are in characters of the line as shown.
@@ -264,25 +283,15 @@ impl Excerpt<'_> {
         let index = match self.lines.binary_search_by_key(&number, |l| l.number) {
             Ok(index) => index,
             Err(index) => {
-                self.lines.insert(index, Line { number, text: shown(whole), marks: Vec::new() });
+                self.lines.insert(index, Line { number, text: shown(whole), marks: Vec::new(), skipped: 0 });
                 index
             }
         };
         let line = &mut self.lines[index];
-        let (mut column, mut length) = (start, (end - start).max(1));
-        if line.text.chars().count() > SHOWN_MAX || column > SHOWN_MAX {
-            // A long line: show what is around the first place on it.
-            if line.marks.is_empty() {
-                let skip = column.saturating_sub(SHOWN_MAX / 3);
-                let piece: String = shown(whole).chars().skip(skip).take(SHOWN_MAX).collect();
-                line.text = if skip > 0 { format!("…{piece}") } else { piece };
-                column = column - skip + usize::from(skip > 0);
-            } else {
-                column = 0;
-                length = 1;
-            }
-            length = length.min(SHOWN_MAX.saturating_sub(column).max(1));
+        if line.marks.is_empty() && line.text.chars().count() > SHOWN_MAX {
+            line.cut(start.saturating_sub(SHOWN_MAX / 3));
         }
+        let (column, length) = line.shown_at(start, (end - start).max(1));
         let mark = Mark { column, length, text: note.text.clone(), main };
         let at = line.marks.partition_point(|m| (m.column, !m.main) >= (mark.column, !mark.main));
         line.marks.insert(at, mark);

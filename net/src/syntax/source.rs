@@ -58,7 +58,7 @@ pub struct Source {
 
 impl Source {
     /// Longest source accepted, in bytes: positions are 32 bits wide.
-    pub const BYTES_MAX: usize = 1 << 30;
+    pub const BYTES_MAX: usize = 1 << 26;
 
     /// A source of this text; `path` is what diagnostics call it. The text is cut at [`Source::BYTES_MAX`]
     /// (the readers of files refuse longer ones before).

@@ -1,0 +1,38 @@
+//! Boxes against the boxes there are implementations of.
+
+use super::KnownBoxes;
+use super::resolved::{BoxUse, Resolved};
+use crate::syntax::{Diagnostic, Span, suggest};
+
+/// Tells boxes without an implementation, and those whose implementation has another signature.
+pub(super) fn check(resolved: &Resolved, known: &KnownBoxes) -> Vec<Diagnostic> {
+    resolved.boxes.iter().filter_map(|used| check_box(resolved, used, known)).collect()
+}
+
+fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<Diagnostic> {
+    let name = &*used.name;
+    let source = resolved.source(used.at);
+    let Some(signature) = known.boxes.get(name) else {
+        let message = format!("box `{name}` has no implementation");
+        let mut error = Diagnostic::error("E0401", message, source, used.at.span)
+            .label(format!("not among the {} boxes that were given", known.boxes.len()));
+        if let Some(near) = suggest::nearest(name, known.boxes.keys().map(String::as_str)) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        if let Some(code) = used.codes.first() {
+            let text = format!("its {} code in the text is kept, but not compiled", code.language);
+            error = error.remark(text);
+        }
+        return Some(error.help("give the library that has it: `--boxes LIB`"));
+    };
+    // A signature that could not be read has an error of its own.
+    if signature.same_as(&used.signature) || used.signature.span == Span::default() {
+        return None;
+    }
+    let message = format!("box `{name}` is implemented with another signature");
+    let error = Diagnostic::error("E0402", message, source, used.signature.span)
+        .label("declared here")
+        .remark(format!("declared:    {}\nimplemented: {signature}", used.signature))
+        .help(format!("write `box {name} ({signature});`"));
+    Some(error)
+}

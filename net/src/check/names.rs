@@ -1,0 +1,996 @@
+//! Files and names: reads the main file and those of external nets, puts every definition in its scope and turns
+//! names into references.
+//!
+//! Scopes nest as nets do: a net sees its own definitions, then those around it up to its file. What is not found
+//! there is an external net, in `NAME.snet` beside the file. Every net of every file read is looked at, used or not,
+//! so that all wrong names are told in one run.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::KnownBoxes;
+use super::resolved::*;
+use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
+use crate::syntax::{Diagnostic, Source, Span, parse, suggest};
+
+/// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
+pub(super) const HOLE: NetId = NetId(u32::MAX);
+
+/// How deep type names may refer to type names, and how many variants a type may have.
+const TYPES_MAX: usize = 256;
+
+/// The program with names resolved; nets that are used, in the order of [`Resolved::nets`].
+pub(super) struct Names {
+    /// `None` if there is no main net, or nets contain each other.
+    pub(super) draft: Option<Resolved>,
+    /// Whether every text could be read without a syntax error.
+    pub(super) syntax_ok: bool,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) sources: Vec<Arc<Source>>,
+}
+
+/// Reads and resolves the net of a file.
+pub(super) fn resolve_file(path: &Path, boxes: Option<&KnownBoxes>) -> Names {
+    let mut names = Resolver::new(boxes);
+    let dir = path.parent().map(Path::to_path_buf).unwrap_or_default();
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    match read_source(path) {
+        Ok(source) => {
+            let key = std::fs::canonicalize(path).unwrap_or(path.to_path_buf());
+            names.unit(source, &stem, Some(dir), Some(key));
+        }
+        Err(error) => names.unreadable(*error),
+    }
+    names.run()
+}
+
+/// Reads and resolves the net `name` of a text.
+pub(super) fn resolve_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -> Names {
+    let mut names = Resolver::new(boxes);
+    names.unit(Source::new(name, text), name, None, None);
+    names.run()
+}
+
+fn read_source(path: &Path) -> Result<Arc<Source>, Box<Diagnostic>> {
+    let wrong = |what: String| {
+        Box::new(Diagnostic::error_without_place("E0304", format!("can't read `{}`: {what}", path.display())))
+    };
+    let file = std::fs::File::open(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            let error = wrong("there is no such file".into());
+            match nearest_file(path) {
+                Some(near) => Box::new(error.help(format!("did you mean `{}`?", near.display()))),
+                None => error,
+            }
+        }
+        _ => wrong(e.to_string()),
+    })?;
+    let mut bytes = Vec::new();
+    let limit = Source::BYTES_MAX as u64 + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
+    if bytes.len() > Source::BYTES_MAX {
+        return Err(wrong(format!("it is longer than {} MiB", Source::BYTES_MAX >> 20)));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Source::new(path, text)),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let error = wrong(format!("it is not UTF-8 text (byte {at})"));
+            Err(Box::new(error.help("save it as UTF-8; is it a network at all?")))
+        }
+    }
+}
+
+fn nearest_file(path: &Path) -> Option<PathBuf> {
+    let dir = path.parent()?;
+    let names: Vec<String> = snet_files(dir);
+    let name = path.file_name()?.to_string_lossy();
+    suggest::nearest(&name, names.iter().map(String::as_str)).map(|near| dir.join(near))
+}
+
+/// The names of the `.snet` files of a directory (at most 1,000), sorted.
+fn snet_files(dir: &Path) -> Vec<String> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let names = entries.take(1000).flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|n| n.ends_with(".snet")).collect();
+    names.sort();
+    names
+}
+
+/// A file, or a text.
+struct Unit {
+    name: String,
+    scope: usize,
+    dir: Option<PathBuf>,
+    /// The net named like the file.
+    main: Option<usize>,
+}
+
+#[derive(Default)]
+struct Scope {
+    parent: Option<usize>,
+    unit: usize,
+    components: HashMap<Name, (Component, Place)>,
+    types: HashMap<Name, usize>,
+    typesigs: HashMap<Name, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Component {
+    Net(usize),
+    Box(usize),
+}
+
+/// A net as defined.
+struct NetDecl {
+    name: Ident,
+    at: Place,
+    /// The scope it is defined in.
+    outer: usize,
+    /// The scope its topology sees.
+    inner: usize,
+    signature: Option<ast::Signature>,
+    body: Body,
+    metas: Vec<ast::Meta>,
+}
+
+enum Body {
+    /// In another file; not looked for before it is used.
+    External,
+    /// Only definitions.
+    NoTopology,
+    Topology(Topo),
+    Done(Node),
+    Hole,
+}
+
+/// A `type` or `typesig`.
+struct TypeDecl<T, Expanded> {
+    name: Ident,
+    scope: usize,
+    of: T,
+    state: State<Expanded>,
+}
+
+enum State<Expanded> {
+    New,
+    /// Being expanded: meeting it again is a circle.
+    Open,
+    Done(Expanded),
+}
+
+struct Resolver<'a> {
+    boxes_known: Option<&'a KnownBoxes>,
+    sources: Vec<Arc<Source>>,
+    units: Vec<Unit>,
+    by_path: HashMap<PathBuf, Option<usize>>,
+    scopes: Vec<Scope>,
+    nets: Vec<NetDecl>,
+    boxes: Vec<BoxUse>,
+    types: Vec<TypeDecl<ast::Type, Vec<LabelSet>>>,
+    typesigs: Vec<TypeDecl<ast::Signature, Vec<Arrow>>>,
+    diagnostics: Vec<Diagnostic>,
+    syntax_ok: bool,
+    /// The next net whose topology is not looked at yet.
+    next: usize,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(boxes_known: Option<&'a KnownBoxes>) -> Resolver<'a> {
+        Resolver {
+            boxes_known,
+            sources: Vec::new(),
+            units: Vec::new(),
+            by_path: HashMap::new(),
+            scopes: Vec::new(),
+            nets: Vec::new(),
+            boxes: Vec::new(),
+            types: Vec::new(),
+            typesigs: Vec::new(),
+            diagnostics: Vec::new(),
+            syntax_ok: true,
+            next: 0,
+        }
+    }
+
+    fn run(mut self) -> Names {
+        while self.next < self.nets.len() {
+            let net = self.next;
+            self.next += 1;
+            self.topology(net);
+        }
+        for index in 0..self.types.len() {
+            let names = named_variants(&self.types[index].of);
+            let scope = self.types[index].scope;
+            for name in &names {
+                self.find_type(scope, name);
+            }
+        }
+        let main = self.units.first().and_then(|u| u.main);
+        let draft = main.and_then(|main| self.order(main));
+        Names { draft, syntax_ok: self.syntax_ok, diagnostics: self.diagnostics, sources: self.sources }
+    }
+
+    fn unreadable(&mut self, error: Diagnostic) {
+        self.syntax_ok = false;
+        self.diagnostics.push(error);
+    }
+
+    fn source(&self, at: Place) -> Arc<Source> {
+        self.sources[at.source.0 as usize].clone()
+    }
+
+    fn error(&self, code: &'static str, message: impl Into<String>, at: Place) -> Diagnostic {
+        Diagnostic::error(code, message, &self.source(at), at.span)
+    }
+
+    fn place(&self, scope: usize, span: Span) -> Place {
+        Place { source: SourceId(self.scopes[scope].unit as u32), span }
+    }
+
+    // ---- collecting ----
+
+    /// Parses a text and puts its definitions in scopes.
+    fn unit(&mut self, source: Arc<Source>, name: &str, dir: Option<PathBuf>, key: Option<PathBuf>) -> usize {
+        let unit = self.units.len();
+        let scope = self.scopes.len();
+        self.scopes.push(Scope { unit, ..Scope::default() });
+        self.sources.push(source.clone());
+        self.units.push(Unit { name: name.to_string(), scope, dir, main: None });
+        if let Some(key) = key {
+            self.by_path.insert(key, Some(unit));
+        }
+        let (file, errors) = parse(&source);
+        self.syntax_ok &= errors.is_empty();
+        let broken = !errors.is_empty();
+        self.diagnostics.extend(errors);
+        self.collect(file.defs, scope);
+        self.find_main(unit, broken);
+        unit
+    }
+
+    fn find_main(&mut self, unit: usize, broken: bool) {
+        let Unit { name, scope, .. } = &self.units[unit];
+        let components = &self.scopes[*scope].components;
+        if let Some((Component::Net(main), _)) = components.get(name.as_str()) {
+            self.units[unit].main = Some(*main);
+            return;
+        }
+        if broken {
+            // It may be what could not be read.
+            return;
+        }
+        let at = Place { source: SourceId(unit as u32), span: Span::new(0, 0) };
+        let mut error = self.error("E0303", format!("there is no net `{name}` in this file"), at);
+        error = error.remark("the main net is the net named like the file");
+        let nets = components.iter().filter(|(_, (c, _))| matches!(c, Component::Net(_)));
+        let mut nets: Vec<(&Name, &Place)> = nets.map(|(name, (_, at))| (name, at)).collect();
+        nets.sort_by_key(|(_, at)| at.span);
+        let near = suggest::nearest(name, nets.iter().map(|(n, _)| &***n));
+        let meant = nets.iter().find(|(n, _)| Some(&***n) == near).or(nets.last());
+        match meant {
+            Some((net, place)) => {
+                error.primary.as_mut().unwrap().span = place.span;
+                error = error.label(format!("this net is called `{net}`"));
+                let fits = ast_name(name);
+                error = error.help(if fits {
+                    format!("rename the net to `{name}`, or the file to `{net}.snet`")
+                } else {
+                    format!("rename the file to `{net}.snet`")
+                });
+            }
+            None => error = error.help(format!("define it: `net {name} connect …;`")),
+        }
+        self.diagnostics.push(error);
+    }
+
+    fn collect(&mut self, defs: Vec<Def>, scope: usize) -> Vec<ast::Meta> {
+        let mut metas = Vec::new();
+        for def in defs {
+            match def {
+                Def::Meta(meta) => metas.push(meta),
+                Def::Net(net) => self.collect_net(net, scope),
+                Def::Box(def) => self.collect_box(def, scope),
+                Def::Type(def) => {
+                    let index = self.types.len();
+                    let ast::TypeDef { name, of, .. } = def;
+                    self.labels_of_type(&of, scope);
+                    self.types.push(TypeDecl { name: name.clone(), scope, of, state: State::New });
+                    if let Some(first) = self.scopes[scope].types.insert(name.name.clone(), index) {
+                        let first = self.place(scope, self.types[first].name.span);
+                        self.duplicate("type", &name, scope, first);
+                    }
+                }
+                Def::Typesig(def) => {
+                    let index = self.typesigs.len();
+                    let ast::TypesigDef { name, of, .. } = def;
+                    self.labels_of_signature(&of, scope);
+                    self.typesigs.push(TypeDecl { name: name.clone(), scope, of, state: State::New });
+                    if let Some(first) = self.scopes[scope].typesigs.insert(name.name.clone(), index) {
+                        let first = self.place(scope, self.typesigs[first].name.span);
+                        self.duplicate("signature", &name, scope, first);
+                    }
+                }
+            }
+        }
+        metas
+    }
+
+    fn define(&mut self, name: &Ident, component: Component, scope: usize) {
+        let at = self.place(scope, name.span);
+        match self.scopes[scope].components.get(&name.name).copied() {
+            None => drop(self.scopes[scope].components.insert(name.name.clone(), (component, at))),
+            Some((_, first)) => self.duplicate("net or box", name, scope, first),
+        }
+    }
+
+    fn duplicate(&mut self, what: &str, name: &Ident, scope: usize, first: Place) {
+        let at = self.place(scope, name.span);
+        let error = self
+            .error("E0302", format!("a {what} named `{name}` is already defined here"), at)
+            .label("defined again")
+            .also(&self.source(first), first.span, "first defined here")
+            .help("give one of them another name");
+        self.diagnostics.push(error);
+    }
+
+    fn collect_net(&mut self, net: ast::NetDef, outer: usize) {
+        let index = self.nets.len();
+        let at = self.place(outer, net.name.span);
+        let inner = self.scopes.len();
+        self.define(&net.name, Component::Net(index), outer);
+        let unit = self.scopes[outer].unit;
+        self.scopes.push(Scope { parent: Some(outer), unit, ..Scope::default() });
+        if let Some(signature) = &net.signature {
+            self.labels_of_signature(signature, outer);
+        }
+        let (body, defs) = match net.body {
+            NetBody::External => (Body::External, Vec::new()),
+            NetBody::Defined { defs, connect: None } => (Body::NoTopology, defs),
+            NetBody::Defined { defs, connect: Some(topo) } => (Body::Topology(topo), defs),
+        };
+        let metas = Vec::new();
+        self.nets.push(NetDecl { name: net.name, at, outer, inner, signature: net.signature, body, metas });
+        self.nets[index].metas = self.collect(defs, inner);
+    }
+
+    fn collect_box(&mut self, def: ast::BoxDef, scope: usize) {
+        self.define(&def.name, Component::Box(self.boxes.len()), scope);
+        for tuple in def.signature.input.iter().chain(&def.signature.outputs) {
+            self.labels_once(&tuple.labels, scope, true);
+        }
+        let at = self.place(scope, def.name.span);
+        let ast::BoxDef { name, signature, codes, metas, .. } = def;
+        self.boxes.push(BoxUse { name: name.name, at, signature, codes, metas });
+    }
+
+    // ---- labels ----
+
+    /// A label twice: an error where order counts (a box's arguments), else only doubtful.
+    fn labels_once(&mut self, labels: &[ast::LabelAt], scope: usize, ordered: bool) {
+        let mut seen: HashMap<&ast::Label, Span> = HashMap::new();
+        for at in labels {
+            if let Some(first) = seen.get(&at.label) {
+                let message = format!("`{}` stands here twice", at.label);
+                let place = self.place(scope, at.span);
+                let source = self.source(place);
+                let error = match ordered {
+                    true => Diagnostic::error("E0310", message, &source, at.span),
+                    false => Diagnostic::warning("W0604", message, &source, at.span),
+                };
+                let error = error.label("again").also(&source, *first, "first here");
+                self.diagnostics.push(error.help("remove one of them"));
+            } else {
+                seen.insert(&at.label, at.span);
+            }
+        }
+    }
+
+    fn labels_of_type(&mut self, of: &ast::Type, scope: usize) {
+        for variant in &of.variants {
+            if let Variant::Labels(labels) = variant {
+                self.labels_once(&labels.labels, scope, false);
+            }
+        }
+    }
+
+    fn labels_of_signature(&mut self, signature: &ast::Signature, scope: usize) {
+        for map in &signature.maps {
+            if let Map::Arrow { input, output, .. } = map {
+                input.iter().for_each(|t| self.labels_of_type(t, scope));
+                if let MapOutput::Type(output) = output {
+                    self.labels_of_type(output, scope);
+                }
+            }
+        }
+    }
+
+    // ---- types ----
+
+    fn find_type(&mut self, scope: usize, name: &Ident) -> Option<usize> {
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if let Some(&found) = self.scopes[scope].types.get(&name.name) {
+                return Some(found);
+            }
+            at = self.scopes[scope].parent;
+        }
+        let all = self.visible(scope, |s| s.types.keys().cloned().collect());
+        self.undefined("E0306", "type", name, scope, &all);
+        None
+    }
+
+    fn find_typesig(&mut self, scope: usize, name: &Ident) -> Option<usize> {
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if let Some(&found) = self.scopes[scope].typesigs.get(&name.name) {
+                return Some(found);
+            }
+            at = self.scopes[scope].parent;
+        }
+        let all = self.visible(scope, |s| s.typesigs.keys().cloned().collect());
+        self.undefined("E0306", "signature (`typesig`)", name, scope, &all);
+        None
+    }
+
+    fn visible(&self, scope: usize, names: impl Fn(&Scope) -> Vec<Name>) -> Vec<Name> {
+        let mut all = Vec::new();
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            all.extend(names(&self.scopes[scope]));
+            at = self.scopes[scope].parent;
+        }
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    fn undefined(&mut self, code: &'static str, what: &str, name: &Ident, scope: usize, all: &[Name]) {
+        let at = self.place(scope, name.span);
+        let mut error =
+            self.error(code, format!("there is no {what} named `{name}`"), at).label("not defined");
+        if let Some(near) = suggest::nearest(&name.name, all.iter().map(|n| &**n)) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        self.report_once(error);
+    }
+
+    /// A type may be looked at more than once: each error of it is told once.
+    fn report_once(&mut self, error: Diagnostic) {
+        if !self.diagnostics.contains(&error) {
+            self.diagnostics.push(error);
+        }
+    }
+
+    fn circle(&mut self, name: Ident, scope: usize) {
+        let at = self.place(scope, name.span);
+        let error = self
+            .error("E0308", format!("`{name}` is defined by itself"), at)
+            .label("needs itself to be known")
+            .help("write out one of the types in the circle");
+        self.report_once(error);
+    }
+
+    fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
+        let mut sets = Vec::new();
+        for variant in &of.variants {
+            match variant {
+                Variant::Labels(labels) => sets.push(label_set(&labels.labels)),
+                Variant::Named(name) => {
+                    let index = self.find_type(scope, name)?;
+                    sets.extend(self.expand_named(index, depth + 1)?);
+                }
+            }
+        }
+        sets.sort();
+        sets.dedup();
+        if sets.len() > TYPES_MAX || depth > TYPES_MAX {
+            let at = self.place(scope, of.span);
+            let message = if depth > TYPES_MAX {
+                format!("this type refers to other types more than {TYPES_MAX} levels deep")
+            } else {
+                format!("this type has more than {TYPES_MAX} variants")
+            };
+            let error = self.error("E0309", message, at).help("write a simpler type");
+            self.report_once(error);
+            return None;
+        }
+        Some(sets)
+    }
+
+    fn expand_named(&mut self, index: usize, depth: usize) -> Option<Vec<LabelSet>> {
+        let decl = &mut self.types[index];
+        match &decl.state {
+            State::Done(sets) => return Some(sets.clone()),
+            State::Open => {
+                let (name, scope) = (decl.name.clone(), decl.scope);
+                self.circle(name, scope);
+                return None;
+            }
+            _ => decl.state = State::Open,
+        }
+        let (of, scope) = (decl.of.clone(), decl.scope);
+        let deep = depth > TYPES_MAX;
+        // Too deep: told by `expand_type`, without going on.
+        let of = if deep { ast::Type { variants: Vec::new(), span: of.span } } else { of };
+        let sets = self.expand_type(&of, scope, depth);
+        self.types[index].state = sets.clone().map_or(State::New, State::Done);
+        sets
+    }
+
+    fn expand_signature(&mut self, of: &ast::Signature, scope: usize, depth: usize) -> Option<Vec<Arrow>> {
+        let mut arrows = Vec::new();
+        let maps = if depth > TYPES_MAX { &of.maps[..0] } else { &of.maps };
+        for map in maps {
+            match map {
+                Map::Arrow { input, output, .. } => {
+                    let input = match input {
+                        Some(input) => self.expand_type(input, scope, 0)?,
+                        None => Vec::new(),
+                    };
+                    let output = match output {
+                        MapOutput::Nothing => Some(Vec::new()),
+                        MapOutput::Infer => None,
+                        MapOutput::Type(output) => Some(self.expand_type(output, scope, 0)?),
+                    };
+                    arrows.push(Arrow { input, output });
+                }
+                Map::Named(name) => {
+                    let index = self.find_typesig(scope, name)?;
+                    arrows.extend(self.expand_named_signature(index, depth + 1)?);
+                }
+            }
+        }
+        if arrows.len() > TYPES_MAX || depth > TYPES_MAX {
+            let at = self.place(scope, of.span);
+            let message = format!("this signature has more than {TYPES_MAX} maps or levels of names");
+            let error = self.error("E0309", message, at).help("write a simpler signature");
+            self.report_once(error);
+            return None;
+        }
+        Some(arrows)
+    }
+
+    fn expand_named_signature(&mut self, index: usize, depth: usize) -> Option<Vec<Arrow>> {
+        let decl = &mut self.typesigs[index];
+        match &decl.state {
+            State::Done(arrows) => return Some(arrows.clone()),
+            State::Open => {
+                let (name, scope) = (decl.name.clone(), decl.scope);
+                self.circle(name, scope);
+                return None;
+            }
+            _ => decl.state = State::Open,
+        }
+        let (of, scope) = (decl.of.clone(), decl.scope);
+        let arrows = self.expand_signature(&of, scope, depth);
+        self.typesigs[index].state = arrows.clone().map_or(State::New, State::Done);
+        arrows
+    }
+
+    // ---- topologies ----
+
+    /// Turns the topology of a net into a node.
+    fn topology(&mut self, net: usize) {
+        if !matches!(self.nets[net].body, Body::Topology(_)) {
+            return;
+        }
+        let Body::Topology(topo) = std::mem::replace(&mut self.nets[net].body, Body::Hole) else { return };
+        let inner = self.nets[net].inner;
+        let mut labeller = Labeller::default();
+        let node = self.node(topo, inner, &mut labeller);
+        self.nets[net].body = Body::Done(node);
+    }
+
+    fn node(&mut self, topo: Topo, scope: usize, names: &mut Labeller) -> Node {
+        let at = self.place(scope, topo.span);
+        let mut own = None;
+        let kind = match topo.kind {
+            TopoKind::Name(name) => {
+                own = Some(name.name.clone());
+                match self.lookup(&name, scope) {
+                    Some(Component::Net(net)) => NodeKind::Net(NetId(net as u32)),
+                    Some(Component::Box(index)) => NodeKind::Box(BoxId(index as u32)),
+                    None => NodeKind::Net(HOLE),
+                }
+            }
+            TopoKind::Missing => NodeKind::Net(HOLE),
+            TopoKind::Filter(filter) => {
+                self.labels_of_filter(&filter, scope);
+                NodeKind::Filter(filter)
+            }
+            TopoKind::Synchrocell(patterns) => {
+                self.labels_of_patterns(&patterns, scope);
+                NodeKind::Synchrocell(patterns)
+            }
+            TopoKind::Serial(parts) => NodeKind::Serial(self.nodes(parts, scope, names)),
+            TopoKind::Parallel { branches, deterministic } => {
+                NodeKind::Parallel { branches: self.nodes(branches, scope, names), deterministic }
+            }
+            TopoKind::Star { body, exits, deterministic } => {
+                self.labels_of_patterns(&exits, scope);
+                NodeKind::Star { body: Box::new(self.node(*body, scope, names)), exits, deterministic }
+            }
+            TopoKind::Feedback { body, backs } => {
+                self.labels_of_patterns(&backs, scope);
+                NodeKind::Feedback { body: Box::new(self.node(*body, scope, names)), backs }
+            }
+            TopoKind::Split { body, from, to, deterministic, placed } => {
+                let body = Box::new(self.node(*body, scope, names));
+                NodeKind::Split { body, from, to, deterministic, placed }
+            }
+            TopoKind::Place { body, place } => {
+                NodeKind::Place { body: Box::new(self.node(*body, scope, names)), place }
+            }
+        };
+        let name = names.name(own.unwrap_or_else(|| kind.word().into()));
+        Node { kind, name, at, accepts: Vec::new() }
+    }
+
+    fn nodes(&mut self, topos: Vec<Topo>, scope: usize, names: &mut Labeller) -> Vec<Node> {
+        topos.into_iter().map(|topo| self.node(topo, scope, names)).collect()
+    }
+
+    fn labels_of_patterns(&mut self, patterns: &[ast::Pattern], scope: usize) {
+        for pattern in patterns {
+            self.labels_once(&pattern.labels.labels, scope, false);
+        }
+    }
+
+    fn labels_of_filter(&mut self, filter: &ast::Filter, scope: usize) {
+        let Some(rule) = &filter.rule else { return };
+        self.labels_once(&rule.pattern.labels, scope, false);
+        for record in rule.action.records() {
+            let items = record.items.iter();
+            let labels: Vec<_> =
+                items.map(|i| ast::LabelAt { label: i.label.clone(), span: i.span }).collect();
+            self.labels_once(&labels, scope, true);
+        }
+    }
+
+    fn lookup(&mut self, name: &Ident, scope: usize) -> Option<Component> {
+        let mut at = Some(scope);
+        while let Some(scope) = at {
+            if let Some(&(component, _)) = self.scopes[scope].components.get(&name.name) {
+                return self.use_component(component, name, scope);
+            }
+            at = self.scopes[scope].parent;
+        }
+        match self.external(&name.name, scope) {
+            External::Net(found) => found.map(Component::Net),
+            External::NoFile(note) => {
+                self.no_component(name, scope, note);
+                None
+            }
+        }
+    }
+
+    fn use_component(&mut self, component: Component, name: &Ident, scope: usize) -> Option<Component> {
+        let Component::Net(net) = component else { return Some(component) };
+        match self.nets[net].body {
+            Body::External => self.use_external(net),
+            Body::NoTopology => {
+                let at = self.nets[net].at;
+                let here = self.place(scope, name.span);
+                let error = self
+                    .error("E0307", format!("net `{name}` can't be used: it has no topology"), here)
+                    .also(&self.source(at), at.span, "defined here, without `connect`")
+                    .help("say what it does: `net … { … } connect …;`");
+                self.diagnostics.push(error);
+                return None;
+            }
+            _ => {}
+        }
+        Some(component)
+    }
+
+    /// A net declared as external is used for the first time.
+    fn use_external(&mut self, net: usize) {
+        let NetDecl { name, at, outer, .. } = &self.nets[net];
+        let (name, at, outer) = (name.clone(), *at, *outer);
+        self.nets[net].body = Body::Hole;
+        match self.external(&name.name, outer) {
+            External::Net(Some(found)) => {
+                let kind = NodeKind::Net(NetId(found as u32));
+                self.nets[net].body =
+                    Body::Done(Node { kind, name: name.name.clone(), at, accepts: Vec::new() });
+            }
+            External::Net(None) => {}
+            External::NoFile(note) => {
+                let message = format!("the external net `{name}` is not found");
+                let error = self
+                    .error("E0301", message, at)
+                    .label(note)
+                    .help(format!("put its definition in `{name}.snet` beside this file"));
+                self.diagnostics.push(error);
+            }
+        }
+    }
+
+    /// The net of `NAME.snet` beside the file of a scope; read when first asked for.
+    fn external(&mut self, name: &str, scope: usize) -> External {
+        let unit = self.scopes[scope].unit;
+        let Some(dir) = &self.units[unit].dir else {
+            return External::NoFile("not defined in this text, which is not a file".into());
+        };
+        let path = dir.join(format!("{name}.snet"));
+        let Ok(key) = std::fs::canonicalize(&path) else {
+            return External::NoFile(format!("not defined, and there is no file `{name}.snet`"));
+        };
+        if let Some(&known) = self.by_path.get(&key) {
+            return External::Net(known.and_then(|unit| self.units[unit].main));
+        }
+        let found = match read_source(&path) {
+            Ok(source) => {
+                let unit = self.unit(source, name, path.parent().map(Path::to_path_buf), Some(key));
+                self.units[unit].main
+            }
+            Err(error) => {
+                self.by_path.insert(key, None);
+                self.unreadable(*error);
+                None
+            }
+        };
+        // A net of another file that is itself external: looked for now, its file may be the same one.
+        if let Some(net) = found
+            && matches!(self.nets[net].body, Body::External)
+        {
+            self.use_external(net);
+        }
+        External::Net(found)
+    }
+
+    fn no_component(&mut self, name: &Ident, scope: usize, note: String) {
+        let at = self.place(scope, name.span);
+        let mut error = self.error("E0301", format!("there is no net or box named `{name}`"), at).label(note);
+        let mut all = self.visible(scope, |s| s.components.keys().cloned().collect());
+        if let Some(dir) = &self.units[self.scopes[scope].unit].dir {
+            all.extend(snet_files(dir).iter().map(|f| Name::from(f.trim_end_matches(".snet"))));
+        }
+        if let Some(near) = suggest::nearest(&name.name, all.iter().map(|n| &**n)) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        if let Some(signature) = self.boxes_known.and_then(|k| k.boxes.get(&*name.name)) {
+            error = error.help(format!(
+                "the library has this box; to use it, declare it: `box {name} ({signature});`"
+            ));
+        }
+        if !self
+            .visible(scope, |s| s.types.get(&name.name).map(|_| name.name.clone()).into_iter().collect())
+            .is_empty()
+        {
+            error = error.remark(format!("`{name}` is a type; a component is a net or a box"));
+        }
+        self.diagnostics.push(error);
+    }
+
+    // ---- order ----
+
+    /// The nets that `main` uses, each after those it uses; tells circles and what is too deep.
+    fn order(&mut self, main: usize) -> Option<Resolved> {
+        if matches!(self.nets[main].body, Body::External) {
+            let NetDecl { name, at, .. } = &self.nets[main];
+            let error = self
+                .error("E0307", format!("net `{name}` has no topology: it is declared as external"), *at)
+                .help(format!("this is the file of `{name}`: say what it does: `net {name} connect …;`"));
+            self.diagnostics.push(error);
+            return None;
+        }
+        if matches!(self.nets[main].body, Body::NoTopology) {
+            let NetDecl { name, at, .. } = &self.nets[main];
+            let error = self
+                .error("E0307", format!("net `{name}` has no topology"), *at)
+                .label("the main net needs `connect …`")
+                .help("say what it does: `net … { … } connect …;`");
+            self.diagnostics.push(error);
+            return None;
+        }
+        let mut ordering = Ordering::default();
+        let well = self.visit(main, &mut ordering);
+        well.then(|| self.draft(&ordering))
+    }
+
+    fn visit(&mut self, net: usize, ordering: &mut Ordering) -> bool {
+        if ordering.height.contains_key(&net) {
+            return true;
+        }
+        if let Some(start) = ordering.chain.iter().position(|&(n, _)| n == net) {
+            self.contains_itself(&ordering.chain[start..]);
+            return false;
+        }
+        let Body::Done(body) = &self.nets[net].body else {
+            ordering.height.insert(net, 1);
+            ordering.order.push(net);
+            return true;
+        };
+        let mut uses = Vec::new();
+        uses_of(body, &mut uses);
+        let mut seen = HashSet::new();
+        for (used, at) in uses {
+            if !seen.insert(used) {
+                continue;
+            }
+            ordering.chain.push((net, at));
+            let too_long = ordering.chain.len() > DEPTH_MAX;
+            let well = !too_long && self.visit(used, ordering);
+            ordering.chain.pop();
+            if too_long {
+                self.too_deep(at);
+            }
+            if !well {
+                return false;
+            }
+        }
+        let Body::Done(body) = &self.nets[net].body else { return true };
+        let height = height_of(body, &ordering.height) + 1;
+        if height > DEPTH_MAX {
+            self.too_deep(self.nets[net].at);
+            return false;
+        }
+        ordering.height.insert(net, height);
+        ordering.order.push(net);
+        true
+    }
+
+    fn contains_itself(&mut self, circle: &[(usize, Place)]) {
+        let mut names: Vec<String> =
+            circle.iter().map(|&(net, _)| format!("`{}`", self.nets[net].name)).collect();
+        names.push(names[0].clone());
+        let (first, at) = circle[0];
+        let name = self.nets[first].name.clone();
+        let mut error = self.error("E0305", format!("net `{name}` contains itself"), at);
+        for &(net, at) in &circle[1..] {
+            error = error.also(&self.source(at), at.span, format!("used in `{}`", self.nets[net].name));
+        }
+        if circle.len() > 1 {
+            error = error.remark(format!("the circle: {}", names.join(" → ")));
+        }
+        error = error.help("to repeat a component as long as records need it, write a star: `A * {<done>}`");
+        self.diagnostics.push(error.label("used here, inside itself"));
+    }
+
+    fn too_deep(&mut self, at: Place) {
+        let error = self
+            .error("E0309", format!("nets are nested more than {DEPTH_MAX} levels deep here"), at)
+            .help("use fewer levels of nets");
+        self.diagnostics.push(error);
+    }
+
+    fn draft(&mut self, ordering: &Ordering) -> Resolved {
+        let mut numbers = Numbers::default();
+        for (i, &net) in ordering.order.iter().enumerate() {
+            numbers.nets.insert(net as u32, i as u32);
+        }
+        let mut nets = Vec::new();
+        for &net in &ordering.order {
+            let decl = &mut self.nets[net];
+            let hole = || NodeKind::Net(HOLE);
+            let body = match std::mem::replace(&mut decl.body, Body::Hole) {
+                Body::Done(node) => node,
+                _ => Node { kind: hole(), name: decl.name.name.clone(), at: decl.at, accepts: Vec::new() },
+            };
+            let (name, at) = (decl.name.name.clone(), decl.at);
+            let (metas, outer) = (std::mem::take(&mut decl.metas), decl.outer);
+            let signature = decl.signature.take();
+            let signature = signature.and_then(|s| self.expand_signature(&s, outer, 0));
+            let body = numbers.node(body);
+            nets.push(Net { name, at, signature, body, metas });
+        }
+        let boxes = numbers.boxes.iter().map(|&b| self.boxes[b as usize].clone()).collect();
+        let main = NetId(nets.len() as u32 - 1);
+        Resolved { sources: self.sources.clone(), nets, boxes, main }
+    }
+}
+
+enum External {
+    /// The file was found; `None` if there is no such net in it, which was told.
+    Net(Option<usize>),
+    /// No file; why.
+    NoFile(String),
+}
+
+#[derive(Default)]
+struct Ordering {
+    chain: Vec<(usize, Place)>,
+    height: HashMap<usize, usize>,
+    order: Vec<usize>,
+}
+
+/// Numbers nets and boxes anew, as they are used.
+#[derive(Default)]
+struct Numbers {
+    nets: HashMap<u32, u32>,
+    boxes: Vec<u32>,
+    box_numbers: HashMap<u32, u32>,
+}
+
+impl Numbers {
+    fn node(&mut self, mut node: Node) -> Node {
+        node.kind = match node.kind {
+            NodeKind::Net(HOLE) => NodeKind::Net(HOLE),
+            NodeKind::Net(net) => NodeKind::Net(NetId(self.nets[&net.0])),
+            NodeKind::Box(index) => NodeKind::Box(BoxId(self.of_box(index.0))),
+            NodeKind::Serial(parts) => NodeKind::Serial(parts.into_iter().map(|n| self.node(n)).collect()),
+            NodeKind::Parallel { branches, deterministic } => {
+                let branches = branches.into_iter().map(|n| self.node(n)).collect();
+                NodeKind::Parallel { branches, deterministic }
+            }
+            NodeKind::Star { body, exits, deterministic } => {
+                NodeKind::Star { body: Box::new(self.node(*body)), exits, deterministic }
+            }
+            NodeKind::Feedback { body, backs } => {
+                NodeKind::Feedback { body: Box::new(self.node(*body)), backs }
+            }
+            NodeKind::Split { body, from, to, deterministic, placed } => {
+                let body = Box::new(self.node(*body));
+                NodeKind::Split { body, from, to, deterministic, placed }
+            }
+            NodeKind::Place { body, place } => NodeKind::Place { body: Box::new(self.node(*body)), place },
+            kind @ (NodeKind::Filter(_) | NodeKind::Synchrocell(_)) => kind,
+        };
+        node
+    }
+
+    fn of_box(&mut self, index: u32) -> u32 {
+        *self.box_numbers.entry(index).or_insert_with(|| {
+            self.boxes.push(index);
+            self.boxes.len() as u32 - 1
+        })
+    }
+}
+
+/// Gives components names that are unique in a net.
+#[derive(Default)]
+struct Labeller {
+    used: HashMap<Name, u32>,
+}
+
+impl Labeller {
+    fn name(&mut self, base: Name) -> Name {
+        let count = self.used.entry(base.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { base } else { format!("{base}#{count}").into() }
+    }
+}
+
+/// The nets a node uses, each with a place.
+fn uses_of(node: &Node, uses: &mut Vec<(usize, Place)>) {
+    if let NodeKind::Net(net) = node.kind
+        && net != HOLE
+    {
+        uses.push((net.0 as usize, node.at));
+    }
+    node.parts().for_each(|part| uses_of(part, uses));
+}
+
+fn height_of(node: &Node, nets: &HashMap<usize, usize>) -> usize {
+    match node.kind {
+        NodeKind::Net(HOLE) => 1,
+        NodeKind::Net(net) => nets[&(net.0 as usize)] + 1,
+        _ => node.parts().map(|part| height_of(part, nets)).max().unwrap_or(0) + 1,
+    }
+}
+
+fn named_variants(of: &ast::Type) -> Vec<Ident> {
+    let named = |v: &Variant| match v {
+        Variant::Named(name) => Some(name.clone()),
+        Variant::Labels(_) => None,
+    };
+    of.variants.iter().filter_map(named).collect()
+}
+
+/// The labels as a set.
+pub(super) fn label_set(labels: &[ast::LabelAt]) -> LabelSet {
+    let mut set: LabelSet = labels.iter().map(|l| l.label.clone()).collect();
+    set.sort();
+    set.dedup();
+    set
+}
+
+fn ast_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,171 @@
+//! Names and types: text → codes and places.
+
+use thalweg_net::check::{KnownBoxes, NodeKind, check_text};
+use thalweg_net::syntax::Diagnostic;
+
+/// Checks the net `main` of a text; compares `CODE line:column` of each diagnostic, separated by `, `.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let checked = check_text("main", text, None);
+    let shown = |d: &Diagnostic| {
+        let at = d.primary.as_ref().unwrap().start();
+        format!("{} {}:{}", d.code, at.line, at.column)
+    };
+    let found: Vec<String> = checked.diagnostics.iter().map(shown).collect();
+    let rendered: String = checked.diagnostics.iter().map(|d| d.render(false)).collect();
+    assert_eq!(found.join(", "), expected, "{text}\n{rendered}");
+    assert_eq!(checked.resolved.is_some(), !checked.diagnostics.iter().any(Diagnostic::is_error));
+}
+
+/// The same, with boxes `f: a → b`, `g: b → c`, `h: (c) → (d) | (e)` around.
+#[track_caller]
+fn topology(topology: &str, expected: &str) {
+    let text = format!(
+        "net main {{ box f ((a) -> (b)); box g ((b) -> (c)); box h ((c) -> (d) | (e)); box k ((<t>) -> (<t>)); }} connect\n{topology};"
+    );
+    check(&text, expected);
+}
+
+#[test]
+fn sound_programs_have_no_diagnostics() {
+    topology("f .. g .. h", "");
+    topology("f | g | []", "");
+    topology("(f | g | []) .. (g | h | [])", "");
+    topology("f * {b}", "");
+    topology("k * {<t>} if <t > 3>", "");
+    topology("f ! <t> .. g !! <t>:<u>", "");
+    topology("[| {a}, {b} |] * {a, b}", "");
+    topology("[| {a}, {b} |] .. [{a, b} -> {c = a}] .. h", "");
+    topology("g .. f", "");
+    topology("f .. [{b} -> {a = b}] .. f", "");
+    topology("f .. [{b} -> {b}; {a = b}] .. (f | g)", "");
+    topology("f \\ {a}", "");
+    topology("k \\ {<t>} if <t > 0>", "");
+    topology("[{<t>} -> if <t > 0> then {<t = t - 1>} else {<done>}] * {<done>}", "");
+    topology("(f .. g @ 2) !@ <node>", "");
+    topology("(h .. ([{d} -> {c = d}] | [{e} -> {e}])) * {e}", "");
+}
+
+#[test]
+fn a_label_that_was_consumed_is_missing() {
+    topology("f .. f", "E0501 2:6");
+    topology("f .. [{a} -> {c = a}]", "E0502 2:6");
+    topology("[{<t>} -> {<u = t>}] .. k ! <t>", "E0506 2:25");
+    topology("[{a} -> {b = a}] .. [{b} -> {c = a}]", "E0507 2:30");
+    topology("f .. [| {a}, {b} |]", "E0503 2:9");
+    topology("f .. (f | [{a} -> {b = a}])", "E0504 2:7");
+}
+
+#[test]
+fn doubtful_topologies_give_warnings() {
+    topology("(f .. [{b} -> {a = b}]) * {done}", "W0602 2:1");
+    topology("k * {<done>}", "W0602 2:1");
+    topology("k \\ {<t>}", "W0602 2:1");
+    topology("f .. ([] | [{b} -> {b}] | f)", "W0601 2:7, W0601 2:27");
+    check(
+        "net main ({a} -> ...) { box x ((a) -> (b)); box y ((a, c) -> (b)); } connect\nx | y;",
+        "W0601 2:5",
+    );
+    check(
+        "net main ({a, c} -> ...) { box x ((a) -> (b)); box y ((a, c) -> (b)); } connect\nx | y;",
+        "W0601 2:1",
+    );
+}
+
+#[test]
+fn a_declared_signature_shields() {
+    let boxes = "box f ((a) -> (b)); box g ((b, c) -> (d));";
+    check(&format!("net main ({{a}} -> {{d}}) {{ {boxes} }} connect f .. g;"), "E0501 1:83");
+    check(&format!("net main ({{a, c}} -> {{d}}) {{ {boxes} }} connect f .. g;"), "");
+    check(&format!("net main ({{a}} -> {{d}}) {{ {boxes} }} connect f;"), "E0505 1:5");
+    check(&format!("net main ({{a}} -> ...) {{ {boxes} }} connect f;"), "");
+    check(
+        &format!("net main {{ net in ({{a}} -> {{b}}) {{ {boxes} }} connect f; {boxes} }} connect in .. g;"),
+        "",
+    );
+    check(
+        &format!("net main {{ net in ({{a}} -> {{b}}) {{ {boxes} }} connect f; {boxes} }} connect in .. in;"),
+        "E0501 1:149",
+    );
+    check(
+        "type t = {a} | u; type u = {b}; typesig s = t -> {c}; net main (s) { box f ((a) -> (c)); box g ((b) -> (c)); } connect f | g;",
+        "",
+    );
+}
+
+#[test]
+fn names_are_resolved_in_scopes() {
+    check("net main connect f;", "E0301 1:18");
+    check("box f ((a) -> (a)); net main { net inner connect f; } connect inner .. f;", "");
+    check("net main { net inner { box f ((a) -> (a)); } connect f; } connect inner .. f;", "E0301 1:76");
+    check("box f ((a) -> (b)); net main { box f ((a) -> (a)); } connect f .. f;", "");
+    check("box f ((a) -> (b)); box f ((a) -> (b)); net main connect f;", "E0302 1:25");
+    check("net main connect main;", "E0305 1:18");
+    check("net a connect b; net b connect a; net main connect a;", "E0305 1:15");
+    check("net a;", "E0303 1:5");
+    check("net lib { box f ((a) -> (b)); }; net main connect lib;", "E0307 1:51");
+    check("net main (s) connect []; type t = u; type v = v;", "E0306 1:11, E0306 1:35");
+    check("type t = u; type u = t; net main (t -> ...) connect [];", "E0308 1:6");
+    check(
+        "box f ((a, a) -> (b, b)); net main connect [{c, c} -> {c}];",
+        "E0310 1:12, E0310 1:22, W0604 1:49",
+    );
+}
+
+#[test]
+fn errors_of_all_kinds_come_together() {
+    check(
+        "net main { box f ((a) -> (b)); box f ((c) -> (d)); } connect f .. inx .. f .. f;\nnet b connect yy;",
+        "E0302 1:36, E0301 1:67, E0301 2:15",
+    );
+}
+
+#[test]
+fn boxes_need_an_implementation_with_the_same_signature() {
+    let mut known = KnownBoxes::default();
+    known.add("lib", "box inc ((x) -> (x))").unwrap();
+    known.add("lib", "box two ((a, b) -> (c) | (d))").unwrap();
+    let codes = |text: &str| -> Vec<&'static str> {
+        check_text("main", text, Some(&known)).diagnostics.iter().map(|d| d.code).collect()
+    };
+    assert_eq!(codes("box inc ((x) -> (x)); net main connect inc;"), [""; 0]);
+    assert_eq!(codes("box inx ((x) -> (x)); net main connect inx;"), ["E0401"]);
+    assert_eq!(codes("box two ((b, a) -> (c) | (d)); net main connect two;"), ["E0402"]);
+    assert_eq!(codes("box two ((a, b) -> (d) | (c)); net main connect two;"), ["E0402"]);
+    assert_eq!(codes("box unused ((b, a) -> (d)); net main connect [];"), [""; 0]);
+}
+
+#[test]
+fn input_variants_are_inferred() {
+    let accepts = |topology: &str| -> String {
+        let text = format!(
+            "net main {{ box f ((a) -> (b)); box g ((b, c) -> (c)); box h ((c) -> (d) | (e)); box i (-> (x)); }} connect {topology};"
+        );
+        let resolved = check_text("main", &text, None).resolved.unwrap();
+        let variants = &resolved.net(resolved.main).body.accepts;
+        let show = |v: &Vec<_>| v.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        variants.iter().map(show).collect::<Vec<_>>().join(" | ")
+    };
+    assert_eq!(accepts("f"), "a");
+    assert_eq!(accepts("f .. g"), "a c");
+    assert_eq!(accepts("f .. g .. h"), "a c");
+    assert_eq!(accepts("f | g | []"), " | a | b c");
+    assert_eq!(accepts("(f .. [{b} -> {a = b}]) * {<done>}"), "a | <done>");
+    assert_eq!(accepts("f ! <t>:<u>"), "a <t> <u>");
+    assert_eq!(accepts("i"), "");
+    assert_eq!(accepts("h .. [{d} -> {}]"), "c");
+    assert_eq!(accepts("h .. [{k} -> {}]"), "c k");
+    assert_eq!(accepts("[| {a}, {b} |] .. f"), "a | b");
+}
+
+#[test]
+fn nets_come_after_those_they_use_and_names_are_unique() {
+    let text =
+        "net main { box f ((a) -> (a)); net x connect f .. f; net y connect x .. f; } connect y .. x .. [];";
+    let resolved = check_text("main", text, None).resolved.unwrap();
+    let names: Vec<&str> = resolved.nets.iter().map(|n| &*n.name).collect();
+    assert_eq!(names, ["x", "y", "main"]);
+    assert_eq!(resolved.boxes.len(), 1);
+    let NodeKind::Serial(parts) = &resolved.nets[0].body.kind else { panic!() };
+    assert_eq!(parts.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["f", "f#2"]);
+}
