@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
         if self.eat(kind) {
             return Ok(());
         }
-        let here = self.span();
+        let here = self.last_span().after();
         let error = self
             .error("E0202", format!("this `{}` is not closed", open.kind.text()), open.span)
             .label(format!("needs a `{}`", kind.text()))

@@ -1,9 +1,14 @@
 //! `thalweg check`: check a network without running it.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use thalweg_net::check::{Checked, KnownBoxes, check_file, unsupported};
+use thalweg_net::syntax::{Diagnostic, Note};
 
 use crate::Terminal;
-use crate::failure::Failure;
+use crate::failure::{Failure, print_diagnostics};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -11,7 +16,8 @@ Examples:
   thalweg check tidy.snet --boxes ./libtidy.so     also: is there an implementation of every box?
   thalweg check tidy.snet --json                   one JSON object a line, for editors
 
-Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).";
+Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
+Each code, such as E0301, has a page in docs/errors/.";
 
 /// What `thalweg check` is told.
 #[derive(clap::Args)]
@@ -20,7 +26,7 @@ pub(crate) struct Arguments {
     /// The network: the net named like the file. Files of external nets are found beside it.
     #[arg(value_name = "NET.snet")]
     net: PathBuf,
-    /// A library with boxes; may be given several times.
+    /// A library with boxes; may be given several times. Without one, boxes are taken as declared.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
     /// Print diagnostics as JSON on standard output, one object a line.
@@ -31,7 +37,95 @@ pub(crate) struct Arguments {
     deny_warnings: bool,
 }
 
-pub(crate) fn main(arguments: Arguments, _: Terminal) -> Result<(), Failure> {
-    let _ = (arguments.net, arguments.boxes, arguments.json, arguments.deny_warnings);
-    Err(Failure::not_yet("check"))
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let boxes = known_boxes(&arguments.boxes)?;
+    let Checked { resolved, diagnostics } = check_file(&arguments.net, boxes.as_ref());
+    if arguments.json {
+        print_json(&diagnostics)?;
+    } else {
+        print_diagnostics(&diagnostics, terminal);
+    }
+    let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+    let warnings = diagnostics.len() - errors;
+    let failed = errors > 0 || (arguments.deny_warnings && warnings > 0);
+    if arguments.json {
+        return if failed { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) };
+    }
+    let counts = [count(errors, "error"), count(warnings, "warning")];
+    let counts = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    match resolved {
+        Some(resolved) if !failed => {
+            let (nets, boxes) = (count(resolved.nets.len(), "net"), count(resolved.boxes.len(), "box"));
+            let size = [nets, boxes].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let but = if counts.is_empty() { String::new() } else { format!("; {counts}") };
+            say(&format!("{}: sound ({size}{but})", arguments.net.display()))?;
+            let later = unsupported(&resolved).len();
+            if later > 0 {
+                let parts = if later == 1 { "1 part".into() } else { format!("{later} parts") };
+                say(&format!(
+                    "  but {parts} of it can't be run by this version yet: `thalweg run` shows where"
+                ))?;
+            }
+            Ok(())
+        }
+        _ => {
+            eprintln!("{}: {counts}", arguments.net.display());
+            Err(Failure::Said(Failure::USAGE))
+        }
+    }
+}
+
+fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
+    match libraries {
+        [] => Ok(None),
+        [_, ..] => Err(Failure::Usage("`--boxes` is not in this version yet".into())),
+    }
+}
+
+fn count(number: usize, what: &str) -> Option<String> {
+    match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{number} {what}{}", if what.ends_with('x') { "es" } else { "s" })),
+    }
+}
+
+fn say(line: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout(), "{line}")
+        .map_err(|e| Failure::Usage(format!("can't write to standard output: {e}")))
+}
+
+fn print_json(diagnostics: &[Diagnostic]) -> Result<(), Failure> {
+    diagnostics.iter().try_for_each(|d| say(&to_json(d).to_string()))
+}
+
+/// One diagnostic: `severity`, `code`, `message`, `help`, `notes`, the place, and `others`, places with their `text`.
+/// Lines and columns count from 1, columns in characters; `start` and `end` are bytes of the file.
+fn to_json(diagnostic: &Diagnostic) -> Value {
+    let mut object = match &diagnostic.primary {
+        Some(primary) => place(primary),
+        None => json!({}),
+    };
+    object["severity"] = if diagnostic.is_error() { "error" } else { "warning" }.into();
+    object["code"] = diagnostic.code.into();
+    object["message"] = diagnostic.message.as_str().into();
+    object["help"] = json!(diagnostic.helps);
+    object["notes"] = json!(diagnostic.remarks);
+    object["others"] = diagnostic.others.iter().map(place).collect();
+    object
+}
+
+fn place(note: &Note) -> Value {
+    let path: &Path = note.source.path();
+    let (start, end) = (note.start(), note.end());
+    json!({
+        "file": path.to_string_lossy(),
+        "line": start.line,
+        "column": start.column,
+        "end_line": end.line,
+        "end_column": end.column,
+        "start": note.span.start,
+        "end": note.span.end,
+        "text": note.text,
+    })
 }
