@@ -1,0 +1,345 @@
+//! Expressions over tags, compiled: 64-bit integers with C's operators, and faults where C has no answer.
+//!
+//! An expression is compiled once ([`Expression`]) and bound to a shape ([`Bound`]), where each tag is a slot.
+//! The common forms (a number, a tag, one operator over a tag and a number or two tags) are evaluated
+//! directly; anything longer is a sequence of three-address instructions over numbered registers, with jumps
+//! for `&&`, `||` and `?:`.
+//!
+//! As in C, comparisons and logic give 0 or 1, division truncates towards zero, and the right side of `&&` and
+//! `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a division by
+//! zero fault the record.
+
+use std::sync::Arc;
+
+use thalweg_box::Value;
+
+use crate::label::Label;
+use crate::plan::RecordFault;
+use crate::shape::ShapeId;
+use crate::syntax::ast::{BinaryOp, TagExpr, TagExprKind, UnaryOp};
+
+/// A compiled expression. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    code: Arc<Code>,
+}
+
+#[derive(Debug)]
+struct Code {
+    /// The tags it reads, each once.
+    tags: Vec<Label>,
+    instructions: Vec<Instruction>,
+    result: Operand,
+    register_count: usize,
+}
+
+/// What an instruction reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operand {
+    Number(i64),
+    Register(u16),
+    /// Index into [`Code::tags`]; in a [`Bound`] expression, the slot.
+    Tag(u16),
+    /// In a [`Bound`] expression: the tag at this index of [`Code::tags`], which the shape has not.
+    Missing(u16),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Instruction {
+    Unary {
+        op: UnaryOp,
+        a: Operand,
+        to: u16,
+    },
+    Binary {
+        op: BinaryOp,
+        a: Operand,
+        b: Operand,
+        to: u16,
+    },
+    Move {
+        a: Operand,
+        to: u16,
+    },
+    /// To `to`, 0 or 1.
+    Truth {
+        a: Operand,
+        to: u16,
+    },
+    JumpIf {
+        a: Operand,
+        is_zero: bool,
+        target: u32,
+    },
+    Jump {
+        target: u32,
+    },
+    /// A hole in a text with errors.
+    Fail,
+}
+
+impl Expression {
+    /// Compiles an expression. A hole in it (which only a text with errors has) faults when it is reached.
+    pub fn compile(expression: &TagExpr) -> Expression {
+        let mut compiler = Compiler::default();
+        let result = compiler.compile(expression, 0);
+        let Compiler { tags, instructions, register_count } = compiler;
+        Expression { code: Arc::new(Code { tags, instructions, result, register_count }) }
+    }
+
+    /// The tags it reads, each once.
+    pub fn tags(&self) -> &[Label] {
+        &self.code.tags
+    }
+
+    /// The expression for records of a shape.
+    pub fn bind(&self, shape: ShapeId) -> Bound {
+        let code = &self.code;
+        let bind = |operand| match operand {
+            Operand::Tag(tag) => match shape.slot(code.tags[tag as usize]) {
+                Some(slot) => Operand::Tag(slot as u16),
+                None => Operand::Missing(tag),
+            },
+            other => other,
+        };
+        let form = match (code.instructions.as_slice(), bind(code.result)) {
+            ([], Operand::Number(number)) => Form::Number(number),
+            ([], Operand::Tag(slot)) => Form::Slot(slot),
+            (&[Instruction::Binary { op, a, b, .. }], _) => match (bind(a), bind(b)) {
+                (Operand::Tag(a), Operand::Number(b)) => Form::SlotNumber(op, a, b),
+                (Operand::Tag(a), Operand::Tag(b)) => Form::SlotSlot(op, a, b),
+                _ => Form::Long,
+            },
+            _ => Form::Long,
+        };
+        let mut bound =
+            Bound { form, shape, code: Arc::clone(code), instructions: [].into(), result: bind(code.result) };
+        if form == Form::Long {
+            bound.instructions = code.instructions.iter().map(|i| i.map_operands(bind)).collect();
+        }
+        bound
+    }
+}
+
+impl Instruction {
+    fn map_operands(self, map: impl Fn(Operand) -> Operand) -> Instruction {
+        match self {
+            Instruction::Unary { op, a, to } => Instruction::Unary { op, a: map(a), to },
+            Instruction::Binary { op, a, b, to } => Instruction::Binary { op, a: map(a), b: map(b), to },
+            Instruction::Move { a, to } => Instruction::Move { a: map(a), to },
+            Instruction::Truth { a, to } => Instruction::Truth { a: map(a), to },
+            Instruction::JumpIf { a, is_zero, target } => Instruction::JumpIf { a: map(a), is_zero, target },
+            Instruction::Jump { .. } | Instruction::Fail => self,
+        }
+    }
+}
+
+/// Registers are numbered by depth: an expression compiled at `register` writes that one and higher ones only.
+#[derive(Default)]
+struct Compiler {
+    tags: Vec<Label>,
+    instructions: Vec<Instruction>,
+    register_count: usize,
+}
+
+impl Compiler {
+    fn compile(&mut self, expression: &TagExpr, register: u16) -> Operand {
+        match &expression.kind {
+            TagExprKind::Number(number) => Operand::Number(*number),
+            TagExprKind::Tag(name) => self.tag(Label::tag(name)),
+            TagExprKind::Missing => {
+                self.emit(register, Instruction::Fail);
+                Operand::Number(0)
+            }
+            TagExprKind::Unary(op, a) => {
+                let a = self.compile(a, register);
+                self.emit(register, Instruction::Unary { op: *op, a, to: register })
+            }
+            TagExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => self.logic(*op, a, b, register),
+            TagExprKind::Binary(op, a, b) => {
+                let a = self.compile(a, register);
+                let above = if a == Operand::Register(register) { register + 1 } else { register };
+                let b = self.compile(b, above);
+                self.emit(register, Instruction::Binary { op: *op, a, b, to: register })
+            }
+            TagExprKind::Choose(condition, a, b) => {
+                let condition = self.compile(condition, register);
+                let to_else = self.jump_if(condition, true);
+                let a = self.compile(a, register);
+                self.emit(register, Instruction::Move { a, to: register });
+                let to_end = self.instructions.len();
+                self.instructions.push(Instruction::Jump { target: 0 });
+                self.land(to_else);
+                let b = self.compile(b, register);
+                let result = self.emit(register, Instruction::Move { a: b, to: register });
+                self.land(to_end);
+                result
+            }
+        }
+    }
+
+    fn logic(&mut self, op: BinaryOp, a: &TagExpr, b: &TagExpr, register: u16) -> Operand {
+        let a = self.compile(a, register);
+        self.emit(register, Instruction::Truth { a, to: register });
+        let decided = self.jump_if(Operand::Register(register), op == BinaryOp::And);
+        let b = self.compile(b, register);
+        let result = self.emit(register, Instruction::Truth { a: b, to: register });
+        self.land(decided);
+        result
+    }
+
+    fn tag(&mut self, label: Label) -> Operand {
+        let known = self.tags.iter().position(|&tag| tag == label);
+        Operand::Tag(known.unwrap_or_else(|| {
+            self.tags.push(label);
+            self.tags.len() - 1
+        }) as u16)
+    }
+
+    fn emit(&mut self, register: u16, instruction: Instruction) -> Operand {
+        self.register_count = self.register_count.max(register as usize + 1);
+        self.instructions.push(instruction);
+        Operand::Register(register)
+    }
+
+    fn jump_if(&mut self, a: Operand, is_zero: bool) -> usize {
+        self.instructions.push(Instruction::JumpIf { a, is_zero, target: 0 });
+        self.instructions.len() - 1
+    }
+
+    /// Lets the jump at `from` lead to what comes next.
+    fn land(&mut self, from: usize) {
+        let next = self.instructions.len() as u32;
+        match &mut self.instructions[from] {
+            Instruction::JumpIf { target, .. } | Instruction::Jump { target } => *target = next,
+            _ => unreachable!("only jumps land"),
+        }
+    }
+}
+
+/// An expression for records of one shape.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    form: Form,
+    shape: ShapeId,
+    code: Arc<Code>,
+    instructions: Box<[Instruction]>,
+    result: Operand,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Number(i64),
+    Slot(u16),
+    SlotNumber(BinaryOp, u16, i64),
+    SlotSlot(BinaryOp, u16, u16),
+    Long,
+}
+
+impl Bound {
+    /// The value for a record with these slots, of the shape it was bound to.
+    ///
+    /// # Errors
+    /// A fault if a tag that is needed is missing or no integer, a result does not fit, or for a division by zero.
+    #[inline]
+    pub fn evaluate(&self, slots: &[Value]) -> Result<i64, RecordFault> {
+        match self.form {
+            Form::Number(number) => Ok(number),
+            Form::Slot(a) => self.integer(slots, a),
+            Form::SlotNumber(op, a, b) => binary(op, self.integer(slots, a)?, b),
+            Form::SlotSlot(op, a, b) => binary(op, self.integer(slots, a)?, self.integer(slots, b)?),
+            Form::Long => self.evaluate_long(slots),
+        }
+    }
+
+    #[inline(never)]
+    fn evaluate_long(&self, slots: &[Value]) -> Result<i64, RecordFault> {
+        const INLINE: usize = 16;
+        match self.code.register_count {
+            0..=INLINE => self.execute(slots, &mut [0; INLINE]),
+            count => self.execute(slots, &mut vec![0; count]),
+        }
+    }
+
+    fn execute(&self, slots: &[Value], registers: &mut [i64]) -> Result<i64, RecordFault> {
+        let mut at = 0;
+        while let Some(instruction) = self.instructions.get(at) {
+            at += 1;
+            match *instruction {
+                Instruction::Binary { op, a, b, to } => {
+                    let (a, b) = (self.read(slots, registers, a)?, self.read(slots, registers, b)?);
+                    registers[to as usize] = binary(op, a, b)?;
+                }
+                Instruction::Unary { op, a, to } => {
+                    registers[to as usize] = unary(op, self.read(slots, registers, a)?)?;
+                }
+                Instruction::Move { a, to } => registers[to as usize] = self.read(slots, registers, a)?,
+                Instruction::Truth { a, to } => {
+                    registers[to as usize] = (self.read(slots, registers, a)? != 0).into();
+                }
+                Instruction::JumpIf { a, is_zero, target } => {
+                    if (self.read(slots, registers, a)? == 0) == is_zero {
+                        at = target as usize;
+                    }
+                }
+                Instruction::Jump { target } => at = target as usize,
+                Instruction::Fail => {
+                    return Err(RecordFault::Other("the expression has an error in the program".into()));
+                }
+            }
+        }
+        self.read(slots, registers, self.result)
+    }
+
+    #[inline]
+    fn read(&self, slots: &[Value], registers: &[i64], operand: Operand) -> Result<i64, RecordFault> {
+        match operand {
+            Operand::Number(number) => Ok(number),
+            Operand::Register(register) => Ok(registers[register as usize]),
+            Operand::Tag(slot) => self.integer(slots, slot),
+            Operand::Missing(tag) => Err(RecordFault::MissingLabel(self.code.tags[tag as usize])),
+        }
+    }
+
+    #[inline]
+    fn integer(&self, slots: &[Value], slot: u16) -> Result<i64, RecordFault> {
+        match slots[slot as usize] {
+            Value::Int(number) => Ok(number),
+            _ => Err(RecordFault::NotInteger(self.shape.labels()[slot as usize])),
+        }
+    }
+}
+
+fn unary(op: UnaryOp, a: i64) -> Result<i64, RecordFault> {
+    match op {
+        UnaryOp::Negate => a.checked_neg().ok_or(RecordFault::Overflow("-")),
+        UnaryOp::Not => Ok((a == 0).into()),
+        UnaryOp::Abs => a.checked_abs().ok_or(RecordFault::Overflow("abs")),
+    }
+}
+
+#[inline]
+fn binary(op: BinaryOp, a: i64, b: i64) -> Result<i64, RecordFault> {
+    let divides = matches!(op, BinaryOp::Divide | BinaryOp::Remainder);
+    if divides && b == 0 {
+        return Err(RecordFault::DivisionByZero);
+    }
+    let (result, sign) = match op {
+        BinaryOp::Add => (a.checked_add(b), "+"),
+        BinaryOp::Subtract => (a.checked_sub(b), "-"),
+        BinaryOp::Multiply => (a.checked_mul(b), "*"),
+        BinaryOp::Divide => (a.checked_div(b), "/"),
+        BinaryOp::Remainder => (a.checked_rem(b), "%"),
+        BinaryOp::Equal => return Ok((a == b).into()),
+        BinaryOp::NotEqual => return Ok((a != b).into()),
+        BinaryOp::Less => return Ok((a < b).into()),
+        BinaryOp::LessEqual => return Ok((a <= b).into()),
+        BinaryOp::Greater => return Ok((a > b).into()),
+        BinaryOp::GreaterEqual => return Ok((a >= b).into()),
+        BinaryOp::Min => return Ok(a.min(b)),
+        BinaryOp::Max => return Ok(a.max(b)),
+        BinaryOp::And => return Ok((a != 0 && b != 0).into()),
+        BinaryOp::Or => return Ok((a != 0 || b != 0).into()),
+    };
+    result.ok_or(RecordFault::Overflow(sign))
+}

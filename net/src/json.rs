@@ -1,0 +1,405 @@
+//! Records as JSON Lines: one record a line.
+//!
+//! ```text
+//! {"A": 5, "x": 0.5, "key": "text", "data": {"$base64": "AAEC"}, "<n>": 3, "<#b>": 1}
+//! ```
+//! A key is a label; tags and binding tags have integers of 64 bits. A number with a fraction or an exponent
+//! is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) stands for what JSON has no number for.
+//! Values that only boxes understand are written as `{"$opaque": "opaque value"}` and cannot be read back.
+//!
+//! ```
+//! use thalweg_net::json;
+//! let record = json::read_record(br#"{"A": 5, "<n>": 3}"#).unwrap();
+//! let mut line = Vec::new();
+//! json::write_record(&record, &mut line);
+//! assert_eq!(line, br#"{"A": 5, "<n>": 3}"#);
+//! assert_eq!(json::read_record(b"{\"A\": [1]}").unwrap_err().column, 7);
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+
+use thalweg_box::{Bytes, Text, Value};
+
+use crate::label::Label;
+use crate::record::Record;
+use crate::shape;
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// Where, in characters from 1 (in bytes, if the line is not UTF-8).
+    pub column: usize,
+    /// What, and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {}", self.column, self.message)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Reads a line, with or without its end.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn read_record(line: &[u8]) -> Result<Record, JsonError> {
+    let text = std::str::from_utf8(line).map_err(|error| JsonError {
+        column: error.valid_up_to() + 1,
+        message: "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}".into(),
+    })?;
+    let mut reader = Reader { text, at: 0 };
+    reader.record().map_err(|Fault { at, message }| JsonError {
+        column: text[..at.min(text.len())].chars().count() + 1,
+        message,
+    })
+}
+
+/// Writes a record as one line, without its end; labels by kind and name.
+pub fn write_record(record: &Record, line: &mut Vec<u8>) {
+    let labels = record.shape().labels();
+    line.push(b'{');
+    for (i, &slot) in record.shape().shown().iter().enumerate() {
+        let label = labels[slot as usize];
+        let separator: &[u8] = if i == 0 { b"" } else { b", " };
+        line.extend_from_slice(separator);
+        let (open, close) = match label.kind() {
+            crate::label::LabelKind::Field => ("\"", "\": "),
+            crate::label::LabelKind::Tag => ("\"<", ">\": "),
+            crate::label::LabelKind::BindingTag => ("\"<#", ">\": "),
+        };
+        // A name is letters, digits and `_`: nothing to escape.
+        for part in [open, label.name(), close] {
+            line.extend_from_slice(part.as_bytes());
+        }
+        write_value(&record.slots()[slot as usize], line);
+    }
+    line.push(b'}');
+}
+
+fn write_value(value: &Value, line: &mut Vec<u8>) {
+    const TO_MEMORY: &str = "writing to memory does not fail";
+    match value {
+        Value::Int(number) => serde_json::to_writer(line, number).expect(TO_MEMORY),
+        Value::Float(number) if number.is_finite() => serde_json::to_writer(line, number).expect(TO_MEMORY),
+        Value::Float(number) => {
+            let name = match number {
+                n if n.is_nan() => "NaN",
+                n if *n > 0.0 => "Infinity",
+                _ => "-Infinity",
+            };
+            line.extend_from_slice(format!("{{\"$float\": \"{name}\"}}").as_bytes());
+        }
+        Value::Text(text) => serde_json::to_writer(line, text.as_str()).expect(TO_MEMORY),
+        Value::Bytes(bytes) => {
+            line.extend_from_slice(b"{\"$base64\": \"");
+            base64_encode(bytes, line);
+            line.extend_from_slice(b"\"}");
+        }
+        Value::Opaque(_) => line.extend_from_slice(b"{\"$opaque\": \"opaque value\"}"),
+    }
+}
+
+struct Fault {
+    /// In bytes.
+    at: usize,
+    message: String,
+}
+
+fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { at, message: message.into() })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn record(&mut self) -> Result<Record, Fault> {
+        self.space();
+        if self.peek() != Some(b'{') {
+            return fault(self.at, "a record is an object: {\"label\": value, …}");
+        }
+        let start = self.at;
+        self.at += 1;
+        let mut pairs: Vec<(Label, Value)> = Vec::with_capacity(8);
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+        } else {
+            while self.pair(&mut pairs)? {}
+        }
+        self.space();
+        if self.at < self.text.len() {
+            return fault(self.at, "something follows the record; write one record a line");
+        }
+        self.finish(start, pairs)
+    }
+
+    fn finish(&self, start: usize, pairs: Vec<(Label, Value)>) -> Result<Record, Fault> {
+        let labels: Vec<Label> = pairs.iter().map(|(label, _)| *label).collect();
+        let shape = shape::from_data(&labels).or_else(|error| fault(start, error.to_string()))?;
+        let mut record = Record::with_shape(shape);
+        for (label, value) in pairs {
+            let slot = shape.slot(label).expect("the shape was made of these labels");
+            record.slots_mut()[slot] = value;
+        }
+        Ok(record)
+    }
+
+    /// Reads `"label": value` and what follows; whether another one must follow.
+    fn pair(&mut self, pairs: &mut Vec<(Label, Value)>) -> Result<bool, Fault> {
+        self.space();
+        let at = self.at;
+        if self.peek() != Some(b'"') {
+            return fault(at, "expected a label in quotes, such as \"a\" or \"<t>\"");
+        }
+        let key = self.string()?;
+        let label = Label::parse(&key).or_else(|error| fault(at, format!("{key:?} is {error}")))?;
+        if pairs.iter().any(|(known, _)| *known == label) {
+            return fault(at, format!("the label {label} is there twice"));
+        }
+        if pairs.len() == shape::LABELS_MAX {
+            return fault(at, shape::ShapeError::TooManyLabels.to_string());
+        }
+        self.space();
+        if self.peek() != Some(b':') {
+            return fault(self.at, format!("expected `:` after the label {label}"));
+        }
+        self.at += 1;
+        self.space();
+        let value_at = self.at;
+        let value = self.value()?;
+        if label.is_integer() && !matches!(value, Value::Int(_)) {
+            return fault(
+                value_at,
+                format!("{label} is a tag: its value must be an integer, not {}", a(&value)),
+            );
+        }
+        pairs.push((label, value));
+        self.space();
+        self.at += 1;
+        match self.text.as_bytes().get(self.at - 1) {
+            Some(b',') => Ok(true),
+            Some(b'}') => Ok(false),
+            _ => fault(self.at - 1, format!("expected `,` or `}}` after the value of {label}")),
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, Fault> {
+        match self.peek() {
+            Some(b'"') => Ok(Value::Text(Text::from_string(self.string()?.into_owned()))),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'{') => self.wrapped(),
+            Some(b'[') => fault(
+                self.at,
+                "lists are not values of a record; send their elements as records, or bytes as {\"$base64\": \"…\"}",
+            ),
+            Some(b't' | b'f') => fault(self.at, "true and false are not values of a record; write 1 and 0"),
+            Some(b'n') => fault(self.at, "null is not a value of a record; leave the label out"),
+            Some(_) => {
+                fault(self.at, "expected a value: a number, a text in quotes, or {\"$base64\": \"…\"}")
+            }
+            None => fault(self.at, "the line ends where a value is expected"),
+        }
+    }
+
+    fn number(&mut self) -> Result<Value, Fault> {
+        let start = self.at;
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        let length = self.text.as_bytes()[start..].iter().take_while(|byte| is_part(byte)).count();
+        self.at += length;
+        let text = &self.text[start..self.at];
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return match serde_json::from_str::<f64>(text) {
+                Ok(number) if number.is_finite() => Ok(Value::Float(number)),
+                Ok(_) => fault(start, format!("{text} is too large for a float of 64 bits")),
+                Err(error) if error.to_string().contains("out of range") => {
+                    fault(start, format!("{text} is too large for a float of 64 bits"))
+                }
+                Err(_) => fault(start, format!("{text} is not a number")),
+            };
+        }
+        if digits.is_empty() || (digits.len() > 1 && digits.starts_with('0')) {
+            return fault(start, format!("{text} is not a number as JSON writes it"));
+        }
+        text.parse().map(Value::Int).or_else(|_| {
+            fault(
+                start,
+                format!("{text} does not fit into an integer of 64 bits; write it as a text or a float"),
+            )
+        })
+    }
+
+    /// `{"$base64": "…"}` or `{"$float": "…"}`.
+    fn wrapped(&mut self) -> Result<Value, Fault> {
+        let start = self.at;
+        const NESTED: &str = "a record cannot hold an object; only {\"$base64\": \"…\"} (bytes) and \
+                              {\"$float\": \"NaN\"} are values";
+        self.at += 1;
+        self.space();
+        if self.peek() != Some(b'"') {
+            return fault(start, NESTED);
+        }
+        let key = self.string()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return fault(self.at, "expected `:`");
+        }
+        self.at += 1;
+        self.space();
+        match &*key {
+            "$base64" | "$float" => {}
+            "$opaque" => {
+                return fault(
+                    start,
+                    "an opaque value cannot be read: only the box that made it knew what it is",
+                );
+            }
+            _ => return fault(start, NESTED),
+        }
+        let at = self.at;
+        if self.peek() != Some(b'"') {
+            return fault(at, format!("expected a text in quotes after {key:?}"));
+        }
+        let text = self.string()?;
+        let value = match &*key {
+            "$float" => float_named(&text).ok_or("expected \"NaN\", \"Infinity\" or \"-Infinity\""),
+            _ => base64_decode(text.as_bytes()).map(|bytes| Value::Bytes(Bytes::from_vec(bytes))),
+        };
+        let value = value.or_else(|message| fault(at, message))?;
+        self.space();
+        if self.peek() != Some(b'}') {
+            return fault(self.at, format!("expected `}}` after the value of {key:?}"));
+        }
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// Reads a string; the next byte is its first quote.
+    fn string(&mut self) -> Result<Cow<'a, str>, Fault> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut end = start + 1;
+        let mut escapes = false;
+        loop {
+            match bytes.get(end) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escapes = true;
+                    end += 2;
+                }
+                Some(0..=0x1f) => return fault(end, "a control character in a text must be escaped"),
+                Some(_) => end += 1,
+                None => return fault(start, "the text has no closing quote"),
+            }
+        }
+        self.at = end + 1;
+        if !escapes {
+            return Ok(Cow::Borrowed(&self.text[start + 1..end]));
+        }
+        let quoted = &self.text[start..self.at];
+        serde_json::from_str(quoted).map(Cow::Owned).or_else(|error| {
+            let at = start + error.column().saturating_sub(1).min(quoted.len() - 1);
+            let at = (0..=at).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(0);
+            fault(at, "an escape that JSON does not have")
+        })
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+fn a(value: &Value) -> &'static str {
+    match value {
+        Value::Int(_) => "an integer",
+        Value::Float(_) => "a float",
+        Value::Text(_) => "a text",
+        Value::Bytes(_) => "bytes",
+        Value::Opaque(_) => "an opaque value",
+    }
+}
+
+fn float_named(name: &str) -> Option<Value> {
+    Some(Value::Float(match name {
+        "NaN" => f64::NAN,
+        "Infinity" => f64::INFINITY,
+        "-Infinity" => f64::NEG_INFINITY,
+        _ => return None,
+    }))
+}
+
+// ---- Base64: RFC 4648, section 4, with padding ----
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Value of each digit; 64 and more for what is none.
+static DIGIT_VALUES: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut i = 0;
+    while i < DIGITS.len() {
+        values[DIGITS[i] as usize] = i as u8;
+        i += 1;
+    }
+    values
+};
+
+fn base64_encode(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len().div_ceil(3) * 4);
+    let (triples, rest) = bytes.as_chunks::<3>();
+    for &[a, b, c] in triples {
+        out.extend_from_slice(&four_digits(a, b, c));
+    }
+    match *rest {
+        [a] => out.extend_from_slice(&[four_digits(a, 0, 0)[0], four_digits(a, 0, 0)[1], b'=', b'=']),
+        [a, b] => {
+            let [d, e, f, _] = four_digits(a, b, 0);
+            out.extend_from_slice(&[d, e, f, b'=']);
+        }
+        _ => {}
+    }
+}
+
+fn four_digits(a: u8, b: u8, c: u8) -> [u8; 4] {
+    let bits = u32::from_be_bytes([0, a, b, c]);
+    [18, 12, 6, 0].map(|shift| DIGITS[(bits >> shift & 63) as usize])
+}
+
+fn base64_decode(text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const LENGTH: &str = "the base64 text is cut off: its length must be a multiple of 4 (padded with `=`)";
+    const DIGIT: &str = "a character that base64 does not have (A–Z, a–z, 0–9, +, /, padding =)";
+    let (fours, rest) = text.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(LENGTH);
+    }
+    let Some((last, fours)) = fours.split_last() else { return Ok(Vec::new()) };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut push = |four: [u8; 4], count: usize| {
+        let values = four.map(|digit| DIGIT_VALUES[digit as usize]);
+        let bits = values.iter().fold(0, |bits: u32, &value| bits << 6 | u32::from(value & 63));
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..1 + count]);
+        let unused = (1 << (8 * (3 - count))) - 1;
+        if values.iter().any(|&value| value > 63) || bits & unused != 0 { Err(DIGIT) } else { Ok(()) }
+    };
+    for &four in fours {
+        push(four, 3)?;
+    }
+    match *last {
+        [a, b, b'=', b'='] => push([a, b, b'A', b'A'], 1)?,
+        [a, b, c, b'='] => push([a, b, c, b'A'], 2)?,
+        four => push(four, 3)?,
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,62 @@
+//! Patterns: which records leave a star, return in a feedback, or fill a synchrocell.
+
+use crate::expression::{Bound, Expression};
+use crate::label::{Label, labels_of};
+use crate::plan::{PlanCache, RecordFault};
+use crate::record::Record;
+use crate::shape::ShapeId;
+use crate::syntax::ast;
+
+/// A compiled pattern: labels (fields, tags and binding tags) that a record must have, and a guard.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    labels: Vec<Label>,
+    guard: Option<Expression>,
+    cache: PlanCache<Match>,
+}
+
+/// What a shape means for a pattern.
+#[derive(Clone, Debug)]
+enum Match {
+    Never,
+    Always,
+    If(Bound),
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    pub fn compile(pattern: &ast::Pattern) -> Pattern {
+        Pattern {
+            labels: labels_of(&pattern.labels.labels),
+            guard: pattern.guard.as_ref().map(Expression::compile),
+            cache: PlanCache::new(),
+        }
+    }
+
+    /// Its labels, as written.
+    pub fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
+    /// Whether a record matches: it has all labels, and the guard is not 0.
+    ///
+    /// # Errors
+    /// A fault of the guard, for a record that has the labels.
+    #[inline]
+    pub fn matches(&mut self, record: &Record) -> Result<bool, RecordFault> {
+        let shape = record.shape();
+        match self.cache.get(shape, || plan(&self.labels, self.guard.as_ref(), shape)) {
+            Match::Never => Ok(false),
+            Match::Always => Ok(true),
+            Match::If(guard) => Ok(guard.evaluate(record.slots())? != 0),
+        }
+    }
+}
+
+fn plan(labels: &[Label], guard: Option<&Expression>, shape: ShapeId) -> Match {
+    match guard {
+        _ if !shape.has_all(labels) => Match::Never,
+        None => Match::Always,
+        Some(guard) => Match::If(guard.bind(shape)),
+    }
+}

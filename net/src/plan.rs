@@ -1,0 +1,295 @@
+//! Plans: what a component does with the slots of a record, worked out once per shape.
+//!
+//! A box `(a) -> (b)` that meets a record `{a, p, q}` takes slot *a* and turns the record into `{b, p, q}`: *p*
+//! and *q* are inherited. Which slot goes where depends on the shape alone, so a component keeps a
+//! [`PlanCache`] of plans, and per record does only what the plan says; for the last record that a box emits, in
+//! the memory of its input.
+//!
+//! ```
+//! use thalweg_net::{Value, label::Label, plan::{OutPlan, TakePlan}, record::Record};
+//! let [a, b, p] = ["a", "b", "p"].map(Label::field);
+//! let mut input = Record::from_pairs([(a, Value::Int(1)), (p, Value::Int(7))]);
+//! let take = TakePlan::new(input.shape(), &[a]).unwrap();
+//! let argument = input.take(take.arguments()[0]);
+//! let out = OutPlan::new(input.shape(), &[a], &[b]);
+//! let output = out.build_last(input, |_| argument.clone());
+//! assert_eq!(output, Record::from_pairs([(b, Value::Int(1)), (p, Value::Int(7))]));
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+
+use thalweg_box::Value;
+
+use crate::label::Label;
+use crate::record::Record;
+use crate::shape::{self, ShapeId};
+
+/// Why a component could not do its work on a record. Cheap to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordFault {
+    /// The record has not this label.
+    MissingLabel(Label),
+    /// A tag has a value that is no integer.
+    NotInteger(Label),
+    /// The result of an operation does not fit into 64 bits.
+    Overflow(&'static str),
+    /// A division, or a remainder, by zero.
+    DivisionByZero,
+    /// Anything else, in words.
+    Other(Box<str>),
+}
+
+impl fmt::Display for RecordFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordFault::MissingLabel(label) => write!(f, "the record has no {}", described(*label)),
+            RecordFault::NotInteger(label) => {
+                write!(f, "the value of the {} is not an integer", described(*label))
+            }
+            RecordFault::Overflow(operation) => {
+                write!(f, "the result of `{operation}` does not fit into 64 bits")
+            }
+            RecordFault::DivisionByZero => f.write_str("division by zero"),
+            RecordFault::Other(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for RecordFault {}
+
+fn described(label: Label) -> String {
+    let kind = match label.kind() {
+        crate::label::LabelKind::Field => "field",
+        crate::label::LabelKind::Tag => "tag",
+        crate::label::LabelKind::BindingTag => "binding tag",
+    };
+    format!("{kind} {label}")
+}
+
+/// What a component worked out for the shapes it met. The shape of the record before is found at once.
+#[derive(Clone, Debug)]
+pub struct PlanCache<P> {
+    latest: (ShapeId, usize),
+    entries: Vec<(ShapeId, P)>,
+    /// Used beyond [`SCANNED_MAX`] entries.
+    index: HashMap<ShapeId, usize>,
+}
+
+/// How many entries are searched one by one.
+const SCANNED_MAX: usize = 8;
+
+impl<P> Default for PlanCache<P> {
+    fn default() -> PlanCache<P> {
+        PlanCache::new()
+    }
+}
+
+impl<P> PlanCache<P> {
+    /// An empty cache. It takes no memory until it is used.
+    pub fn new() -> PlanCache<P> {
+        PlanCache { latest: (ShapeId::UNSET, 0), entries: Vec::new(), index: HashMap::new() }
+    }
+
+    /// The plan for a shape; computed if this shape was not met before.
+    #[inline]
+    pub fn get(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) -> &P {
+        if self.latest.0 != shape {
+            self.look_up(shape, compute);
+        }
+        &self.entries[self.latest.1].1
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, shape: ShapeId, compute: impl FnOnce() -> P) {
+        let found = match self.entries.len() {
+            0..=SCANNED_MAX => self.entries.iter().position(|(known, _)| *known == shape),
+            _ => self.index.get(&shape).copied(),
+        };
+        let at = found.unwrap_or_else(|| {
+            self.entries.push((shape, compute()));
+            if self.entries.len() > SCANNED_MAX {
+                let from = self.index.len();
+                self.index.extend(self.entries.iter().enumerate().skip(from).map(|(i, e)| (e.0, i)));
+            }
+            self.entries.len() - 1
+        });
+        self.latest = (shape, at);
+    }
+}
+
+/// Which slots a box takes its arguments from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakePlan {
+    slots: Box<[usize]>,
+}
+
+impl TakePlan {
+    /// For records of a shape and the labels a box takes, in the order of its arguments.
+    ///
+    /// # Errors
+    /// [`RecordFault::MissingLabel`] with the first label that the shape has not.
+    pub fn new(shape: ShapeId, labels: &[Label]) -> Result<TakePlan, RecordFault> {
+        let slot = |&label| shape.slot(label).ok_or(RecordFault::MissingLabel(label));
+        Ok(TakePlan { slots: labels.iter().map(slot).collect::<Result<_, _>>()? })
+    }
+
+    /// The slot of each argument.
+    #[inline]
+    pub fn arguments(&self) -> &[usize] {
+        &self.slots
+    }
+}
+
+/// How the outputs of one variant are made: the values given, and what is inherited.
+#[derive(Clone, Debug)]
+pub struct OutPlan {
+    rearrangement: Rearrangement,
+}
+
+impl OutPlan {
+    /// For inputs of a shape, the labels that are consumed, and the labels of the output in the order of its
+    /// values. What is neither consumed nor in the output is inherited, except binding tags. Of a label
+    /// that is twice in the output, the later value counts.
+    ///
+    /// # Panics
+    /// If the outputs have more than [`shape::LABELS_MAX`] labels.
+    pub fn new(input: ShapeId, consumed: &[Label], output: &[Label]) -> OutPlan {
+        let given = output.iter().enumerate().map(|(i, &label)| (label, Source::Given(i)));
+        OutPlan { rearrangement: Rearrangement::new(input, consumed, given) }
+    }
+
+    /// The shape of the outputs.
+    pub fn shape(&self) -> ShapeId {
+        self.rearrangement.output
+    }
+
+    /// An output: `value(i)` gives the value of the `i`-th label (each at most once, in any order); inherited
+    /// values are shared with the input, which has the shape of the plan.
+    pub fn build(&self, input: &Record, value: impl FnMut(usize) -> Value) -> Record {
+        self.rearrangement.copy(input, value)
+    }
+
+    /// As [`build`](Self::build), for the last use of the input: nothing is shared, the values move, as a rule
+    /// within the same memory.
+    #[inline]
+    pub fn build_last(&self, input: Record, value: impl FnMut(usize) -> Value) -> Record {
+        self.rearrangement.reuse(input, value)
+    }
+}
+
+/// Where the value of an output's label comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The input's slot.
+    Input(usize),
+    /// The `n`-th value given for this output.
+    Given(usize),
+    /// The integer 0.
+    Zero,
+}
+
+/// How a record of one shape becomes one of another.
+#[derive(Clone, Debug)]
+pub(crate) struct Rearrangement {
+    input: ShapeId,
+    output: ShapeId,
+    input_length: usize,
+    output_length: usize,
+    /// Per output slot.
+    sources: Box<[Source]>,
+    /// In place: swaps that bring each input value to the first output slot that wants it, …
+    swaps: Box<[(u16, u16)]>,
+    /// … output slots that copy another output slot (from, to), …
+    copies: Box<[(u16, u16)]>,
+    /// … output slots that are given a value (which one, to), …
+    given: Box<[(u16, u16)]>,
+    /// … and output slots that are 0.
+    zeros: Box<[u16]>,
+}
+
+impl Rearrangement {
+    /// From the labels of the output that are not inherited, each with its source; the later one counts.
+    pub(crate) fn new(
+        input: ShapeId,
+        consumed: &[Label],
+        explicit: impl IntoIterator<Item = (Label, Source)>,
+    ) -> Rearrangement {
+        let mut by_label: HashMap<Label, Source> = HashMap::new();
+        for (slot, &label) in input.labels().iter().enumerate() {
+            if !label.is_binding() && !consumed.contains(&label) {
+                by_label.insert(label, Source::Input(slot));
+            }
+        }
+        by_label.extend(explicit);
+        let output = shape::of(&by_label.keys().copied().collect::<Vec<_>>());
+        let sources: Box<[Source]> = output.labels().iter().map(|label| by_label[label]).collect();
+        Rearrangement::in_place(input, output, sources)
+    }
+
+    fn in_place(input: ShapeId, output: ShapeId, sources: Box<[Source]>) -> Rearrangement {
+        let (input_length, output_length) = (input.labels().len(), output.labels().len());
+        // What stands in each slot as the swaps go on: the input's slot numbers at first.
+        let mut standing: Vec<usize> = (0..input_length.max(output_length)).collect();
+        let (mut swaps, mut copies, mut given, mut zeros) = (vec![], vec![], vec![], vec![]);
+        let mut home: HashMap<usize, usize> = HashMap::new();
+        for (to, source) in sources.iter().enumerate() {
+            match *source {
+                Source::Given(n) => given.push((n as u16, to as u16)),
+                Source::Zero => zeros.push(to as u16),
+                Source::Input(slot) => match home.get(&slot) {
+                    Some(&from) => copies.push((from as u16, to as u16)),
+                    None => {
+                        home.insert(slot, to);
+                        let from = standing.iter().position(|&s| s == slot).expect("swaps lose nothing");
+                        if from != to {
+                            swaps.push((from as u16, to as u16));
+                            standing.swap(from, to);
+                        }
+                    }
+                },
+            }
+        }
+        let [swaps, copies, given] = [swaps, copies, given].map(Vec::into_boxed_slice);
+        let zeros = zeros.into();
+        Rearrangement { input, output, input_length, output_length, sources, swaps, copies, given, zeros }
+    }
+
+    /// A new record; the input keeps its values.
+    pub(crate) fn copy(&self, input: &Record, mut value: impl FnMut(usize) -> Value) -> Record {
+        assert_eq!(input.shape(), self.input, "a plan is for one shape");
+        let slots = input.slots();
+        Record::build(self.output, self.output_length, |to| match self.sources[to] {
+            Source::Input(slot) => slots[slot].clone(),
+            Source::Given(n) => value(n),
+            Source::Zero => Value::Int(0),
+        })
+    }
+
+    /// The input itself, rearranged.
+    #[inline]
+    pub(crate) fn reuse(&self, mut record: Record, mut value: impl FnMut(usize) -> Value) -> Record {
+        assert!(record.shape() == self.input, "a plan is for one shape");
+        if self.output_length > self.input_length {
+            record.resize(self.output, self.output_length);
+        }
+        let slots = record.slots_mut();
+        for &(a, b) in &self.swaps {
+            slots.swap(a as usize, b as usize);
+        }
+        if self.output_length <= self.input_length && self.input != self.output {
+            record.resize(self.output, self.output_length);
+        }
+        let slots = record.slots_mut();
+        for &(from, to) in &self.copies {
+            slots[to as usize] = slots[from as usize].clone();
+        }
+        for &(n, to) in &self.given {
+            slots[to as usize] = value(n as usize);
+        }
+        for &to in &self.zeros {
+            slots[to as usize] = Value::Int(0);
+        }
+        record
+    }
+}

@@ -1,0 +1,516 @@
+//! Records: one pointer to inline values, laid out by shape, in memory that each thread reuses.
+//!
+//! ```text
+//! Record ─► ┌ shape · length · capacity · next ┬ slot 0 ┬ slot 1 ┬ … ┐     16 bytes each
+//! ```
+//! A block is one, two or four cache lines (3, 7 or 15 slots); a larger one is allocated exactly. Freed blocks
+//! go to a list of the freeing thread; what one thread has too many of goes to others in batches, through a
+//! depot. All three are bounded: beyond, blocks go back to the allocator.
+//!
+//! ```
+//! use thalweg_net::{Value, label::Label, record::Record};
+//! let (a, n) = (Label::field("a"), Label::tag("n"));
+//! let record = Record::from_pairs([(a, Value::from("text")), (n, Value::Int(3))]);
+//! assert_eq!(record.get(n), Some(&Value::Int(3)));
+//! assert_eq!(record.to_string(), r#"{a="text", <n>=3}"#);
+//! ```
+//!
+//! This is the only file of the crate's records with unsafe code. What it relies on:
+//! 1. a `Record` owns its block alone; the first `length` slots hold valid values, `length ≤ capacity`;
+//! 2. `length` is the number of labels of `shape`, except while a record is being built;
+//! 3. a block in a list or the depot belongs to that list alone and holds no values.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use thalweg_box::Value;
+
+use crate::label::Label;
+use crate::shape::{self, ShapeId};
+
+/// A record: labels and their values. One pointer, owned; free to go to another thread.
+#[repr(transparent)]
+pub struct Record {
+    block: NonNull<Header>,
+}
+
+/// The head of a block; the slots follow it.
+#[repr(C)]
+struct Header {
+    shape: ShapeId,
+    length: u16,
+    capacity: u16,
+    /// The next free block, while this one is free.
+    next: *mut Header,
+}
+
+const SLOTS_OFFSET: usize = size_of::<Header>();
+const _: () = assert!(SLOTS_OFFSET == 16 && size_of::<Value>() == 16 && align_of::<Value>() <= 16);
+const _: () = assert!(size_of::<Option<Record>>() == 8);
+
+// SAFETY: a record owns its block alone, and values are Send.
+unsafe impl Send for Record {}
+// SAFETY: a shared record gives out shared references to its values only, and values are Sync.
+unsafe impl Sync for Record {}
+
+impl Record {
+    /// A record of a shape; all its values are the integer 0.
+    pub fn with_shape(shape: ShapeId) -> Record {
+        Record::build(shape, shape.labels().len(), |_| Value::Int(0))
+    }
+
+    /// A record with these labels. Of a label given twice, the later value counts.
+    ///
+    /// # Panics
+    /// With more than [`shape::LABELS_MAX`] labels.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (Label, Value)>) -> Record {
+        let (labels, values): (Vec<Label>, Vec<Value>) = pairs.into_iter().unzip();
+        let mut record = Record::with_shape(shape::of(&labels));
+        for (label, value) in labels.into_iter().zip(values) {
+            let slot = record.shape().slot(label).expect("the shape was made of these labels");
+            record.slots_mut()[slot] = value;
+        }
+        record
+    }
+
+    /// A record of a shape whose number of labels is `length`, with `value(slot)` in each slot.
+    /// If `value` panics, the values it gave before are not dropped.
+    #[inline]
+    pub(crate) fn build(shape: ShapeId, length: usize, mut value: impl FnMut(usize) -> Value) -> Record {
+        debug_assert_eq!(length, shape.labels().len());
+        let record = Record::uninit(shape, length);
+        // SAFETY: the block is this record's alone and has room for `length` values.
+        let slots = unsafe { slots_of(record.block.as_ptr()) };
+        for slot in 0..length {
+            // SAFETY: as above; `slot < length`. Writing does not drop what was there.
+            unsafe { slots.add(slot).write(value(slot)) };
+        }
+        // SAFETY: the block is this record's alone; its slots are filled.
+        unsafe { (*record.block.as_ptr()).length = length as u16 };
+        record
+    }
+
+    /// A record of length 0 with room for `length` values.
+    #[inline]
+    fn uninit(shape: ShapeId, length: usize) -> Record {
+        let block = allocate(length);
+        // SAFETY: `allocate` gives a block that nobody else has, with its capacity set.
+        unsafe {
+            (*block.as_ptr()).shape = shape;
+            (*block.as_ptr()).length = 0;
+        }
+        Record { block }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: the block is this record's, initialised when it was made.
+        unsafe { self.block.as_ref() }
+    }
+
+    /// Its shape.
+    #[inline]
+    pub fn shape(&self) -> ShapeId {
+        self.header().shape
+    }
+
+    /// Its values, in the order of the shape's labels.
+    #[inline]
+    pub fn slots(&self) -> &[Value] {
+        let length = self.header().length as usize;
+        // SAFETY: the first `length` slots hold values; borrowed with the record.
+        unsafe { std::slice::from_raw_parts(slots_of(self.block.as_ptr()), length) }
+    }
+
+    /// Its values to change. A tag's value must stay an integer.
+    #[inline]
+    pub fn slots_mut(&mut self) -> &mut [Value] {
+        let length = self.header().length as usize;
+        // SAFETY: the first `length` slots hold values; borrowed mutably with the record, its only owner.
+        unsafe { std::slice::from_raw_parts_mut(slots_of(self.block.as_ptr()), length) }
+    }
+
+    /// The value of a label.
+    pub fn get(&self, label: Label) -> Option<&Value> {
+        self.shape().slot(label).map(|slot| &self.slots()[slot])
+    }
+
+    /// The value in a slot, leaving the integer 0 in its place.
+    #[inline]
+    pub fn take(&mut self, slot: usize) -> Value {
+        self.slots_mut()[slot].take()
+    }
+
+    /// Sets a label, adding it if the record does not have it.
+    ///
+    /// # Panics
+    /// If the record then has more than [`shape::LABELS_MAX`] labels.
+    pub fn set(&mut self, label: Label, value: Value) {
+        if let Some(slot) = self.shape().slot(label) {
+            self.slots_mut()[slot] = value;
+            return;
+        }
+        let labels = self.shape().labels();
+        let shape = shape::of(&[labels, &[label]].concat());
+        let at = shape.slot(label).expect("just added");
+        self.resize(shape, labels.len() + 1);
+        let slots = self.slots_mut();
+        slots[at..].rotate_right(1);
+        slots[at] = value;
+    }
+
+    /// Removes a label; its value, if the record had it.
+    pub fn remove(&mut self, label: Label) -> Option<Value> {
+        let at = self.shape().slot(label)?;
+        let rest: Vec<Label> = self.shape().labels().iter().copied().filter(|&l| l != label).collect();
+        let slots = self.slots_mut();
+        slots[at..].rotate_left(1);
+        let value = slots.last_mut().map(Value::take);
+        self.resize(shape::of(&rest), rest.len());
+        value
+    }
+
+    /// Gives the record another shape, of `length` labels. Values stay in their slots: those beyond `length`
+    /// are dropped, missing ones are the integer 0. The caller puts values where the new shape wants them.
+    #[inline]
+    pub(crate) fn resize(&mut self, shape: ShapeId, length: usize) {
+        debug_assert_eq!(length, shape.labels().len());
+        let before = self.header().length as usize;
+        if length > self.header().capacity as usize {
+            self.grow(length);
+        }
+        let block = self.block.as_ptr();
+        // SAFETY: the block is this record's alone; `length` fits. When slots are dropped, `length` is lowered
+        // first, so a panic in a drop leaves none of them in use; new ones are written before it is raised.
+        unsafe {
+            let slots = slots_of(block);
+            (*block).shape = shape;
+            for slot in before..length {
+                slots.add(slot).write(Value::Int(0));
+            }
+            (*block).length = length as u16;
+            if length < before {
+                ptr::drop_in_place(ptr::slice_from_raw_parts_mut(slots.add(length), before - length));
+            }
+        }
+    }
+
+    /// Moves the values to a block with room for `length`.
+    #[cold]
+    fn grow(&mut self, length: usize) {
+        let mut larger = Record::uninit(self.shape(), length);
+        let (from, to) = (self.block.as_ptr(), larger.block.as_ptr());
+        // SAFETY: two blocks, each its record's alone; the values fit and move: `from` has none afterwards.
+        unsafe {
+            let count = (*from).length;
+            ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);
+            (*from).length = 0;
+            (*to).length = count;
+        }
+        std::mem::swap(self, &mut larger);
+    }
+}
+
+impl Clone for Record {
+    /// A record with the same values; those on the heap are shared.
+    fn clone(&self) -> Record {
+        let slots = self.slots();
+        Record::build(self.shape(), slots.len(), |slot| slots[slot].clone())
+    }
+}
+
+impl Drop for Record {
+    #[inline]
+    fn drop(&mut self) {
+        let block = self.block.as_ptr();
+        // SAFETY: the record's last moment: its values are dropped once, then its block is given back.
+        unsafe {
+            let (slots, length) = (slots_of(block), (*block).length as usize);
+            ptr::drop_in_place(ptr::slice_from_raw_parts_mut(slots, length));
+            release(block);
+        }
+    }
+}
+
+impl PartialEq for Record {
+    fn eq(&self, other: &Record) -> bool {
+        self.shape() == other.shape() && self.slots() == other.slots()
+    }
+}
+
+impl fmt::Display for Record {
+    /// Labels and values by kind and name; long values are cut short.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_CHARS: usize = 40;
+        f.write_str("{")?;
+        for (i, &slot) in self.shape().shown().iter().enumerate() {
+            let (label, value) = (self.shape().labels()[slot as usize], &self.slots()[slot as usize]);
+            write!(f, "{}{label}=", if i == 0 { "" } else { ", " })?;
+            match value {
+                Value::Text(text) if text.len() > SHOWN_CHARS => {
+                    let head: String = text.chars().take(SHOWN_CHARS).collect();
+                    write!(f, "{head:?}… ({} bytes)", text.len())?;
+                }
+                value => write!(f, "{value}")?,
+            }
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The first slot of a block.
+///
+/// # Safety
+/// `block` points to a block.
+#[inline]
+unsafe fn slots_of(block: *mut Header) -> *mut Value {
+    // SAFETY: every block has room for the header and its slots.
+    unsafe { block.cast::<u8>().add(SLOTS_OFFSET).cast() }
+}
+
+// ---- Blocks: sizes, lists of free ones, the depot ----
+
+/// Sizes of which free blocks are kept: 3, 7 and 15 slots, with the header 64, 128 and 256 bytes.
+const CLASSES: usize = 3;
+const POOLED_CAPACITY_MAX: usize = 15;
+/// How many free blocks of a size a thread keeps.
+const LIST_MAX: u32 = 256;
+/// How many blocks threads pass on at once.
+const BATCH: u32 = 64;
+/// How many batches of a size wait in the depot at most.
+const DEPOT_BATCHES_MAX: usize = 128;
+
+/// A thread's free blocks of one size, the latest first.
+struct FreeList {
+    head: Cell<*mut Header>,
+    /// How many more it takes; 0 until the pool is opened.
+    room: Cell<u32>,
+}
+
+struct Pool {
+    lists: [FreeList; CLASSES],
+    open: Cell<bool>,
+}
+
+thread_local! {
+    // Without a destructor, so that every access is one address; `Closer` empties it.
+    static POOL: Pool = const {
+        Pool {
+            lists: [const { FreeList { head: Cell::new(ptr::null_mut()), room: Cell::new(0) } }; CLASSES],
+            open: Cell::new(false),
+        }
+    };
+    static CLOSER: Closer = const { Closer };
+}
+
+/// Gives a thread's free blocks back when the thread ends.
+struct Closer;
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        POOL.with(|pool| {
+            pool.open.set(false);
+            for list in &pool.lists {
+                let chain = list.head.replace(ptr::null_mut());
+                list.room.set(0);
+                // SAFETY: the list owned these blocks and is now empty.
+                unsafe { deallocate_chain(chain) };
+            }
+        });
+    }
+}
+
+/// Batches of [`BATCH`] free blocks of one size, from threads that free more than they make for those that
+/// make more than they free.
+struct Depot {
+    chains: Mutex<Vec<Chain>>,
+    /// How many there are: written under the lock; read without it, as a hint.
+    count: AtomicUsize,
+}
+
+/// The first of [`BATCH`] linked blocks.
+struct Chain(*mut Header);
+// SAFETY: a chain owns its blocks, which hold no values.
+unsafe impl Send for Chain {}
+
+static DEPOT: [Depot; CLASSES] =
+    [const { Depot { chains: Mutex::new(Vec::new()), count: AtomicUsize::new(0) } }; CLASSES];
+
+impl Depot {
+    fn put(&self, chain: Chain) -> Result<(), Chain> {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        if chains.len() >= DEPOT_BATCHES_MAX {
+            return Err(chain);
+        }
+        chains.push(chain);
+        self.count.store(chains.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn take(&self) -> Option<Chain> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        let chain = chains.pop();
+        self.count.store(chains.len(), Ordering::Relaxed);
+        chain
+    }
+}
+
+/// The class whose blocks have room for `length` values, and their capacity.
+#[inline]
+fn class_for(length: usize) -> (usize, usize) {
+    match length {
+        0..=3 => (0, 3),
+        4..=7 => (1, 7),
+        _ => (2, 15),
+    }
+}
+
+fn layout_of(capacity: usize) -> Layout {
+    let size = SLOTS_OFFSET + capacity * size_of::<Value>();
+    Layout::from_size_align(size, 64).expect("a record has at most LABELS_MAX labels")
+}
+
+/// A block with room for `length` values; its capacity is set, nothing else.
+#[inline]
+fn allocate(length: usize) -> NonNull<Header> {
+    if length > POOLED_CAPACITY_MAX {
+        return allocate_new(length);
+    }
+    let (class, capacity) = class_for(length);
+    POOL.with(|pool| {
+        let list = &pool.lists[class];
+        match NonNull::new(list.head.get()) {
+            Some(block) => {
+                // SAFETY: the list owns the block; it is taken out of the list here.
+                list.head.set(unsafe { (*block.as_ptr()).next });
+                list.room.set(list.room.get() + 1);
+                block
+            }
+            None => refill(pool, class, capacity),
+        }
+    })
+}
+
+/// A block where the list has none: from a batch of the depot, else new.
+#[cold]
+fn refill(pool: &Pool, class: usize, capacity: usize) -> NonNull<Header> {
+    let list = &pool.lists[class];
+    if open(pool)
+        && let Some(Chain(first)) = DEPOT[class].take()
+    {
+        // SAFETY: the chain owned its blocks (more than one); the first goes out, the others to the list.
+        list.head.set(unsafe { (*first).next });
+        list.room.set(list.room.get() - (BATCH - 1));
+        return NonNull::new(first).expect("chains are not empty");
+    }
+    allocate_new(capacity)
+}
+
+#[cold]
+fn allocate_new(capacity: usize) -> NonNull<Header> {
+    let layout = layout_of(capacity);
+    // SAFETY: the layout has a size.
+    let block = unsafe { alloc(layout) }.cast::<Header>();
+    let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
+    let header =
+        Header { shape: ShapeId::UNSET, length: 0, capacity: capacity as u16, next: ptr::null_mut() };
+    // SAFETY: just allocated, large enough, aligned.
+    unsafe { block.as_ptr().write(header) };
+    block
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// The block holds no values any more and belongs to the caller, who does not use it again.
+#[inline]
+unsafe fn release(block: *mut Header) {
+    // SAFETY: the caller's block.
+    let capacity = unsafe { (*block).capacity } as usize;
+    if capacity > POOLED_CAPACITY_MAX {
+        // SAFETY: the caller's block, not used again.
+        return unsafe { deallocate(block) };
+    }
+    POOL.with(|pool| {
+        let list = &pool.lists[class_for(capacity).0];
+        if list.room.get() == 0 && !make_room(pool, list, class_for(capacity).0) {
+            // SAFETY: the caller's block, not used again.
+            return unsafe { deallocate(block) };
+        }
+        // SAFETY: the caller's block; it belongs to the list from here on.
+        unsafe { (*block).next = list.head.get() };
+        list.head.set(block);
+        list.room.set(list.room.get() - 1);
+    });
+}
+
+/// Whether the thread keeps free blocks: from its first record on until it ends.
+fn open(pool: &Pool) -> bool {
+    // Once the destructor of `CLOSER` has emptied the lists, they stay empty.
+    if !pool.open.get() && CLOSER.try_with(|_| ()).is_ok() {
+        pool.open.set(true);
+        pool.lists.iter().for_each(|list| list.room.set(LIST_MAX));
+    }
+    pool.open.get()
+}
+
+/// Whether the list, which is full or was never used, can take a block now.
+#[cold]
+fn make_room(pool: &Pool, list: &FreeList, class: usize) -> bool {
+    if !open(pool) {
+        return false;
+    }
+    if list.room.get() > 0 {
+        return true;
+    }
+    let first = list.head.get();
+    let mut last = first;
+    for _ in 1..BATCH {
+        // SAFETY: the list is full, so it has more than BATCH blocks, all its own.
+        last = unsafe { (*last).next };
+    }
+    // SAFETY: as above; the first BATCH blocks are cut off the list.
+    unsafe {
+        list.head.set((*last).next);
+        (*last).next = ptr::null_mut();
+    }
+    list.room.set(list.room.get() + BATCH);
+    if let Err(Chain(first)) = DEPOT[class].put(Chain(first)) {
+        // SAFETY: these blocks are in no list any more.
+        unsafe { deallocate_chain(first) };
+    }
+    true
+}
+
+/// # Safety
+/// The block belongs to the caller, who does not use it again, and holds no values.
+unsafe fn deallocate(block: *mut Header) {
+    // SAFETY: the caller's; allocated with the layout of its capacity, which never changes.
+    unsafe { dealloc(block.cast(), layout_of((*block).capacity as usize)) }
+}
+
+/// # Safety
+/// The linked blocks belong to the caller, who does not use them again, and hold no values.
+unsafe fn deallocate_chain(mut block: *mut Header) {
+    while !block.is_null() {
+        // SAFETY: the caller's; the link is read before the block goes.
+        unsafe {
+            let next = (*block).next;
+            deallocate(block);
+            block = next;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Routing: which branch of `A | B` a record goes to, by best match.
+//!
+//! A record matches an input variant of a branch if it has all its labels, and if each of the record's binding
+//! tags is in the variant. A branch counts as many labels as the largest of its variants that match (`{}`
+//! matches with none); the record goes to the branch that counts most. All this depends on the shape alone
+//! and is worked out once per shape.
+
+use std::sync::Arc;
+
+use crate::label::{Label, labels_of};
+use crate::plan::PlanCache;
+use crate::record::Record;
+use crate::shape::ShapeId;
+use crate::syntax::ast;
+
+/// The routes of one parallel combinator. A clone shares the variants and has its own cache.
+#[derive(Clone, Debug)]
+pub struct Router {
+    branches: Arc<[Vec<Vec<Label>>]>,
+    cache: PlanCache<Route>,
+}
+
+#[derive(Clone, Debug)]
+enum Route {
+    One(usize),
+    Tie(Box<[usize]>),
+    None,
+}
+
+/// Where a record goes. Branches are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// To this branch.
+    One(usize),
+    /// To any of these, which match equally well; ascending, at least two.
+    Tie(&'a [usize]),
+    /// Nowhere: an error of the record.
+    None,
+}
+
+impl Router {
+    /// For branches with these input variants.
+    pub fn new(branches: Vec<Vec<Vec<Label>>>) -> Router {
+        Router { branches: branches.into(), cache: PlanCache::new() }
+    }
+
+    /// For branches as [`Node::accepts`](crate::check::resolved::Node::accepts) describes them.
+    pub fn from_accepts<'a>(branches: impl IntoIterator<Item = &'a [Vec<ast::Label>]>) -> Router {
+        let branch = |variants: &[Vec<ast::Label>]| variants.iter().map(labels_of).collect();
+        Router::new(branches.into_iter().map(branch).collect())
+    }
+
+    /// The branch for a record.
+    #[inline]
+    pub fn choose(&mut self, record: &Record) -> Choice<'_> {
+        let shape = record.shape();
+        match self.cache.get(shape, || route(&self.branches, shape)) {
+            Route::One(branch) => Choice::One(*branch),
+            Route::Tie(branches) => Choice::Tie(branches),
+            Route::None => Choice::None,
+        }
+    }
+
+    /// How many branches.
+    pub fn branch_count(&self) -> usize {
+        self.branches.len()
+    }
+}
+
+fn route(branches: &[Vec<Vec<Label>>], shape: ShapeId) -> Route {
+    let counts: Vec<Option<usize>> =
+        branches.iter().map(|variants| variants.iter().filter_map(|v| matched(v, shape)).max()).collect();
+    let Some(best) = counts.iter().flatten().max() else { return Route::None };
+    let best: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] == Some(*best)).collect();
+    match best[..] {
+        [branch] => Route::One(branch),
+        _ => Route::Tie(best.into()),
+    }
+}
+
+/// How many labels of a variant records of a shape match; `None` if they do not match it.
+pub(crate) fn matched(variant: &[Label], shape: ShapeId) -> Option<usize> {
+    let bound = shape.labels().iter().filter(|label| label.is_binding()).all(|label| variant.contains(label));
+    (bound && shape.has_all(variant)).then_some(variant.len())
+}

@@ -1,0 +1,191 @@
+//! Shapes: the sets of labels that records have, interned for the whole process.
+//!
+//! The slot of a label in a record is its index in the shape's ascending labels. Components look labels up
+//! once per shape and keep what they found in a [`PlanCache`](crate::plan::PlanCache); per record they compare
+//! one number.
+//!
+//! ```
+//! use thalweg_net::{label::Label, shape};
+//! let (a, n) = (Label::field("a"), Label::tag("n"));
+//! let shape = shape::of(&[n, a, n]);
+//! assert_eq!(shape, shape::of(&[a, n]));
+//! assert_eq!(shape.slot(Label::tag("a")), None);
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::interner::{AppendTable, ENTRIES_MAX};
+use crate::label::Label;
+
+/// How many labels a record may have.
+pub const LABELS_MAX: usize = 4096;
+
+/// How many different shapes data may introduce. What components make of them comes on top.
+pub const SHAPES_FROM_DATA_MAX: usize = 1 << 16;
+
+static SHAPES: AppendTable<Shape> = AppendTable::new();
+static INDEX: LazyLock<Mutex<HashMap<&'static [Label], ShapeId>>> = LazyLock::new(Mutex::default);
+
+/// A set of labels.
+struct Shape {
+    labels: &'static [Label],
+    /// The slots in the order files show them: fields, tags, binding tags, each by name.
+    shown: &'static [u16],
+}
+
+/// The number of a shape.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(u32);
+
+/// Why data cannot have this shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeError {
+    /// More than [`LABELS_MAX`] labels in one record.
+    TooManyLabels,
+    /// Data brought more than [`SHAPES_FROM_DATA_MAX`] shapes.
+    TooManyShapes,
+}
+
+/// The shape with these labels; their order and repetitions do not matter.
+///
+/// # Panics
+/// With more than [`LABELS_MAX`] labels, or if the process has some two million shapes.
+pub fn of(labels: &[Label]) -> ShapeId {
+    match intern(labels, ENTRIES_MAX) {
+        Ok(id) => id,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// As [`of`], for labels that come from data and not from a program: an error where data bring too many.
+pub fn from_data(labels: &[Label]) -> Result<ShapeId, ShapeError> {
+    intern(labels, SHAPES_FROM_DATA_MAX)
+}
+
+fn intern(labels: &[Label], shapes_max: usize) -> Result<ShapeId, ShapeError> {
+    let mut sorted = labels.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if sorted.len() > LABELS_MAX {
+        return Err(ShapeError::TooManyLabels);
+    }
+    let mut index = INDEX.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&known) = index.get(sorted.as_slice()) {
+        return Ok(known);
+    }
+    let next = index.len();
+    if next >= shapes_max {
+        return Err(ShapeError::TooManyShapes);
+    }
+    let mut shown: Vec<u16> = (0..sorted.len() as u16).collect();
+    shown.sort_by_key(|&slot| (sorted[slot as usize].kind(), sorted[slot as usize].name()));
+    let labels: &'static [Label] = sorted.leak();
+    SHAPES.set(next, Shape { labels, shown: shown.leak() });
+    let id = ShapeId(next as u32);
+    index.insert(labels, id);
+    Ok(id)
+}
+
+impl ShapeId {
+    /// No shape: what a block of memory has before it is a record.
+    pub(crate) const UNSET: ShapeId = ShapeId(u32::MAX);
+
+    fn shape(self) -> &'static Shape {
+        SHAPES.get(self.0 as usize).expect("shapes are made by interning")
+    }
+
+    /// Its labels, ascending.
+    pub fn labels(self) -> &'static [Label] {
+        self.shape().labels
+    }
+
+    /// Its slots in the order files and messages show them: fields, tags, binding tags, each by name.
+    pub fn shown(self) -> &'static [u16] {
+        self.shape().shown
+    }
+
+    /// The slot of a label.
+    pub fn slot(self, label: Label) -> Option<usize> {
+        let labels = self.labels();
+        match labels.len() {
+            0..=8 => labels.iter().position(|&l| l == label),
+            _ => labels.binary_search(&label).ok(),
+        }
+    }
+
+    /// Whether it has the label.
+    pub fn has(self, label: Label) -> bool {
+        self.slot(label).is_some()
+    }
+
+    /// Whether it has all these labels.
+    pub fn has_all(self, labels: &[Label]) -> bool {
+        labels.iter().all(|&label| self.has(label))
+    }
+}
+
+impl fmt::Display for ShapeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (i, &slot) in self.shown().iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, self.labels()[slot as usize])?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Debug for ShapeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeError::TooManyLabels => write!(f, "more than {LABELS_MAX} labels in one record"),
+            ShapeError::TooManyShapes => write!(
+                f,
+                "more than {SHAPES_FROM_DATA_MAX} different sets of labels in the records; are data used as labels?"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_labels_is_one_shape() {
+        let labels: Vec<Label> = (0..20).map(|i| Label::field(&format!("shape_{i}"))).collect();
+        let backwards: Vec<Label> = labels.iter().rev().chain(&labels).copied().collect();
+        for n in 0..=labels.len() {
+            let shape = of(&labels[..n]);
+            assert_eq!(shape, of(&backwards[labels.len() - n..labels.len()]));
+            assert_eq!(shape.labels().len(), n);
+            for (i, &label) in labels.iter().enumerate() {
+                assert_eq!(shape.has(label), i < n);
+                assert_eq!(shape.slot(label).map(|slot| shape.labels()[slot]), (i < n).then_some(label));
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_are_shown_by_kind_and_name() {
+        let shape = of(&[Label::binding_tag("a"), Label::tag("z"), Label::tag("b"), Label::field("q")]);
+        assert_eq!(shape.to_string(), "{q, <b>, <z>, <#a>}");
+        assert_eq!(of(&[]).to_string(), "{}");
+    }
+
+    #[test]
+    fn too_many_labels_are_an_error() {
+        let labels: Vec<Label> = (0..=LABELS_MAX).map(|i| Label::tag(&format!("many_{i}"))).collect();
+        assert_eq!(from_data(&labels), Err(ShapeError::TooManyLabels));
+        assert!(from_data(&labels[1..]).is_ok());
+    }
+}
