@@ -7,8 +7,9 @@ use std::thread;
 
 use crate::context::Context;
 use crate::dispatch::{Core, message_of};
+use crate::events::Recorder;
 use crate::ring::FOREIGN;
-use crate::runtime::{Error, Shared};
+use crate::runtime::{Error, Mode, Shared};
 use crate::stream::{In, Out};
 use crate::sync::Ordering;
 use crate::task::{State, Stop, TaskCell, TaskId};
@@ -50,6 +51,11 @@ impl Blocking {
     /// or the runtime stops.
     pub fn push<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         self.feed(out, message)?;
+        if self.cx.full {
+            // Each message is told at its own time.
+            self.flush();
+            return Ok(());
+        }
         // SAFETY: the thread's own core, to which no other reference is held.
         unsafe { self.core.as_mut() }.publish_now(out.ring_pointer());
         Ok(())
@@ -79,6 +85,7 @@ impl Blocking {
     pub fn flush(&mut self) {
         self.used = 0;
         Core::pause(self.core, Stop::QuantumSpent);
+        self.resume();
     }
 
     /// Whether the runtime was aborted.
@@ -113,12 +120,18 @@ impl Blocking {
         self.used = 0;
         // SAFETY: the task lives as long as its closure runs.
         let task = unsafe { self.task.as_ref() };
-        if !Core::pause(self.core, stop) {
-            return;
+        if Core::pause(self.core, stop) {
+            while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
+                thread::park();
+            }
         }
-        while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
-            thread::park();
-        }
+        self.resume();
+    }
+
+    fn resume(&mut self) {
+        Core::resume(self.core);
+        // SAFETY: the thread's own core, to which no other reference is held.
+        self.cx.full = unsafe { self.core.as_ref() }.mode == Mode::Full;
     }
 }
 
@@ -131,37 +144,47 @@ pub(crate) fn start(
     struct Handed(NonNull<TaskCell>);
     // SAFETY: the cell is made for sharing; this hands one reference over.
     unsafe impl Send for Handed {}
+    // SAFETY: the caller's reference.
+    let id = unsafe { task.as_ref() }.id.0;
+    let recorder = shared.space.as_ref().map(|space| Recorder::new(space, &format!("blocking task {id}")));
+    let recorder = recorder.transpose().map_err(|error| Error::new(error.to_string()))?;
     let handed = Handed(task);
     let for_thread = shared.clone();
     let spawned = thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
-        run(for_thread, handed.0, work);
+        run(for_thread, handed.0, recorder, work);
     });
-    spawned.map(drop).map_err(|error| {
-        // SAFETY: the thread did not start, so the reference is still ours.
-        unsafe { TaskCell::release(task.as_ptr()) };
-        Error::new(format!("cannot start a thread for a blocking task: {error}"))
-    })
+    spawned
+        .map(drop)
+        .map_err(|error| Error::new(format!("cannot start a thread for a blocking task: {error}")))
 }
 
-fn run(shared: Arc<Shared>, task: NonNull<TaskCell>, work: impl FnOnce(&mut Blocking)) {
+fn run(
+    shared: Arc<Shared>,
+    task: NonNull<TaskCell>,
+    recorder: Option<Recorder>,
+    work: impl FnOnce(&mut Blocking),
+) {
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     let _ = cell.thread.set(thread::current());
     cell.state.set(State::Running);
-    let mut core = Core::new(shared.clone(), FOREIGN);
+    let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
     let core = NonNull::from(Box::leak(Box::new(core)));
     let outcome = Core::with(core, || {
-        let cx = Context::new(core, task.as_ptr(), shared.quantum());
-        let mut blocking = Blocking { core, task, cx, quantum: shared.quantum(), used: 0 };
+        let quantum = shared.quantum(None);
+        let cx = Context::new(core, task.as_ptr(), quantum, false);
+        let mut blocking = Blocking { core, task, cx, quantum, used: 0 };
+        blocking.resume();
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut blocking)));
-        Core::close_task(core, cell);
+        let outcome = outcome.map_err(|panic| (message_of(&*panic), true));
+        Core::close_task(core, cell, &outcome);
         outcome
     });
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
-    shared.task_ended(cell, outcome.map_err(|panic| (message_of(&*panic), true)));
+    shared.task_ended(cell, outcome);
     // SAFETY: the reference handed to this thread.
     unsafe { TaskCell::release(task.as_ptr()) }
 }

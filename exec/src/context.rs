@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use thalweg_space::Writer;
+
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
 use crate::ring::Ring;
@@ -21,8 +23,8 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize) -> Self {
-        Context { core, task, quantum, full: false, last_read: std::ptr::null(), _dispatch: PhantomData }
+    pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
+        Context { core, task, quantum, full, last_read: std::ptr::null(), _dispatch: PhantomData }
     }
 
     /// How many messages the task should take at most before it stops with
@@ -65,7 +67,22 @@ impl Context<'_> {
     /// `full`, and only of tasks that are not [`one_to_one`](TaskSpec::one_to_one).
     #[inline]
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
-        let _ = out;
+        if self.full && !self.last_read.is_null() {
+            self.note_derived(out);
+        }
+    }
+
+    #[cold]
+    fn note_derived<T: Send + 'static>(&mut self, out: &Out<T>) {
+        // SAFETY: the context's core outlives it, and no other reference to it is held. The stream last read from in
+        // this dispatch is on its list, which keeps it.
+        unsafe { self.core.as_mut().note_derived(out.ring(), &*self.last_read) }
+    }
+
+    /// The way to tell events of one's own, in this thread's element. None without a space.
+    pub fn writer(&mut self) -> Option<&mut Writer> {
+        // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
+        unsafe { self.core.as_mut() }.recorder.as_mut().map(|recorder| &mut recorder.writer)
     }
 }
 

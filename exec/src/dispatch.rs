@@ -9,11 +9,17 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Instant;
+
+use thalweg_space::{LiveRow, NameRef};
 
 use crate::context::Context;
+use crate::events::{
+    Cause, Derived, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote, TaskBlockedInput,
+    TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded,
+};
+use crate::observe::{Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{AWAKE, FOREIGN, PORT_WAITS, Ring, TASK_WAITS, Wait, wait_until_zero};
-use crate::runtime::Shared;
+use crate::runtime::{Mode, Shared};
 use crate::sync::Ordering;
 use crate::task::{State, Stop, TaskCell};
 
@@ -35,6 +41,22 @@ pub(crate) struct Core {
     ready: ReadyQueue,
     live: Vec<NonNull<TaskCell>>,
     released: Vec<NonNull<Ring>>,
+    /// This thread's way to tell; none without a space, and none of threads that are just passing.
+    pub(crate) recorder: Option<Recorder>,
+    /// The worker's live row.
+    pub(crate) row: Option<LiveRow>,
+    pub(crate) mode: Mode,
+    /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
+    pub(crate) now: u64,
+    /// When measuring began, or was switched on.
+    pub(crate) measured_since: u64,
+    /// When the current dispatch began (metrics and full).
+    began: u64,
+    pub(crate) dispatches: u64,
+    pub(crate) started: u64,
+    pub(crate) waiting_ticks: u64,
+    /// Lineage told in the current dispatch.
+    derived: Vec<Derived>,
 }
 
 /// An end of a stream used in this dispatch.
@@ -42,6 +64,20 @@ pub(crate) struct Core {
 struct Touch {
     ring: NonNull<Ring>,
     writes: bool,
+}
+
+impl Touch {
+    /// What is done with the end from now on counts anew.
+    #[inline]
+    fn restart(self) {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { self.ring.as_ref() };
+        if self.writes {
+            ring.write_mark.set(ring.pushed.get());
+        } else {
+            ring.read_mark.set(ring.popped.get() - ring.discarded.get());
+        }
+    }
 }
 
 /// Tasks ready to run, first come first served.
@@ -85,8 +121,10 @@ pub(crate) fn current() -> Option<NonNull<Core>> {
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, worker: u32) -> Core {
+    pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
         let me = if shared.barrier { worker } else { FOREIGN };
+        let now = shared.clock.now();
+        let mode = if recorder.is_some() { shared.mode_now() } else { Mode::Off };
         Core {
             shared,
             worker,
@@ -99,6 +137,16 @@ impl Core {
             ready: ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() },
             live: Vec::new(),
             released: Vec::new(),
+            recorder,
+            row: None,
+            mode,
+            now,
+            measured_since: if mode == Mode::Off { now } else { 0 },
+            began: now,
+            dispatches: 0,
+            started: now,
+            waiting_ticks: 0,
+            derived: Vec::new(),
         }
     }
 
@@ -124,6 +172,7 @@ impl Core {
             wait_until_zero(&r.writer_touched);
             // SAFETY: the task being dispatched is alive.
             r.move_writer(Some(unsafe { &*self.task }), self.me);
+            self.tell_opened(r);
         }
         if r.writer_touched.load(Ordering::Relaxed) == 0 {
             r.writer_touched.store(1, Ordering::Relaxed);
@@ -140,6 +189,7 @@ impl Core {
             wait_until_zero(&r.reader_touched);
             // SAFETY: the task being dispatched is alive.
             r.move_reader(Some(unsafe { &*self.task }), self.me);
+            self.tell_opened(r);
         }
         if r.reader_touched.load(Ordering::Relaxed) == 0 {
             r.reader_touched.store(1, Ordering::Relaxed);
@@ -156,6 +206,7 @@ impl Core {
         wait_until_zero(&ring.writer_touched);
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
             ring.move_writer(Some(task), self.me);
+            self.tell_opened(ring);
         }
     }
 
@@ -167,6 +218,7 @@ impl Core {
         wait_until_zero(&ring.reader_touched);
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
             ring.move_reader(Some(task), self.me);
+            self.tell_opened(ring);
         }
     }
 
@@ -186,7 +238,12 @@ impl Core {
         } else {
             r.noted_empty.set(false)
         }
-        self.account(touch);
+        let (reads, writes_) = self.account(touch);
+        self.count(reads, writes_);
+        if self.mode == Mode::Full {
+            let now = self.clock();
+            self.tell_positions(touch, now);
+        }
         self.publish(touch);
         if writes {
             r.writer_touched.store(0, Ordering::Release);
@@ -241,12 +298,22 @@ impl Core {
 
     /// Makes a task ready (or tells it so while it runs).
     #[inline]
-    pub(crate) fn wake(&mut self, task: &TaskCell) {
+    pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if task.worker() != self.worker {
-            return wake_elsewhere(task);
+            let stamp = if self.mode == Mode::Off { 0 } else { self.now };
+            if wake_elsewhere(task, stamp) {
+                self.tell_ready(task, cause, by_stream);
+            }
+            return;
         }
         match task.state.get() {
-            State::Idle => self.make_ready(task),
+            State::Idle => {
+                if self.mode != Mode::Off {
+                    task.times.turn(task.waits_for.get(), self.now, self.measured_since);
+                    self.tell_ready(task, cause, by_stream);
+                }
+                self.make_ready(task);
+            }
             State::Running => task.notified.set(true),
             State::New | State::Ready | State::Ended => {}
         }
@@ -258,21 +325,36 @@ impl Core {
         self.ready.push(task);
     }
 
-    fn wake_reader(&mut self, ring: &Ring, how: u8) {
+    #[inline]
+    pub(crate) fn tell_ready(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
+        if self.mode == Mode::Off {
+            return;
+        }
+        if let Some(observed) = &task.observed {
+            put(&observed.row, task_cell::STATE, task_state::READY);
+        }
+        if self.mode == Mode::Full
+            && let Some(recorder) = &mut self.recorder
+        {
+            recorder.at(self.now, &TaskReady { task: task.id.0, by_stream, cause });
+        }
+    }
+
+    fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
         // given up.
         if let Some(task) = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() } {
             if how == PORT_WAITS {
                 task.push_ready_port(ring);
             }
-            self.wake(task);
+            self.wake(task, cause, ring.id);
         }
     }
 
-    fn wake_writer(&mut self, ring: &Ring) {
+    fn wake_writer(&mut self, ring: &Ring, cause: Cause) {
         // SAFETY: as above, in the reader's section.
         if let Some(task) = unsafe { ring.writer.load(Ordering::SeqCst).as_ref() } {
-            self.wake(task);
+            self.wake(task, cause, ring.id);
         }
     }
 
@@ -284,6 +366,13 @@ impl Core {
         cell.live_index.set(self.live.len());
         self.live.push(task);
         self.make_ready(cell);
+    }
+
+    /// Likewise, telling that it is ready.
+    pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
+        self.adopt(task);
+        // SAFETY: the reference handed over.
+        self.tell_ready(unsafe { task.as_ref() }, Cause::Created, 0);
     }
 
     /// Takes what other threads made ready.
@@ -298,7 +387,16 @@ impl Core {
                 self.adopt(task);
                 continue;
             }
-            self.wake(cell);
+            if cell.state.get() == State::Idle {
+                if self.mode != Mode::Off {
+                    let stamp = cell.times.woken_at.load(Ordering::Relaxed);
+                    let woken = if stamp == 0 { self.now } else { stamp };
+                    cell.times.turn(cell.waits_for.get(), woken, self.measured_since);
+                }
+                self.make_ready(cell);
+            } else {
+                debug_assert_ne!(cell.state.get(), State::Running);
+            }
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
@@ -311,35 +409,200 @@ impl Core {
 
     // ---- the end of a dispatch
 
-    /// Publishes what the current task did with its streams and wakes who waited for that.
+    /// Publishes what the current task did with its streams, tells it, and wakes who waited for that.
     fn publish_all(&mut self) {
+        let (mut reads, mut writes) = (0, 0);
         for at in 0..self.touched.len() {
-            let touch = self.touched[at];
-            self.account(touch);
+            let (read, written) = self.account(self.touched[at]);
+            reads += read;
+            writes += written;
+        }
+        self.count(reads, writes);
+        if self.mode != Mode::Off {
+            self.tell_dispatch(reads, writes);
         }
         for at in 0..self.touched.len() {
             let touch = self.touched[at];
+            touch.restart();
             self.publish(touch);
         }
     }
 
-    /// Counts what was done with an end, and makes the next dispatch's first use of it take the long way.
+    /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
+    /// first use of it take the long way.
     #[inline]
-    fn account(&mut self, touch: Touch) {
-        // SAFETY: an end on the list is kept until the list is emptied; so is the task.
-        let (ring, counts) = unsafe { (touch.ring.as_ref(), &(*self.task).counts) };
+    fn account(&self, touch: Touch) -> (usize, usize) {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
         if touch.writes {
             let pushed = ring.pushed.get();
             ring.limit.set(pushed);
-            counts.writes.set(counts.writes.get() + (pushed - ring.write_mark.get()) as u64);
-            ring.write_mark.set(pushed);
+            (0, pushed - ring.write_mark.get())
         } else {
             let popped = ring.popped.get();
             ring.available.set(popped);
-            let read = popped - ring.read_mark.get() - ring.discarded.get();
-            counts.reads.set(counts.reads.get() + read as u64);
-            ring.read_mark.set(popped);
+            (popped - ring.read_mark.get() - ring.discarded.get(), 0)
         }
+    }
+
+    #[inline]
+    fn count(&self, reads: usize, writes: usize) {
+        // SAFETY: the task being dispatched is alive.
+        let counts = unsafe { &(*self.task).counts };
+        counts.reads.set(counts.reads.get() + reads as u64);
+        counts.writes.set(counts.writes.get() + writes as u64);
+    }
+
+    // ---- telling
+
+    /// Reads the clock.
+    pub(crate) fn clock(&mut self) -> u64 {
+        // Never backwards, so that the element's events are in the order of their times.
+        self.now = self.shared.clock.now().max(self.now);
+        self.now
+    }
+
+    /// Adopts the mode that is set now.
+    #[inline]
+    pub(crate) fn adopt_mode(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let mode = self.shared.mode(recorder);
+        if mode != self.mode {
+            self.change_mode(mode);
+        }
+    }
+
+    #[cold]
+    fn change_mode(&mut self, mode: Mode) {
+        let now = self.clock();
+        if self.mode == Mode::Off {
+            self.measured_since = now;
+        }
+        self.mode = mode;
+    }
+
+    /// Ends the current dispatch's time: live cells, and in mode full its events.
+    fn tell_dispatch(&mut self, reads: usize, writes: usize) {
+        let now = self.clock();
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        task.times.turn(Share::Busy, now, self.measured_since);
+        if self.mode == Mode::Full
+            && let Some(recorder) = &mut self.recorder
+        {
+            let dispatched = TaskDispatched {
+                task: task.id.0,
+                duration_ticks: now.saturating_sub(self.began),
+                worker: task.worker(),
+                reads: reads as u32,
+                writes: writes as u32,
+            };
+            recorder.at(now, &dispatched);
+            for at in 0..self.touched.len() {
+                self.tell_positions(self.touched[at], now);
+            }
+            if let Some(recorder) = &mut self.recorder {
+                for derived in self.derived.drain(..) {
+                    recorder.same(&derived);
+                }
+            }
+        }
+        for &touch in &self.touched {
+            // SAFETY: an end on the list is kept until the list is emptied.
+            show_positions(unsafe { touch.ring.as_ref() }, touch.writes);
+        }
+        self.show_task(task);
+        self.show_worker();
+        self.began = now;
+    }
+
+    fn tell_positions(&mut self, touch: Touch, now: u64) {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
+        let Some(recorder) = &mut self.recorder else { return };
+        debug_assert_eq!(now, self.now);
+        if touch.writes {
+            let first = ring.write_mark.get();
+            let count = (ring.pushed.get() - first) as u32;
+            if count != 0 {
+                recorder.same(&StreamWrote { stream: ring.id, first: first as u64, count });
+            }
+        } else {
+            let first = ring.read_mark.get();
+            let count = (ring.popped.get() - first - ring.discarded.get()) as u32;
+            if count != 0 {
+                recorder.same(&StreamRead { stream: ring.id, first: first as u64, count });
+            }
+        }
+    }
+
+    /// Shows a task's counters in its live row.
+    fn show_task(&self, task: &TaskCell) {
+        let Some(observed) = &task.observed else { return };
+        let row = &observed.row;
+        put(row, task_cell::DISPATCHES, task.counts.dispatches.get());
+        put(row, task_cell::READS, task.counts.reads.get());
+        put(row, task_cell::WRITES, task.counts.writes.get());
+        for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
+            put(row, task_cell::SHARES + share as usize, task.times.share(share));
+        }
+    }
+
+    pub(crate) fn show_worker(&self) {
+        let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
+        put(row, worker_cell::BUSY, (self.now - self.started).saturating_sub(self.waiting_ticks));
+        put(row, worker_cell::WAITING, self.waiting_ticks);
+        put(row, worker_cell::UPDATED, self.now);
+        put(row, worker_cell::DISPATCHES, self.dispatches);
+        put(row, worker_cell::EVENTS, recorder.writer.sequence());
+    }
+
+    /// Tells, through the thread's own recorder or that of passing threads.
+    fn tell(&mut self, tell: impl FnOnce(&mut Recorder, u64)) {
+        if self.recorder.is_some() {
+            let now = self.clock();
+            tell(self.recorder.as_mut().expect("just seen"), now);
+        } else {
+            self.shared.tell_from_outside(tell);
+        }
+    }
+
+    /// An end of a stream was attached to a task.
+    fn tell_opened(&mut self, ring: &Ring) {
+        let Some(observed) = &ring.observed else { return };
+        // SAFETY: the caller just attached an end, so the pointers it sees are the stream's references; the other end
+        // may be moved meanwhile, so only its own row tells of it.
+        let (reader, writer) = ring.show_ends(&observed.row);
+        let capacity = u64::from(ring.capacity);
+        let opened = StreamOpened { stream: ring.id, name: NameRef(ring.name), reader, writer, capacity };
+        self.tell(|recorder, now| recorder.at(now, &opened));
+    }
+
+    /// Notes that the message pushed last on `child` descends from the one popped last from `parent`.
+    pub(crate) fn note_derived(&mut self, child: &Ring, parent: &Ring) {
+        if child.pushed.get() == child.write_mark.get() || child.writer_touched.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let stream = child.id;
+        let index = child.pushed.get() as u64 - 1;
+        let (parent_stream, parent_index) = (parent.id, parent.popped.get() as u64 - 1);
+        let known = self.derived.iter_mut().rev().take(4).find(|run| run.stream == stream);
+        if let Some(run) = known
+            && run.parent_stream == parent_stream
+            && run.first + u64::from(run.count) == index
+        {
+            let ahead = parent_index.wrapping_sub(run.parent_first);
+            if run.count == 1 && ahead <= 1 {
+                run.step = ahead as u32;
+            }
+            if ahead == u64::from(run.count) * u64::from(run.step) {
+                run.count += 1;
+                return;
+            }
+        }
+        let first =
+            Derived { stream, first: index, parent_stream, parent_first: parent_index, count: 1, step: 0 };
+        self.derived.push(first);
     }
 
     #[inline]
@@ -350,14 +613,14 @@ impl Core {
             if ring.pushed.get() != ring.tail.load(Ordering::Relaxed) {
                 let waits = ring.publish_written(self.me);
                 if waits != AWAKE {
-                    self.wake_reader(ring, waits);
+                    self.wake_reader(ring, waits, Cause::Input);
                 }
                 ring.leave_writer_section();
             }
         } else if ring.popped.get() != ring.head.load(Ordering::Relaxed) {
             let waits = ring.publish_read(self.me);
             if waits != AWAKE {
-                self.wake_writer(ring);
+                self.wake_writer(ring, Cause::Room);
             }
             ring.leave_reader_section();
         }
@@ -375,11 +638,10 @@ impl Core {
         let mut ready = false;
         match stop {
             Stop::InputEmpty => {
-                // SAFETY: we are the task's thread.
-                if self.ports_wait || unsafe { task.has_ready_port() } {
-                    ready = unsafe { task.has_ready_port() };
-                    sleeps = true;
-                }
+                // SAFETY: we are the task's thread, and no reference to its groups is kept.
+                let has_port = unsafe { task.has_ready_port() };
+                ready = has_port;
+                sleeps = has_port || self.ports_wait;
                 for &ring in &self.empty {
                     // SAFETY: noted ends are on the dispatch's list as well.
                     let ring = unsafe { ring.as_ref() };
@@ -451,19 +713,29 @@ impl Core {
     fn close(&mut self, ring: &Ring) {
         let waits = ring.close();
         if waits != AWAKE {
-            self.wake_reader(ring, waits);
+            self.wake_reader(ring, waits, Cause::End);
         }
         ring.leave_writer_section();
         ring.move_writer(None, self.me);
+        self.end_gone(ring);
     }
 
     fn leave(&mut self, ring: &Ring) {
         let waits = ring.leave();
         if waits != AWAKE {
-            self.wake_writer(ring);
+            self.wake_writer(ring, Cause::End);
         }
         ring.leave_reader_section();
         ring.move_reader(None, self.me);
+        self.end_gone(ring);
+    }
+
+    /// Counts an end that is gone; the second closes the stream for good.
+    fn end_gone(&mut self, ring: &Ring) {
+        if ring.observed.is_some() && ring.count_end() {
+            let closed = closed(ring);
+            self.tell(|recorder, now| recorder.at(now, &closed));
+        }
     }
 
     /// Frees what the last references went to. Messages are dropped here: a user's code runs.
@@ -484,15 +756,37 @@ impl Core {
         let sleeps = {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            core.publish_all();
             // SAFETY: the task being dispatched is alive.
             let task = unsafe { &*core.task };
-            let sleeps = core.arm(task, stop);
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            core.publish_all();
+            let sleeps = matches!(core.arm(task, stop), Ok(true));
+            core.tell_stop(task, stop, sleeps);
             core.let_go();
             sleeps
         };
         Core::free_released(core);
-        matches!(sleeps, Ok(true))
+        sleeps
+    }
+
+    /// Begins a blocking task's next dispatch, after a wait or not.
+    pub(crate) fn resume(core: NonNull<Core>) {
+        // SAFETY: the thread's own core; no user's code runs inside this function.
+        let core = unsafe { &mut *core.as_ptr() };
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*core.task };
+        core.adopt_mode();
+        if core.mode == Mode::Off {
+            return;
+        }
+        let waited_for = task.waits_for.replace(Share::Ready);
+        let stamp = task.times.woken_at.load(Ordering::Relaxed);
+        if waited_for != Share::Ready && stamp != 0 {
+            task.times.turn(waited_for, stamp, core.measured_since);
+        }
+        let now = core.clock();
+        task.times.turn(Share::Ready, now, core.measured_since);
+        core.begin_time(task);
     }
 
     /// Runs a ready task once.
@@ -501,37 +795,56 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         cell.state.set(State::Running);
         // SAFETY: the thread's own core; the reference ends before the task runs.
-        let quantum = unsafe {
+        let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
             core.task = task.as_ptr();
-            core.shared.quantum()
+            core.adopt_mode();
+            if let Some(row) = &core.row {
+                put(row, worker_cell::TASK, cell.id.0);
+                put(row, worker_cell::MESSAGE, cell.counts.reads.get());
+            }
+            if core.mode != Mode::Off {
+                cell.times.turn(Share::Ready, core.now, core.measured_since);
+                core.begin_time(cell);
+            }
+            core.dispatches += 1;
+            (core.begin_budget(cell), core.mode == Mode::Full)
         };
-        let budget = Budget::start(cell, quantum);
-        // SAFETY: this is the task's thread, and the body is not borrowed.
-        let stop = run_body(core, cell, budget.messages);
-        let stop = match stop {
+        let outcome = match run_body(core, cell, budget.messages, full) {
             Ok(Stop::Ended) => Some(Ok(())),
-            Ok(stop) => Core::after(core, cell, stop).err().map(|reason| Err((reason.to_owned(), false))),
+            Ok(stop) => {
+                let failed = Core::after(core, cell, stop, &budget).err();
+                failed.map(|reason| Err((reason.to_owned(), false)))
+            }
             Err(panic) => Some(Err((panic, true))),
         };
-        match stop {
-            None => budget.finish(cell),
-            Some(outcome) => Core::end(core, task, outcome),
+        if let Some(outcome) = outcome {
+            Core::end(core, task, outcome);
+        }
+    }
+
+    #[inline]
+    fn begin_time(&mut self, task: &TaskCell) {
+        self.began = self.now;
+        if let Some(observed) = &task.observed {
+            put(&observed.row, task_cell::STATE, task_state::RUNNING);
         }
     }
 
     /// Publishes, arms and requeues.
-    fn after(core: NonNull<Core>, task: &TaskCell, stop: Stop) -> Result<(), &'static str> {
+    fn after(core: NonNull<Core>, task: &TaskCell, stop: Stop, budget: &Budget) -> Result<(), &'static str> {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
-            let sleeps = core.arm(task, stop)?;
+            core.finish_budget(task, budget);
+            let sleeps = core.arm(task, stop)? && !task.notified.get();
+            task.notified.set(false);
+            core.tell_stop(task, stop, sleeps);
             core.let_go();
             core.task = std::ptr::null_mut();
-            let notified = task.notified.take();
-            if sleeps && !notified && stop != Stop::QuantumSpent {
+            if sleeps {
                 task.state.set(State::Idle);
             } else {
                 core.make_ready(task);
@@ -542,6 +855,42 @@ impl Core {
         }
         Core::free_released(core);
         Ok(())
+    }
+
+    /// Tells why a task stopped, and that it is ready again if it is.
+    fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
+        let (waits_for, state) = match stop {
+            Stop::InputEmpty if sleeps => (Share::InputWait, task_state::BLOCKED_INPUT),
+            Stop::OutputFull if sleeps => (Share::OutputWait, task_state::BLOCKED_OUTPUT),
+            _ => (Share::Ready, task_state::READY),
+        };
+        task.waits_for.set(waits_for);
+        if self.mode == Mode::Off {
+            return;
+        }
+        if let Some(observed) = &task.observed {
+            put(&observed.row, task_cell::STATE, state);
+        }
+        if self.mode != Mode::Full {
+            return;
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        // SAFETY: noted ends are on the dispatch's list as well.
+        let only = |noted: &[NonNull<Ring>]| if let [one] = noted { unsafe { one.as_ref() }.id } else { 0 };
+        let id = task.id.0;
+        match stop {
+            Stop::InputEmpty => {
+                let stream = if self.ports_wait { 0 } else { only(&self.empty) };
+                recorder.at(self.now, &TaskBlockedInput { task: id, stream });
+            }
+            Stop::OutputFull => {
+                recorder.at(self.now, &TaskBlockedOutput { task: id, stream: only(&self.full) });
+            }
+            Stop::QuantumSpent | Stop::Ended => recorder.at(self.now, &TaskYielded { task: id }),
+        }
+        if !sleeps {
+            recorder.same(&TaskReady { task: id, by_stream: 0, cause: Cause::Yield });
+        }
     }
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
@@ -555,7 +904,7 @@ impl Core {
             Ok(()) => outcome,
             Err(panic) => outcome.and(Err((message_of(&*panic), true))),
         };
-        Core::close_task(core, cell);
+        Core::close_task(core, cell, &outcome);
         let shared = {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
@@ -567,17 +916,30 @@ impl Core {
         unsafe { TaskCell::release(task.as_ptr()) }
     }
 
-    /// Publishes the last of an ended task and closes its ports.
-    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell) {
+    /// Publishes the last of an ended task, closes its ports, tells its end.
+    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), (String, bool)>) {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
             core.let_go();
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
             // SAFETY: the task's own thread.
             unsafe { task.forget_ready_ports() };
+            if core.mode != Mode::Off {
+                // Closing its ports is the task's own work.
+                let now = core.clock();
+                task.times.turn(Share::Busy, now, core.measured_since);
+            }
+            if let Some(observed) = &task.observed {
+                core.show_task(task);
+                put(&observed.row, task_cell::STATE, task_state::ENDED);
+                put(&observed.row, task_cell::FAILED, u64::from(outcome.is_err()));
+            }
+            let at = if core.mode == Mode::Off { None } else { Some(core.now) };
+            core.tell(|recorder, now| task.tell_end(recorder, at.unwrap_or(now), outcome));
         }
         Core::free_released(core);
     }
@@ -610,10 +972,10 @@ impl Core {
 }
 
 #[inline]
-fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize) -> Result<Stop, String> {
+fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> Result<Stop, String> {
     let pointer = std::ptr::from_ref(task).cast_mut();
     catch_unwind(AssertUnwindSafe(|| {
-        let mut cx = Context::new(core, pointer, messages);
+        let mut cx = Context::new(core, pointer, messages, full);
         // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
         match unsafe { task.body() } {
             Some(body) => body.run(&mut cx),
@@ -630,19 +992,25 @@ pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Wakes a task of another worker or a blocking one.
-pub(crate) fn wake_elsewhere(task: &TaskCell) {
+/// Wakes a task of another worker or a blocking one; `stamp` is the time, if it is measured. False: somebody was
+/// faster.
+pub(crate) fn wake_elsewhere(task: &TaskCell, stamp: u64) -> bool {
+    if task.in_inbox.load(Ordering::Relaxed) {
+        // The swap decides, but there is no need to overwrite the time of who was first.
+    } else {
+        task.times.woken_at.store(stamp, Ordering::Relaxed);
+    }
     if task.in_inbox.swap(true, Ordering::AcqRel) {
-        return;
+        return false;
     }
     if task.blocking {
         if let Some(thread) = task.thread.get() {
             thread.unpark();
         }
-        return;
+        return true;
     }
     // SAFETY: `counted` gives a non-null pointer.
-    send(unsafe { NonNull::new_unchecked(task.counted()) });
+    send(unsafe { NonNull::new_unchecked(task.counted()) })
 }
 
 /// Puts a task, with the caller's reference, into its worker's inbox.
@@ -659,88 +1027,130 @@ pub(crate) fn send(task: NonNull<TaskCell>) -> bool {
 
 /// Closes a writing end that no dispatch of this thread uses.
 pub(crate) fn close_writer(ring: NonNull<Ring>) {
-    with_any_core(ring, |ring, wake| {
-        let waits = ring.close();
-        if waits != AWAKE {
-            // SAFETY: in the writer's section.
-            if let Some(task) = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() } {
+    // SAFETY: the end's reference, given up below.
+    let r = unsafe { ring.as_ref() };
+    match current() {
+        // SAFETY: the thread's own core, to which no other reference is held now.
+        Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
+        None => {
+            let waits = r.close();
+            // SAFETY: in the writer's section, so the reference we see is not given up.
+            let reader = unsafe { r.reader.load(Ordering::SeqCst).as_ref() };
+            if waits != AWAKE
+                && let Some(task) = reader
+            {
                 if waits == PORT_WAITS {
-                    task.push_ready_port(ring);
+                    task.push_ready_port(r);
                 }
-                wake(task);
+                wake_elsewhere(task, 0);
             }
+            r.leave_writer_section();
+            r.move_writer(None, FOREIGN);
+            end_gone_outside(r);
         }
-        ring.leave_writer_section();
-        ring.move_writer(None, own_name());
-    });
+    }
+    // SAFETY: the end's reference.
+    unsafe { Ring::release(ring.as_ptr()) }
 }
 
 /// Leaves a stream whose reading end no dispatch of this thread uses.
 pub(crate) fn leave_reader(ring: NonNull<Ring>) {
-    with_any_core(ring, |ring, wake| {
-        let waits = ring.leave();
-        if waits != AWAKE {
-            // SAFETY: in the reader's section.
-            if let Some(task) = unsafe { ring.writer.load(Ordering::SeqCst).as_ref() } {
-                wake(task);
-            }
-        }
-        ring.leave_reader_section();
-        ring.move_reader(None, own_name());
-    });
-}
-
-fn own_name() -> u32 {
-    // SAFETY: the thread's own core, to which no other reference is held now.
-    current().map_or(FOREIGN, |core| unsafe { core.as_ref() }.me)
-}
-
-fn with_any_core(ring: NonNull<Ring>, work: impl FnOnce(&Ring, &dyn Fn(&TaskCell))) {
-    let wake = |task: &TaskCell| match current() {
-        // SAFETY: the thread's own core, to which no other reference is held now.
-        Some(core) => unsafe { &mut *core.as_ptr() }.wake(task),
-        None => wake_elsewhere(task),
-    };
     // SAFETY: the end's reference, given up below.
-    work(unsafe { ring.as_ref() }, &wake);
-    // SAFETY: as above.
+    let r = unsafe { ring.as_ref() };
+    match current() {
+        // SAFETY: the thread's own core, to which no other reference is held now.
+        Some(core) => unsafe { &mut *core.as_ptr() }.leave(r),
+        None => {
+            let waits = r.leave();
+            // SAFETY: in the reader's section, so the reference we see is not given up.
+            let writer = unsafe { r.writer.load(Ordering::SeqCst).as_ref() };
+            if waits != AWAKE
+                && let Some(task) = writer
+            {
+                wake_elsewhere(task, 0);
+            }
+            r.leave_reader_section();
+            r.move_reader(None, FOREIGN);
+            end_gone_outside(r);
+        }
+    }
+    // SAFETY: the end's reference.
     unsafe { Ring::release(ring.as_ptr()) }
+}
+
+fn end_gone_outside(ring: &Ring) {
+    if let Some(observed) = &ring.observed
+        && ring.count_end()
+    {
+        let closed = closed(ring);
+        observed.shared.tell_from_outside(|recorder, now| recorder.at(now, &closed));
+    }
+}
+
+/// The totals of a stream both ends of which are gone.
+fn closed(ring: &Ring) -> StreamClosed {
+    let (written, read, dropped) = ring.totals();
+    if let Some(observed) = &ring.observed {
+        put(&observed.row, stream_cell::WRITTEN, written);
+        put(&observed.row, stream_cell::READ, read);
+        put(&observed.row, stream_cell::DROPPED, dropped);
+        put(&observed.row, stream_cell::CLOSED, 1);
+    }
+    StreamClosed { stream: ring.id, written, read, dropped }
+}
+
+/// Shows an end's position in the stream's live row.
+fn show_positions(ring: &Ring, writes: bool) {
+    let Some(observed) = &ring.observed else { return };
+    if writes {
+        put(&observed.row, stream_cell::WRITTEN, (ring.pushed.get() + ring.refused.get()) as u64);
+        put(&observed.row, stream_cell::DROPPED, ring.refused.get() as u64);
+    } else {
+        put(&observed.row, stream_cell::READ, (ring.popped.get() - ring.discarded.get()) as u64);
+    }
 }
 
 /// How many messages a dispatch may take, so that it lasts about `exec.quantum_us`.
 struct Budget {
     messages: usize,
-    started: Option<(Instant, u64)>,
+    /// The clock, and the work done so far, when the dispatch began; none if it is not looked at this time.
+    started: Option<(u64, u64)>,
 }
 
 /// Dispatches between two looks at the clock.
 const SAMPLE_EVERY: u32 = 16;
 
-impl Budget {
+impl Core {
     #[inline]
-    fn start(task: &TaskCell, quantum: usize) -> Budget {
-        let budget = task.budget.get();
-        if budget == 0 {
-            return Budget { messages: 1, started: Some((Instant::now(), done_by(task))) };
-        }
+    fn begin_budget(&mut self, task: &TaskCell) -> Budget {
+        let quantum = self.shared.quantum(self.recorder.as_mut());
+        let budget = task.budget.get() as usize;
         let left = task.until_sample.get();
-        if left == 0 {
-            let started = Some((Instant::now(), done_by(task)));
-            return Budget { messages: quantum.min(budget as usize), started };
+        if left != 0 {
+            task.until_sample.set(left - 1);
+            return Budget { messages: quantum.min(budget), started: None };
         }
-        task.until_sample.set(left - 1);
-        Budget { messages: quantum.min(budget as usize), started: None }
+        let now = if self.mode == Mode::Off { self.clock() } else { self.now };
+        Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
     }
 
     #[inline]
-    fn finish(&self, task: &TaskCell) {
-        let Some((started, done)) = self.started else { return };
+    fn finish_budget(&mut self, task: &TaskCell, budget: &Budget) {
+        if let Some((started, done)) = budget.started {
+            self.adapt(task, started, done);
+        }
+    }
+
+    #[cold]
+    fn adapt(&mut self, task: &TaskCell, started: u64, done: u64) {
         let messages = done_by(task) - done;
         if messages == 0 {
             return;
         }
-        let each_ns = (started.elapsed().as_nanos() as u64 / messages).max(1);
-        let fits = (task.shared.quantum_us() * 1000 / each_ns).clamp(1, u64::from(u32::MAX)) as u32;
+        let now = if self.mode == Mode::Off { self.clock() } else { self.now };
+        let each = (now.saturating_sub(started) / messages).max(1);
+        let target = self.shared.quantum_ticks(self.recorder.as_mut());
+        let fits = (target / each).clamp(1, u64::from(u32::MAX)) as u32;
         let before = task.budget.get();
         // Shorten at once, lengthen by at most a factor of eight: one quick message says little.
         let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };

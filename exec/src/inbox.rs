@@ -136,7 +136,7 @@ impl Iterator for Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        while let Some(task) = self.next() {
+        for task in self.by_ref() {
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }

@@ -65,15 +65,19 @@ mod affinity;
 mod blocking;
 mod context;
 mod dispatch;
+mod events;
 mod inbox;
 mod inputs;
 mod mapper;
+mod observe;
 mod ring;
 mod runtime;
 mod stream;
 mod sync;
 mod task;
 mod worker;
+
+pub use thalweg_space::{NameRef, SiteRef};
 
 pub use blocking::Blocking;
 pub use context::{Context, Ports};
@@ -82,11 +86,3 @@ pub use mapper::Mapper;
 pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Runtime, Summary};
 pub use stream::{In, Out, StreamSpec};
 pub use task::{Stop, Task, TaskId, TaskSpec};
-
-/// A name in the space; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NameRef(pub u64);
-
-/// A place in the static structure; 0 is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SiteRef(pub u64);

@@ -18,6 +18,9 @@
 use std::cell::Cell;
 
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreFenced, spin_loop, yield_now};
+use thalweg_space::LiveRow;
+
+use crate::observe::{ObservedStream, put, stream_cell};
 use crate::task::TaskCell;
 
 /// "No worker": an end that no task holds yet, or one held by a blocking task.
@@ -114,6 +117,10 @@ pub(crate) struct Ring {
     /// The slots, null before the first push. Written by the writer before the `tail` that covers them.
     pub(crate) slots: AtomicPtr<u8>,
     pub(crate) id: u64,
+    /// What the space shows of the stream; none without a space.
+    pub(crate) observed: Option<Box<ObservedStream>>,
+    /// Ends that are gone. Counted up by each end as it goes (acquire-release).
+    ends_gone: AtomicU8,
     /// Frees the ring with its slots and the messages in them.
     free: unsafe fn(*mut Ring),
 }
@@ -131,7 +138,13 @@ impl<T> std::ops::Deref for AlignedLine<T> {
 }
 
 impl Ring {
-    pub(crate) fn new(id: u64, name: u64, capacity: usize, free: unsafe fn(*mut Ring)) -> Ring {
+    pub(crate) fn new(
+        id: u64,
+        name: u64,
+        capacity: usize,
+        observed: Option<Box<ObservedStream>>,
+        free: unsafe fn(*mut Ring),
+    ) -> Ring {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
         Ring {
             tail: AtomicUsize::new(0),
@@ -170,6 +183,8 @@ impl Ring {
             mask: (capacity.next_power_of_two() - 1) as u32,
             slots: AtomicPtr::new(std::ptr::null_mut()),
             id,
+            observed,
+            ends_gone: AtomicU8::new(0),
             free,
         }
     }
@@ -326,12 +341,37 @@ impl Ring {
     /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `me` is the
     /// calling thread's worker.
     pub(crate) fn move_reader(&self, task: Option<&TaskCell>, me: u32) {
+        if let (Some(observed), Some(task)) = (&self.observed, task) {
+            put(&observed.row, stream_cell::READER, task.id.0);
+        }
         move_end(&self.reader, &self.reader_worker, &self.writer_section, task, me);
     }
 
     /// Likewise the writer.
     pub(crate) fn move_writer(&self, task: Option<&TaskCell>, me: u32) {
+        if let (Some(observed), Some(task)) = (&self.observed, task) {
+            put(&observed.row, stream_cell::WRITER, task.id.0);
+        }
         move_end(&self.writer, &self.writer_worker, &self.reader_section, task, me);
+    }
+
+    /// Shows in the stream's live row which tasks hold its ends, and says so: (reader, writer). Each end shows
+    /// itself when it is attached; the caller has just attached one.
+    pub(crate) fn show_ends(&self, row: &LiveRow) -> (u64, u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        (row.cell(stream_cell::READER).load(Relaxed), row.cell(stream_cell::WRITER).load(Relaxed))
+    }
+
+    /// Counts an end that is gone; true for the second.
+    pub(crate) fn count_end(&self) -> bool {
+        self.ends_gone.fetch_add(1, Ordering::AcqRel) == 1
+    }
+
+    /// Messages written, read and dropped. To be asked when both ends are gone.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let read = (self.popped.get() - self.discarded.get()) as u64;
+        let written = (self.pushed.get() + self.refused.get()) as u64;
+        (written, read, written - read)
     }
 
     /// Gives up one of the references; the last frees the stream.

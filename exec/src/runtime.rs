@@ -9,12 +9,18 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
+use thalweg_space::{Clock, NameRef, Setting, SettingSpec, Space};
+
 use crate::affinity;
 use crate::blocking::{self, Blocking};
 use crate::context::Ports;
 use crate::dispatch::{self, Core};
+use crate::events::{
+    Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
+};
 use crate::inbox::Inbox;
 use crate::mapper::{Mapper, Placing};
+use crate::observe::ObservedStream;
 use crate::ring::FOREIGN;
 use crate::stream::{In, Out, StreamSpec, new_stream};
 use crate::sync::{AtomicBool, Ordering};
@@ -23,6 +29,7 @@ use crate::worker;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Mode {
     /// Only what has to be known of the structure: tasks and streams, their beginning and end.
     Off,
@@ -42,7 +49,9 @@ pub struct Options {
     pub pin: bool,
     /// How tasks are placed on workers.
     pub mapper: Mapper,
-    /// How much is recorded.
+    /// Where to publish what happens; none: nothing is recorded.
+    pub space: Option<Space>,
+    /// How much is recorded at first; the setting `monitor.mode` changes it while running.
     pub mode: Mode,
     /// Messages a dispatch takes at most.
     pub quantum: usize,
@@ -60,11 +69,25 @@ impl Default for Options {
             workers: affinity::cores().len().max(1),
             pin: false,
             mapper: Mapper::default(),
+            space: None,
             mode: Mode::default(),
             quantum: 64,
             capacity: 64,
             quantum_us: 100,
             spin_us: 30,
+        }
+    }
+}
+
+impl Mode {
+    /// The values of the setting `monitor.mode`, from 0.
+    pub const NAMES: [&str; 3] = ["off", "metrics", "full"];
+
+    fn from_setting(value: u64) -> Mode {
+        match value {
+            0 => Mode::Off,
+            1 => Mode::Metrics,
+            _ => Mode::Full,
         }
     }
 }
@@ -125,12 +148,17 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Whether the kernel makes barriers for us (see `ring`).
     pub(crate) barrier: bool,
+    pub(crate) space: Option<Space>,
+    pub(crate) clock: Clock,
     next_task: AtomicU64,
     next_stream: AtomicU64,
-    quantum: AtomicU64,
-    quantum_us: AtomicU64,
-    spin_us: AtomicU64,
-    capacity: AtomicU64,
+    mode: Tunable,
+    quantum: Tunable,
+    quantum_us: Tunable,
+    spin_us: Tunable,
+    capacity: Tunable,
+    /// Threads that are neither workers nor blocking tasks tell the space through this.
+    outside: Mutex<Option<Recorder>>,
     placing: Mutex<Placing>,
     /// Tasks that have not ended.
     live: AtomicU64,
@@ -138,9 +166,62 @@ pub(crate) struct Shared {
     all_ended: Condvar,
 }
 
+/// A value that may be changed while running: a setting of the space, or a plain one.
+struct Tunable {
+    setting: Option<Setting>,
+    plain: u64,
+    limits: (u64, u64),
+    name: NameRef,
+    /// The value whose adoption was told last.
+    adopted: AtomicU64,
+}
+
+impl Tunable {
+    fn new(space: Option<&Space>, spec: SettingSpec<'_>) -> Result<Tunable, Error> {
+        let limits = (spec.min, spec.max);
+        let value = spec.default;
+        if !(spec.min..=spec.max).contains(&value) {
+            let (name, (min, max)) = (spec.name, limits);
+            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
+        }
+        let of_space = |error: thalweg_space::Error| Error(error.to_string());
+        let (setting, name) = match space {
+            Some(space) => {
+                let setting = space.setting(spec).map_err(of_space)?;
+                // A second runtime of the same space finds the cell there, and its options count.
+                setting.set(value).map_err(of_space)?;
+                (Some(setting), space.name(spec.name).map_err(of_space)?)
+            }
+            None => (None, NameRef::NONE),
+        };
+        Ok(Tunable { setting, plain: value, limits, name, adopted: AtomicU64::new(value) })
+    }
+
+    /// The value now: one relaxed load, kept within its limits.
+    #[inline]
+    fn load(&self) -> u64 {
+        match &self.setting {
+            Some(setting) => setting.load().clamp(self.limits.0, self.limits.1),
+            None => self.plain,
+        }
+    }
+
+    /// The value, and the former one if this is the first look since it changed.
+    #[inline]
+    fn adopt(&self) -> (u64, Option<u64>) {
+        let value = self.load();
+        let before = self.adopted.load(Ordering::Relaxed);
+        if value == before {
+            return (value, None);
+        }
+        let first =
+            self.adopted.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        (value, first.then_some(before))
+    }
+}
+
 #[derive(Default)]
 struct Ended {
-    tasks: u64,
     failed: u64,
     failures: Vec<Failure>,
 }
@@ -151,22 +232,59 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Shared {
     #[inline]
-    pub(crate) fn quantum(&self) -> usize {
-        self.quantum.load(Ordering::Relaxed) as usize
+    pub(crate) fn quantum(&self, recorder: Option<&mut Recorder>) -> usize {
+        self.adopt(&self.quantum, recorder) as usize
     }
 
-    pub(crate) fn quantum_us(&self) -> u64 {
-        self.quantum_us.load(Ordering::Relaxed)
+    /// How long a dispatch should last, in ticks.
+    pub(crate) fn quantum_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.quantum_us, recorder) * 1000)
     }
 
-    pub(crate) fn spin_us(&self) -> u64 {
-        self.spin_us.load(Ordering::Relaxed)
+    pub(crate) fn spin_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.spin_us, recorder) * 1000)
     }
 
-    pub(crate) fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+    #[inline]
+    fn adopt(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) -> u64 {
+        let (new, before) = tunable.adopt();
+        if let (Some(old), Some(recorder)) = (before, recorder) {
+            let name = tunable.name;
+            recorder.at(self.clock.now(), &SettingAdopted { name, old, new });
+        }
+        new
+    }
+
+    /// The mode now, told by nobody.
+    pub(crate) fn mode_now(&self) -> Mode {
+        Mode::from_setting(self.mode.load())
+    }
+
+    /// The mode now; the first thread to see a change tells.
+    #[inline]
+    pub(crate) fn mode(&self, recorder: &mut Recorder) -> Mode {
+        let (mode, before) = self.mode.adopt();
+        if before.is_some() {
+            recorder.at(self.clock.now(), &ModeChanged { mode: mode as u8 });
+        }
+        Mode::from_setting(mode)
+    }
+
+    pub(crate) fn stream<T: Send + 'static>(self: &Arc<Self>, spec: StreamSpec) -> (Out<T>, In<T>) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let capacity = spec.capacity.unwrap_or_else(|| self.capacity.load(Ordering::Relaxed) as usize);
-        new_stream(id, spec.name, capacity.clamp(1, 1 << 30))
+        let capacity = spec.capacity.unwrap_or_else(|| self.capacity.load() as usize).clamp(1, 1 << 30);
+        let observed = ObservedStream::new(self, id, spec.name.0, capacity);
+        new_stream(id, spec.name, capacity, observed)
+    }
+
+    /// Tells the space, from a thread without an element of its own.
+    pub(crate) fn tell_from_outside(&self, tell: impl FnOnce(&mut Recorder, u64)) {
+        if self.space.is_some()
+            && let Some(recorder) = &mut *lock(&self.outside)
+        {
+            // Under the lock, so that the element's times do not run backwards.
+            tell(recorder, self.clock.now());
+        }
     }
 
     /// A new task's cell, counted as alive; the caller owns its one reference.
@@ -223,18 +341,31 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         cell.place(worker as u32);
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        if let Some(recorder) = &mut unsafe { &mut *core.as_ptr() }.recorder {
+            let now = shared.clock.now();
+            cell.times.begin(now);
+            recorder.at(now, &created(cell));
+            recorder.same(&TaskMapped { task: id.0, worker: worker as u32 });
+        }
         body.attach(&mut Ports { core, task: cell });
         // SAFETY: nobody else knows the cell's body yet.
         unsafe { *cell.body() = Some(body) };
         // SAFETY: the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
         if worker as u32 == core.worker {
-            core.adopt(task);
+            core.adopt_new(task);
         } else {
+            core.tell_ready(cell, Cause::Created, 0);
             release_into(task);
         }
         id
     }
+}
+
+fn created(task: &TaskCell) -> TaskCreated {
+    let TaskSpec { component, parent, replica, one_to_one, .. } = task.spec;
+    TaskCreated { task: task.id.0, component, parent: parent.0, replica, one_to_one, blocking: task.blocking }
 }
 
 /// Sends a new task to its worker; if that has ended, the task ends unborn.
@@ -246,6 +377,7 @@ fn release_into(task: NonNull<TaskCell>) {
     if !dispatch::send(task) {
         // SAFETY: the worker refused it, so nobody else touches the body.
         drop(unsafe { cell.body() }.take());
+        shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));
         shared.task_ended(cell, Ok(()));
     }
     // SAFETY: taken above.
@@ -271,16 +403,32 @@ impl Runtime {
     pub fn new(options: Options) -> Result<Runtime, Error> {
         check(&options)?;
         let count = options.workers;
+        let space = options.space.as_ref();
+        let tunable = |name: &str, unit: &str, min, max, default| {
+            let (doc, choices) = described(name);
+            Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
+        };
+        let of_space = |error: thalweg_space::Error| Error(error.to_string());
+        let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
+        let mut recorders = Vec::new();
+        for number in 0..count {
+            let recorder = space.map(|space| Recorder::new(space, &format!("worker {number}")));
+            recorders.push(recorder.transpose().map_err(of_space)?);
+        }
         let shared = Arc::new(Shared {
             inboxes: (0..count).map(|_| Inbox::new()).collect(),
             stop: AtomicBool::new(false),
             barrier: affinity::register_barrier(),
             next_task: AtomicU64::new(1),
             next_stream: AtomicU64::new(1),
-            quantum: AtomicU64::new(options.quantum as u64),
-            quantum_us: AtomicU64::new(options.quantum_us),
-            spin_us: AtomicU64::new(options.spin_us),
-            capacity: AtomicU64::new(options.capacity as u64),
+            mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
+            quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
+            quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
+            spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
+            capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
+            clock: options.space.as_ref().map_or_else(Clock::new, |space| *space.clock()),
+            outside: Mutex::new(outside),
+            space: options.space.clone(),
             placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
             live: AtomicU64::new(0),
             ended: Mutex::new(Ended::default()),
@@ -289,12 +437,13 @@ impl Runtime {
         let cores = if options.pin { affinity::cores() } else { Vec::new() };
         let mut runtime =
             Runtime { shared, workers: Vec::new(), waiting: Mutex::default(), began: Instant::now() };
-        for number in 0..count {
+        for (number, recorder) in recorders.into_iter().enumerate() {
             let shared = runtime.shared.clone();
             let core = cores.get(number % cores.len().max(1)).copied();
             let name = format!("thalweg-{number}");
-            let started =
-                thread::Builder::new().name(name).spawn(move || worker::run(shared, number as u32, core));
+            let started = thread::Builder::new()
+                .name(name)
+                .spawn(move || worker::run(shared, number as u32, core, recorder));
             match started {
                 Ok(handle) => runtime.workers.push(handle),
                 Err(error) => return Err(Error(format!("cannot start worker {number} of {count}: {error}"))),
@@ -313,7 +462,12 @@ impl Runtime {
     pub fn spawn(&self, spec: TaskSpec, task: impl Task) -> TaskId {
         let cell = self.shared.new_task(spec, Some(Box::new(task)), false);
         // SAFETY: the reference just made.
-        let id = unsafe { cell.as_ref() }.id;
+        let task = unsafe { cell.as_ref() };
+        let id = task.id;
+        self.shared.tell_from_outside(|recorder, now| {
+            task.times.begin(now);
+            recorder.at(now, &created(task));
+        });
         lock(&self.waiting).push_back(Handed(cell));
         id
     }
@@ -328,8 +482,14 @@ impl Runtime {
         work: impl FnOnce(&mut Blocking) + Send + 'static,
     ) -> TaskId {
         let task = self.shared.new_task(spec, None, true);
-        // SAFETY: the reference just made, and one kept for the error's sake.
-        let id = unsafe { task.as_ref() }.id;
+        // SAFETY: the reference just made.
+        let cell = unsafe { task.as_ref() };
+        let id = cell.id;
+        self.shared.tell_from_outside(|recorder, now| {
+            cell.times.begin(now);
+            recorder.at(now, &created(cell));
+            recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
+        });
         if let Err(error) = blocking::start(&self.shared, task, work) {
             self.shared.live.fetch_sub(1, Ordering::AcqRel);
             panic!("{error}");
@@ -346,12 +506,18 @@ impl Runtime {
         // SAFETY: the references handed over.
         let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec).collect();
         let places = lock(&self.shared.placing).cut(&specs);
-        let mut core = Core::new(self.shared.clone(), FOREIGN);
+        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
         let core = NonNull::from(&mut core);
         for (task, &place) in tasks.iter().zip(&places) {
             // SAFETY: the reference handed over; nobody else knows the cell's body yet.
             let cell = unsafe { task.0.as_ref() };
             cell.place(place as u32);
+            self.shared.tell_from_outside(|recorder, now| {
+                recorder.at(now, &TaskMapped { task: cell.id.0, worker: place as u32 });
+                if self.shared.mode_now() == Mode::Full {
+                    recorder.same(&TaskReady { task: cell.id.0, by_stream: 0, cause: Cause::Created });
+                }
+            });
             // SAFETY: as above.
             if let Some(body) = unsafe { cell.body() } {
                 body.attach(&mut Ports { core, task: cell });
@@ -376,7 +542,6 @@ impl Runtime {
         let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let tasks =
             self.shared.next_task.load(Ordering::Relaxed) - 1 - self.shared.live.load(Ordering::Relaxed);
-        let _ = ended.tasks;
         Ok(Summary { wall, tasks, failed: ended.failed, failures: ended.failures, aborted })
     }
 
@@ -408,7 +573,9 @@ impl Drop for Runtime {
         for task in lock(&self.waiting).drain(..) {
             // SAFETY: the reference kept for the start that never came.
             unsafe {
-                drop(task.0.as_ref().body().take());
+                let cell = task.0.as_ref();
+                drop(cell.body().take());
+                self.shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));
                 TaskCell::release(task.0.as_ptr());
             }
         }
@@ -422,15 +589,19 @@ impl fmt::Debug for Runtime {
 }
 
 fn check(options: &Options) -> Result<(), Error> {
-    let limits = [
-        ("workers", options.workers as u64, 1, 4096),
-        ("quantum", options.quantum as u64, 1, 1 << 20),
-        ("capacity", options.capacity as u64, 1, 1 << 30),
-    ];
-    for (name, value, min, max) in limits {
-        if !(min..=max).contains(&value) {
-            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
-        }
+    if (1..=4096).contains(&options.workers) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error(format!("options: workers is {}, but has to be 1 to 4096", options.workers)))
+}
+
+/// What a setting does, and the names of its values.
+fn described(name: &str) -> (&'static str, &'static [&'static str]) {
+    match name {
+        "monitor.mode" => ("how much is recorded", &Mode::NAMES),
+        "exec.quantum" => ("messages that a dispatch takes at most", &[]),
+        "exec.quantum_us" => ("how long a dispatch should last", &[]),
+        "exec.spin_us" => ("how long a worker without work spins before it sleeps", &[]),
+        _ => ("messages that a new stream holds", &[]),
+    }
 }

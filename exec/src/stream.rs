@@ -3,9 +3,11 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::NameRef;
+use thalweg_space::NameRef;
+
 use crate::context::Context;
 use crate::dispatch::{self, Core};
+use crate::observe::ObservedStream;
 use crate::ring::{Ring, wait_until_zero};
 use crate::sync::{Ordering, Slot};
 
@@ -40,8 +42,13 @@ unsafe impl<T: Send + 'static> Send for In<T> {}
 // SAFETY: `&Out` gives the stream's number only.
 unsafe impl<T: Send + 'static> Sync for Out<T> {}
 
-pub(crate) fn new_stream<T: Send + 'static>(id: u64, name: NameRef, capacity: usize) -> (Out<T>, In<T>) {
-    let ring = Box::new(Ring::new(id, name.0, capacity, free::<T>));
+pub(crate) fn new_stream<T: Send + 'static>(
+    id: u64,
+    name: NameRef,
+    capacity: usize,
+    observed: Option<Box<ObservedStream>>,
+) -> (Out<T>, In<T>) {
+    let ring = Box::new(Ring::new(id, name.0, capacity, observed, free::<T>));
     // SAFETY: a box is never null.
     let ring = unsafe { NonNull::new_unchecked(Box::into_raw(ring)) };
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })

@@ -6,8 +6,11 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
-use crate::SiteRef;
+use thalweg_space::SiteRef;
+
 use crate::context::{Context, Ports};
+use crate::events::{Recorder, TaskEnded};
+use crate::observe::{ObservedTask, Share, Times, put, task_cell};
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -120,6 +123,11 @@ pub(crate) struct TaskCell {
     pub(crate) budget: Cell<u32>,
     pub(crate) until_sample: Cell<u32>,
     pub(crate) counts: Counts,
+    pub(crate) times: Times,
+    /// What the task waits for while it is idle.
+    pub(crate) waits_for: Cell<Share>,
+    /// What the space shows of it; none without a space.
+    pub(crate) observed: Option<ObservedTask>,
     /// Ready ports by group of inputs; each entry owns a reference to its ring.
     groups: UnsafeCell<Vec<VecDeque<NonNull<Ring>>>>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
@@ -148,6 +156,7 @@ impl TaskCell {
         body: Option<Box<dyn Task>>,
         blocking: bool,
     ) -> NonNull<TaskCell> {
+        let observed = shared.space.as_ref().and_then(|space| ObservedTask::new(space, id.0, &spec));
         let cell = Box::new(TaskCell {
             refs: AtomicUsize::new(1),
             id,
@@ -166,6 +175,9 @@ impl TaskCell {
             budget: Cell::new(0),
             until_sample: Cell::new(0),
             counts: Counts::default(),
+            times: Times::default(),
+            waits_for: Cell::new(Share::Ready),
+            observed,
             groups: UnsafeCell::new(Vec::new()),
             body: UnsafeCell::new(body),
         });
@@ -181,6 +193,9 @@ impl TaskCell {
 
     pub(crate) fn place(&self, worker: u32) {
         self.worker.store(worker, Ordering::Relaxed);
+        if let Some(observed) = &self.observed {
+            put(&observed.row, task_cell::WORKER, u64::from(worker));
+        }
     }
 
     /// Takes another reference.
@@ -216,6 +231,24 @@ impl TaskCell {
     pub(crate) unsafe fn groups(&self) -> &mut Vec<VecDeque<NonNull<Ring>>> {
         // SAFETY: as demanded of the caller.
         unsafe { &mut *self.groups.get() }
+    }
+
+    /// Tells that the task has ended at `now`, and how.
+    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), (String, bool)>) {
+        let share = |share| self.times.share(share);
+        let ended = TaskEnded {
+            task: self.id.0,
+            busy_ticks: share(Share::Busy),
+            input_wait_ticks: share(Share::InputWait),
+            output_wait_ticks: share(Share::OutputWait),
+            ready_ticks: share(Share::Ready),
+            failed: outcome.is_err(),
+            panicked: matches!(outcome, Err((_, true))),
+        };
+        recorder.at(now, &ended);
+        if let Err((message, _)) = outcome {
+            recorder.failed(self.id.0, message);
+        }
     }
 
     /// Queues a port of a group, with the caller's reference to its ring.

@@ -3,26 +3,31 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+
+use thalweg_space::RowKind;
 
 use crate::affinity;
 use crate::dispatch::Core;
-use crate::runtime::Shared;
+use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
+use crate::observe::{put, worker_cell};
+use crate::runtime::{Mode, Shared};
 use crate::sync::Ordering;
 
 /// Runs worker `number` until the runtime stops.
-pub(crate) fn run(shared: Arc<Shared>, number: u32, core_to_pin: Option<usize>) {
-    if let Some(core) = core_to_pin {
-        // A refused pinning costs speed, not correctness.
-        let _ = affinity::pin(core);
-    }
+pub(crate) fn run(shared: Arc<Shared>, number: u32, core_to_pin: Option<usize>, recorder: Option<Recorder>) {
+    // A refused pinning costs speed, not correctness.
+    let pinned = core_to_pin.filter(|&core| affinity::pin(core).is_ok());
     shared.inboxes[number as usize].open(thread::current());
-    let core = NonNull::from(Box::leak(Box::new(Core::new(shared.clone(), number))));
+    let mut core = Core::new(shared.clone(), number, recorder);
+    core.tell_worker_started(pinned);
+    let core = NonNull::from(Box::leak(Box::new(core)));
     Core::with(core, || {
         work(core, &shared, number);
         Core::drop_tasks(core);
         close_inbox(core, &shared, number);
     });
+    // SAFETY: the thread's own core; no user's code runs.
+    unsafe { &mut *core.as_ptr() }.tell_worker_ended();
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
 }
@@ -37,25 +42,88 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
         // SAFETY: as above.
         match unsafe { &mut *core.as_ptr() }.next_task() {
             Some(task) => Core::dispatch(core, task),
-            None => wait(shared, number),
+            // SAFETY: as above.
+            None => unsafe { &mut *core.as_ptr() }.wait(number),
         }
     }
 }
 
-/// Spins for about the price of a sleep, then sleeps.
-fn wait(shared: &Shared, number: u32) {
-    let inbox = &shared.inboxes[number as usize];
-    let spin_us = shared.spin_us();
-    let started = Instant::now();
-    while started.elapsed().as_micros() < u128::from(spin_us) {
-        for _ in 0..32 {
-            if !inbox.is_empty() || shared.stop.load(Ordering::Relaxed) {
-                return;
+impl Core {
+    /// Spins for about the price of a sleep, then sleeps.
+    fn wait(&mut self, number: u32) {
+        let before = self.clock();
+        self.adopt_mode();
+        self.tell_waiting(number);
+        let spin_ticks = self.shared.spin_ticks(self.recorder.as_mut());
+        let shared = &*self.shared;
+        let inbox = &shared.inboxes[number as usize];
+        let mut came = false;
+        while !came && shared.clock.now().saturating_sub(before) < spin_ticks {
+            for _ in 0..32 {
+                came = came || !inbox.is_empty() || shared.stop.load(Ordering::Relaxed);
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
+        }
+        if !came {
+            inbox.sleep(&shared.stop);
+        }
+        let now = self.clock();
+        self.waiting_ticks += now - before;
+        self.tell_resumed(number);
+    }
+
+    fn tell_waiting(&mut self, worker: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(row) = &self.row {
+            put(row, worker_cell::STATE, 1);
+            put(row, worker_cell::TASK, 0);
+        }
+        if self.mode == Mode::Full {
+            recorder.at(self.now, &WorkerWaiting { worker });
         }
     }
-    inbox.sleep(&shared.stop);
+
+    fn tell_resumed(&mut self, worker: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(row) = &self.row {
+            put(row, worker_cell::STATE, 0);
+        }
+        if self.mode == Mode::Full {
+            recorder.at(self.now, &WorkerResumed { worker });
+        }
+        if self.mode != Mode::Off {
+            self.show_worker();
+        }
+    }
+
+    fn tell_worker_started(&mut self, pinned: Option<usize>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let core = pinned.map_or(-1, |core| core as i64);
+        let row = self
+            .shared
+            .space
+            .as_ref()
+            .and_then(|space| space.live_row(RowKind::Worker, u64::from(self.worker)).ok());
+        if let Some(row) = &row {
+            put(row, worker_cell::CORE, core as u64);
+            put(row, worker_cell::STARTED, self.now);
+        }
+        self.row = row;
+        recorder.at(self.now, &WorkerStarted { worker: self.worker, core });
+    }
+
+    fn tell_worker_ended(&mut self) {
+        let now = self.clock();
+        self.show_worker();
+        if let Some(row) = &self.row {
+            put(row, worker_cell::STATE, 2);
+            put(row, worker_cell::TASK, 0);
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        let busy_ticks = (now - self.started).saturating_sub(self.waiting_ticks);
+        let ended = WorkerEnded { worker: self.worker, busy_ticks, waiting_ticks: self.waiting_ticks };
+        recorder.at(now, &ended);
+    }
 }
 
 /// Refuses more tasks and drops those that never ran.

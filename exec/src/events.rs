@@ -1,0 +1,367 @@
+//! What the runtime tells the space: its kinds of event, and who writes them.
+//!
+//! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
+//! there is a space; the others in mode `full` only. A dispatch's events share one time, that of its end.
+
+use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Space, Writer};
+
+/// "A worker" of a blocking task: a thread of its own.
+pub(crate) const OWN_THREAD: u32 = u32::MAX;
+
+/// A worker's thread began to work.
+#[derive(Kind)]
+#[kind(name = "exec.worker_started")]
+pub(crate) struct WorkerStarted {
+    /// The worker, counted from 0.
+    pub(crate) worker: u32,
+    /// The core it is bound to; -1: none.
+    pub(crate) core: i64,
+}
+
+/// A worker found no ready task.
+#[derive(Kind)]
+#[kind(name = "exec.worker_waiting")]
+pub(crate) struct WorkerWaiting {
+    /// The worker.
+    pub(crate) worker: u32,
+}
+
+/// A worker has a ready task again.
+#[derive(Kind)]
+#[kind(name = "exec.worker_resumed")]
+pub(crate) struct WorkerResumed {
+    /// The worker.
+    pub(crate) worker: u32,
+}
+
+/// A worker ended.
+#[derive(Kind)]
+#[kind(name = "exec.worker_ended")]
+pub(crate) struct WorkerEnded {
+    /// The worker.
+    pub(crate) worker: u32,
+    /// Time it dispatched tasks, the scheduling between them included.
+    #[field(unit = "ticks")]
+    pub(crate) busy_ticks: u64,
+    /// Time it had no ready task.
+    #[field(unit = "ticks")]
+    pub(crate) waiting_ticks: u64,
+}
+
+/// A task was created.
+#[derive(Kind)]
+#[kind(name = "exec.task_created")]
+pub(crate) struct TaskCreated {
+    /// The task.
+    pub(crate) task: u64,
+    /// The component of the network it belongs to.
+    pub(crate) component: SiteRef,
+    /// The task that unfolded it, or 0.
+    pub(crate) parent: u64,
+    /// Which of the component's replicas it is.
+    pub(crate) replica: u64,
+    /// Whether its k-th message written descends from the k-th read.
+    pub(crate) one_to_one: bool,
+    /// Whether it has a thread of its own.
+    pub(crate) blocking: bool,
+}
+
+/// The mapper placed a task.
+#[derive(Kind)]
+#[kind(name = "exec.task_mapped")]
+pub(crate) struct TaskMapped {
+    /// The task.
+    pub(crate) task: u64,
+    /// Its worker; 4294967295: a thread of its own.
+    pub(crate) worker: u32,
+}
+
+/// What made a task ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum Cause {
+    /// It is new.
+    Created = 0,
+    /// Messages on a stream it reads.
+    Input = 1,
+    /// Room in a stream it writes.
+    Room = 2,
+    /// Its quantum was spent, or it was woken while it ran.
+    Yield = 3,
+    /// A stream it reads ended, or the reader of one it writes left.
+    End = 4,
+}
+
+/// A task became ready; written by who made it so.
+#[derive(Kind)]
+#[kind(name = "exec.task_ready")]
+pub(crate) struct TaskReady {
+    /// The task.
+    pub(crate) task: u64,
+    /// The stream that made it ready, or 0.
+    pub(crate) by_stream: u64,
+    /// What made it ready.
+    pub(crate) cause: Cause,
+}
+
+/// A dispatch ended (at this event's time).
+#[derive(Kind)]
+#[kind(name = "exec.task_dispatched")]
+pub(crate) struct TaskDispatched {
+    /// The task.
+    pub(crate) task: u64,
+    /// How long the dispatch lasted.
+    #[field(unit = "ticks")]
+    pub(crate) duration_ticks: u64,
+    /// The worker; 4294967295: a thread of its own.
+    pub(crate) worker: u32,
+    /// Messages read.
+    #[field(unit = "messages")]
+    pub(crate) reads: u32,
+    /// Messages written.
+    #[field(unit = "messages")]
+    pub(crate) writes: u32,
+}
+
+/// Messages read from a stream in the dispatch that ended.
+#[derive(Kind)]
+#[kind(name = "exec.stream_read")]
+pub(crate) struct StreamRead {
+    /// The stream.
+    pub(crate) stream: u64,
+    /// Index of the first message, counted from 0.
+    pub(crate) first: u64,
+    /// How many.
+    #[field(unit = "messages")]
+    pub(crate) count: u32,
+}
+
+/// Messages written to a stream in the dispatch that ended.
+#[derive(Kind)]
+#[kind(name = "exec.stream_wrote")]
+pub(crate) struct StreamWrote {
+    /// The stream.
+    pub(crate) stream: u64,
+    /// Index of the first message, counted from 0.
+    pub(crate) first: u64,
+    /// How many.
+    #[field(unit = "messages")]
+    pub(crate) count: u32,
+}
+
+/// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Kind)]
+#[kind(name = "exec.derived")]
+pub(crate) struct Derived {
+    /// The stream written.
+    pub(crate) stream: u64,
+    /// Index of its first message.
+    pub(crate) first: u64,
+    /// The stream read.
+    pub(crate) parent_stream: u64,
+    /// Index of the message that the first descends from.
+    pub(crate) parent_first: u64,
+    /// How many messages of `stream`.
+    #[field(unit = "messages")]
+    pub(crate) count: u32,
+    /// 0: all from the same message; 1: each from the next.
+    pub(crate) step: u32,
+}
+
+/// A task waits for messages.
+#[derive(Kind)]
+#[kind(name = "exec.task_blocked_input")]
+pub(crate) struct TaskBlockedInput {
+    /// The task.
+    pub(crate) task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub(crate) stream: u64,
+}
+
+/// A task waits for room.
+#[derive(Kind)]
+#[kind(name = "exec.task_blocked_output")]
+pub(crate) struct TaskBlockedOutput {
+    /// The task.
+    pub(crate) task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub(crate) stream: u64,
+}
+
+/// A task stopped although it could have gone on: its quantum is spent.
+#[derive(Kind)]
+#[kind(name = "exec.task_yielded")]
+pub(crate) struct TaskYielded {
+    /// The task.
+    pub(crate) task: u64,
+}
+
+/// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+#[derive(Kind)]
+#[kind(name = "exec.task_ended")]
+pub(crate) struct TaskEnded {
+    /// The task.
+    pub(crate) task: u64,
+    /// Time it ran.
+    #[field(unit = "ticks")]
+    pub(crate) busy_ticks: u64,
+    /// Time it waited for messages.
+    #[field(unit = "ticks")]
+    pub(crate) input_wait_ticks: u64,
+    /// Time it waited for room.
+    #[field(unit = "ticks")]
+    pub(crate) output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    #[field(unit = "ticks")]
+    pub(crate) ready_ticks: u64,
+    /// Whether it ended badly.
+    pub(crate) failed: bool,
+    /// Whether it panicked.
+    pub(crate) panicked: bool,
+}
+
+/// Why a task failed.
+#[derive(Kind)]
+#[kind(name = "exec.task_failed")]
+pub(crate) struct TaskFailed<'a> {
+    /// The task.
+    pub(crate) task: u64,
+    /// What it said.
+    pub(crate) message: &'a str,
+}
+
+/// A stream has an end attached to a task, for the first time or anew.
+#[derive(Kind)]
+#[kind(name = "exec.stream_opened")]
+pub(crate) struct StreamOpened {
+    /// The stream.
+    pub(crate) stream: u64,
+    /// Its name, if it has one.
+    pub(crate) name: NameRef,
+    /// The task that reads it, or 0.
+    pub(crate) reader: u64,
+    /// The task that writes it, or 0.
+    pub(crate) writer: u64,
+    /// How many messages it holds.
+    #[field(unit = "messages")]
+    pub(crate) capacity: u64,
+}
+
+/// Both ends of a stream are gone. Written = read + dropped.
+#[derive(Kind)]
+#[kind(name = "exec.stream_closed")]
+pub(crate) struct StreamClosed {
+    /// The stream.
+    pub(crate) stream: u64,
+    /// Messages written to it.
+    #[field(unit = "messages")]
+    pub(crate) written: u64,
+    /// Messages read from it.
+    #[field(unit = "messages")]
+    pub(crate) read: u64,
+    /// Messages nobody read, because the reader had left.
+    #[field(unit = "messages")]
+    pub(crate) dropped: u64,
+}
+
+/// The mode changed.
+#[derive(Kind)]
+#[kind(name = "exec.mode_changed")]
+pub(crate) struct ModeChanged {
+    /// 0 off, 1 metrics, 2 full.
+    pub(crate) mode: u8,
+}
+
+/// The runtime adopted a setting's new value.
+#[derive(Kind)]
+#[kind(name = "exec.setting_adopted")]
+pub(crate) struct SettingAdopted {
+    /// The setting.
+    pub(crate) name: NameRef,
+    /// The value until now.
+    pub(crate) old: u64,
+    /// The value from now on.
+    pub(crate) new: u64,
+}
+
+macro_rules! kinds {
+    ($($field:ident: $kind:ty),* $(,)?) => {
+        /// The kinds as declared to one writer.
+        pub(crate) struct Kinds {
+            $($field: KindId<$kind>,)*
+            task_failed: KindId<TaskFailed<'static>>,
+        }
+
+        impl Kinds {
+            fn declare(writer: &mut Writer) -> Result<Kinds, Error> {
+                Ok(Kinds { $($field: writer.declare()?,)* task_failed: writer.declare()? })
+            }
+        }
+
+        $(impl Event for $kind {
+            #[inline(always)]
+            fn id(kinds: &Kinds) -> KindId<$kind> {
+                kinds.$field
+            }
+        })*
+    };
+}
+
+/// A kind that [`Kinds`] knows.
+pub(crate) trait Event: Kind + Sized {
+    /// Its number with this writer.
+    fn id(kinds: &Kinds) -> KindId<Self>;
+}
+
+kinds! {
+    worker_started: WorkerStarted,
+    worker_waiting: WorkerWaiting,
+    worker_resumed: WorkerResumed,
+    worker_ended: WorkerEnded,
+    task_created: TaskCreated,
+    task_mapped: TaskMapped,
+    task_ready: TaskReady,
+    task_dispatched: TaskDispatched,
+    stream_read: StreamRead,
+    stream_wrote: StreamWrote,
+    derived: Derived,
+    task_blocked_input: TaskBlockedInput,
+    task_blocked_output: TaskBlockedOutput,
+    task_yielded: TaskYielded,
+    task_ended: TaskEnded,
+    stream_opened: StreamOpened,
+    stream_closed: StreamClosed,
+    mode_changed: ModeChanged,
+    setting_adopted: SettingAdopted,
+}
+
+/// One thread's way to tell.
+pub(crate) struct Recorder {
+    pub(crate) writer: Writer,
+    kinds: Kinds,
+}
+
+impl Recorder {
+    pub(crate) fn new(space: &Space, name: &str) -> Result<Recorder, Error> {
+        let mut writer = space.writer(name)?;
+        let kinds = Kinds::declare(&mut writer)?;
+        Ok(Recorder { writer, kinds })
+    }
+
+    /// Writes an event that happened at `ticks`.
+    #[inline]
+    pub(crate) fn at<E: Event>(&mut self, ticks: u64, event: &E) {
+        self.writer.emit_at(ticks, E::id(&self.kinds), event);
+    }
+
+    /// Writes an event that happened when the one before did.
+    #[inline]
+    pub(crate) fn same<E: Event>(&mut self, event: &E) {
+        self.writer.emit_same_time(E::id(&self.kinds), event);
+    }
+
+    /// Writes why a task failed, at the time of the event before.
+    pub(crate) fn failed(&mut self, task: u64, message: &str) {
+        self.writer.emit_same_time(self.kinds.task_failed, &TaskFailed { task, message });
+    }
+}

@@ -1,0 +1,363 @@
+//! What the runtime tells the space: every event of a run agrees with every other.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+
+/// A space in a directory of its own, gone with the test.
+struct Place {
+    space: Space,
+    parent: std::path::PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let parent = std::env::temp_dir().join(format!("thalweg-exec-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&parent).unwrap();
+        let element = ElementOptions { block_bytes: 64 << 10, block_count: 128, policy: Policy::Overwrite };
+        let options = SpaceOptions {
+            name: "test".into(),
+            parent: Some(parent.clone()),
+            element,
+            ..SpaceOptions::default()
+        };
+        Place { space: Space::create(options).unwrap(), parent }
+    }
+
+    fn runtime(&self, workers: usize, mode: Mode) -> Runtime {
+        Runtime::new(Options { workers, mode, space: Some(self.space.clone()), ..Options::default() })
+            .unwrap()
+    }
+
+    fn events(&self) -> Vec<Told> {
+        let mut events = Vec::new();
+        let reader = SpaceReader::open(self.space.path()).unwrap();
+        let taken = reader.events().poll(usize::MAX, &mut |item| match item {
+            Item::Event(event) => {
+                let numbers = event.kind.fields.iter().filter(|field| !field.name.contains("message"));
+                let fields = numbers
+                    .map(|field| (field.name.to_string(), event.u64(event.kind.field(&field.name).unwrap())));
+                let fields = fields.collect();
+                let name = event.kind.name.to_string();
+                events.push(Told { time: event.time, writer: event.writer, name, fields });
+            }
+            Item::Gap { lost, .. } => panic!("{lost} events lost"),
+        });
+        taken.unwrap();
+        events
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.parent);
+    }
+}
+
+#[derive(Debug)]
+struct Told {
+    time: u64,
+    writer: u32,
+    name: String,
+    fields: HashMap<String, u64>,
+}
+
+impl Told {
+    fn get(&self, field: &str) -> u64 {
+        *self.fields.get(field).unwrap_or_else(|| panic!("{} has no {field}", self.name))
+    }
+}
+
+fn named<'a>(events: &'a [Told], name: &str) -> Vec<&'a Told> {
+    let name = format!("exec.{name}");
+    events.iter().filter(|event| event.name == name).collect()
+}
+
+/// Adds one; takes its time.
+struct Step {
+    input: In<u64>,
+    output: Out<u64>,
+    turns: u64,
+}
+
+impl Task for Step {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => {
+                    (0..self.turns).for_each(|_| std::hint::spin_loop());
+                    self.output.push(cx, message + 1).unwrap();
+                    cx.derived(&self.output);
+                }
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A chain of four steps between a blocking source and a blocking sink.
+fn run_chain(runtime: Runtime, messages: u64, turns: u64, at: impl Fn(u64) + Send + 'static) {
+    let (mut first, mut input) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
+    for _ in 0..4 {
+        let (output, next) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
+        runtime.spawn(TaskSpec::default(), Step { input, output, turns });
+        input = next;
+    }
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        for message in 0..messages {
+            at(message);
+            task.feed(&mut first, message).unwrap();
+        }
+    });
+    let (told, result) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        let mut count = 0;
+        while task.pop(&mut input).is_some() {
+            count += 1;
+        }
+        told.send(count).unwrap();
+    });
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert_eq!(result.recv().unwrap(), messages);
+}
+
+/// The four shares of each task add up to its life.
+fn check_shares(events: &[Told]) {
+    let created: HashMap<u64, u64> =
+        named(events, "task_created").iter().map(|event| (event.get("task"), event.time)).collect();
+    let ended = named(events, "task_ended");
+    assert_eq!(created.len(), ended.len());
+    for event in ended {
+        let life = event.time - created[&event.get("task")];
+        let shares = ["busy_ticks", "input_wait_ticks", "output_wait_ticks", "ready_ticks"]
+            .map(|name| event.get(name));
+        assert_eq!(shares.iter().sum::<u64>(), life, "{event:?}");
+        assert!(shares[0] > 0);
+    }
+}
+
+/// Each stream's reads and writes are told without gaps, and agree with its totals.
+fn check_positions(events: &[Told], messages: u64) {
+    for (kind, total) in [("stream_read", "read"), ("stream_wrote", "written")] {
+        let mut next: HashMap<u64, u64> = HashMap::new();
+        for event in named(events, kind) {
+            let position = next.entry(event.get("stream")).or_default();
+            assert_eq!(event.get("first"), *position, "{event:?}");
+            *position += event.get("count");
+        }
+        assert!(next.values().all(|&count| count == messages), "{kind}: {next:?}");
+        assert_eq!(next.len(), 5);
+        for event in named(events, "stream_closed") {
+            assert_eq!(event.get(total), messages);
+            assert_eq!(event.get("dropped"), 0);
+        }
+    }
+}
+
+#[test]
+fn full_tells_everything_and_it_adds_up() {
+    for workers in [1, 2] {
+        let place = Place::new();
+        run_chain(place.runtime(workers, Mode::Full), 3000, 20, |_| {});
+        let events = place.events();
+        check_shares(&events);
+        check_positions(&events, 3000);
+        let opened = named(&events, "stream_opened");
+        assert!(opened.iter().any(|event| event.get("reader") != 0 && event.get("writer") != 0));
+        assert_eq!(named(&events, "stream_closed").len(), 5);
+        assert_eq!(named(&events, "task_mapped").len(), 6);
+        assert_eq!(named(&events, "worker_started").len(), workers);
+        assert_eq!(named(&events, "worker_ended").len(), workers);
+        check_dispatches(&events);
+        check_lineage(&events);
+    }
+}
+
+/// A dispatch's events follow it at once, at its time, and its counts are theirs.
+fn check_dispatches(events: &[Told]) {
+    let mut by_writer: HashMap<u32, Vec<&Told>> = HashMap::new();
+    for event in events {
+        by_writer.entry(event.writer).or_default().push(event);
+    }
+    for events in by_writer.values() {
+        assert!(events.is_sorted_by_key(|event| event.time), "time runs backwards in an element");
+        let starts: Vec<usize> =
+            (0..events.len()).filter(|&at| events[at].name == "exec.task_dispatched").collect();
+        for &start in &starts {
+            let dispatched = events[start];
+            let parts: Vec<_> = events[start + 1..]
+                .iter()
+                .take_while(|event| matches!(event.name.as_str(), "exec.stream_read" | "exec.stream_wrote"))
+                .collect();
+            assert!(parts.iter().all(|event| event.time == dispatched.time));
+            let sum =
+                |name| parts.iter().filter(|event| event.name == name).map(|event| event.get("count")).sum();
+            assert_eq!(dispatched.get("reads"), sum("exec.stream_read"));
+            assert_eq!(dispatched.get("writes"), sum("exec.stream_wrote"));
+        }
+        // Dispatches of one element do not overlap.
+        let mut end = 0;
+        for &start in &starts {
+            let dispatched = events[start];
+            assert!(dispatched.time - dispatched.get("duration_ticks") >= end);
+            end = dispatched.time;
+        }
+    }
+}
+
+/// Message k of each stream descends from message k of the one before.
+fn check_lineage(events: &[Told]) {
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    for event in named(events, "derived") {
+        assert_eq!(event.get("stream"), event.get("parent_stream") + 1);
+        let index = next.entry(event.get("stream")).or_default();
+        assert_eq!((event.get("first"), event.get("parent_first")), (*index, *index));
+        assert!(event.get("count") == 1 || event.get("step") == 1);
+        *index += event.get("count");
+    }
+    assert_eq!(next.len(), 4);
+    assert!(next.values().all(|&count| count == 3000), "{next:?}");
+}
+
+#[test]
+fn metrics_keeps_times_and_rows_without_events() {
+    let place = Place::new();
+    let path = place.space.path().to_owned();
+    let (told, rows) = mpsc::channel();
+    run_chain(place.runtime(2, Mode::Metrics), 5000, 20, move |message| {
+        if message == 4900 {
+            told.send(SpaceReader::open(&path).unwrap().live_rows().unwrap()).unwrap();
+        }
+    });
+    let events = place.events();
+    check_shares(&events);
+    for absent in
+        ["task_dispatched", "stream_read", "stream_wrote", "task_ready", "derived", "worker_waiting"]
+    {
+        assert!(named(&events, absent).is_empty(), "{absent}");
+    }
+    let rows = rows.recv().unwrap();
+    // The streams of a chain: what was written is what was read or is held, and held is at most the capacity.
+    let streams: Vec<_> = rows.iter().filter(|row| row.kind == thalweg_space::RowKind::Stream).collect();
+    assert_eq!(streams.len(), 5);
+    for row in streams {
+        assert!(row.cells[4] > 4000 && row.cells[4] <= 5000, "{row:?}");
+        assert!(row.cells[4] + 16 >= row.cells[5] && row.cells[4] <= row.cells[5] + 32, "{row:?}");
+    }
+}
+
+#[test]
+fn off_tells_the_structure_only() {
+    let place = Place::new();
+    run_chain(place.runtime(2, Mode::Off), 1000, 0, |_| {});
+    let events = place.events();
+    for present in
+        ["worker_started", "task_created", "task_mapped", "stream_opened", "stream_closed", "task_ended"]
+    {
+        assert!(!named(&events, present).is_empty(), "{present}");
+    }
+    for absent in ["task_dispatched", "stream_read", "task_ready", "task_yielded"] {
+        assert!(named(&events, absent).is_empty(), "{absent}");
+    }
+    for event in named(&events, "stream_closed") {
+        assert_eq!((event.get("written"), event.get("read"), event.get("dropped")), (1000, 1000, 0));
+    }
+}
+
+#[test]
+fn the_mode_and_the_quantum_change_while_running() {
+    let place = Place::new();
+    let reader = SpaceReader::open(place.space.path()).unwrap();
+    run_chain(place.runtime(1, Mode::Off), 30_000, 5, move |message| match message {
+        10_000 => {
+            reader.set("monitor.mode", 2).unwrap();
+            reader.set("exec.quantum", 3).unwrap();
+        }
+        20_000 => reader.set("monitor.mode", 0).unwrap(),
+        _ => {}
+    });
+    let events = place.events();
+    let modes: Vec<u64> = named(&events, "mode_changed").iter().map(|event| event.get("mode")).collect();
+    assert_eq!(modes, [2, 0]);
+    let adopted = named(&events, "setting_adopted");
+    assert_eq!((adopted.len(), adopted[0].get("old"), adopted[0].get("new")), (1, 64, 3));
+    let read: u64 = named(&events, "stream_read").iter().map(|event| event.get("count")).sum();
+    assert!((5 * 9_000..5 * 11_000).contains(&read), "{read}");
+    let start = named(&events, "mode_changed")[0].time;
+    for event in named(&events, "task_dispatched") {
+        assert!(event.time >= start && event.get("duration_ticks") <= event.time - start);
+    }
+}
+
+#[test]
+fn a_panic_is_told_with_its_message() {
+    struct Bad;
+    impl Task for Bad {
+        fn run(&mut self, _: &mut Context<'_>) -> Stop {
+            panic!("so bad")
+        }
+    }
+    let place = Place::new();
+    let runtime = place.runtime(1, Mode::Off);
+    runtime.spawn(TaskSpec::default(), Bad);
+    runtime.join().unwrap();
+    let events = place.events();
+    let ended = named(&events, "task_ended");
+    assert_eq!((ended[0].get("failed"), ended[0].get("panicked")), (1, 1));
+    assert_eq!(named(&events, "task_failed").len(), 1);
+}
+
+#[test]
+fn the_live_table_does_not_grow_with_the_tasks_that_lived() {
+    /// Creates a task that ends at once, again and again.
+    struct Again {
+        left: u64,
+        alive: Arc<AtomicU64>,
+    }
+    struct Nothing(In<u64>, Arc<AtomicU64>);
+    impl Task for Nothing {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            self.0.pop(cx);
+            self.1.fetch_sub(1, Ordering::Relaxed);
+            Stop::Ended
+        }
+    }
+    impl Task for Again {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            while self.left > 0 && self.alive.load(Ordering::Relaxed) < 10 {
+                self.left -= 1;
+                self.alive.fetch_add(1, Ordering::Relaxed);
+                let (_, input) = cx.stream(StreamSpec::default());
+                cx.spawn(TaskSpec::default(), Nothing(input, self.alive.clone()));
+            }
+            if self.left == 0 { Stop::Ended } else { Stop::QuantumSpent }
+        }
+    }
+    let place = Place::new();
+    let runtime = place.runtime(2, Mode::Metrics);
+    runtime.spawn(TaskSpec::default(), Again { left: 20_000, alive: Arc::default() });
+    let summary = runtime.join().unwrap();
+    assert_eq!((summary.tasks, summary.failed), (20_001, 0));
+    let rows: u64 = std::fs::read_dir(place.space.path())
+        .unwrap()
+        .filter_map(Result::ok)
+        .filter(|file| file.file_name().to_string_lossy().starts_with("live."))
+        .map(|file| file.metadata().unwrap().len() / 128)
+        .sum();
+    assert!(rows < 2000, "{rows} rows for at most some dozens at a time");
+}
