@@ -104,6 +104,7 @@ pub struct Analysis {
     lost: u64,
     gaps: u64,
     malformed: u64,
+    notes: Vec<Note>,
 }
 
 #[derive(Default)]
@@ -214,7 +215,13 @@ impl Analysis {
             lost: 0,
             gaps: 0,
             malformed: 0,
+            notes: Vec::new(),
         }
+    }
+
+    /// Adds a note for the reader of the report.
+    pub fn note(&mut self, code: &str, text: String) {
+        self.notes.push(Note { code: code.to_owned(), text });
     }
 
     /// Counts an event of a kind that means nothing here.
@@ -1067,7 +1074,7 @@ impl Analysis {
 
     /// What the reader of the report must know of what it leaves out.
     fn notes(&self, report: &Report) -> Vec<Note> {
-        let mut notes = Vec::new();
+        let mut notes = self.notes.clone();
         let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
         let modes: Vec<Mode> = self.modes.iter().map(|&(_, mode)| mode).collect();
         if self.events == 0 {

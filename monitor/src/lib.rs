@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod decode;
 mod distribution;
 mod ids;
 mod lineage;
@@ -20,6 +21,7 @@ mod task;
 mod verdict;
 
 pub use analysis::{Analysis, Ending, Names, Options, SiteName};
+pub use decode::{names, report_space};
 pub use observation::{
     Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };

@@ -1,0 +1,402 @@
+//! From a space to observations: kinds are found in the catalog by name, their fields once per kind.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use thalweg_space::reader::{Event, FieldRef, Item, KindInfo, LiveView, SpaceReader};
+use thalweg_space::{Error, RowKind};
+
+use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
+use crate::observation::{
+    Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
+};
+use crate::report::{Report, SpaceInfo, State};
+
+/// Components are nested at most this deep, whatever the catalog claims.
+const SITE_DEPTH_MAX: usize = 256;
+/// Items taken from the space at a time.
+const POLL_ITEMS: usize = 1 << 16;
+
+/// Analyses the space in the directory `path`, as it is now; `top` as in [`Options`].
+///
+/// # Errors
+/// When there is no space, or its files cannot be read. A file that is cut short or damaged is no error here: what
+/// could be read is reported, and a note says what could not.
+pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error> {
+    let reader = SpaceReader::open(path)?;
+    // Whether it lives is asked first: who dies while the events are read is told of as alive, not as killed.
+    let alive = reader.is_alive();
+    let info = reader.info()?;
+    let ns_per_tick = 1e9 / info.clock.hz();
+    let mut analysis = Analysis::new(Options { ns_per_tick, top });
+    let mut decoder = Decoder::default();
+    let mut events = reader.events();
+    let mut damage = Vec::new();
+    loop {
+        let polled = events.poll(POLL_ITEMS, &mut |item| decoder.feed(&item, &mut analysis));
+        match polled {
+            // A live process goes on: what it says from here on is another report's.
+            Ok(taken) if taken < POLL_ITEMS => break,
+            Ok(_) => {}
+            Err(error) => {
+                damage.push(error.to_string());
+                if damage.len() > 10 {
+                    break;
+                }
+            }
+        }
+    }
+    let rows: Vec<LiveRow> = match reader.live_rows() {
+        Ok(views) => views.iter().map(live_row).collect(),
+        Err(error) => {
+            damage.push(error.to_string());
+            Vec::new()
+        }
+    };
+    let info = reader.info()?;
+    let names = names(&reader)?;
+    let ending = Ending {
+        state: match (info.finished, alive) {
+            (true, _) => State::Ended,
+            (false, true) => State::Running,
+            (false, false) => State::Killed,
+        },
+        now: (alive && !info.finished).then(|| info.clock.now()),
+        mode: mode_setting(&reader),
+        rows,
+        space: SpaceInfo {
+            path: reader.path().display().to_string(),
+            name: info.name,
+            pid: info.pid,
+            host: info.host,
+            command: info.command,
+        },
+    };
+    for problem in damage {
+        analysis.note("damaged", format!("The space is damaged, this report may lack something: {problem}."));
+    }
+    for kind in decoder.strange {
+        analysis.note("strange_kind", kind);
+    }
+    Ok(analysis.finish(&names, ending))
+}
+
+/// What the setting `monitor.mode` says, if there is one.
+fn mode_setting(reader: &SpaceReader) -> Option<Mode> {
+    let settings = reader.settings().ok()?;
+    let setting = settings.iter().find(|setting| setting.name == "monitor.mode")?;
+    let choice = setting.choices.get(usize::try_from(setting.value).ok()?);
+    choice.map_or_else(|| Mode::from_number(setting.value), |word| Mode::from_word(word))
+}
+
+/// The names and component paths of a space.
+///
+/// # Errors
+/// When its catalog is damaged.
+pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
+    let mut names = Names::default();
+    for (id, text) in reader.names()? {
+        names.names.insert(id.0, text.to_string());
+    }
+    let sites = reader.sites()?;
+    let by_id: HashMap<u64, usize> = sites.iter().enumerate().map(|(n, site)| (site.id.0, n)).collect();
+    for site in &sites {
+        let mut parts = vec![site.name.as_str()];
+        let mut parent = site.parent.0;
+        while let Some(&n) = by_id.get(&parent)
+            && parts.len() < SITE_DEPTH_MAX
+        {
+            parts.push(&sites[n].name);
+            parent = sites[n].parent.0;
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.reverse();
+        let place = (!site.file.is_empty()).then(|| match (site.line, site.column) {
+            (0, _) => site.file.clone(),
+            (line, 0) => format!("{}:{line}", site.file),
+            (line, column) => format!("{}:{line}:{column}", site.file),
+        });
+        names.sites.insert(site.id.0, SiteName { path: parts.join("/"), kind: site.kind.clone(), place });
+    }
+    Ok(names)
+}
+
+/// What a kind is to the monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    WorkerStarted,
+    WorkerWaiting,
+    WorkerResumed,
+    WorkerEnded,
+    TaskCreated,
+    TaskMapped,
+    TaskReady,
+    TaskDispatched,
+    StreamRead,
+    StreamWrote,
+    Derived,
+    BlockedInput,
+    BlockedOutput,
+    Yielded,
+    TaskEnded,
+    StreamOpened,
+    StreamClosed,
+    ModeChanged,
+    RecordFailed,
+    Entry,
+    Exit,
+}
+
+/// Name of a kind, what it is, the fields it must have and those it may have.
+type Row = (&'static str, What, &'static [&'static str], &'static [&'static str]);
+
+const KINDS: &[Row] = &[
+    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core"]),
+    ("exec.worker_waiting", What::WorkerWaiting, &["worker"], &[]),
+    ("exec.worker_resumed", What::WorkerResumed, &["worker"], &[]),
+    ("exec.worker_ended", What::WorkerEnded, &["worker"], &["busy_ticks", "waiting_ticks"]),
+    (
+        "exec.task_created",
+        What::TaskCreated,
+        &["task", "component"],
+        &["parent", "replica", "one_to_one", "blocking"],
+    ),
+    ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
+    ("exec.task_ready", What::TaskReady, &["task"], &[]),
+    ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
+    ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
+    ("exec.stream_wrote", What::StreamWrote, &["stream", "first", "count"], &[]),
+    (
+        "exec.derived",
+        What::Derived,
+        &["stream", "first", "count", "parent_stream", "parent_first", "step"],
+        &[],
+    ),
+    ("exec.task_blocked_input", What::BlockedInput, &["task"], &["stream"]),
+    ("exec.task_blocked_output", What::BlockedOutput, &["task"], &["stream"]),
+    ("exec.task_yielded", What::Yielded, &["task"], &[]),
+    (
+        "exec.task_ended",
+        What::TaskEnded,
+        &["task"],
+        &[
+            "busy_ticks",
+            "input_wait_ticks",
+            "output_wait_ticks",
+            "ready_ticks",
+            "failed",
+            "panicked",
+            "dispatches",
+            "reads",
+            "writes",
+        ],
+    ),
+    ("exec.stream_opened", What::StreamOpened, &["stream"], &["name", "reader", "writer", "capacity"]),
+    ("exec.stream_closed", What::StreamClosed, &["stream", "written", "read"], &["dropped"]),
+    ("exec.mode_changed", What::ModeChanged, &["mode"], &[]),
+    ("net.record_failed", What::RecordFailed, &["task", "stream", "index"], &[]),
+    ("net.entry", What::Entry, &["stream"], &[]),
+    ("net.exit", What::Exit, &["stream"], &[]),
+];
+
+const FIELDS_MAX: usize = 10;
+
+/// A kind with its fields found.
+#[derive(Clone, Copy)]
+struct Known {
+    what: What,
+    fields: [Option<FieldRef>; FIELDS_MAX],
+}
+
+impl Known {
+    /// The value of the n-th field in the table's row, 0 if the kind lacks it.
+    #[inline]
+    fn get(&self, event: &Event<'_>, n: usize) -> u64 {
+        self.fields[n].map_or(0, |field| event.u64(field))
+    }
+
+    fn run(&self, event: &Event<'_>) -> Run {
+        Run { stream: self.get(event, 0), first: self.get(event, 1), count: self.get(event, 2) }
+    }
+}
+
+/// Turns events into observations.
+#[derive(Default)]
+struct Decoder {
+    /// By index of the kind: `None` not met yet, `Some(None)` means nothing here.
+    kinds: Vec<Option<Option<Known>>>,
+    /// Kinds known by name whose fields are not as they should be.
+    strange: Vec<String>,
+}
+
+impl Decoder {
+    #[inline]
+    fn feed(&mut self, item: &Item<'_>, analysis: &mut Analysis) {
+        match item {
+            Item::Gap { writer, lost, .. } => analysis.gap(u64::from(*writer), *lost),
+            Item::Event(event) => match self.known(event.kind) {
+                None => analysis.unknown_event(),
+                Some(known) => match observation(&known, event) {
+                    Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
+                    None => analysis.unknown_event(),
+                },
+            },
+        }
+    }
+
+    #[inline]
+    fn known(&mut self, kind: &Arc<KindInfo>) -> Option<Known> {
+        match self.kinds.get(kind.index) {
+            Some(Some(known)) => *known,
+            _ => self.meet(kind),
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, kind: &Arc<KindInfo>) -> Option<Known> {
+        let known = self.find(kind);
+        if self.kinds.len() <= kind.index {
+            self.kinds.resize(kind.index + 1, None);
+        }
+        self.kinds[kind.index] = Some(known);
+        known
+    }
+
+    fn find(&mut self, kind: &KindInfo) -> Option<Known> {
+        let (_, what, required, optional) = KINDS.iter().find(|(name, ..)| *name == kind.name)?;
+        let mut fields = [None; FIELDS_MAX];
+        for (n, name) in required.iter().chain(*optional).enumerate() {
+            fields[n] = kind.field(name);
+            if fields[n].is_none() && n < required.len() {
+                self.strange.push(format!(
+                    "Events {} have no field {name}: they come from another version and were left out.",
+                    kind.name
+                ));
+                return None;
+            }
+        }
+        Some(Known { what: *what, fields })
+    }
+}
+
+#[inline]
+fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
+    let get = |n| known.get(event, n);
+    Some(match known.what {
+        What::TaskDispatched => {
+            Observation::TaskDispatched { task: get(0), worker: get(1), duration: get(2) }
+        }
+        What::StreamRead => Observation::StreamRead(known.run(event)),
+        What::StreamWrote => Observation::StreamWrote(known.run(event)),
+        What::BlockedInput => Observation::BlockedInput { task: get(0), stream: get(1) },
+        What::BlockedOutput => Observation::BlockedOutput { task: get(0), stream: get(1) },
+        What::Yielded => Observation::Yielded { task: get(0) },
+        What::TaskReady => Observation::TaskReady { task: get(0) },
+        What::Derived => Observation::Derived(Derived {
+            child: known.run(event),
+            parent_stream: get(3),
+            parent_first: get(4),
+            step: get(5),
+        }),
+        What::WorkerStarted => Observation::WorkerStarted {
+            worker: get(0),
+            core: known.fields[1].map_or(-1, |field| event.i64(field)),
+        },
+        What::WorkerWaiting => Observation::WorkerWaiting { worker: get(0) },
+        What::WorkerResumed => Observation::WorkerResumed { worker: get(0) },
+        What::WorkerEnded => {
+            Observation::WorkerEnded { worker: get(0), busy_ticks: get(1), waiting_ticks: get(2) }
+        }
+        What::TaskCreated => Observation::TaskCreated {
+            task: get(0),
+            component: get(1),
+            parent: get(2),
+            replica: get(3),
+            one_to_one: get(4) != 0,
+            blocking: get(5) != 0,
+        },
+        What::TaskMapped => Observation::TaskMapped { task: get(0), worker: get(1) },
+        What::TaskEnded => Observation::TaskEnded {
+            task: get(0),
+            totals: TaskTotals {
+                busy_ticks: get(1),
+                input_wait_ticks: get(2),
+                output_wait_ticks: get(3),
+                ready_ticks: get(4),
+                failed: get(5),
+                counts: known.fields[8].is_some().then(|| TaskCounts {
+                    dispatches: get(7),
+                    reads: get(8),
+                    writes: get(9),
+                }),
+            },
+            panicked: get(6) != 0,
+        },
+        What::StreamOpened => Observation::StreamOpened {
+            stream: get(0),
+            name: get(1),
+            reader: get(2),
+            writer: get(3),
+            capacity: get(4),
+        },
+        What::StreamClosed => Observation::StreamClosed {
+            stream: get(0),
+            totals: StreamTotals { written: get(1), read: get(2), dropped: get(3) },
+        },
+        What::ModeChanged => Observation::ModeChanged { mode: mode(event, get(0))? },
+        What::RecordFailed => Observation::RecordFailed {
+            task: get(0),
+            message: Run { stream: get(1), first: get(2), count: 1 },
+        },
+        What::Entry => Observation::Entry { stream: get(0) },
+        What::Exit => Observation::Exit { stream: get(0) },
+    })
+}
+
+/// The mode by the catalog's word for it, else by its number.
+fn mode(event: &Event<'_>, number: u64) -> Option<Mode> {
+    event.choice("mode").map_or_else(|| Mode::from_number(number), Mode::from_word)
+}
+
+/// A row of the live table as the runtime fills it.
+fn live_row(view: &LiveView) -> LiveRow {
+    let cell = &view.cells;
+    match view.kind {
+        RowKind::Task => LiveRow::Task {
+            task: view.id,
+            state: LiveState::from_number(cell[0]),
+            component: cell[1],
+            replica: cell[2],
+            worker: cell[3],
+            totals: TaskTotals {
+                busy_ticks: cell[7],
+                input_wait_ticks: cell[8],
+                output_wait_ticks: cell[9],
+                ready_ticks: cell[10],
+                failed: cell[11],
+                counts: Some(TaskCounts { dispatches: cell[4], reads: cell[5], writes: cell[6] }),
+            },
+        },
+        RowKind::Stream => LiveRow::Stream {
+            stream: view.id,
+            name: cell[0],
+            reader: cell[1],
+            writer: cell[2],
+            capacity: cell[3],
+            totals: StreamTotals { written: cell[4], read: cell[5], dropped: cell[6] },
+        },
+        RowKind::Worker => LiveRow::Worker {
+            worker: view.id,
+            core: i64::from_ne_bytes(cell[0].to_ne_bytes()),
+            ended: cell[1] == 2,
+            task: cell[2],
+            message: cell[3],
+            busy_ticks: cell[4],
+            waiting_ticks: cell[5],
+            started: cell[6],
+            updated: cell[7],
+            dispatches: cell[8],
+        },
+    }
+}
