@@ -4,6 +4,11 @@
 
 mod commands;
 mod failure;
+mod output;
+mod pattern;
+mod spaces;
+mod table;
+mod units;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,12 +1,49 @@
 //! `thalweg clean`: remove what runs that died have left.
 
+use thalweg_space::discover;
+
 use crate::Terminal;
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::spaces;
 
 /// What `thalweg clean` is told.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+pub(crate) struct Arguments {
+    /// Say what would be removed, and remove nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Remove the runs that were kept, too. What runs is never removed.
+    #[arg(long)]
+    all: bool,
+}
 
-pub(crate) fn main(_: Arguments, _: Terminal) -> Result<(), Failure> {
-    Err(Failure::not_yet("clean"))
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let mut output = Output::new(terminal);
+    if arguments.dry_run {
+        return dry_run(arguments.all, &mut output);
+    }
+    let cleaned = discover::clean(&spaces::parent()?, arguments.all)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    for path in &cleaned.removed {
+        output.line(&format!("removed {}", path.display()))?;
+    }
+    output.flush()?;
+    if !cleaned.kept.is_empty() {
+        eprintln!("{} kept runs are left: --all removes them too", cleaned.kept.len());
+    }
+    for (path, error) in &cleaned.problems {
+        eprintln!("left alone: {}: {error}", path.display());
+    }
+    if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
+}
+
+fn dry_run(all: bool, output: &mut Output) -> Result<(), Failure> {
+    for space in spaces::listed()? {
+        let removable = space.info.as_ref().is_ok_and(|info| all || !info.keep);
+        if !space.alive && removable {
+            output.line(&format!("would remove {}", space.path.display()))?;
+        }
+    }
+    output.flush()
 }

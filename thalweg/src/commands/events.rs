@@ -1,12 +1,289 @@
 //! `thalweg events`: print the events of a run.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use thalweg_monitor::Names;
+use thalweg_space::Clock;
+use thalweg_space::reader::{Event, FieldInfo, Item, SpaceReader, Value};
+
 use crate::Terminal;
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::pattern;
+use crate::spaces;
+use crate::units::{count, duration};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg events --kind 'exec.task_*' --limit 20    the first tasks of the newest run
+  thalweg events 4242 --task des/round --follow     what this component's tasks do, as it happens
+  thalweg events ./kept-run --json                  everything, one JSON object a line";
+
+/// Items taken from the space at a time.
+const POLL_ITEMS: usize = 4096;
+/// Between looks at a space that has nothing new.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
 /// What `thalweg events` is told.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted.
+    #[arg(value_name = "SPACE")]
+    space: Option<String>,
+    /// Only what concerns this task, by its id, or the tasks of this component, by (the end of) its path.
+    #[arg(long, value_name = "ID|NAME")]
+    task: Option<String>,
+    /// Only kinds of this name, where `*` stands for anything.
+    #[arg(long, value_name = "PATTERN")]
+    kind: Option<String>,
+    /// Go on with what happens from now, until the run ends.
+    #[arg(long)]
+    follow: bool,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// Stop after so many.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
 
-pub(crate) fn main(_: Arguments, _: Terminal) -> Result<(), Failure> {
-    Err(Failure::not_yet("events"))
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let path = spaces::find(arguments.space.as_deref())?;
+    let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
+    let reader = SpaceReader::open(&path).map_err(usage)?;
+    let clock = reader.info().map_err(usage)?.clock;
+    let mut names = thalweg_monitor::names(&reader).map_err(usage)?;
+    let mut printer = Printer {
+        output: Output::new(terminal),
+        tasks: TaskFilter::new(arguments.task),
+        kind: arguments.kind,
+        json: arguments.json,
+        left: arguments.limit.unwrap_or(u64::MAX),
+        begin: clock.anchor().ticks,
+        clock,
+        failure: None,
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if arguments.follow {
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
+            .map_err(|error| Failure::Run(format!("cannot listen to Ctrl-C: {error}")))?;
+    }
+    let mut events = reader.events();
+    let mut ending = false;
+    loop {
+        // Asked before the poll: what a process said before it ended is then still seen.
+        let alive = arguments.follow && reader.is_alive();
+        let taken = events.poll(POLL_ITEMS, &mut |item| printer.item(&item, &names)).map_err(usage)?;
+        if let Some(failure) = printer.failure.take() {
+            return Err(failure);
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            printer.output.flush()?;
+            return Err(Failure::Said(130));
+        }
+        if printer.left == 0 {
+            break;
+        }
+        if taken < POLL_ITEMS {
+            if !arguments.follow || ending && taken == 0 {
+                break;
+            }
+            ending = !alive;
+            printer.output.flush()?;
+            names = thalweg_monitor::names(&reader).map_err(usage)?;
+            if alive {
+                std::thread::sleep(FOLLOW_PAUSE);
+            }
+        }
+    }
+    printer.output.flush()
+}
+
+/// Prints the items that are wanted.
+struct Printer {
+    output: Output,
+    tasks: TaskFilter,
+    kind: Option<String>,
+    json: bool,
+    left: u64,
+    clock: Clock,
+    begin: u64,
+    /// Printing failed; nothing more is printed.
+    failure: Option<Failure>,
+}
+
+impl Printer {
+    fn item(&mut self, item: &Item<'_>, names: &Names) {
+        if self.left == 0 || self.failure.is_some() {
+            return;
+        }
+        let line = match item {
+            Item::Gap { writer, lost, from_sequence } => Some(self.gap(*writer, *lost, *from_sequence)),
+            Item::Event(event) => self
+                .wanted(event, names)
+                .then(|| if self.json { self.object(event, names) } else { self.text(event, names) }),
+        };
+        if let Some(line) = line {
+            self.left -= 1;
+            self.failure = self.output.line(&line).err();
+        }
+    }
+
+    fn wanted(&mut self, event: &Event<'_>, names: &Names) -> bool {
+        // The filter must see every event to know which task a writer speaks of.
+        let of_task = self.tasks.wants(event, names);
+        of_task && self.kind.as_deref().is_none_or(|kind| pattern::matches(kind, &event.kind.name))
+    }
+
+    fn seconds(&self, ticks: u64) -> f64 {
+        ticks.wrapping_sub(self.begin).cast_signed() as f64 / self.clock.hz()
+    }
+
+    fn gap(&self, writer: u32, lost: u64, from: u64) -> String {
+        if self.json {
+            json!({ "gap": { "writer": writer, "lost": lost, "from_sequence": from } }).to_string()
+        } else {
+            let text =
+                format!("--- {} events of writer {writer} lost, from number {}", count(lost), count(from));
+            self.output.styled("1;33", &text)
+        }
+    }
+
+    fn text(&self, event: &Event<'_>, names: &Names) -> String {
+        let time = format!("{:14.9}", self.seconds(event.time));
+        let kind = self.output.styled("34", &event.kind.name);
+        let mut line = format!("{time}  w{:<3} {kind}", event.writer);
+        for (field, value) in event.fields() {
+            line.push_str(&format!(" {}={}", field.name, self.value(field, &value, names)));
+        }
+        if event.is_truncated() {
+            line.push_str(" (cut)");
+        }
+        line
+    }
+
+    fn value(&self, field: &FieldInfo, value: &Value<'_>, names: &Names) -> String {
+        match value {
+            Value::Unsigned(ticks) if field.unit == "ticks" => {
+                duration(*ticks as f64 * 1e9 / self.clock.hz())
+            }
+            Value::Name(name) => named(&names.names, name.0).unwrap_or_else(|| value.to_string()),
+            Value::Site(site) => {
+                names.sites.get(&site.0).map_or_else(|| value.to_string(), |site| site.path.clone())
+            }
+            _ => value.to_string(),
+        }
+    }
+
+    fn object(&self, event: &Event<'_>, names: &Names) -> String {
+        let mut fields = Map::new();
+        for (field, value) in event.fields() {
+            let value = match &value {
+                Value::Unsigned(number) => json!(number),
+                Value::Signed(number) => json!(number),
+                Value::Float(number) => json!(number),
+                Value::Bool(truth) => json!(truth),
+                Value::Text(text) => json!(text),
+                Value::Choice(number, None) => json!(number),
+                Value::Name(name) => json!(named(&names.names, name.0)),
+                Value::Site(site) => json!(names.sites.get(&site.0).map(|site| &site.path)),
+                Value::Choice(..) | Value::Bytes(_) => json!(value.to_string()),
+            };
+            fields.insert(field.name.clone(), value);
+        }
+        json!({
+            "time_s": self.seconds(event.time),
+            "ticks": event.time,
+            "writer": event.writer,
+            "sequence": event.sequence,
+            "kind": event.kind.name,
+            "fields": fields,
+        })
+        .to_string()
+    }
+}
+
+fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
+    names.get(&id).cloned()
+}
+
+/// Which events concern the task, or the tasks, the user named.
+struct TaskFilter {
+    /// `None`: all are wanted.
+    wanted: Option<Wanted>,
+    /// The task whose dispatch each writer is telling.
+    telling: HashMap<u32, u64>,
+}
+
+enum Wanted {
+    Id(u64),
+    Component { name: String, tasks: HashSet<u64> },
+}
+
+impl TaskFilter {
+    fn new(task: Option<String>) -> TaskFilter {
+        let wanted = task.map(|task| match task.parse() {
+            Ok(id) => Wanted::Id(id),
+            Err(_) => Wanted::Component { name: task, tasks: HashSet::new() },
+        });
+        TaskFilter { wanted, telling: HashMap::new() }
+    }
+
+    fn wants(&mut self, event: &Event<'_>, names: &Names) -> bool {
+        let Some(wanted) = &mut self.wanted else { return true };
+        let task = event.kind.field("task").map(|field| event.u64(field));
+        if let (Wanted::Component { name, tasks }, Some(task)) = (&mut *wanted, task)
+            && let Some(component) = event.kind.field("component")
+            && let Some(site) = names.sites.get(&event.u64(component))
+            && is_called(&site.path, name)
+        {
+            tasks.insert(task);
+        }
+        let is_wanted = |task: u64| match &*wanted {
+            Wanted::Id(id) => *id == task,
+            Wanted::Component { tasks, .. } => tasks.contains(&task),
+        };
+        match task {
+            Some(task) => {
+                if event.kind.name == "exec.task_dispatched" {
+                    self.telling.insert(event.writer, task);
+                }
+                is_wanted(task)
+            }
+            // What a dispatch read and wrote follows it, with its time.
+            None if event.is_same_time() => {
+                self.telling.get(&event.writer).is_some_and(|&task| is_wanted(task))
+            }
+            None => match (event.kind.field("reader"), event.kind.field("writer")) {
+                (Some(reader), Some(writer)) => is_wanted(event.u64(reader)) || is_wanted(event.u64(writer)),
+                _ => false,
+            },
+        }
+    }
+}
+
+/// Whether a component's path is, or ends in, what the user wrote.
+fn is_called(path: &str, name: &str) -> bool {
+    path == name || path.strip_suffix(name).is_some_and(|head| head.ends_with('/')) || {
+        name.contains('*') && pattern::matches(name, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_called;
+
+    #[test]
+    fn components_by_the_end_of_their_path() {
+        assert!(is_called("des/rounds/round", "round"));
+        assert!(is_called("des/rounds/round", "des/rounds/round"));
+        assert!(is_called("des/rounds/round", "rounds/round"));
+        assert!(is_called("des/rounds/round", "*/r*d"));
+        assert!(!is_called("des/around", "round"));
+    }
 }

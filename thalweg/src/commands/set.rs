@@ -1,12 +1,141 @@
 //! `thalweg set`: change a setting of a run while it runs.
 
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use thalweg_space::NameRef;
+use thalweg_space::reader::{Event, EventStream, Item, SettingView, SpaceReader};
+
 use crate::Terminal;
+use crate::commands::get::{range, written};
 use crate::failure::Failure;
+use crate::output::Output;
+use crate::spaces::{self, nearest};
+use crate::units::duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg set monitor.mode full        of the newest run
+  thalweg set 4242 exec.quantum 128    of process 4242";
+
+/// How long to wait for the run to say that it adopted the value.
+const ADOPTION_MAX: Duration = Duration::from_secs(1);
 
 /// What `thalweg set` is told.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {}
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space (as in `thalweg report`; the newest if omitted), a setting's name (`thalweg get` lists them), a value.
+    #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
+    space_name_value: Vec<String>,
+}
 
-pub(crate) fn main(_: Arguments, _: Terminal) -> Result<(), Failure> {
-    Err(Failure::not_yet("set"))
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let (path, name, value) = split(&arguments.space_name_value)?;
+    let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
+    let reader = SpaceReader::open(&path).map_err(usage)?;
+    let settings = reader.settings().map_err(usage)?;
+    let setting = known(&settings, name)?;
+    let value = value_of(setting, value)?;
+    if !reader.is_alive() {
+        return Err(Failure::Usage(format!(
+            "the process of {} has ended: its settings have no effect any more. `thalweg ls` shows what runs",
+            path.display()
+        )));
+    }
+    let mut events = reader.events();
+    skip(&mut events);
+    let begun = Instant::now();
+    reader.set(name, value).map_err(usage)?;
+    let adopted = wait(&reader, &mut events, name, value);
+    let mut output = Output::new(terminal);
+    let changed = format!("{name} = {} (was {})", written(setting, value), written(setting, setting.value));
+    output.line(&if adopted {
+        format!("{changed}, adopted after {}", duration(begun.elapsed().as_nanos() as f64))
+    } else if value == setting.value {
+        format!("{changed}: nothing to adopt")
+    } else {
+        format!("{changed}, not adopted yet: the run does so at its next safe point")
+    })?;
+    output.flush()
+}
+
+fn split(arguments: &[String]) -> Result<(PathBuf, &str, &str), Failure> {
+    match arguments {
+        [name, value] => Ok((spaces::find(None)?, name, value)),
+        [space, name, value] => Ok((spaces::find(Some(space))?, name, value)),
+        _ => Err(Failure::Usage("set takes a setting's name and a value".to_owned())),
+    }
+}
+
+fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Failure> {
+    settings.iter().find(|setting| setting.name == name).ok_or_else(|| {
+        let hint = nearest(name, settings.iter().map(|setting| setting.name.as_str())).map_or_else(
+            || "`thalweg get` lists the settings".to_owned(),
+            |near| format!("did you mean `{near}`? `thalweg get` lists the settings"),
+        );
+        Failure::Usage(format!("there is no setting `{name}`: {hint}"))
+    })
+}
+
+fn value_of(setting: &SettingView, text: &str) -> Result<u64, Failure> {
+    let name = &setting.name;
+    if let Some(n) = setting.choices.iter().position(|choice| choice == text) {
+        return Ok(n as u64);
+    }
+    if let Ok(value) = text.replace('_', "").parse::<u64>() {
+        if (setting.min..=setting.max).contains(&value) {
+            return Ok(value);
+        }
+        let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) };
+        return Err(Failure::Usage(format!(
+            "{value} is out of range: `{name}` takes {}{unit}",
+            range(setting)
+        )));
+    }
+    Err(Failure::Usage(if setting.choices.is_empty() {
+        format!("`{text}` is not a number: `{name}` takes {}", range(setting))
+    } else {
+        let near = nearest(text, setting.choices.iter().map(String::as_str));
+        let hint = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        format!("`{name}` has no choice `{text}`, it takes {}.{hint}", range(setting))
+    }))
+}
+
+/// Passes over the events so far.
+fn skip(events: &mut EventStream) {
+    const ITEMS: usize = 1 << 16;
+    while events.poll(ITEMS, &mut |_| {}).is_ok_and(|taken| taken == ITEMS) {}
+}
+
+/// Whether the run says, within a while, that it adopted the value.
+fn wait(reader: &SpaceReader, events: &mut EventStream, name: &str, value: u64) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < ADOPTION_MAX {
+        let mut adopted = false;
+        let mut look = |item: Item<'_>| {
+            if let Item::Event(event) = item {
+                adopted |= says_adopted(&event, reader, name, value);
+            }
+        };
+        if events.poll(1 << 16, &mut look).is_err() {
+            return false;
+        }
+        if adopted {
+            return true;
+        }
+        if !reader.is_alive() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64) -> bool {
+    if event.kind.name != "exec.setting_adopted" {
+        return false;
+    }
+    let (Some(of), Some(new)) = (event.kind.field("name"), event.kind.field("new")) else { return false };
+    event.u64(new) == value && reader.name(NameRef(event.u64(of))).as_deref() == Some(name)
 }

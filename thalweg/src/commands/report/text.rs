@@ -1,0 +1,334 @@
+//! A report for the terminal.
+
+use thalweg_monitor::{Component, Report, State, Stream, Task, Work, Worker};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Table, number, text, wrapped};
+use crate::units::{count, duration, rate, ratio, share};
+
+pub(crate) fn print(report: &Report, top: usize, output: &mut Output) -> Result<(), Failure> {
+    let text = render(report, top, output.width, output.colour);
+    output.text(&text)
+}
+
+/// The whole report as text of `width` characters a line.
+fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
+    let mut out = String::new();
+    let bold = |text: &str| if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+    out.push_str(&bold(&heading(report)));
+    out.push('\n');
+    out.push_str(&wrapped(&window(report), width, ""));
+    out.push('\n');
+    out.push_str(&bold(wrapped(&report.verdict.text, width, "").trim_end()));
+    out.push_str("\n\n");
+    out.push_str(&throughput(report));
+    for table in tables(report, top) {
+        out.push('\n');
+        out.push_str(&table.render(width, colour));
+    }
+    for broken in &report.broken {
+        let text = format!(
+            "! {} (stream {}): {}; written {}, read {}, dropped {}.",
+            broken.name,
+            broken.id,
+            broken.what,
+            count(broken.written),
+            count(broken.read),
+            count(broken.dropped)
+        );
+        out.push('\n');
+        out.push_str(&wrapped(&text, width, "  "));
+    }
+    if !report.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &report.notes {
+        out.push_str(&wrapped(&format!("* {}", note.text), width, "  "));
+    }
+    out
+}
+
+fn heading(report: &Report) -> String {
+    let space = &report.space;
+    format!("{} (process {} on {})  {}", space.name, space.pid, space.host, space.command)
+        .trim_end()
+        .to_owned()
+}
+
+/// How it ended, how long, in what mode, what was lost.
+fn window(report: &Report) -> String {
+    let window = &report.window;
+    let lasted = duration(window.duration_ns);
+    let state = match window.state {
+        State::Running => format!("running for {lasted}"),
+        State::Ended => format!("ended after {lasted}"),
+        State::Killed => format!("killed after {lasted}, without an orderly end"),
+    };
+    let modes: Vec<&str> = window.modes.iter().map(|span| span.mode.as_str()).collect();
+    let mode = match modes.as_slice() {
+        [] => "mode unknown".to_owned(),
+        [mode] => format!("mode {mode}"),
+        [first, .., last] if modes.len() > 4 => {
+            format!("mode {first} … {last} ({} changes)", modes.len() - 1)
+        }
+        modes => format!("mode {}", modes.join(", then ")),
+    };
+    let lost = match (window.lost, window.gaps, window.events_ns) {
+        (0, 0, _) => "none lost".to_owned(),
+        (lost, _, Some(ns)) => format!("{} lost: the last {} are whole", count(lost), duration(ns)),
+        (lost, _, None) => format!("{} lost", count(lost)),
+    };
+    format!("{state}, {mode}, {} events, {lost}", count(window.events))
+}
+
+fn throughput(report: &Report) -> String {
+    let mut out = String::new();
+    let throughput = &report.throughput;
+    for (name, messages, per_s) in [
+        ("in", throughput.messages_in, throughput.entry_per_s),
+        ("out", throughput.messages_out, throughput.exit_per_s),
+    ] {
+        let Some(messages) = messages else { continue };
+        let per_s = per_s.map_or(String::new(), |per_s| format!("  {}", rate(per_s)));
+        out.push_str(&format!("{name:<11} {} messages{per_s}\n", count(messages)));
+    }
+    out
+}
+
+/// Service latency: execution time of an input message and all that came of it. End to end: from its entry until the
+/// last of it left.
+fn latencies(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        text("LATENCY"),
+        number("P50", 0),
+        number("P90", 0),
+        number("P99", 0),
+        number("MAX", 0),
+        number("MEAN", 1),
+        number("JITTER", 1),
+        number("MESSAGES", 2),
+    ]);
+    for (name, times) in [("service", &report.latency.service), ("end to end", &report.latency.end_to_end)] {
+        let Some(times) = times else { continue };
+        let cells = [times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns, times.mean_ns, times.jitter_ns];
+        let mut cells: Vec<String> = cells.into_iter().map(duration).collect();
+        cells.insert(0, name.to_owned());
+        cells.push(count(times.count));
+        table.row(cells, false);
+    }
+    table
+}
+
+fn tables(report: &Report, top: usize) -> Vec<Table> {
+    let mut tables = vec![latencies(report), components(&report.components, top)];
+    // With one task each, the components are the tasks.
+    if report.tasks_count > report.components.len() as u64 {
+        tables.push(tasks(&report.tasks, report.tasks_count));
+    }
+    tables.push(streams(&report.streams, top));
+    tables.push(workers(&report.workers));
+    tables.retain(|table| !table.is_empty());
+    tables
+}
+
+/// A cell that stays empty where nothing is known.
+fn known<T>(value: Option<T>, write: impl Fn(T) -> String) -> String {
+    value.map_or(String::new(), write)
+}
+
+fn nonzero(value: u64) -> String {
+    if value == 0 { String::new() } else { count(value) }
+}
+
+fn work_cells(work: &Work) -> Vec<String> {
+    vec![
+        known(work.messages_in, count),
+        known(work.messages_out, count),
+        known(work.selectivity, ratio),
+        known(work.shares, |shares| share(shares.busy)),
+        known(work.shares, |shares| share(shares.input_wait)),
+        known(work.shares, |shares| share(shares.output_wait)),
+        known(work.shares, |shares| share(shares.ready)),
+        known(work.service_ns, duration),
+        nonzero(work.failed),
+        nonzero(work.panicked),
+    ]
+}
+
+fn more(shown: usize, all: u64) -> Option<String> {
+    let hidden = all.saturating_sub(shown as u64);
+    (hidden > 0).then(|| format!("… {} more (--top)", count(hidden)))
+}
+
+fn components(components: &[Component], top: usize) -> Table {
+    let mut table = Table::new(&[
+        text("COMPONENT"),
+        text("KIND").droppable(3),
+        number("TASKS", 2),
+        number("IN", 0),
+        number("OUT", 0),
+        number("OUT/IN", 4),
+        number("BUSY", 0),
+        number("NO INPUT", 0),
+        number("NO ROOM", 0),
+        number("READY", 0),
+        number("A MESSAGE", 1),
+        number("FAILED", 0),
+        number("PANICKED", 0),
+    ]);
+    for component in components.iter().take(top) {
+        let mut cells = vec![component.path.clone(), component.kind.clone(), count(component.tasks)];
+        cells.extend(work_cells(&component.work));
+        table.row(cells, false);
+    }
+    table.more(more(components.len().min(top), components.len() as u64));
+    table
+}
+
+fn tasks(tasks: &[Task], all: u64) -> Table {
+    let mut table = Table::new(&[
+        text("TASK"),
+        number("ID", 6),
+        number("WORKER", 3),
+        number("IN", 0),
+        number("OUT", 0),
+        number("OUT/IN", 5),
+        number("BUSY", 0),
+        number("NO INPUT", 0),
+        number("NO ROOM", 0),
+        number("READY", 0),
+        number("A MESSAGE", 1),
+        number("FAILED", 0),
+        number("PANICKED", 0),
+        text("STATE").droppable(4),
+    ]);
+    for task in tasks {
+        let worker = task.worker.map_or_else(|| "own".to_owned(), |worker| worker.to_string());
+        let mut cells = vec![task.name.clone(), task.id.to_string(), worker];
+        cells.extend(work_cells(&task.work));
+        cells.push(task.state.clone());
+        table.row(cells, false);
+    }
+    table.more(more(tasks.len(), all));
+    table
+}
+
+fn streams(streams: &[Stream], top: usize) -> Table {
+    let mut table = Table::new(&[
+        text("STREAM"),
+        number("STREAMS", 3),
+        number("WRITTEN", 0),
+        number("READ", 0),
+        number("FAILED", 0),
+        number("HELD", 0),
+        number("DROPPED", 0),
+        number("RATE", 2),
+        number("ROOM", 5),
+        number("MEAN", 4),
+        number("MOST", 4),
+        number("FULL", 0),
+        number("EMPTY", 0),
+        number("WAIT", 1),
+    ]);
+    let anything = |value: &dyn Fn(&Stream) -> u64| streams.iter().any(|stream| value(stream) > 0);
+    let held = anything(&|stream| stream.held.unwrap_or(0));
+    let dropped = anything(&|stream| stream.dropped.unwrap_or(0));
+    for stream in streams.iter().take(top) {
+        let broken = stream.conserved == Some(false);
+        let cells = vec![
+            if broken { format!("! {}", stream.name) } else { stream.name.clone() },
+            count(stream.streams),
+            known(stream.written, count),
+            known(stream.read, count),
+            nonzero(stream.failed),
+            known(stream.held.filter(|_| held), count),
+            known(stream.dropped.filter(|_| dropped), count),
+            known(stream.rate_per_s, rate),
+            nonzero(stream.capacity),
+            known(stream.occupancy_mean, |mean| format!("{mean:.1}")),
+            known(stream.occupancy_max, count),
+            known(stream.full_share, share),
+            known(stream.empty_share, share),
+            known(stream.wait_ns, duration),
+        ];
+        table.row(cells, broken);
+    }
+    table.more(more(streams.len().min(top), streams.len() as u64));
+    table
+}
+
+fn workers(workers: &[Worker]) -> Table {
+    let mut table = Table::new(&[
+        text("WORKER"),
+        number("CORE", 2),
+        number("BUSY", 0),
+        number("WAITING", 0),
+        number("REST", 0),
+        number("DISPATCHES", 1),
+        number("MESSAGES", 1),
+        number("LIVED", 3),
+        text("KILLED ON"),
+    ]);
+    for worker in workers {
+        let cells = vec![
+            worker.id.to_string(),
+            known(worker.core, |core| core.to_string()),
+            known(worker.shares, |shares| share(shares.busy)),
+            known(worker.shares, |shares| share(shares.waiting)),
+            known(worker.shares, |shares| share(shares.unaccounted)),
+            known(worker.dispatches, count),
+            known(worker.messages, count),
+            duration(worker.lifetime_ns),
+            worker.on_task.clone().unwrap_or_default(),
+        ];
+        table.row(cells, worker.on_task.is_some());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        serde_json::from_str(include_str!("../../../tests/data/report.json")).unwrap()
+    }
+
+    /// `UPDATE_GOLDEN=1 cargo test -p thalweg` writes what is compared here.
+    fn check(got: &str, name: &str) {
+        let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, got).unwrap();
+        }
+        let want = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(got, want, "{name} differs:\n{got}");
+    }
+
+    #[test]
+    fn golden_text() {
+        check(&render(&report(), 10, 120, false), "report.txt");
+    }
+
+    #[test]
+    fn fits_a_narrow_terminal() {
+        let text = render(&report(), 10, 80, false);
+        check(&text, "report-80.txt");
+        for line in text.lines().skip(1) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn no_zeros_for_what_is_not_known() {
+        let mut report = report();
+        for component in &mut report.components {
+            component.work = Work { messages_in: Some(7), messages_out: Some(7), ..Work::default() };
+        }
+        report.streams.clear();
+        report.workers.clear();
+        report.tasks_count = 0;
+        let text = render(&report, 10, 120, false);
+        assert!(!text.contains("BUSY") && !text.contains("0.0 %"), "{text}");
+    }
+}

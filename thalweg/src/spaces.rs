@@ -1,0 +1,143 @@
+//! Which space a command speaks of: a path, a name or process id that `thalweg ls` shows, or else the newest.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_space::default_parent;
+use thalweg_space::discover::{self, Listed};
+
+use crate::failure::Failure;
+
+/// The directory of the space the user named, or the newest.
+pub(crate) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
+    match name {
+        Some(name) if Path::new(name).join("space").is_file() => Ok(PathBuf::from(name)),
+        Some(name) if name.contains('/') || Path::new(name).is_dir() => Err(no_space_at(Path::new(name))),
+        Some(name) => named(&listed()?, name),
+        None => newest(&listed()?),
+    }
+}
+
+/// All spaces in the default place.
+pub(crate) fn listed() -> Result<Vec<Listed>, Failure> {
+    let parent = parent()?;
+    discover::list(&parent).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Where spaces are by default.
+pub(crate) fn parent() -> Result<PathBuf, Failure> {
+    default_parent().map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn no_space_at(path: &Path) -> Failure {
+    Failure::Usage(if path.is_dir() {
+        format!(
+            "{} is a directory, but not a space: it holds no file `space`. `thalweg ls` lists the spaces there are",
+            path.display()
+        )
+    } else if path.exists() {
+        format!(
+            "{} is a file; a space is a directory. `thalweg ls` lists the spaces there are",
+            path.display()
+        )
+    } else {
+        format!("there is no {}: `thalweg ls` lists the spaces there are", path.display())
+    })
+}
+
+fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Failure> {
+    let directory = |space: &Listed| space.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let matches = |space: &&Listed| {
+        directory(space).as_deref() == Some(name)
+            || space.info.as_ref().is_ok_and(|info| info.name == name || info.pid.to_string() == name)
+    };
+    let mut found: Vec<&Listed> = listed.iter().filter(matches).collect();
+    if found.iter().any(|space| space.alive) {
+        found.retain(|space| space.alive);
+    }
+    found.sort_by_key(|space| started(space));
+    if let Some(space) = found.last() {
+        return Ok(space.path.clone());
+    }
+    let names: Vec<String> = listed
+        .iter()
+        .flat_map(|space| {
+            directory(space).into_iter().chain(space.info.as_ref().ok().map(|info| info.name.clone()))
+        })
+        .collect();
+    Err(Failure::Usage(match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("there is no space `{name}`: did you mean `{near}`? `thalweg ls` lists them"),
+        None if names.is_empty() => {
+            format!("there is no space `{name}`, and none at all: start a run, or give the path of a space")
+        }
+        None => format!("there is no space `{name}`: `thalweg ls` lists those there are"),
+    }))
+}
+
+fn newest(listed: &[Listed]) -> Result<PathBuf, Failure> {
+    let newest = listed.iter().filter(|space| space.info.is_ok()).max_by_key(|space| started(space));
+    newest.map(|space| space.path.clone()).ok_or_else(|| {
+        Failure::Usage(
+            "there is no space: start a run with `thalweg run`, or give the path of a space".to_owned(),
+        )
+    })
+}
+
+/// When its process made it, in nanoseconds since 1970.
+pub(crate) fn started(space: &Listed) -> u64 {
+    space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
+}
+
+/// The candidate that is a likely slip of the pen away.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|&(distance, candidate)| {
+            distance <= 1 + name.chars().count() / 3 || candidate.contains(name) && name.len() > 2
+        })
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions and replacements between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(200).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().take(200).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_pen() {
+        let names = ["exec.quantum", "exec.capacity", "monitor.mode"];
+        let near = |name| nearest(name, names.into_iter());
+        assert_eq!(near("exec.quantun"), Some("exec.quantum"));
+        assert_eq!(near("monitor.mod"), Some("monitor.mode"));
+        assert_eq!(near("capacity"), Some("exec.capacity"));
+        assert_eq!(near("zzz"), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn what_is_no_space_is_said() {
+        let message = |name: &str| match find(Some(name)) {
+            Err(Failure::Usage(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        assert!(message("/nowhere/at/all").contains("there is no /nowhere/at/all"));
+        let directory = env!("CARGO_MANIFEST_DIR");
+        assert!(message(directory).contains("not a space"));
+        assert!(message(&format!("{directory}/Cargo.toml")).contains("is a file"));
+    }
+}
