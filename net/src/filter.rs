@@ -47,7 +47,8 @@ enum Origin {
 /// A rule for records of one shape.
 #[derive(Clone, Debug)]
 struct Plan {
-    alternatives: Box<[(Option<Bound>, Alternative)]>,
+    /// An alternative that copies what the shape has not faults when it is taken.
+    alternatives: Box<[(Option<Bound>, Result<Alternative, RecordFault>)]>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,11 +129,11 @@ impl Rule {
         let plan_one = |(guard, outputs): &(Option<Expression>, Vec<Output>)| {
             let mut computed = Vec::new();
             let plans = outputs.iter().map(|output| output.plan(shape, &self.pattern, &mut computed));
-            let outputs = plans.collect::<Result<_, _>>()?;
+            let outputs: Result<_, _> = plans.collect();
             let guard = guard.as_ref().map(|guard| guard.bind(shape));
-            Ok((guard, Alternative { computed: computed.into(), outputs }))
+            (guard, outputs.map(|outputs| Alternative { computed: computed.into(), outputs }))
         };
-        Ok(Plan { alternatives: self.alternatives.iter().map(plan_one).collect::<Result<_, _>>()? })
+        Ok(Plan { alternatives: self.alternatives.iter().map(plan_one).collect() })
     }
 }
 
@@ -186,6 +187,7 @@ impl Plan {
             {
                 continue;
             }
+            let alternative = alternative.as_ref().map_err(RecordFault::clone)?;
             computed.clear();
             for expression in &alternative.computed {
                 computed.push(expression.evaluate(record.slots())?);

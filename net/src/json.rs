@@ -214,26 +214,19 @@ impl<'a> Reader<'a> {
         let length = self.text.as_bytes()[start..].iter().take_while(|byte| is_part(byte)).count();
         self.at += length;
         let text = &self.text[start..self.at];
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return match serde_json::from_str::<f64>(text) {
-                Ok(number) if number.is_finite() => Ok(Value::Float(number)),
-                Ok(_) => fault(start, format!("{text} is too large for a float of 64 bits")),
-                Err(error) if error.to_string().contains("out of range") => {
-                    fault(start, format!("{text} is too large for a float of 64 bits"))
-                }
-                Err(_) => fault(start, format!("{text} is not a number")),
-            };
-        }
-        if digits.is_empty() || (digits.len() > 1 && digits.starts_with('0')) {
+        let Some(is_float) = is_json_number(text.as_bytes()) else {
             return fault(start, format!("{text} is not a number as JSON writes it"));
+        };
+        if !is_float {
+            return text.parse().map(Value::Int).or_else(|_| {
+                let help = "write it as a text or a float";
+                fault(start, format!("{text} does not fit into an integer of 64 bits; {help}"))
+            });
         }
-        text.parse().map(Value::Int).or_else(|_| {
-            fault(
-                start,
-                format!("{text} does not fit into an integer of 64 bits; write it as a text or a float"),
-            )
-        })
+        match text.parse() {
+            Ok(number) if f64::is_finite(number) => Ok(Value::Float(number)),
+            _ => fault(start, format!("{text} is too large for a float of 64 bits")),
+        }
     }
 
     /// `{"$base64": "…"}` or `{"$float": "…"}`.
@@ -322,6 +315,27 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether a number has a fraction or an exponent; `None` if it is no number (RFC 8259, section 6).
+fn is_json_number(text: &[u8]) -> Option<bool> {
+    fn digits(text: &[u8]) -> Option<&[u8]> {
+        let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (count > 0).then(|| &text[count..])
+    }
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let mut rest = match text {
+        [b'0', rest @ ..] => rest,
+        _ => digits(text)?,
+    };
+    let is_float = !rest.is_empty();
+    if let [b'.', fraction @ ..] = rest {
+        rest = digits(fraction)?;
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        rest = digits(exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent))?;
+    }
+    rest.is_empty().then_some(is_float)
+}
+
 fn a(value: &Value) -> &'static str {
     match value {
         Value::Int(_) => "an integer",
@@ -380,6 +394,7 @@ fn four_digits(a: u8, b: u8, c: u8) -> [u8; 4] {
 fn base64_decode(text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const LENGTH: &str = "the base64 text is cut off: its length must be a multiple of 4 (padded with `=`)";
     const DIGIT: &str = "a character that base64 does not have (A–Z, a–z, 0–9, +, /, padding =)";
+    const ENDED: &str = "the base64 text has bits after its end: it was cut off or changed";
     let (fours, rest) = text.as_chunks::<4>();
     if !rest.is_empty() {
         return Err(LENGTH);
@@ -391,7 +406,11 @@ fn base64_decode(text: &[u8]) -> Result<Vec<u8>, &'static str> {
         let bits = values.iter().fold(0, |bits: u32, &value| bits << 6 | u32::from(value & 63));
         bytes.extend_from_slice(&bits.to_be_bytes()[1..1 + count]);
         let unused = (1 << (8 * (3 - count))) - 1;
-        if values.iter().any(|&value| value > 63) || bits & unused != 0 { Err(DIGIT) } else { Ok(()) }
+        match values.iter().any(|&value| value > 63) {
+            true => Err(DIGIT),
+            false if bits & unused != 0 => Err(ENDED),
+            false => Ok(()),
+        }
     };
     for &four in fours {
         push(four, 3)?;

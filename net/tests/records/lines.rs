@@ -1,0 +1,157 @@
+//! Records as JSON Lines.
+
+use proptest::prelude::*;
+use thalweg_box::{Bytes, Opaque};
+use thalweg_net::Value;
+use thalweg_net::json::{read_record, write_record};
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+
+use crate::naive::any_label;
+
+fn write(record: &Record) -> String {
+    let mut line = Vec::new();
+    write_record(record, &mut line);
+    String::from_utf8(line).unwrap()
+}
+
+#[test]
+fn lines_are_read_and_written() {
+    let table = [
+        ("{}", "{}"),
+        (" { } \r\n", "{}"),
+        (
+            r#"{"A": 5, "key": "text", "<n>": 3, "<#b>": 1}"#,
+            r#"{"A": 5, "key": "text", "<n>": 3, "<#b>": 1}"#,
+        ),
+        (r#"{"<#b>":1,"<n>":3,"key":"text","A":5}"#, r#"{"A": 5, "key": "text", "<n>": 3, "<#b>": 1}"#),
+        (r#"{"a": "é\n\"\u00e9\ud83d\ude00\/"}"#, r#"{"a": "é\n\"é😀/"}"#),
+        (r#"{"\u0061": 1}"#, r#"{"a": 1}"#),
+        (
+            r#"{"a": -0, "b": 0, "<c>": -9223372036854775808}"#,
+            r#"{"a": 0, "b": 0, "<c>": -9223372036854775808}"#,
+        ),
+        (r#"{"a": 1.5, "b": 1e3, "c": -2.0, "d": 1E-2}"#, r#"{"a": 1.5, "b": 1000.0, "c": -2.0, "d": 0.01}"#),
+        (
+            r#"{"a": {"$base64": ""}, "b": {"$base64": "AA=="}}"#,
+            r#"{"a": {"$base64": ""}, "b": {"$base64": "AA=="}}"#,
+        ),
+        (r#"{"a":{ "$base64" : "+/8=" }}"#, r#"{"a": {"$base64": "+/8="}}"#),
+        (r#"{"a": {"$float": "NaN"}}"#, r#"{"a": {"$float": "NaN"}}"#),
+        (r#"{"a": {"$float": "-Infinity"}}"#, r#"{"a": {"$float": "-Infinity"}}"#),
+    ];
+    for (line, expected) in table {
+        let record = read_record(line.as_bytes()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(write(&record), expected);
+    }
+    let opaque = Record::from_pairs([(Label::field("a"), Value::from(Opaque::new(1)))]);
+    assert_eq!(write(&opaque), r#"{"a": {"$opaque": "opaque value"}}"#);
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let table = [
+        ("", 1, "a record is an object"),
+        ("[1]", 1, "a record is an object"),
+        ("{", 2, "expected a label in quotes"),
+        ("{a: 1}", 2, "expected a label in quotes"),
+        (r#"{"a" 1}"#, 6, "expected `:` after the label a"),
+        (r#"{"a": 1"#, 8, "expected `,` or `}` after the value of a"),
+        (r#"{"a": 1,}"#, 9, "expected a label in quotes"),
+        (r#"{"a": 1 "b": 2}"#, 9, "expected `,` or `}`"),
+        (r#"{"a": 1} {}"#, 10, "something follows the record"),
+        (r#"{"a": 1, "a": 2}"#, 10, "the label a is there twice"),
+        (r#"{"<t>": 1, "\u003ct>": 2}"#, 12, "the label <t> is there twice"),
+        (r#"{"": 1}"#, 2, "not a label"),
+        (r#"{"a b": 1}"#, 2, "\"a b\" is not a label"),
+        (r#"{"<t": 1}"#, 2, "not a label"),
+        (r#"{"a": }"#, 7, "expected a value"),
+        (r#"{"a": "#, 7, "the line ends"),
+        (r#"{"é": 1, "a": x}"#, 2, "not a label"),
+        (r#"{"b": "é", "a": x}"#, 17, "expected a value"),
+        (r#"{"a": [1, 2]}"#, 7, "lists are not values"),
+        (r#"{"a": {"b": 1}}"#, 7, "cannot hold an object"),
+        (r#"{"a": {}}"#, 7, "cannot hold an object"),
+        (r#"{"a": true}"#, 7, "write 1 and 0"),
+        (r#"{"a": null}"#, 7, "leave the label out"),
+        (r#"{"a": 9223372036854775808}"#, 7, "does not fit into an integer of 64 bits"),
+        (r#"{"a": -9223372036854775809}"#, 7, "does not fit into an integer of 64 bits"),
+        (r#"{"a": 1e400}"#, 7, "too large for a float"),
+        (r#"{"a": 01}"#, 7, "not a number as JSON writes it"),
+        (r#"{"a": -}"#, 7, "not a number"),
+        (r#"{"a": 1.}"#, 7, "not a number"),
+        (r#"{"a": 0x10}"#, 7, "not a number"),
+        (r#"{"<t>": 1.0}"#, 9, "its value must be an integer, not a float"),
+        (r#"{"<t>": "1"}"#, 9, "its value must be an integer, not a text"),
+        (r#"{"<#t>": {"$base64": ""}}"#, 10, "its value must be an integer, not bytes"),
+        (r#"{"a": "x}"#, 7, "no closing quote"),
+        (r#"{"a": "x\"#, 7, "no closing quote"),
+        ("{\"a\": \"x\ty\"}", 9, "control character"),
+        (r#"{"a": "\x"}"#, 9, "escape that JSON does not have"),
+        (r#"{"a": "\ud800"}"#, 14, "escape that JSON does not have"),
+        (r#"{"a": {"$base64": "AAA"}}"#, 19, "multiple of 4"),
+        (r#"{"a": {"$base64": "A A="}}"#, 19, "a character that base64 does not have"),
+        (r#"{"a": {"$base64": "AB=="}}"#, 19, "bits after its end"),
+        (r#"{"a": {"$base64": "===="}}"#, 19, "a character that base64 does not have"),
+        (r#"{"a": {"$base64": 5}}"#, 19, "expected a text in quotes"),
+        (r#"{"a": {"$base64": "", "b": 1}}"#, 21, "expected `}`"),
+        (r#"{"a": {"$float": "1"}}"#, 18, "expected \"NaN\""),
+        (r#"{"a": {"$opaque": "x"}}"#, 7, "an opaque value cannot be read"),
+    ];
+    for (line, column, message) in table {
+        let error = read_record(line.as_bytes()).expect_err(line);
+        assert!(error.message.contains(message), "{line}: {error}");
+        assert_eq!(error.column, column, "{line}: {error}");
+    }
+    assert_eq!(read_record(b"{\"a\": \"\xff\"}").unwrap_err().column, 8);
+}
+
+#[test]
+fn nesting_and_length_do_not_exhaust_the_stack() {
+    assert_eq!(read_record(&[b'['; 1_000_000]).unwrap_err().column, 1);
+    let nested = r#"{"a": "#.repeat(200_000);
+    assert!(read_record(nested.as_bytes()).unwrap_err().message.contains("cannot hold an object"));
+}
+
+#[test]
+fn more_labels_than_a_record_can_have_are_refused() {
+    let pairs: Vec<String> = (0..5000).map(|i| format!("\"many_in_json_{i}\": {i}")).collect();
+    let error = read_record(format!("{{{}}}", pairs.join(",")).as_bytes()).unwrap_err();
+    assert!(error.message.contains("more than 4096 labels"), "{error}");
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<i64>().prop_map(Value::Int),
+        any::<f64>().prop_map(Value::Float),
+        any::<String>().prop_map(Value::from),
+        prop::collection::vec(any::<u8>(), 0..50).prop_map(|bytes| Value::Bytes(Bytes::from_vec(bytes))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_written_is_read_back(pairs in prop::collection::vec((any_label(), any_value(), any::<i64>()), 0..18)) {
+        let value = |(label, value, number): (Label, Value, i64)| match label.is_integer() {
+            true => (label, Value::Int(number)),
+            false => (label, value),
+        };
+        let record = Record::from_pairs(pairs.into_iter().map(value));
+        let line = write(&record);
+        prop_assert!(!line.contains('\n'));
+        let read = read_record(line.as_bytes()).unwrap();
+        // NaN is no NaN: what is written again is the same.
+        prop_assert_eq!(write(&read), line);
+        prop_assert_eq!(read.shape(), record.shape());
+    }
+
+    #[test]
+    fn no_line_panics(line in prop::collection::vec(prop::sample::select(b"{}[]\":,\\ a<#>tu0169.-+eE$base64=\xc3\xa9\x00\n".to_vec()), 0..40)) {
+        let _ = read_record(&line);
+        let mut object = br#"{"a": "#.to_vec();
+        object.extend(line);
+        let _ = read_record(&object);
+    }
+}

@@ -1,0 +1,173 @@
+//! The naive world: records as maps, programs from text.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::syntax::ast::{self, Def, NetBody, Topo, TopoKind};
+use thalweg_net::syntax::{Source, parse};
+use thalweg_net::{Value, shape};
+
+/// A record as a map. The values of fields are whatever `Value` can be.
+pub(crate) type Map = BTreeMap<Label, Value>;
+
+pub(crate) fn to_map(record: &Record) -> Map {
+    record.shape().labels().iter().copied().zip(record.slots().iter().cloned()).collect()
+}
+
+pub(crate) fn to_record(map: &Map) -> Record {
+    Record::from_pairs(map.iter().map(|(&label, value)| (label, value.clone())))
+}
+
+/// The topology `text`.
+pub(crate) fn topology(text: &str) -> Topo {
+    let source = Source::new("test.snet", format!("net test connect {text};"));
+    let (file, diagnostics) = parse(&source);
+    assert!(diagnostics.is_empty(), "{text}: {}", diagnostics[0].render(false));
+    match file.defs.into_iter().next() {
+        Some(Def::Net(ast::NetDef { body: NetBody::Defined { connect: Some(topo), .. }, .. })) => topo,
+        other => panic!("{text} is no topology: {other:?}"),
+    }
+}
+
+pub(crate) fn filter(text: &str) -> ast::Filter {
+    match topology(text).kind {
+        TopoKind::Filter(filter) => filter,
+        other => panic!("{text} is no filter: {other:?}"),
+    }
+}
+
+/// A pattern such as `{a} if <t > 0>`.
+pub(crate) fn pattern(text: &str) -> ast::Pattern {
+    match topology(&format!("[] * {text}")).kind {
+        TopoKind::Star { exits, .. } => exits.into_iter().next().unwrap(),
+        other => panic!("{text} is no pattern: {other:?}"),
+    }
+}
+
+/// A record such as `{"a": "x", "<t>": 1}`.
+pub(crate) fn record(text: &str) -> Record {
+    thalweg_net::json::read_record(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+pub(crate) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// One of 18 labels.
+pub(crate) fn any_label() -> impl Strategy<Value = Label> {
+    (0..NAMES.len(), 0..3).prop_map(|(name, kind)| match kind {
+        0 => Label::field(NAMES[name]),
+        1 => Label::tag(NAMES[name]),
+        _ => Label::binding_tag(NAMES[name]),
+    })
+}
+
+/// Up to `count` different labels.
+pub(crate) fn any_labels(count: usize) -> impl Strategy<Value = Vec<Label>> {
+    prop::collection::vec(any_label(), 0..=count).prop_map(|labels| shape::of(&labels).labels().to_vec())
+}
+
+/// A record over the 18 labels; each field has a value of its own.
+pub(crate) fn any_map(count: usize) -> impl Strategy<Value = Map> {
+    (any_labels(count), prop::collection::vec(-3i64..4, 18)).prop_map(|(labels, numbers)| {
+        let value = |(i, label): (usize, Label)| match label.is_integer() {
+            true => (label, Value::Int(numbers[i])),
+            false => (label, Value::from(format!("value of {label}"))),
+        };
+        labels.into_iter().enumerate().map(value).collect()
+    })
+}
+
+/// What C makes of an expression; `None` for a fault.
+pub(crate) fn evaluate(expression: &ast::TagExpr, record: &Map) -> Option<i64> {
+    use ast::{BinaryOp as B, TagExprKind as K, UnaryOp as U};
+    let wide = match &expression.kind {
+        K::Number(number) => i128::from(*number),
+        K::Tag(name) => match record.get(&Label::tag(name)) {
+            Some(Value::Int(number)) => i128::from(*number),
+            _ => return None,
+        },
+        K::Unary(op, a) => {
+            let a = i128::from(evaluate(a, record)?);
+            match op {
+                U::Negate => -a,
+                U::Not => (a == 0).into(),
+                U::Abs => a.abs(),
+            }
+        }
+        K::Binary(B::And, a, b) if evaluate(a, record)? == 0 => (evaluate(b, record), 0).1,
+        K::Binary(B::Or, a, b) if evaluate(a, record)? != 0 => (evaluate(b, record), 1).1,
+        K::Binary(op, a, b) => {
+            let (a, b) = (i128::from(evaluate(a, record)?), i128::from(evaluate(b, record)?));
+            match op {
+                B::Or | B::And => (b != 0).into(),
+                B::Equal => (a == b).into(),
+                B::NotEqual => (a != b).into(),
+                B::Less => (a < b).into(),
+                B::LessEqual => (a <= b).into(),
+                B::Greater => (a > b).into(),
+                B::GreaterEqual => (a >= b).into(),
+                B::Add => a + b,
+                B::Subtract => a - b,
+                B::Multiply => a * b,
+                B::Divide | B::Remainder if b == 0 || (a, b) == (i64::MIN.into(), -1) => return None,
+                B::Divide => a / b,
+                B::Remainder => a % b,
+                B::Min => a.min(b),
+                B::Max => a.max(b),
+            }
+        }
+        K::Choose(condition, a, b) => {
+            evaluate(if evaluate(condition, record)? != 0 { a } else { b }, record)?.into()
+        }
+        K::Missing => return None,
+    };
+    i64::try_from(wide).ok()
+}
+
+/// Expressions over the tags of the six names, with numbers at the edges of 64 bits.
+pub(crate) fn any_expression() -> impl Strategy<Value = ast::TagExpr> {
+    use ast::{BinaryOp as B, TagExprKind as K, UnaryOp as U};
+    fn boxed(kind: K) -> Box<ast::TagExpr> {
+        Box::new(bare(kind))
+    }
+    fn bare(kind: K) -> ast::TagExpr {
+        ast::TagExpr { kind, span: Default::default() }
+    }
+    let number = prop_oneof![6 => -3i64..4, 1 => Just(i64::MIN), 1 => Just(i64::MAX), 1 => any::<i64>()];
+    let leaf = prop_oneof![number.prop_map(K::Number), (0..6usize).prop_map(|i| K::Tag(NAMES[i].into()))];
+    let unary = prop::sample::select(vec![U::Negate, U::Not, U::Abs]);
+    let binary = prop::sample::select(vec![
+        B::Or,
+        B::And,
+        B::Equal,
+        B::NotEqual,
+        B::Less,
+        B::LessEqual,
+        B::Greater,
+        B::GreaterEqual,
+        B::Add,
+        B::Subtract,
+        B::Multiply,
+        B::Divide,
+        B::Remainder,
+        B::Min,
+        B::Max,
+    ]);
+    leaf.prop_recursive(6, 40, 3, move |inner| {
+        prop_oneof![
+            (unary.clone(), inner.clone()).prop_map(|(op, a)| K::Unary(op, boxed(a))),
+            (binary.clone(), inner.clone(), inner.clone()).prop_map(|(op, a, b)| K::Binary(
+                op,
+                boxed(a),
+                boxed(b)
+            )),
+            (inner.clone(), inner.clone(), inner).prop_map(|(c, a, b)| K::Choose(
+                boxed(c),
+                boxed(a),
+                boxed(b)
+            )),
+        ]
+    })
+    .prop_map(bare)
+}
