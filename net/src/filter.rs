@@ -48,8 +48,10 @@ enum Origin {
 #[derive(Clone, Debug)]
 struct Plan {
     /// An alternative that copies what the shape has not faults when it is taken.
-    alternatives: Box<[(Option<Bound>, Result<Alternative, RecordFault>)]>,
+    alternatives: Box<[(Option<Bound>, Planned)]>,
 }
+
+type Planned = Result<Alternative, RecordFault>;
 
 #[derive(Clone, Debug)]
 struct Alternative {
