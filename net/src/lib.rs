@@ -2,19 +2,29 @@
 //!
 //! `syntax` reads text, `check` resolves names and types; neither knows that anything runs. [`label`], [`shape`]
 //! and [`record`] are the data; [`plan`], [`pattern`], [`expression`], [`filter`] and [`router`] what components
-//! do with them; [`json`] reads and writes them.
+//! do with them; [`json`] reads and writes them. [`boxes`] are the implementations, [`Network`] is a program with
+//! its implementations, and [`run`] unfolds it into tasks.
 
+pub mod boxes;
 pub mod check;
+mod error;
 pub mod expression;
 pub mod filter;
 mod interner;
 pub mod json;
 pub mod label;
+mod library;
+pub mod network;
 pub mod pattern;
 pub mod plan;
 pub mod record;
 pub mod router;
+pub mod run;
 pub mod shape;
 pub mod syntax;
 
+pub use boxes::Boxes;
+pub use error::Error;
+pub use network::Network;
+pub use run::{RecordError, Running};
 pub use thalweg_box::Value;

@@ -1,0 +1,274 @@
+//! The components of a network as they run: the checked program with nets put in their places, and a site in
+//! the space for each component.
+//!
+//! A component stands for all its replicas; which of them a task belongs to, its [`Instance`] says.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use thalweg_box::{BoxEntry, Emitted, Value};
+use thalweg_exec::SiteRef;
+use thalweg_space::{Site, Space};
+
+use crate::boxes::EntryOf;
+use crate::check::{BoxId, Node, NodeKind};
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::label::{Label, labels_of};
+use crate::network::Network;
+use crate::pattern::Pattern;
+use crate::router::Router;
+
+/// How many components a network may have when nets are put in their places.
+const COMPONENTS_MAX: usize = 1 << 20;
+
+/// Index into [`Program::components`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ComponentId(u32);
+
+/// All components of a network.
+#[derive(Debug)]
+pub(crate) struct Program {
+    components: Vec<Component>,
+    pub(crate) main: ComponentId,
+}
+
+/// One component.
+#[derive(Debug)]
+pub(crate) struct Component {
+    pub(crate) site: SiteRef,
+    name: Arc<str>,
+    /// What it is part of; the main net is its own parent.
+    parent: ComponentId,
+    pub(crate) kind: Kind,
+}
+
+/// What a component does.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Its parts, in the order in which records go through them. None: the identity.
+    Serial(Vec<ComponentId>),
+    Box(Arc<BoxPart>),
+    Filter(Filter),
+    Parallel {
+        branches: Vec<ComponentId>,
+        router: Router,
+    },
+    Star {
+        body: ComponentId,
+        exits: Vec<Pattern>,
+    },
+    Split {
+        body: ComponentId,
+        from: Label,
+        to: Option<Label>,
+    },
+}
+
+/// A box: its implementation and its declared labels.
+#[derive(Debug)]
+pub(crate) struct BoxPart {
+    entry: EntryOf,
+    /// What it takes, in the order of its arguments; `None` for an initialiser.
+    pub(crate) input: Option<Vec<Label>>,
+    /// What it gives, by variant.
+    pub(crate) outputs: Vec<Gives>,
+}
+
+/// One variant of a box's output.
+#[derive(Debug)]
+pub(crate) struct Gives {
+    pub(crate) labels: Vec<Label>,
+    /// Which of its values must be integers, because their labels are tags.
+    pub(crate) tags: Vec<usize>,
+}
+
+impl Gives {
+    fn new(labels: Vec<Label>) -> Gives {
+        let tags = (0..labels.len()).filter(|&k| labels[k].is_integer()).collect();
+        Gives { labels, tags }
+    }
+
+    /// Whether the box emitted what it declares.
+    #[inline]
+    pub(crate) fn accepts(&self, emitted: &Emitted<'_>) -> bool {
+        emitted.count == self.labels.len()
+            && self.tags.iter().all(|&k| matches!(emitted.values[k], Value::Int(_)))
+    }
+}
+
+impl BoxPart {
+    #[inline]
+    pub(crate) fn entry(&self) -> &BoxEntry {
+        &self.entry
+    }
+
+    /// The length of its longest variant.
+    pub(crate) fn output_length_max(&self) -> usize {
+        self.outputs.iter().map(|gives| gives.labels.len()).max().unwrap_or(0)
+    }
+}
+
+/// Which replica of a star or split something belongs to, and which of the one around it.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) of: ComponentId,
+    pub(crate) replica: i64,
+    pub(crate) parent: Option<Arc<Instance>>,
+}
+
+impl Program {
+    pub(crate) fn new(network: &Network, space: Option<&Space>) -> Result<Program, Error> {
+        let mut builder = Builder { network, space, components: Vec::new() };
+        let main = network.resolved.net(network.resolved.main);
+        let place = network.resolved.source(main.at);
+        let line = place.line_column(main.at.span.start);
+        let site = Site {
+            name: &main.name,
+            kind: "net",
+            parent: None,
+            file: &place.path().to_string_lossy(),
+            line: line.line,
+            column: line.column,
+        };
+        let id = builder.add(main.name.clone(), &site, ComponentId(0))?;
+        let parts = builder.parts(&main.body, id)?;
+        builder.components[0].kind = Kind::Serial(parts);
+        Ok(Program { components: builder.components, main: id })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: ComponentId) -> &Component {
+        &self.components[id.0 as usize]
+    }
+
+    /// The names on the way to a component, with the replicas: `main/star[2]/inc`.
+    pub(crate) fn path(&self, id: ComponentId, instance: Option<&Instance>) -> String {
+        let mut names = Vec::new();
+        let (mut at, mut instance) = (id, instance);
+        loop {
+            let component = self.get(at);
+            let mut name = component.name.to_string();
+            if let Some(inside) = instance
+                && inside.of == at
+                && at != id
+            {
+                let _ = write!(name, "[{}]", inside.replica);
+                instance = inside.parent.as_deref();
+            }
+            names.push(name);
+            if component.parent == at {
+                break;
+            }
+            at = component.parent;
+        }
+        names.reverse();
+        names.join("/")
+    }
+}
+
+/// Builds a program.
+struct Builder<'a> {
+    network: &'a Network,
+    space: Option<&'a Space>,
+    components: Vec<Component>,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, name: Arc<str>, site: &Site<'_>, parent: ComponentId) -> Result<ComponentId, Error> {
+        if self.components.len() >= COMPONENTS_MAX {
+            return Err(Error::new(format!(
+                "the network has more than {COMPONENTS_MAX} components when its nets are put in their places: do \
+                 nets use each other twice, again and again?"
+            )));
+        }
+        let site = match self.space {
+            Some(space) => space.site(site).map_err(|error| Error::new(error.to_string()))?.0,
+            None => 0,
+        };
+        let id = ComponentId(self.components.len() as u32);
+        let component = Component { site: SiteRef(site), name, parent, kind: Kind::Serial(Vec::new()) };
+        self.components.push(component);
+        Ok(id)
+    }
+
+    /// The components of a node: several if it is in series, none if it is the identity.
+    fn parts(&mut self, node: &Node, parent: ComponentId) -> Result<Vec<ComponentId>, Error> {
+        match &node.kind {
+            NodeKind::Serial(parts) => {
+                let mut all = Vec::with_capacity(parts.len());
+                for part in parts {
+                    all.extend(self.parts(part, parent)?);
+                }
+                Ok(all)
+            }
+            NodeKind::Filter(filter) if filter.rule.is_none() => Ok(Vec::new()),
+            _ => Ok(vec![self.component(node, parent)?]),
+        }
+    }
+
+    /// A node as one component.
+    fn one(&mut self, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
+        match &node.kind {
+            NodeKind::Serial(_) => self.component(node, parent),
+            NodeKind::Filter(filter) if filter.rule.is_none() => self.component(node, parent),
+            _ => Ok(self.parts(node, parent)?[0]),
+        }
+    }
+
+    fn component(&mut self, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
+        let source = self.network.resolved.source(node.at);
+        let start = source.line_column(node.at.span.start);
+        let site = Site {
+            name: &node.name,
+            kind: node.kind.word(),
+            parent: self.space.map(|_| thalweg_space::SiteRef(self.components[parent.0 as usize].site.0)),
+            file: &source.path().to_string_lossy(),
+            line: start.line,
+            column: start.column,
+        };
+        let id = self.add(node.name.clone(), &site, parent)?;
+        let kind = self.kind(node, id)?;
+        self.components[id.0 as usize].kind = kind;
+        Ok(id)
+    }
+
+    fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {
+        Ok(match &node.kind {
+            NodeKind::Box(box_id) => Kind::Box(Arc::new(self.box_part(*box_id))),
+            NodeKind::Net(net) => {
+                let network = self.network;
+                Kind::Serial(self.parts(&network.resolved.net(*net).body, id)?)
+            }
+            NodeKind::Filter(filter) if filter.rule.is_none() => Kind::Serial(Vec::new()),
+            NodeKind::Filter(filter) => Kind::Filter(Filter::compile(filter)),
+            NodeKind::Serial(_) => Kind::Serial(self.parts(node, id)?),
+            NodeKind::Parallel { branches, deterministic: false } => {
+                let router = Router::from_accepts(branches.iter().map(|branch| branch.accepts.as_slice()));
+                let branches = branches.iter().map(|b| self.one(b, id)).collect::<Result<_, _>>()?;
+                Kind::Parallel { branches, router }
+            }
+            NodeKind::Star { body, exits, deterministic: false } => {
+                Kind::Star { body: self.one(body, id)?, exits: exits.iter().map(Pattern::compile).collect() }
+            }
+            NodeKind::Split { body, from, to, deterministic: false, placed: false } => Kind::Split {
+                body: self.one(body, id)?,
+                from: Label::from(from),
+                to: to.as_ref().map(Label::from),
+            },
+            other => {
+                let word = other.word();
+                return Err(Error::new(format!("{word}: this form cannot be run by this version yet")));
+            }
+        })
+    }
+
+    fn box_part(&self, id: BoxId) -> BoxPart {
+        let signature = &self.network.resolved.box_use(id).signature;
+        BoxPart {
+            entry: self.network.implementation(id).entry.clone(),
+            input: signature.input.as_ref().map(|tuple| labels_of(&tuple.labels)),
+            outputs: signature.outputs.iter().map(|tuple| Gives::new(labels_of(&tuple.labels))).collect(),
+        }
+    }
+}

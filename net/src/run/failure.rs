@@ -1,0 +1,71 @@
+//! Records that failed: which, where, why.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use thalweg_exec::Context;
+
+use super::component::{ComponentId, Instance, Program};
+use crate::record::Record;
+
+/// A record that a component could not work on. It left the network here; all others go on.
+#[derive(Debug)]
+pub struct RecordError {
+    /// The component, as the names on the way to it, with replicas: `main/star[2]/inc`.
+    pub component: String,
+    /// Why, in one line.
+    pub reason: String,
+    /// The message: the stream it came by …
+    pub stream: u64,
+    /// … and its number in that stream, from 0.
+    pub index: u64,
+    /// The record; without what the component had taken off it already.
+    pub record: Record,
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RecordError { component, reason, stream, index, record } = self;
+        write!(f, "{component}: {reason} (message {index} of stream {stream}: {record:?})")
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// How many failed records wait to be read before those who fail more wait too.
+pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
+
+/// What all tasks of a running network share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) program: Program,
+    pub(crate) failures: SyncSender<RecordError>,
+}
+
+/// Where a task stands in its network.
+#[derive(Clone, Debug)]
+pub(crate) struct Position {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) component: ComponentId,
+    pub(crate) instance: Option<Arc<Instance>>,
+}
+
+/// The message that a component works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) stream: u64,
+    pub(crate) index: u64,
+}
+
+impl Position {
+    /// The record leaves the network as an error.
+    #[cold]
+    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
+        let component = self.shared.program.path(self.component, self.instance.as_deref());
+        super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
+        let error = RecordError { component, reason, stream: message.stream, index: message.index, record };
+        // Nobody reads errors any more only when the run was aborted.
+        let _ = self.shared.failures.send(error);
+    }
+}

@@ -1,0 +1,78 @@
+//! A running network: components unfolded into tasks and streams of `exec`.
+//!
+//! - a **box** or **filter** is a task; a chain of identities is none;
+//! - **`|`** is a dispatcher and a collector; **`!`** too, with a replica per tag value, made on demand;
+//! - **`*`** is a chain of exits, each before a replica, made when the first record needs it, and a collector.
+//!
+//! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
+
+mod box_task;
+mod collector;
+mod component;
+mod dispatcher;
+mod events;
+mod failure;
+mod filter_task;
+mod output;
+mod plan;
+mod star;
+mod unfold;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use thalweg_exec::{In, Out, Runtime, StreamSpec, TaskSpec};
+
+use self::component::Program;
+use self::failure::{FAILURES_WAITING_MAX, Shared};
+use self::unfold::Unfolding;
+use crate::error::Error;
+use crate::network::Network;
+use crate::record::Record;
+
+pub use self::failure::RecordError;
+
+/// The ends of a running network. It ends when `input` is dropped and all records have left.
+#[derive(Debug)]
+pub struct Running {
+    /// Records go in here; dropping it ends the network.
+    pub input: Out<Record>,
+    /// Records come out here.
+    pub output: In<Record>,
+    /// Records that failed come out here. Somebody has to read it: when many wait, the network waits.
+    pub errors: In<RecordError>,
+}
+
+impl Network {
+    /// Unfolds the network into tasks of `runtime`.
+    ///
+    /// # Errors
+    /// The space cannot hold the network's sites, or the network is too large.
+    pub fn start(&self, runtime: &Runtime) -> Result<Running, Error> {
+        let space = events::space(runtime);
+        let program = Program::new(self, space.as_ref())?;
+        let main = program.main;
+        let (failures, failed) = sync_channel(FAILURES_WAITING_MAX);
+        let shared = Arc::new(Shared { program, failures });
+        let mut unfolding = Unfolding::starting(shared, runtime);
+        let (input, entry) = unfolding.stream();
+        let output = unfolding.unfold(main, &None, entry);
+        drop(unfolding);
+        let (mut error_out, errors) = runtime.stream(StreamSpec::default());
+        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+            // The channel ends when the last task that could fail has ended.
+            while let Ok(error) = failed.recv() {
+                if blocking.push(&mut error_out, error).is_err() {
+                    break;
+                }
+            }
+        });
+        if let Some(space) = space {
+            events::announce_ends(&space, input.id(), output.id())?;
+        }
+        Ok(Running { input, output, errors })
+    }
+}

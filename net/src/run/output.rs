@@ -1,0 +1,67 @@
+//! A task's output, with what did not fit into the stream.
+
+use std::collections::VecDeque;
+
+use thalweg_exec::{Context, Out, Ports};
+
+use crate::record::Record;
+
+/// The writing end of a stream, and the records that wait for room in it: at most what one record gave.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) out: Out<Record>,
+    waiting: VecDeque<Record>,
+}
+
+impl Output {
+    pub(crate) fn new(out: Out<Record>) -> Output {
+        Output { out, waiting: VecDeque::new() }
+    }
+
+    pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.out);
+    }
+
+    /// Writes a record that descends from the message read last.
+    #[inline]
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, record: Record) {
+        if !self.waiting.is_empty() {
+            self.waiting.push_back(record);
+        } else if let Err(record) = push(&mut self.out, cx, record) {
+            self.waiting.push_back(record);
+        }
+    }
+
+    /// Whether records wait for room.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Writes what waits, as far as there is room; whether nothing waits any more.
+    #[inline]
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(record) = self.waiting.pop_front() {
+            if let Err(record) = push(&mut self.out, cx, record) {
+                self.waiting.push_front(record);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The records that wait.
+    pub(crate) fn take_waiting(&mut self) -> Option<Record> {
+        self.waiting.pop_front()
+    }
+}
+
+/// Writes a record that descends from the message read last; gives it back if the stream is full.
+#[inline]
+pub(crate) fn push(out: &mut Out<Record>, cx: &mut Context<'_>, record: Record) -> Result<(), Record> {
+    out.push(cx, record)?;
+    if cx.full() {
+        cx.derived(out);
+    }
+    Ok(())
+}

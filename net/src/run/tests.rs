@@ -1,0 +1,325 @@
+//! Semantics, as data: a network's text, records in, records out.
+
+use std::sync::mpsc;
+
+use thalweg_box::Out as BoxOut;
+use thalweg_exec::{Options, Runtime, TaskSpec};
+
+use crate::record::Record;
+use crate::{Boxes, Network, json};
+
+/// The boxes of these tests, with their declarations.
+fn boxes() -> Boxes {
+    Boxes::new()
+        .with("box inc ((x) -> (x))", |x: i64, out: &mut BoxOut| out.emit((x + 1,)))
+        .with("box add ((a, b) -> (c))", |a: i64, b: i64, out: &mut BoxOut| {
+            a.checked_add(b).map(|c| out.emit((c,))).ok_or("too large")
+        })
+        .with("box twice ((x) -> (x))", |x: i64, out: &mut BoxOut| {
+            out.emit((x,));
+            out.emit((-x,));
+        })
+        .with("box many ((<n>) -> (<i>))", |n: i64, out: &mut BoxOut| {
+            out.generate((0..n).map(|i| (i,)));
+        })
+        .with("box burst ((<n>) -> (<i>))", |n: i64, out: &mut BoxOut| (0..n).for_each(|i| out.emit((i,))))
+        .with("box sink ((x) -> )", |_: i64, _: &mut BoxOut| {})
+        .with("box halve ((x) -> (x) | (odd))", |x: i64, out: &mut BoxOut| match x % 2 {
+            0 => out.emit((x / 2,)),
+            _ => out.emit_variant(2, (x,)),
+        })
+        .with("box panic ((x) -> (x))", |x: i64, out: &mut BoxOut| {
+            assert!(x != 3, "three");
+            out.emit((x,));
+        })
+        .with("box liar ((x) -> (<t>))", |x: i64, out: &mut BoxOut| match x {
+            0 => out.emit(("text",)),
+            1 => out.emit((1i64, 2i64)),
+            2 => out.emit_variant(2, (1i64,)),
+            _ => out.emit((x,)),
+        })
+        .with("box start (-> (x))", |out: &mut BoxOut| {
+            out.emit((1i64,));
+            out.emit((2i64,));
+        })
+        .with("box shout ((text) -> (text))", |text: String, out: &mut BoxOut| {
+            out.emit((text.to_uppercase(),));
+        })
+}
+
+const DECLARATIONS: &str = "
+    box inc ((x) -> (x)); box add ((a, b) -> (c)); box twice ((x) -> (x)); box many ((<n>) -> (<i>));
+    box burst ((<n>) -> (<i>)); box sink ((x) -> ); box halve ((x) -> (x) | (odd)); box panic ((x) -> (x));
+    box liar ((x) -> (<t>)); box start (-> (x)); box shout ((text) -> (text));";
+
+/// What a run gave: records (sorted), and what failed as `component: reason` (sorted).
+fn run_with(
+    definitions: &str,
+    connect: &str,
+    input: &[String],
+    options: Options,
+) -> (Vec<String>, Vec<String>) {
+    let text = format!("net main {{ {DECLARATIONS} {definitions} }} connect {connect};");
+    let network = Network::parse("main", &text, &boxes()).unwrap_or_else(|errors| {
+        panic!("{}", errors.iter().map(|e| e.render(false)).collect::<String>());
+    });
+    let runtime = Runtime::new(options).unwrap();
+    let running = network.start(&runtime).unwrap();
+    let records: Vec<_> = input.iter().map(|line| json::read_record(line.as_bytes()).unwrap()).collect();
+    let (mut entry, mut exit, mut errors) = (running.input, running.output, running.errors);
+    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+        for record in records {
+            blocking.feed(&mut entry, record).unwrap();
+        }
+    });
+    let (lines_to, lines) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+        while let Some(record) = blocking.pop(&mut exit) {
+            lines_to.send(written(&record)).unwrap();
+        }
+    });
+    let (failed_to, failed) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+        while let Some(error) = blocking.pop(&mut errors) {
+            failed_to.send(format!("{}: {}", error.component, error.reason)).unwrap();
+        }
+    });
+    let summary = runtime.join().unwrap();
+    assert_eq!(summary.failures, []);
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    (sorted(lines.iter().collect()), sorted(failed.iter().collect()))
+}
+
+fn written(record: &Record) -> String {
+    let mut line = Vec::new();
+    json::write_record(record, &mut line);
+    String::from_utf8(line).unwrap()
+}
+
+/// The line as `json` writes it.
+fn normal(line: &str) -> String {
+    written(&json::read_record(line.as_bytes()).unwrap())
+}
+
+fn options(workers: usize, capacity: usize) -> Options {
+    Options { workers, capacity, ..Options::default() }
+}
+
+/// Runs on one and two workers, with wide and narrow streams, and compares (as multisets).
+#[track_caller]
+fn check_in(definitions: &str, connect: &str, input: &[&str], output: &[&str], failures: &[&str]) {
+    let input: Vec<String> = input.iter().map(|line| (*line).to_owned()).collect();
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    let output = sorted(output.iter().map(|line| normal(line)).collect());
+    let failures = sorted(failures.iter().map(|line| (*line).to_owned()).collect());
+    for (workers, capacity) in [(1, 64), (2, 64), (1, 1), (2, 1), (2, 2)] {
+        let (out, failed) = run_with(definitions, connect, &input, options(workers, capacity));
+        assert_eq!(failed, failures, "failures of `{connect}`, {workers} workers, capacity {capacity}");
+        assert_eq!(out, output, "output of `{connect}`, {workers} workers, capacity {capacity}");
+    }
+}
+
+#[track_caller]
+fn check(connect: &str, input: &[&str], output: &[&str]) {
+    check_in("", connect, input, output, &[]);
+}
+
+#[track_caller]
+fn check_failures(connect: &str, input: &[&str], output: &[&str], failures: &[&str]) {
+    check_in("", connect, input, output, failures);
+}
+
+#[test]
+fn boxes_take_give_and_hand_down() {
+    check("inc", &[r#"{"x": 1}"#], &[r#"{"x":2}"#]);
+    check("inc", &[], &[]);
+    check("inc", &[r#"{"x": 1, "y": "s", "<t>": 7}"#], &[r#"{"x":2,"y":"s","<t>":7}"#]);
+    check("add", &[r#"{"a": 1, "b": 2, "c": 9, "d": 4}"#], &[r#"{"c":3,"d":4}"#]);
+    check("twice", &[r#"{"x": 1, "y": "s"}"#], &[r#"{"x":1,"y":"s"}"#, r#"{"x":-1,"y":"s"}"#]);
+    check("halve", &[r#"{"x": 4}"#, r#"{"x": 3, "<t>": 1}"#], &[r#"{"x":2}"#, r#"{"odd":3,"<t>":1}"#]);
+    check("sink", &[r#"{"x": 4}"#], &[]);
+    check("shout", &[r#"{"text": "aä"}"#], &[r#"{"text":"AÄ"}"#]);
+    let many = ["{\"y\":5,\"<i>\":0}", "{\"y\":5,\"<i>\":1}", "{\"y\":5,\"<i>\":2}"];
+    check("many", &[r#"{"<n>": 3, "y": 5}"#], &many);
+    check("burst", &[r#"{"<n>": 3, "y": 5}"#], &many);
+}
+
+#[test]
+fn binding_tags_are_not_handed_down() {
+    check("inc", &[r##"{"x": 1, "<#b>": 2}"##], &[r#"{"x":2}"#]);
+}
+
+#[test]
+fn initialisers_run_once() {
+    check("start .. inc", &[], &[r#"{"x":2}"#, r#"{"x":3}"#]);
+    check("[{x} -> {x}] | start .. inc", &[r#"{"x": 7}"#], &[r#"{"x":7}"#, r#"{"x":2}"#, r#"{"x":3}"#]);
+}
+
+#[test]
+fn failures_leave_by_the_error_stream() {
+    let too_large = format!(r#"{{"a": {}, "b": 1}}"#, i64::MAX);
+    check_failures("add", &[&too_large, r#"{"a": 1, "b": 1}"#], &[r#"{"c":2}"#], &["main/add: too large"]);
+    check_failures(
+        "panic .. inc",
+        &[r#"{"x": 2}"#, r#"{"x": 3}"#, r#"{"x": 4}"#],
+        &[r#"{"x":3}"#, r#"{"x":5}"#],
+        &["main/panic: the box panicked: three"],
+    );
+    check_failures("inc", &[r#"{"y": 2}"#], &[], &["main/inc: the record has no field x"]);
+    check_failures(
+        "inc",
+        &[r#"{"x": "text"}"#],
+        &[],
+        &["main/inc: argument 1: expected integer, found text"],
+    );
+    check_failures(
+        "liar",
+        &[r#"{"x": 0}"#, r#"{"x": 1}"#, r#"{"x": 2}"#, r#"{"x": 3}"#],
+        &[r#"{"<t>":3}"#],
+        &[
+            "main/liar: the box emitted text for the tag <t>",
+            "main/liar: the box emitted 2 values as variant 1, which has 1 labels",
+            "main/liar: the box emitted variant 2, but its signature has 1",
+        ],
+    );
+}
+
+#[test]
+fn filters() {
+    check("[{<n>} -> {<n = n + 1>}]", &[r#"{"<n>": 1, "x": 2}"#], &[r#"{"x":2,"<n>":2}"#]);
+    check("[{a} -> {b = a}; {c = a, <t>}]", &[r#"{"a": 1}"#], &[r#"{"b":1}"#, r#"{"c":1,"<t>":0}"#]);
+    check("[]", &[r#"{"a": 1}"#], &[r#"{"a":1}"#]);
+    check("[{a} -> ]", &[r#"{"a": 1}"#], &[]);
+    check(
+        "[{<n>} -> if <n < 0> then {<neg>} else if <n == 0> then else {<pos = n>}]",
+        &[r#"{"<n>": -1}"#, r#"{"<n>": 0}"#, r#"{"<n>": 5}"#],
+        &[r#"{"<neg>":0}"#, r#"{"<pos>":5}"#],
+    );
+    check_failures(
+        "[{<n>, <m>} -> {<q = n / m>}]",
+        &[r#"{"<n>": 6, "<m>": 0}"#, r#"{"<n>": 6, "<m>": 3}"#],
+        &[r#"{"<q>":2}"#],
+        &["main/filter: division by zero"],
+    );
+}
+
+#[test]
+fn parallel_takes_the_best_match() {
+    let net = "[{a} -> {one = a}] | [{a, b} -> {two = a}] | [{} -> {<none>}]";
+    check(
+        net,
+        &[r#"{"a": 1}"#, r#"{"a": 2, "b": 3}"#, r#"{"c": 4}"#],
+        &[r#"{"one":1}"#, r#"{"two":2}"#, r#"{"c":4,"<none>":0}"#],
+    );
+    check_failures(
+        "inc | add",
+        &[r#"{"y": 1}"#, r#"{"x": 1}"#],
+        &[r#"{"x":2}"#],
+        &["main/parallel: no branch takes a record with these labels"],
+    );
+    check("(inc | add) .. [{} -> {<seen>}]", &[r#"{"x": 1}"#], &[r#"{"x":2,"<seen>":0}"#]);
+}
+
+#[test]
+fn ties_go_to_either() {
+    let input: Vec<String> = (0..500).map(|x| format!(r#"{{"x": {x}}}"#)).collect();
+    let (out, failed) = run_with("", "[{x} -> {l = x}] | [{x} -> {r = x}]", &input, options(2, 4));
+    assert_eq!((out.len(), failed), (500, vec![]));
+    for side in ["l", "r"] {
+        assert!(out.iter().any(|line| line.contains(side)), "no record went {side}");
+    }
+}
+
+#[test]
+fn stars_test_before_every_replica() {
+    check("inc * {<done>}", &[r#"{"x": 1, "<done>": 1}"#], &[r#"{"x":1,"<done>":1}"#]);
+    check(
+        "(inc .. [{<n>} -> {<n = n - 1>}]) * {<n>} if <n <= 0>",
+        &[r#"{"x": 0, "<n>": 0}"#, r#"{"x": 0, "<n>": 1}"#, r#"{"x": 0, "<n>": 40}"#],
+        &[r#"{"x":0,"<n>":0}"#, r#"{"x":1,"<n>":0}"#, r#"{"x":40,"<n>":0}"#],
+    );
+    check(
+        "halve * {odd}, {x} if <stop>",
+        &[r#"{"x": 12, "<stop>": 0}"#, r#"{"x": 12, "<stop>": 1}"#],
+        &[r#"{"odd":3,"<stop>":0}"#, r#"{"x":12,"<stop>":1}"#],
+    );
+}
+
+#[test]
+fn splits_have_a_replica_per_value() {
+    let input: Vec<String> = (0..60).map(|x| format!(r#"{{"x": {x}, "<k>": {}}}"#, x % 7)).collect();
+    let output: Vec<String> = (0..60).map(|x| format!(r#"{{"x":{},"<k>":{}}}"#, x + 1, x % 7)).collect();
+    let refs = |lines: &[String]| lines.iter().map(String::leak_copy).collect::<Vec<_>>();
+    check("inc ! <k>", &refs(&input), &refs(&output));
+    check_failures(
+        "inc ! <k>",
+        &[r#"{"x": 1}"#, r#"{"x": "s", "<k>": -4}"#],
+        &[],
+        &[
+            "main/split: the record has no <k>, which chooses the replica",
+            "main/split[-4]/inc: argument 1: expected integer, found text",
+        ],
+    );
+}
+
+trait LeakCopy {
+    fn leak_copy(&self) -> &'static str;
+}
+impl LeakCopy for String {
+    fn leak_copy(&self) -> &'static str {
+        self.clone().leak()
+    }
+}
+
+#[test]
+fn components_nest() {
+    check_in(
+        "net two connect inc .. inc; net four connect two .. two;",
+        "four",
+        &[r#"{"x": 1}"#],
+        &[r#"{"x":5}"#],
+        &[],
+    );
+    check_in(
+        "net three connect panic;",
+        "((three | add) ! <k>) * {<gone>}",
+        &[r#"{"x": 3, "<k>": 5}"#],
+        &[],
+        &["main/star[0]/split[5]/parallel/three/panic: the box panicked: three"],
+    );
+    // A star of splits of parallels, all of them unfolded while running.
+    let net = "(((inc .. [{<n>} -> {<n = n - 1>}]) | add) ! <k>) * {<n>} if <n == 0>";
+    let input: Vec<String> =
+        (0..40).map(|i| format!(r#"{{"x":0,"<k>":{},"<n>":{}}}"#, i % 3, i % 10)).collect();
+    let output: Vec<String> =
+        (0..40).map(|i| format!(r#"{{"x":{},"<k>":{},"<n>":0}}"#, i % 10, i % 3)).collect();
+    let refs = |lines: &[String]| lines.iter().map(LeakCopy::leak_copy).collect::<Vec<_>>();
+    check_in("", net, &refs(&input), &refs(&output), &[]);
+}
+
+#[test]
+fn what_a_box_emits_beyond_the_room_waits() {
+    for (net, workers) in [("many .. [{<i>} -> {<i = i + 1>}]", 1), ("burst .. [{<i>} -> {<i = i + 1>}]", 2)]
+    {
+        let (out, failed) = run_with("", net, &[r#"{"<n>": 5000}"#.to_owned()], options(workers, 3));
+        assert_eq!((out.len(), failed), (5000, vec![]));
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_when_loaded() {
+    for connect in
+        ["inc || inc", "inc ** {y}", "inc !! <t>", "inc \\ {y}", "[| {a}, {b} |]", "inc @ 1", "inc !@ <t>"]
+    {
+        let text = format!("net main {{ {DECLARATIONS} }} connect {connect};");
+        let errors = Network::parse("main", &text, &boxes()).unwrap_err();
+        let codes: Vec<_> = errors.iter().filter(|e| e.is_error()).map(|e| e.code).collect();
+        assert_eq!(codes, ["E0701"], "{connect}: {errors:?}");
+    }
+}
