@@ -17,6 +17,7 @@
 mod implementations;
 mod names;
 mod resolved;
+mod shape;
 mod types;
 mod unsupported;
 

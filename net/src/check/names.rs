@@ -983,7 +983,7 @@ fn named_variants(of: &ast::Type) -> Vec<Ident> {
 }
 
 /// The labels as a set.
-pub(super) fn label_set(labels: &[ast::LabelAt]) -> LabelSet {
+fn label_set(labels: &[ast::LabelAt]) -> LabelSet {
     let mut set: LabelSet = labels.iter().map(|l| l.label.clone()).collect();
     set.sort();
     set.dedup();

@@ -10,141 +10,31 @@
 //! out of a synchrocell too early, are followed but never blamed ([`Shape::sure`]). When shapes get too many, or the work too
 //! much, everything is possible and nothing is said.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::names::{HOLE, label_set};
+use super::names::HOLE;
 use super::resolved::*;
+use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, least_missing, route};
 use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pattern};
 use crate::syntax::{Diagnostic, Source};
 
 /// Most shapes kept apart at one place.
 const SHAPES_MAX: usize = 64;
-/// Most labels remembered as surely missing in one shape.
-const LACKS_MAX: usize = 128;
-/// Most components looked at, counting each time; after that the rest is taken as fitting.
-const WORK_MAX: usize = 300_000;
+/// Most components looked at, counting each time: so many and so many for each of the program. After that the
+/// rest is taken as fitting.
+const WORK_MAX: usize = 40_000;
+const WORK_PER_COMPONENT: usize = 3;
 /// Most input variants inferred for a component.
 const ACCEPTS_MAX: usize = 256;
 
-/// A label as a number; the lowest bit says whether it is a binding tag.
-type Id = u32;
-
-/// Sorted, each once.
-type Set = Vec<Id>;
-
-type Stream = BTreeSet<Shape>;
-
-/// A set of records.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Shape {
-    /// Labels that all of them have.
-    has: Set,
-    /// Labels that none of them has; says nothing if not `open`.
-    lacks: Set,
-    /// Whether they may have labels other than `has`.
-    open: bool,
-    /// No binding tags except those in `has`.
-    unbound: bool,
-    /// Whether such records surely come here, if any come at all.
-    sure: bool,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Presence {
-    Has,
-    Lacks,
-    Maybe,
-}
-
-impl Shape {
-    fn anything() -> Shape {
-        Shape { has: Vec::new(), lacks: Vec::new(), open: true, unbound: false, sure: true }
-    }
-
-    fn doubtful(mut self) -> Shape {
-        self.sure = false;
-        self
-    }
-
-    fn presence(&self, label: Id) -> Presence {
-        if self.has.binary_search(&label).is_ok() {
-            Presence::Has
-        } else if !self.open
-            || self.lacks.binary_search(&label).is_ok()
-            || (self.unbound && is_binding(label))
-        {
-            Presence::Lacks
-        } else {
-            Presence::Maybe
-        }
-    }
-
-    /// Whether the records have all these labels.
-    fn presence_of(&self, labels: &[Id]) -> Presence {
-        let mut all = Presence::Has;
-        for &label in labels {
-            match self.presence(label) {
-                Presence::Lacks => return Presence::Lacks,
-                Presence::Maybe => all = Presence::Maybe,
-                Presence::Has => {}
-            }
-        }
-        all
-    }
-
-    /// Those of the records that have these labels too.
-    fn with(&self, labels: &[Id]) -> Shape {
-        let mut shape = self.clone();
-        add(&mut shape.has, labels);
-        remove(&mut shape.lacks, labels);
-        shape
-    }
-
-    /// Those that do not have all of these labels: known only if one label decides it.
-    fn without_all(&self, labels: &[Id]) -> Shape {
-        let mut shape = self.clone();
-        let mut unknown = labels.iter().filter(|&&l| self.presence(l) == Presence::Maybe);
-        if let (Some(&only), None) = (unknown.next(), unknown.next()) {
-            add(&mut shape.lacks, &[only]);
-        }
-        shape
-    }
-
-    /// What is inherited past a component that consumes these labels.
-    fn inherited(&self, consumed: &[Id]) -> Shape {
-        let mut shape = self.clone();
-        remove(&mut shape.has, consumed);
-        shape.has.retain(|&l| !is_binding(l));
-        shape.unbound = true;
-        if shape.open {
-            add(&mut shape.lacks, consumed);
-            let excess = shape.lacks.len().saturating_sub(LACKS_MAX);
-            shape.lacks.drain(..excess);
-        }
-        shape
-    }
-}
-
-fn is_binding(label: Id) -> bool {
-    label & 1 == 1
-}
-
-fn add(set: &mut Set, labels: &[Id]) {
-    for &label in labels {
-        if let Err(at) = set.binary_search(&label) {
-            set.insert(at, label);
-        }
-    }
-}
-
-fn remove(set: &mut Set, labels: &[Id]) {
-    set.retain(|l| !labels.contains(l));
-}
-
 /// Fills in [`Node::accepts`] of every node, and tells what does not fit.
 pub(super) fn check(draft: &mut Resolved) -> Vec<Diagnostic> {
+    let components: usize = draft.nets.iter().map(|net| size(&net.body)).sum();
     let mut types = Types::new(draft);
+    types.work_max = WORK_MAX + WORK_PER_COMPONENT * components;
     for net in 0..types.resolved.nets.len() {
         types.fill_net(net);
     }
@@ -152,8 +42,62 @@ pub(super) fn check(draft: &mut Resolved) -> Vec<Diagnostic> {
     types.work = 0;
     types.memo.clear();
     types.main();
-    types.doubts();
+    if !types.exhausted {
+        types.doubts();
+    }
     types.diagnostics
+}
+
+/// The number of components in a topology.
+fn size(node: &Node) -> usize {
+    1 + node.parts().map(size).sum::<usize>()
+}
+
+/// Which node: its place and kind.
+type Key = (Place, u8);
+
+fn key(node: &Node) -> Key {
+    let kind = match node.kind {
+        NodeKind::Box(_) => 0,
+        NodeKind::Net(_) => 1,
+        NodeKind::Filter(_) => 2,
+        NodeKind::Synchrocell(_) => 3,
+        NodeKind::Serial(_) => 4,
+        NodeKind::Parallel { .. } => 5,
+        NodeKind::Star { .. } => 6,
+        NodeKind::Feedback { .. } => 7,
+        NodeKind::Split { .. } => 8,
+        NodeKind::Place { .. } => 9,
+    };
+    (node.at, kind)
+}
+
+/// The key of a box's declaration among `Types::sets`.
+const DECLARATION: u8 = 10;
+
+/// A map with a hash that is quick for keys of a few small numbers. The keys are places in texts of at most
+/// [`Source::BYTES_MAX`]; who chooses them badly makes only the check of that text slow.
+type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.0 = (self.0.rotate_left(5) ^ u64::from(value)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.write_u32(u32::from(value));
+    }
 }
 
 struct Types<'a> {
@@ -165,11 +109,16 @@ struct Types<'a> {
     /// While input variants are inferred nothing is told.
     muted: bool,
     work: usize,
+    work_max: usize,
+    /// Whether something was not looked at because of `work_max`: then nobody knows what is never reached.
+    exhausted: bool,
+    /// Label sets of boxes, filters and patterns, by where they stand.
+    sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream), Stream>,
     /// Input variants of the nodes, by place and kind: the same as `Node::accepts`, as numbers.
-    accepts: HashMap<(Place, &'static str), Vec<Set>>,
+    accepts: FastMap<Key, Rc<Vec<Set>>>,
     /// Parallels that records reach, and branches that they take.
-    reached: HashSet<(Place, &'static str)>,
+    reached: HashSet<Key>,
     /// Stars and feedbacks that records go round in, and those that some leave.
     rounds: HashSet<Place>,
     exits: HashSet<Place>,
@@ -188,8 +137,11 @@ impl<'a> Types<'a> {
             told: HashSet::new(),
             muted: true,
             work: 0,
+            work_max: usize::MAX,
+            exhausted: false,
+            sets: FastMap::default(),
             memo: HashMap::new(),
-            accepts: HashMap::new(),
+            accepts: FastMap::default(),
             reached: HashSet::new(),
             rounds: HashSet::new(),
             exits: HashSet::new(),
@@ -274,11 +226,11 @@ impl<'a> Types<'a> {
         accepts.dedup();
         accepts.truncate(ACCEPTS_MAX);
         node.accepts = accepts.iter().map(|set| self.label_set(set)).collect();
-        self.accepts.insert((node.at, node.kind.word()), accepts);
+        self.accepts.insert(key(node), Rc::new(accepts));
     }
 
-    fn accepts_of(&self, node: &Node) -> Vec<Set> {
-        self.accepts.get(&(node.at, node.kind.word())).cloned().unwrap_or_default()
+    fn accepts_of(&self, node: &Node) -> Rc<Vec<Set>> {
+        self.accepts.get(&key(node)).cloned().unwrap_or_default()
     }
 
     fn accepts_of_net(&mut self, net: NetId) -> Vec<Set> {
@@ -290,7 +242,7 @@ impl<'a> Types<'a> {
             Some(arrows) => arrows.iter().flat_map(|a| &a.input).map(|v| self.set(v)).collect(),
             None => {
                 let body = &self.resolved.net(net).body;
-                self.accepts.get(&(body.at, body.kind.word())).cloned().unwrap_or_default()
+                self.accepts.get(&key(body)).map_or_else(Vec::new, |sets| sets.to_vec())
             }
         }
     }
@@ -308,16 +260,18 @@ impl<'a> Types<'a> {
             },
             NodeKind::Synchrocell(patterns) => self.patterns(patterns),
             NodeKind::Serial(parts) => self.accepts_of_serial(parts),
-            NodeKind::Parallel { branches, .. } => branches.iter().flat_map(|b| self.accepts_of(b)).collect(),
+            NodeKind::Parallel { branches, .. } => {
+                branches.iter().flat_map(|b| self.accepts_of(b).to_vec()).collect()
+            }
             NodeKind::Star { body, exits, .. } => {
                 let mut accepts = self.patterns(exits);
-                accepts.extend(self.accepts_of(body));
+                accepts.extend(self.accepts_of(body).iter().cloned());
                 accepts
             }
-            NodeKind::Feedback { body, .. } | NodeKind::Place { body, .. } => self.accepts_of(body),
+            NodeKind::Feedback { body, .. } | NodeKind::Place { body, .. } => self.accepts_of(body).to_vec(),
             NodeKind::Split { body, from, to, .. } => {
                 let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
-                let mut accepts = self.accepts_of(body);
+                let mut accepts = self.accepts_of(body).to_vec();
                 accepts.iter_mut().for_each(|set| add(set, &tags));
                 accepts
             }
@@ -331,7 +285,7 @@ impl<'a> Types<'a> {
     /// The first part's variants, with what later parts need and earlier ones let pass.
     fn accepts_of_serial(&mut self, parts: &[Node]) -> Vec<Set> {
         let first = self.accepts_of(&parts[0]);
-        first.into_iter().map(|variant| self.widen(variant, parts)).collect()
+        first.iter().map(|variant| self.widen(variant.clone(), parts)).collect()
     }
 
     fn widen(&mut self, variant: Set, parts: &[Node]) -> Set {
@@ -428,7 +382,11 @@ impl<'a> Types<'a> {
     /// The shapes that leave a component when these enter.
     fn push(&mut self, node: &Node, input: Stream) -> Stream {
         self.work += 1 + input.len() / 8;
-        if self.work > WORK_MAX || input.len() > SHAPES_MAX {
+        if self.work > self.work_max {
+            self.exhausted |= !self.muted;
+            return Stream::from([Shape::anything().doubtful()]);
+        }
+        if input.len() > SHAPES_MAX {
             self.give_up(node);
             return Stream::from([Shape::anything().doubtful()]);
         }
@@ -459,7 +417,7 @@ impl<'a> Types<'a> {
         if self.muted {
             return;
         }
-        self.reached.insert((node.at, node.kind.word()));
+        self.reached.insert(key(node));
         self.exits.insert(node.at);
         if let NodeKind::Synchrocell(patterns) = &node.kind {
             self.matched.extend((0..patterns.len()).map(|i| (node.at, i)));
@@ -469,7 +427,7 @@ impl<'a> Types<'a> {
         {
             let index = net.0 as usize;
             let body = self.take_body(index);
-            if !self.reached.contains(&(body.at, body.kind.word())) {
+            if !self.reached.contains(&key(&body)) {
                 self.give_up(&body);
             }
             self.resolved.nets[index].body = body;
@@ -478,48 +436,89 @@ impl<'a> Types<'a> {
     }
 
     fn push_box(&mut self, node: &Node, index: BoxId, input: &Stream) -> Stream {
-        let signature = self.resolved.box_use(index).signature.clone();
-        let outputs: Vec<Set> =
-            signature.outputs.iter().map(|t| self.set(t.labels.iter().map(|l| &l.label))).collect();
-        let Some(tuple) = &signature.input else {
-            // An initialiser: runs once, whatever comes.
+        let (sets, initialiser) = self.box_sets(index);
+        let outputs = &sets[1..];
+        if initialiser {
+            // Runs once, whatever comes.
             let closed = Shape { open: false, ..Shape::anything() };
             return outputs.iter().map(|o| closed.with(o)).collect();
-        };
-        let needs = self.set(tuple.labels.iter().map(|l| &l.label));
+        }
+        let needs = &sets[0];
         let mut out = Stream::new();
         for shape in input {
-            if shape.presence_of(&needs) == Presence::Lacks {
-                self.box_lacks(node, index, &needs, shape);
+            if shape.presence_of(needs) == Presence::Lacks {
+                self.box_lacks(node, index, needs, shape);
                 continue;
             }
-            let rest = shape.with(&needs).inherited(&needs);
+            let rest = shape.with(needs).inherited(needs);
             out.extend(outputs.iter().map(|o| rest.with(o)));
         }
         out
     }
 
+    /// The label sets of a box: arguments first, then the variants it emits; and whether it is an initialiser.
+    fn box_sets(&mut self, index: BoxId) -> (Rc<Vec<Set>>, bool) {
+        let used = self.resolved.box_use(index);
+        let (at, initialiser) = ((used.at, DECLARATION), used.signature.input.is_none());
+        if let Some(known) = self.sets.get(&at) {
+            return (known.clone(), initialiser);
+        }
+        let signature = used.signature.clone();
+        let mut sets: Vec<Set> = vec![Vec::new()];
+        if let Some(input) = &signature.input {
+            sets[0] = self.set(input.labels.iter().map(|l| &l.label));
+        }
+        sets.extend(signature.outputs.iter().map(|t| self.set(t.labels.iter().map(|l| &l.label))));
+        let sets = Rc::new(sets);
+        self.sets.insert(at, sets.clone());
+        (sets, initialiser)
+    }
+
+    /// The label sets of a filter: its pattern first, then each output record.
+    fn filter_sets(&mut self, node: &Node, rule: &FilterRule) -> Rc<Vec<Set>> {
+        if let Some(known) = self.sets.get(&key(node)) {
+            return known.clone();
+        }
+        let mut sets = vec![self.set(rule.pattern.labels.iter().map(|l| &l.label))];
+        sets.extend(rule.action.records().map(|r| self.set(r.items.iter().map(|i| &i.label))));
+        let sets = Rc::new(sets);
+        self.sets.insert(key(node), sets.clone());
+        sets
+    }
+
+    /// The label sets of the patterns of a star, feedback or synchrocell.
+    fn pattern_sets(&mut self, node: &Node, patterns: &[Pattern]) -> Rc<Vec<Set>> {
+        if let Some(known) = self.sets.get(&key(node)) {
+            return known.clone();
+        }
+        let sets = Rc::new(self.patterns(patterns));
+        self.sets.insert(key(node), sets.clone());
+        sets
+    }
+
     fn push_filter(&mut self, node: &Node, rule: &FilterRule, input: &Stream) -> Stream {
-        let needs = self.set(rule.pattern.labels.iter().map(|l| &l.label));
+        let sets = self.filter_sets(node, rule);
+        let needs = &sets[0];
         let mut out = Stream::new();
         for shape in input {
-            if shape.presence_of(&needs) == Presence::Lacks {
-                self.filter_lacks(node, &needs, shape);
+            if shape.presence_of(needs) == Presence::Lacks {
+                self.filter_lacks(node, needs, shape);
                 continue;
             }
-            let shape = shape.with(&needs);
-            let rest = shape.inherited(&needs);
-            for record in rule.action.records() {
-                self.copied(node, record, &shape);
-                let made = self.set(record.items.iter().map(|i| &i.label));
-                out.insert(rest.with(&made));
+            let shape = shape.with(needs);
+            let rest = shape.inherited(needs);
+            for (record, made) in rule.action.records().zip(&sets[1..]) {
+                if !self.muted {
+                    self.copied(node, record, needs, &shape);
+                }
+                out.insert(rest.with(made));
             }
         }
         out
     }
 
     /// A field that is copied must be in the record.
-    fn copied(&mut self, node: &Node, record: &OutRecord, shape: &Shape) {
+    fn copied(&mut self, node: &Node, record: &OutRecord, needs: &[Id], shape: &Shape) {
         for item in &record.items {
             let from = match &item.value {
                 ItemValue::Copy if item.label.kind == LabelKind::Field => item.label.clone(),
@@ -527,7 +526,7 @@ impl<'a> Types<'a> {
                 _ => continue,
             };
             let id = self.id(&from);
-            if shape.sure && shape.presence(id) == Presence::Lacks {
+            if shape.sure && !needs.contains(&id) && shape.presence(id) == Presence::Lacks {
                 let at = Place { source: node.at.source, span: item.span };
                 let message = format!("this filter copies `{from}`, which the records here do not have");
                 let comes = self.show_shape(shape);
@@ -541,7 +540,7 @@ impl<'a> Types<'a> {
     }
 
     fn push_cell(&mut self, node: &Node, patterns: &[Pattern], input: &Stream) -> Stream {
-        let sets = self.patterns(patterns);
+        let sets = self.pattern_sets(node, patterns);
         let others: Set = {
             let mut all = Set::new();
             sets[1..].iter().for_each(|set| add(&mut all, set));
@@ -583,7 +582,7 @@ impl<'a> Types<'a> {
     }
 
     fn push_parallel(&mut self, node: &Node, branches: &[Node], input: &Stream) -> Stream {
-        let accepts: Vec<Vec<Set>> = branches.iter().map(|b| self.accepts_of(b)).collect();
+        let accepts: Vec<Rc<Vec<Set>>> = branches.iter().map(|b| self.accepts_of(b)).collect();
         let mut inputs: Vec<Stream> = vec![Stream::new(); branches.len()];
         for shape in input {
             self.work += branches.len() / 4;
@@ -598,13 +597,13 @@ impl<'a> Types<'a> {
         let mut out = Stream::new();
         for (branch, input) in branches.iter().zip(inputs) {
             if !self.muted && !input.is_empty() {
-                self.reached.insert((branch.at, branch.kind.word()));
+                self.reached.insert(key(branch));
             }
             // A branch that gets nothing may still start by itself.
             out.extend(self.push(branch, input));
         }
         if !self.muted && !input.is_empty() {
-            self.reached.insert((node.at, node.kind.word()));
+            self.reached.insert(key(node));
         }
         out
     }
@@ -618,11 +617,9 @@ impl<'a> Types<'a> {
         input: Stream,
         star: bool,
     ) -> Stream {
-        let sets: Vec<(Set, bool)> = patterns
-            .iter()
-            .map(|p| (label_set(&p.labels.labels), p.guard.is_some()))
-            .map(|(l, g)| (self.set(&l), g))
-            .collect();
+        let sets = self.pattern_sets(node, patterns);
+        let sets: Vec<(&Set, bool)> =
+            sets.iter().zip(patterns).map(|(set, pattern)| (set, pattern.guard.is_some())).collect();
         let mut out = Stream::new();
         let mut inside = Stream::new();
         let mut arriving = input;
@@ -666,7 +663,7 @@ impl<'a> Types<'a> {
             .flat_map(|a| a.input.iter().map(move |v| (a, v)))
             .map(|(a, v)| (a, self.set(v)))
             .collect();
-        let accepts: Vec<Vec<Set>> = variants.iter().map(|(_, v)| vec![v.clone()]).collect();
+        let accepts: Vec<Rc<Vec<Set>>> = variants.iter().map(|(_, v)| Rc::new(vec![v.clone()])).collect();
         for shape in &input {
             let won = route(shape, &accepts, false);
             if won.is_empty() && shape.sure && !variants.is_empty() {
@@ -795,7 +792,7 @@ impl<'a> Types<'a> {
         self.tell(node.at, error.help("make the tag before it: `[{} -> {<t = 0>}]`"));
     }
 
-    fn no_branch(&mut self, node: &Node, branches: &[Node], accepts: &[Vec<Set>], shape: &Shape) {
+    fn no_branch(&mut self, node: &Node, branches: &[Node], accepts: &[Rc<Vec<Set>>], shape: &Shape) {
         if self.silent(shape) {
             return;
         }
@@ -820,8 +817,7 @@ impl<'a> Types<'a> {
     fn doubts_of(&mut self, node: &Node) {
         match &node.kind {
             NodeKind::Parallel { branches, .. }
-                if self.reached.contains(&(node.at, node.kind.word()))
-                    && !self.told.contains(&("E0504", node.at)) =>
+                if self.reached.contains(&key(node)) && !self.told.contains(&("E0504", node.at)) =>
             {
                 branches.iter().for_each(|branch| self.unreachable(branch));
             }
@@ -844,7 +840,7 @@ impl<'a> Types<'a> {
 
     fn unreachable(&mut self, branch: &Node) {
         let accepts = self.accepts_of(branch);
-        if accepts.is_empty() || self.reached.contains(&(branch.at, branch.kind.word())) {
+        if accepts.is_empty() || self.reached.contains(&key(branch)) {
             return;
         }
         let takes = self.show_variants(&accepts);
@@ -882,61 +878,4 @@ impl<'a> Types<'a> {
         let error = self.error("E0503", message, at).label("never matched");
         self.tell(at, error.help("a synchrocell waits until each of its patterns has got a record"));
     }
-}
-
-/// What a shape misses for the variant it comes nearest to; nothing if it can reach none.
-fn least_missing(shape: &Shape, accepts: &[Set]) -> Set {
-    let missing = |variant: &Set| -> Option<Set> {
-        if shape.presence_of(variant) == Presence::Lacks {
-            return None;
-        }
-        Some(variant.iter().copied().filter(|&l| shape.presence(l) == Presence::Maybe).collect())
-    };
-    accepts.iter().filter_map(missing).min_by_key(|m| m.len()).unwrap_or_default()
-}
-
-/// The branches that records of a shape could take, with the records that could take each.
-///
-/// `strict`: each binding tag of a record must be in the variant, as between branches.
-fn route(shape: &Shape, accepts: &[Vec<Set>], strict: bool) -> Vec<(usize, Shape)> {
-    let matches = |variant: &&Set| {
-        // Each binding tag of the record must be asked for.
-        shape.has.iter().all(|l| !strict || !is_binding(*l) || variant.contains(l))
-            && shape.presence_of(variant) != Presence::Lacks
-    };
-    // A match is sure if no label and no binding tag is left open.
-    let sure = |variant: &Set| shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open);
-    let all = accepts.iter().flatten();
-    let least = all.filter(matches).filter(|v| sure(v)).map(|v| v.len()).max().unwrap_or(0);
-    let mut won = Vec::new();
-    for (branch, variants) in accepts.iter().enumerate() {
-        for variant in variants.iter().filter(matches).filter(|v| v.len() >= least) {
-            won.push((branch, shape.with(variant)));
-        }
-    }
-    won
-}
-
-/// The records that match one of the patterns (with whether it has a guard), and those that do not.
-fn divide(arriving: &Stream, patterns: &[(Set, bool)]) -> (Stream, Stream) {
-    let (mut matching, mut other) = (Stream::new(), Stream::new());
-    for shape in arriving {
-        let mut rest = Some(shape.clone());
-        for (labels, guarded) in patterns {
-            let Some(left) = rest.take() else { break };
-            let presence = left.presence_of(labels);
-            if presence != Presence::Lacks {
-                let sure = left.sure && !guarded;
-                matching.insert(Shape { sure, ..left.with(labels) });
-            }
-            rest = match (presence, guarded) {
-                (Presence::Lacks, _) => Some(left),
-                (Presence::Has, false) => None,
-                (_, true) => Some(left.doubtful()),
-                (Presence::Maybe, false) => Some(left.without_all(labels)),
-            };
-        }
-        other.extend(rest);
-    }
-    (matching, other)
 }

@@ -270,7 +270,13 @@ impl Lexer<'_> {
     }
 
     fn sign(&mut self, c: u8) {
-        let long = LONG_SIGNS.into_iter().find(|k| self.rest().starts_with(k.text()));
+        let second = self.rest().as_bytes().get(1).copied().unwrap_or(b' ');
+        let long = match second {
+            b'.' | b'!' | b'@' | b':' | b'|' | b']' | b'*' | b'>' | b'#' | b'&' | b'=' => {
+                LONG_SIGNS.into_iter().find(|k| self.rest().starts_with(k.text()))
+            }
+            _ => None,
+        };
         if let Some(kind) = long {
             self.push(kind, self.at, self.at + kind.text().len());
         } else if let Some(kind) = TokenKind::sign(c) {

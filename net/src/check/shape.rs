@@ -1,0 +1,180 @@
+//! Shapes: sets of records, described by labels that they surely have or surely lack; how they match variants and patterns.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Most labels remembered as surely missing in one shape.
+const LACKS_MAX: usize = 128;
+
+/// A label as a number; the lowest bit says whether it is a binding tag.
+pub(super) type Id = u32;
+
+/// Sorted, each once.
+pub(super) type Set = Vec<Id>;
+
+/// Shapes that come at one place.
+pub(super) type Stream = BTreeSet<Shape>;
+
+/// A set of records.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Shape {
+    /// Labels that all of them have.
+    pub(super) has: Set,
+    /// Labels that none of them has; says nothing if not `open`.
+    pub(super) lacks: Set,
+    /// Whether they may have labels other than `has`.
+    pub(super) open: bool,
+    /// No binding tags except those in `has`.
+    pub(super) unbound: bool,
+    /// Whether such records surely come here, if any come at all.
+    pub(super) sure: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Presence {
+    Has,
+    Lacks,
+    Maybe,
+}
+
+impl Shape {
+    pub(super) fn anything() -> Shape {
+        Shape { has: Vec::new(), lacks: Vec::new(), open: true, unbound: false, sure: true }
+    }
+
+    pub(super) fn doubtful(mut self) -> Shape {
+        self.sure = false;
+        self
+    }
+
+    pub(super) fn presence(&self, label: Id) -> Presence {
+        if self.has.binary_search(&label).is_ok() {
+            Presence::Has
+        } else if !self.open
+            || self.lacks.binary_search(&label).is_ok()
+            || (self.unbound && is_binding(label))
+        {
+            Presence::Lacks
+        } else {
+            Presence::Maybe
+        }
+    }
+
+    /// Whether the records have all these labels.
+    pub(super) fn presence_of(&self, labels: &[Id]) -> Presence {
+        let mut all = Presence::Has;
+        for &label in labels {
+            match self.presence(label) {
+                Presence::Lacks => return Presence::Lacks,
+                Presence::Maybe => all = Presence::Maybe,
+                Presence::Has => {}
+            }
+        }
+        all
+    }
+
+    /// Those of the records that have these labels too.
+    pub(super) fn with(&self, labels: &[Id]) -> Shape {
+        let mut shape = self.clone();
+        add(&mut shape.has, labels);
+        remove(&mut shape.lacks, labels);
+        shape
+    }
+
+    /// Those that do not have all of these labels: known only if one label decides it.
+    pub(super) fn without_all(&self, labels: &[Id]) -> Shape {
+        let mut shape = self.clone();
+        let mut unknown = labels.iter().filter(|&&l| self.presence(l) == Presence::Maybe);
+        if let (Some(&only), None) = (unknown.next(), unknown.next()) {
+            add(&mut shape.lacks, &[only]);
+        }
+        shape
+    }
+
+    /// What is inherited past a component that consumes these labels.
+    pub(super) fn inherited(&self, consumed: &[Id]) -> Shape {
+        let mut shape = self.clone();
+        remove(&mut shape.has, consumed);
+        shape.has.retain(|&l| !is_binding(l));
+        shape.unbound = true;
+        if shape.open {
+            add(&mut shape.lacks, consumed);
+            let excess = shape.lacks.len().saturating_sub(LACKS_MAX);
+            shape.lacks.drain(..excess);
+        }
+        shape
+    }
+}
+
+pub(super) fn is_binding(label: Id) -> bool {
+    label & 1 == 1
+}
+
+pub(super) fn add(set: &mut Set, labels: &[Id]) {
+    for &label in labels {
+        if let Err(at) = set.binary_search(&label) {
+            set.insert(at, label);
+        }
+    }
+}
+
+fn remove(set: &mut Set, labels: &[Id]) {
+    set.retain(|l| !labels.contains(l));
+}
+
+/// What a shape misses for the variant it comes nearest to; nothing if it can reach none.
+pub(super) fn least_missing(shape: &Shape, accepts: &[Set]) -> Set {
+    let missing = |variant: &Set| -> Option<Set> {
+        if shape.presence_of(variant) == Presence::Lacks {
+            return None;
+        }
+        Some(variant.iter().copied().filter(|&l| shape.presence(l) == Presence::Maybe).collect())
+    };
+    accepts.iter().filter_map(missing).min_by_key(|m| m.len()).unwrap_or_default()
+}
+
+/// The branches that records of a shape could take, with the records that could take each.
+///
+/// `strict`: each binding tag of a record must be in the variant, as between branches.
+pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>], strict: bool) -> Vec<(usize, Shape)> {
+    let matches = |variant: &&Set| {
+        // Each binding tag of the record must be asked for.
+        shape.has.iter().all(|l| !strict || !is_binding(*l) || variant.contains(l))
+            && shape.presence_of(variant) != Presence::Lacks
+    };
+    // A match is sure if no label and no binding tag is left open.
+    let sure = |variant: &Set| shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open);
+    let all = accepts.iter().flat_map(|variants| variants.iter());
+    let least = all.filter(matches).filter(|v| sure(v)).map(|v| v.len()).max().unwrap_or(0);
+    let mut won = Vec::new();
+    for (branch, variants) in accepts.iter().enumerate() {
+        for variant in variants.iter().filter(matches).filter(|v| v.len() >= least) {
+            won.push((branch, shape.with(variant)));
+        }
+    }
+    won
+}
+
+/// The records that match one of the patterns (with whether it has a guard), and those that do not.
+pub(super) fn divide(arriving: &Stream, patterns: &[(&Set, bool)]) -> (Stream, Stream) {
+    let (mut matching, mut other) = (Stream::new(), Stream::new());
+    for shape in arriving {
+        let mut rest = Some(shape.clone());
+        for (labels, guarded) in patterns {
+            let Some(left) = rest.take() else { break };
+            let presence = left.presence_of(labels);
+            if presence != Presence::Lacks {
+                let sure = left.sure && !guarded;
+                matching.insert(Shape { sure, ..left.with(labels) });
+            }
+            rest = match (presence, guarded) {
+                (Presence::Lacks, _) => Some(left),
+                (Presence::Has, false) => None,
+                (_, true) => Some(left.doubtful()),
+                (Presence::Maybe, false) => Some(left.without_all(labels)),
+            };
+        }
+        other.extend(rest);
+    }
+    (matching, other)
+}
