@@ -119,6 +119,8 @@ struct Types<'a> {
     accepts: FastMap<Key, Rc<Vec<Set>>>,
     /// Parallels that records reach, and branches that they take.
     reached: HashSet<Key>,
+    /// Components of which nothing is known.
+    given_up: HashSet<Key>,
     /// Stars and feedbacks that records go round in, and those that some leave.
     rounds: HashSet<Place>,
     exits: HashSet<Place>,
@@ -143,6 +145,7 @@ impl<'a> Types<'a> {
             memo: HashMap::new(),
             accepts: FastMap::default(),
             reached: HashSet::new(),
+            given_up: HashSet::new(),
             rounds: HashSet::new(),
             exits: HashSet::new(),
             cells: HashSet::new(),
@@ -381,7 +384,7 @@ impl<'a> Types<'a> {
 
     /// The shapes that leave a component when these enter.
     fn push(&mut self, node: &Node, input: Stream) -> Stream {
-        self.work += 1 + input.len() / 8;
+        self.work += 1 + input.len();
         if self.work > self.work_max {
             self.exhausted |= !self.muted;
             return Stream::from([Shape::anything().doubtful()]);
@@ -414,7 +417,7 @@ impl<'a> Types<'a> {
 
     /// Nothing is known of what goes on in this component: all its parts count as reached.
     fn give_up(&mut self, node: &Node) {
-        if self.muted {
+        if self.muted || !self.given_up.insert(key(node)) {
             return;
         }
         self.reached.insert(key(node));
@@ -427,9 +430,7 @@ impl<'a> Types<'a> {
         {
             let index = net.0 as usize;
             let body = self.take_body(index);
-            if !self.reached.contains(&key(&body)) {
-                self.give_up(&body);
-            }
+            self.give_up(&body);
             self.resolved.nets[index].body = body;
         }
         node.parts().for_each(|part| self.give_up(part));
