@@ -19,7 +19,7 @@
 
 use crate::error::Error;
 use crate::layout::{PAGE, block, element};
-use crate::reader::{Blocks, writer_count};
+use crate::reader::{Blocks, Numbers};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,8 +28,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Archiver {
     path: PathBuf,
-    /// Writers looked for so far.
-    writers: u32,
+    numbers: Numbers,
     elements: Vec<Archive>,
 }
 
@@ -52,7 +51,8 @@ impl Archiver {
     /// # Errors
     /// When there is no space, or archives cannot be made beside it.
     pub fn open(path: impl AsRef<Path>) -> Result<Archiver, Error> {
-        let mut archiver = Archiver { path: path.as_ref().to_path_buf(), writers: 0, elements: Vec::new() };
+        let mut archiver =
+            Archiver { path: path.as_ref().to_path_buf(), numbers: Numbers::default(), elements: Vec::new() };
         archiver.find_writers()?;
         Ok(archiver)
     }
@@ -82,11 +82,8 @@ impl Archiver {
     }
 
     fn find_writers(&mut self) -> Result<(), Error> {
-        let count = writer_count(&self.path)?;
-        while self.writers < count {
-            let number = self.writers + 1;
+        for number in self.numbers.new_ones(&self.path)? {
             self.elements.extend(Archive::open(&self.path, number)?);
-            self.writers = number;
         }
         Ok(())
     }

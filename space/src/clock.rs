@@ -69,10 +69,7 @@ impl Clock {
     /// Ticks now.
     #[inline(always)]
     pub fn now(&self) -> u64 {
-        match self.kind {
-            ClockKind::Tsc => tsc(),
-            ClockKind::Monotonic => system_ns(libc::CLOCK_MONOTONIC),
-        }
+        if self.kind == ClockKind::Tsc { tsc() } else { slow_now() }
     }
 
     /// Which clock this is.
@@ -117,6 +114,12 @@ impl Default for Clock {
     fn default() -> Clock {
         Clock::new()
     }
+}
+
+#[cold]
+#[inline(never)]
+fn slow_now() -> u64 {
+    system_ns(libc::CLOCK_MONOTONIC)
 }
 
 fn read_anchor(kind: ClockKind) -> Anchor {

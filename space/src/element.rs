@@ -11,9 +11,9 @@
 //! Invariant: `position` is where the next event goes, within the current block or at its end; `end` is the end of
 //! that block; every event's time lies within ±2³¹ ticks of the base that the reader will know.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, KindId};
 use crate::layout::{PAGE, block, element, event};
-use crate::map::Map;
+use crate::map::{Base, Map};
 use crate::sync::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -49,8 +49,8 @@ const WINDOW_HALF: u64 = 1 << 31;
 pub(crate) struct Ring {
     /// Where the next event goes: bytes since the start, block headers included.
     position: u64,
-    /// Add it to `position` to find the byte in the map; changes when a block rolls.
-    bias: u64,
+    /// Where positions lie in the map; changes when a block rolls.
+    base: Base,
     /// End of the current block; equal to `position`'s block start when no block is writable.
     end: u64,
     /// Lowest time that the current base can express.
@@ -84,7 +84,7 @@ impl Ring {
         assert_eq!(map.bytes(), Ring::bytes(block_bytes, block_count));
         Ring {
             position: 0,
-            bias: PAGE as u64,
+            base: Base::new(&map, PAGE as u64),
             end: 0,
             window_low: 0,
             last_ticks: 0,
@@ -116,9 +116,9 @@ impl Ring {
 
     /// Appends an event at `ticks`.
     #[inline(always)]
-    pub(crate) fn emit<K: Kind>(&mut self, ticks: u64, flags: u8, id: u16, event: &K) {
+    pub(crate) fn emit<K: Kind>(&mut self, ticks: u64, flags: u8, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
-            return self.emit_variable(ticks, flags, id, event);
+            return self.emit_variable(ticks, flags, kind, event);
         }
         let bytes = (8 * (1 + K::WORDS)) as u64;
         // One branch for both: no room in the block (wraps to a huge number), or time outside the base's window.
@@ -128,26 +128,45 @@ impl Ring {
             return;
         }
         self.last_ticks = ticks;
-        self.put_fixed(event::pack(ticks as u32, id, 1 + K::WORDS, flags), event);
-        self.commit(bytes);
+        self.put(kind.word | u64::from(ticks as u32) | u64::from(flags) << 60, event);
     }
 
     /// Appends an event with the time of the one before.
     #[inline(always)]
-    pub(crate) fn emit_same_time<K: Kind>(&mut self, id: u16, event: &K) {
+    pub(crate) fn emit_same_time<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
-            return self.emit_variable(self.last_ticks, event::FLAG_SAME_TIME, id, event);
+            return self.emit_variable(self.last_ticks, event::FLAG_SAME_TIME, kind, event);
         }
         let bytes = (8 * (1 + K::WORDS)) as u64;
         if self.position + bytes > self.end && !self.make_way(bytes, self.last_ticks) {
             return;
         }
-        self.put_fixed(event::pack(0, id, 1 + K::WORDS, event::FLAG_SAME_TIME), event);
-        self.commit(bytes);
+        self.put(kind.word | u64::from(event::FLAG_SAME_TIME) << 60, event);
+    }
+
+    /// Stores an event of a fixed size, for which there is room, and commits it.
+    #[inline(always)]
+    fn put<K: Kind>(&mut self, first: u64, event: &K) {
+        // Copies, since the compiler cannot know that the stores below do not change the fields.
+        let (position, base) = (self.position, self.base);
+        let after = position + (8 * (1 + K::WORDS)) as u64;
+        debug_assert!(after <= self.end && position.is_multiple_of(8));
+        self.position = after;
+        self.sequence += 1;
+        let words = event.words(u32::MAX);
+        for (index, word) in words.as_ref()[..K::WORDS].iter().enumerate() {
+            // SAFETY: the event ends at `after`, which is not beyond the block's end (the callers made way).
+            let place = unsafe { base.word(&self.map, position + 8 + 8 * index as u64) };
+            place.store(word.to_le(), Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { base.word(&self.map, position) }.store(first.to_le(), Ordering::Relaxed);
+        // SAFETY: the header page is part of every map.
+        unsafe { self.map.word_unchecked(element::HEAD) }.store(after.to_le(), Ordering::Release);
     }
 
     #[inline(never)]
-    fn emit_variable<K: Kind>(&mut self, ticks: u64, flags: u8, id: u16, event: &K) {
+    fn emit_variable<K: Kind>(&mut self, ticks: u64, flags: u8, kind: KindId<K>, event: &K) {
         let mut count = 0;
         let mut longest = 0;
         event.tails(&mut |tail| {
@@ -167,7 +186,7 @@ impl Ring {
         }
         self.last_ticks = ticks;
         let mut at = self.position;
-        self.store(at, event::pack(ticks as u32, id, bytes as usize / 8, flags));
+        self.store(at, event::pack(ticks as u32, kind.id(), bytes as usize / 8, flags));
         for word in event.words(share as u32).as_ref() {
             at += 8;
             self.store(at, *word);
@@ -184,33 +203,19 @@ impl Ring {
         self.commit(bytes);
     }
 
-    #[inline(always)]
-    fn put_fixed<K: Kind>(&self, first: u64, event: &K) {
-        let words = event.words(u32::MAX);
-        debug_assert_eq!(words.as_ref().len(), K::WORDS);
-        for (index, word) in words.as_ref()[..K::WORDS].iter().enumerate() {
-            self.store(self.position + 8 + 8 * index as u64, *word);
-        }
-        self.store(self.position, first);
-    }
-
     /// Stores a word of the current block; `at` is a position.
-    #[inline(always)]
     fn store(&self, at: u64, word: u64) {
         debug_assert!(at < self.end && at.is_multiple_of(8));
-        // SAFETY: `at` < `end`, and `bias` maps the current block's positions into the data area of the map, whose
+        // SAFETY: `at` < `end`, and `base` maps the current block's positions into the data area of the map, whose
         // size `new` checked.
-        let place = unsafe { self.map.word_unchecked(self.bias.wrapping_add(at) as usize) };
+        let place = unsafe { self.base.word(&self.map, at) };
         place.store(word.to_le(), Ordering::Relaxed);
     }
 
-    #[inline(always)]
     fn commit(&mut self, bytes: u64) {
         self.position += bytes;
         self.sequence += 1;
-        // SAFETY: the header page is part of every map.
-        let head = unsafe { self.map.word_unchecked(element::HEAD) };
-        head.store(self.position, Ordering::Release);
+        self.map.word(element::HEAD).store(self.position.to_le(), Ordering::Release);
     }
 
     /// Makes the next `bytes` writable with a base that can express `ticks`. `false`: the event was dropped and counted.
@@ -260,13 +265,13 @@ impl Ring {
         self.map.word(element::SEQUENCE).store(self.sequence, Ordering::Relaxed);
         self.position = start + block::HEADER as u64;
         self.end = start + self.block_bytes;
-        self.bias = place.wrapping_sub(start);
+        self.base = Base::new(&self.map, place.wrapping_sub(start));
         self.window_low = ticks.wrapping_sub(WINDOW_HALF);
     }
 
     fn next_block_is_free(&mut self) -> bool {
         let needed = (self.end + self.block_bytes).saturating_sub(self.block_bytes * self.block_count);
-        if self.policy == Policy::Overwrite || self.read_position >= needed {
+        if self.policy == Policy::Overwrite || self.read_position >= needed || self.is_wiped() {
             return true;
         }
         let before = self.read_position;
@@ -281,6 +286,11 @@ impl Ring {
             Policy::Wait { timeout } if !self.stalled => self.wait_for_reader(needed, timeout),
             _ => false,
         }
+    }
+
+    /// Whether this is the child of a fork, whose map is private zeroes: no consumer will ever read there.
+    fn is_wiped(&self) -> bool {
+        self.map.word(element::MAGIC).load(Ordering::Relaxed) == 0
     }
 
     fn look_at_reader(&mut self) {

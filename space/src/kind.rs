@@ -24,6 +24,7 @@
 //! assert_eq!(words, [7 | 2 << 32, 1]);
 //! ```
 
+use crate::layout::event;
 use std::marker::PhantomData;
 
 pub use thalweg_space_derive::{Kind, KindEnum};
@@ -309,10 +310,24 @@ pub trait Kind {
 
 /// A kind that one writer declared. Belongs to that writer alone.
 pub struct KindId<K> {
-    pub(crate) id: u16,
+    /// The first word of such an event, but for time and flags (and, of a variable kind, the length).
+    pub(crate) word: u64,
     pub(crate) writer: u32,
     // Covariant, so that an id declared for `Failed<'static>` serves `Failed<'_>`.
     pub(crate) kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> KindId<K> {
+    pub(crate) fn new(id: u16, writer: u32) -> KindId<K> {
+        let words = if K::VARIABLE { 0 } else { 1 + K::WORDS };
+        KindId { word: event::pack(0, id, words, 0), writer, kind: PhantomData }
+    }
+}
+
+impl<K> KindId<K> {
+    pub(crate) fn id(self) -> u16 {
+        (self.word >> 32) as u16
+    }
 }
 
 impl<K> Clone for KindId<K> {
@@ -325,7 +340,7 @@ impl<K> Copy for KindId<K> {}
 
 impl<K> std::fmt::Debug for KindId<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "KindId({} of writer {})", self.id, self.writer)
+        write!(f, "KindId({} of writer {})", self.id(), self.writer)
     }
 }
 

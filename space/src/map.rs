@@ -10,6 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+#[cfg(not(loom))]
 use std::ptr::NonNull;
 
 /// A file mapped for writing.
@@ -142,6 +143,53 @@ impl Map {
     /// None needed: checked in models.
     pub(crate) unsafe fn word_unchecked(&self, at: usize) -> &AtomicU64 {
         &self.words[at / 8]
+    }
+}
+
+/// Where positions of a ring's current block lie: position + bias = byte of the map. Kept as one pointer, so that a
+/// store of the hot path takes one addition.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base(*mut u8);
+
+// SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
+#[cfg(not(loom))]
+unsafe impl Send for Base {}
+
+#[cfg(not(loom))]
+impl Base {
+    pub(crate) fn new(map: &Map, bias: u64) -> Base {
+        Base(map.pointer.as_ptr().wrapping_add(bias as usize))
+    }
+
+    /// The word at `position` of `map`, the map that the base was made with.
+    ///
+    /// # Safety
+    /// `position` + bias is a multiple of 8 and less than the map's size.
+    #[inline(always)]
+    pub(crate) unsafe fn word<'a>(&self, map: &'a Map, position: u64) -> &'a AtomicU64 {
+        let pointer = self.0.wrapping_add(position as usize);
+        debug_assert!((pointer as usize).wrapping_sub(map.pointer.as_ptr() as usize) < map.bytes);
+        // SAFETY: the caller keeps the address within the map, which outlives the reference.
+        unsafe { &*pointer.cast::<AtomicU64>() }
+    }
+}
+
+/// As above, for models.
+#[cfg(loom)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base(u64);
+
+#[cfg(loom)]
+impl Base {
+    pub(crate) fn new(_: &Map, bias: u64) -> Base {
+        Base(bias)
+    }
+
+    /// # Safety
+    /// None needed: checked in models.
+    pub(crate) unsafe fn word<'a>(&self, map: &'a Map, position: u64) -> &'a AtomicU64 {
+        map.word(self.0.wrapping_add(position) as usize)
     }
 }
 

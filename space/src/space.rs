@@ -99,6 +99,8 @@ pub(crate) struct Shared {
     identity: Arc<Map>,
     settings: Arc<Map>,
     cold: Mutex<Cold>,
+    /// How many writers were begun. Held while a writer's files are made, so that they are published in order.
+    writers: Mutex<u32>,
     /// Someone is writing the second anchor; taken by compare-exchange, given back with release.
     anchoring: AtomicBool,
     /// When the second anchor was last written, in ticks.
@@ -112,7 +114,6 @@ struct Cold {
     names: Names,
     sites: u64,
     settings: Vec<(String, Setting)>,
-    writers: u32,
     live: LiveTable,
 }
 
@@ -149,7 +150,6 @@ impl Space {
             names: Names::new(),
             sites: 0,
             settings: Vec::new(),
-            writers: 0,
             live: LiveTable::new(path.clone(), identity.clone()),
         };
         let shared = Shared {
@@ -161,6 +161,7 @@ impl Space {
             identity,
             settings: Arc::new(cells),
             cold: Mutex::new(cold),
+            writers: Mutex::new(0),
             anchoring: AtomicBool::new(false),
             anchored: PlainAtomicU64::new(clock.anchor().ticks),
         };
@@ -193,20 +194,18 @@ impl Space {
     pub fn writer_with(&self, name: &str, options: ElementOptions) -> Result<Writer, Error> {
         check_element(&options)?;
         self.shared.check_fork()?;
-        // The number is counted before the files are made, so that no two writers share one; readers look at
-        // numbers up to the count and take those whose files are there.
-        let number = {
-            let mut cold = self.shared.cold();
-            cold.writers += 1;
-            cold.writers
-        };
         let shared = &self.shared;
+        let mut writers = shared.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Counted before the files are made: after a failure the number is not used again, and readers skip it.
+        *writers += 1;
+        let number = *writers;
         let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
         let path = shared.path.join(format!("{number:04}.element"));
         let map = Map::create(&path, Ring::bytes(options.block_bytes, options.block_count), Fork::Wipe)?;
         shared.write_element_header(&map, name, number, &options);
         let ring = Ring::new(map, options.block_bytes, options.block_count, options.policy);
-        shared.identity.word(identity::WRITERS).fetch_max(u64::from(number), Ordering::Release);
+        shared.identity.word(identity::WRITERS).store(u64::from(number), Ordering::Release);
+        drop(writers);
         shared.refresh_anchor();
         Ok(Writer::new(shared.clone(), ring, catalog, number))
     }

@@ -44,7 +44,7 @@ impl Writer {
             None => self.append_kind::<K>(hash)?,
         };
         let id = event::KIND_FIRST + index as u16;
-        Ok(KindId { id, writer: self.number, kind: PhantomData })
+        Ok(KindId::new(id, self.number))
     }
 
     fn append_kind<K: Kind>(&mut self, hash: u64) -> Result<usize, Error> {
@@ -77,21 +77,21 @@ impl Writer {
     #[inline(always)]
     pub fn emit_at<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
-        self.ring.emit(ticks, 0, kind.id, event);
+        self.ring.emit(ticks, 0, kind, event);
     }
 
     /// Writes an event whose time was computed, not read: it is marked so.
     #[inline(always)]
     pub fn emit_interpolated<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
-        self.ring.emit(ticks, event::FLAG_INTERPOLATED, kind.id, event);
+        self.ring.emit(ticks, event::FLAG_INTERPOLATED, kind, event);
     }
 
     /// Writes an event with the time of the one before, and without reading a clock.
     #[inline(always)]
     pub fn emit_same_time<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
-        self.ring.emit_same_time(kind.id, event);
+        self.ring.emit_same_time(kind, event);
     }
 
     /// The clock that times are read from.

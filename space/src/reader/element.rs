@@ -363,8 +363,7 @@ impl ElementReader {
         }
         let Some(ring) = &self.ring else { return Ok(number) };
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
-        // One more than the ring holds: the writer may be about to recycle the oldest.
-        Ok(number.max((newest + 2).saturating_sub(ring.block_count)))
+        Ok(number.max((newest + 1).saturating_sub(ring.block_count)))
     }
 
     /// The event at `offset` of the buffer; `None` after moving past something that is none.

@@ -1,5 +1,6 @@
 //! The events of all writers, merged in time order with bounded memory: one block per element.
 
+use super::Numbers;
 use super::element::{ElementReader, Found, Next};
 use crate::catalog::{CatalogReader, FieldInfo, Record};
 use crate::error::Error;
@@ -252,8 +253,7 @@ pub enum Item<'a> {
 #[derive(Debug)]
 pub struct EventStream {
     path: PathBuf,
-    /// Writers looked for so far.
-    writers: u32,
+    numbers: Numbers,
     sources: Vec<Source>,
     kinds: Kinds,
     by_block: bool,
@@ -283,7 +283,7 @@ impl EventStream {
     pub(super) fn new(path: PathBuf) -> EventStream {
         EventStream {
             path,
-            writers: 0,
+            numbers: Numbers::default(),
             sources: Vec::new(),
             kinds: Kinds::default(),
             by_block: false,
@@ -359,10 +359,8 @@ impl EventStream {
     }
 
     fn find_writers(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
-        let count = super::writer_count(&self.path)?;
-        while self.writers < count {
-            self.writers += 1;
-            match Source::open(&self.path, self.writers) {
+        for number in self.numbers.new_ones(&self.path)? {
+            match Source::open(&self.path, number) {
                 Ok(Some(mut source)) => {
                     if self.by_block {
                         source.element.follow_by_block();

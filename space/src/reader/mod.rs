@@ -19,14 +19,12 @@ use crate::kind::{NameRef, SiteRef};
 use crate::layout::{PAGE, identity, live, settings};
 use crate::live::{LIVE_CELLS, RowKind};
 use crate::setting::check_range;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Writers looked for at most, whatever the header claims.
-const WRITERS_MAX: u64 = 1 << 20;
 /// Chunks of live rows looked at at most.
 const LIVE_CHUNKS_MAX: u64 = 1 << 14;
 
@@ -257,7 +255,7 @@ impl SpaceReader {
     /// When an element is damaged.
     pub fn writers(&self) -> Result<Vec<WriterInfo>, Error> {
         let mut writers = Vec::new();
-        for number in 1..=self.writer_count()? {
+        for number in Numbers::default().new_ones(&self.path)? {
             if let Some(mut element) = element::ElementReader::open(&self.path, number)? {
                 writers.push(element.info()?);
             }
@@ -268,10 +266,6 @@ impl SpaceReader {
     /// The events of all writers, from the oldest that is still there.
     pub fn events(&self) -> EventStream {
         EventStream::new(self.path.clone())
-    }
-
-    pub(crate) fn writer_count(&self) -> Result<u32, Error> {
-        Ok(self.header_word(identity::WRITERS)?.min(WRITERS_MAX) as u32)
     }
 
     fn header_word(&self, at: usize) -> Result<u64, Error> {
@@ -328,13 +322,45 @@ impl Info {
     }
 }
 
-/// How many writers the space in `path` has had.
-pub(crate) fn writer_count(path: &Path) -> Result<u32, Error> {
-    let path = path.join("space");
-    let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
-    let mut word = [0; 8];
-    file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
-    Ok(u64::from_le_bytes(word).min(WRITERS_MAX) as u32)
+/// The writers of a space that were found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    /// What the identity said when the directory was listed last.
+    count: u64,
+    found: BTreeSet<u32>,
+}
+
+impl Numbers {
+    /// The writers that appeared since the last call, in order.
+    ///
+    /// The identity's count says whether it is worth to list the directory, and which elements are complete.
+    pub(crate) fn new_ones(&mut self, directory: &Path) -> Result<Vec<u32>, Error> {
+        let path = directory.join("space");
+        let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+        let mut word = [0; 8];
+        file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
+        let count = u64::from_le_bytes(word);
+        if count == self.count {
+            return Ok(Vec::new());
+        }
+        self.count = count;
+        let mut new = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))? {
+            let name = entry.map_err(|e| Error::io("read", directory, e))?.file_name();
+            let number = writer_number(&name.to_string_lossy()).filter(|n| u64::from(*n) <= count);
+            new.extend(number.filter(|n| self.found.insert(*n)));
+        }
+        new.sort_unstable();
+        Ok(new)
+    }
+}
+
+/// The number of the writer whose element or archive is called `name`.
+fn writer_number(name: &str) -> Option<u32> {
+    let stem = name.strip_suffix(".element").or_else(|| name.strip_suffix(".archive"))?;
+    let number = stem.parse().ok()?;
+    // Only the one spelling that a writer uses, so that no number is found and its file is not.
+    (format!("{number:04}") == stem).then_some(number)
 }
 
 fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {

@@ -1,0 +1,211 @@
+//! A writer killed at any moment: everything it had committed is read. And a fork of it: it cannot write into the
+//! parent's ring.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use support::{Counted, Directory, Seen, read_events, space, totals};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{ElementOptions, Policy, RowKind, SettingSpec, Space, SpaceOptions, discover};
+
+const ROUNDS: u64 = 40;
+
+/// The process that gets killed: run by the tests below with the directory in the environment.
+///
+/// It acknowledges each event after it was committed, in a live row: whatever the row says must be readable.
+#[test]
+#[ignore = "run by the other tests"]
+fn writer_process() {
+    let Some(parent) = std::env::var_os("THALWEG_TEST_PARENT") else { return };
+    let element = ElementOptions { block_bytes: 4096, block_count: 4, policy: Policy::Overwrite };
+    let options =
+        SpaceOptions { name: "crash".into(), parent: Some(parent.into()), element, ..Default::default() };
+    let space = Space::create(options).unwrap();
+    let row = space.live_row(RowKind::Worker, 1).unwrap();
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    eprintln!("{}", space.path().display());
+    for count in 0.. {
+        if count % 3 == 0 {
+            writer.emit_same_time(counted, &Counted { count });
+        } else {
+            writer.emit(counted, &Counted { count });
+        }
+        row.cell(0).store(count + 1, Ordering::Release);
+    }
+}
+
+#[test]
+fn kill_9_loses_nothing_committed() {
+    let directory = Directory::new("kill");
+    let mut state = std::process::id() as u64;
+    let mut acknowledged_in_all = 0;
+    for _ in 0..ROUNDS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["writer_process", "--ignored", "--exact", "--nocapture"])
+            .env("THALWEG_TEST_PARENT", directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let path =
+            lines.find_map(|line| line.ok().filter(|l| l.starts_with('/'))).expect("the child says where");
+        let reader = SpaceReader::open(&path).unwrap();
+        assert!(reader.is_alive());
+        // Any moment will do: the point is that it is not chosen.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        std::thread::sleep(Duration::from_micros((state >> 33) % 3000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!reader.is_alive());
+        acknowledged_in_all += check_killed(Path::new(&path), &reader);
+    }
+    assert!(acknowledged_in_all > ROUNDS * 100, "{acknowledged_in_all}");
+    let cleaned = discover::clean(directory.path(), false).unwrap();
+    assert_eq!(cleaned.removed.len() as u64, ROUNDS);
+    assert!(discover::list(directory.path()).unwrap().is_empty());
+}
+
+fn check_killed(path: &Path, reader: &SpaceReader) -> u64 {
+    let acknowledged = reader.live_rows().unwrap()[0].cells[0];
+    let (seen, problem) = read_events(path);
+    assert!(problem.is_none(), "{problem:?}");
+    let (events, lost) = totals(&seen);
+    let total = events + lost;
+    // One event may have been committed and not acknowledged any more.
+    assert!((acknowledged..=acknowledged + 1).contains(&total), "{acknowledged} {total}");
+    // A ring of 4 blocks holds at least 3 of them, and what was lost was overwritten before.
+    assert!(lost == 0 || events >= 3 * (4096 - 32) / 16 - 3, "{events} {lost}");
+    let mut next = lost;
+    for item in &seen {
+        if let Seen::Event { sequence, fields, .. } = item {
+            assert_eq!((*sequence, fields[0].as_str()), (next, next.to_string().as_str()));
+            next += 1;
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn a_fork_does_not_write_into_the_parents_ring() {
+    let directory = Directory::new("fork");
+    let space = space(&directory, 512, 4, Policy::Wait { timeout: Duration::from_secs(3600) });
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let setting = space.setting(spec).unwrap();
+    let row = space.live_row(RowKind::Task, 1).unwrap();
+    writer.emit(counted, &Counted { count: 0 });
+    // SAFETY: the child calls nothing that could wait for a lock of another thread, and ends with _exit.
+    #[allow(unsafe_code)]
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a child that waits for ever is ended by the signal, and the test fails.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::alarm(20);
+        }
+        // More than the ring holds, so that blocks roll; the child must neither write nor wait.
+        for count in 100..1000 {
+            writer.emit(counted, &Counted { count });
+        }
+        row.cell(0).store(99, Ordering::Relaxed);
+        let refused = space.writer("w2").is_err() && space.live_row(RowKind::Task, 2).is_err();
+        let good = refused && setting.load() == 3;
+        // SAFETY: ends the child at once.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::_exit(if good { 0 } else { 1 })
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    #[allow(unsafe_code)]
+    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    writer.emit(counted, &Counted { count: 1 });
+    let counts = |path: &Path| {
+        let seen = read_events(path).0;
+        seen.into_iter().map(|s| match s {
+            Seen::Event { fields, .. } => fields[0].clone(),
+            gap => panic!("{gap:?}"),
+        })
+    };
+    assert_eq!(counts(space.path()).collect::<Vec<_>>(), ["0", "1"]);
+    assert_eq!(SpaceReader::open(space.path()).unwrap().live_rows().unwrap()[0].cells[0], 0);
+    assert_eq!(row.cell(0).load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn clean_leaves_live_kept_and_foreign_ones() {
+    let directory = Directory::new("clean");
+    let mut space = |name: &str, keep| {
+        let parent = Some(directory.path().into());
+        Space::create(SpaceOptions { name: name.into(), parent, keep, ..Default::default() }).unwrap()
+    };
+    let (live, dead, kept, foreign) =
+        (space("live", false), space("dead", false), space("kept", true), space("foreign", false));
+    // Dead: the process of that pid started at another time.
+    for space in [&dead, &kept, &foreign] {
+        change(&space.path().join("space"), thalweg_space::layout::identity::PROCESS_START, &[1]);
+    }
+    change(&foreign.path().join("space"), thalweg_space::layout::identity::HOST + 8, b"elsewhere");
+    std::fs::create_dir(directory.path().join("something else")).unwrap();
+    std::fs::create_dir(directory.path().join("half made")).unwrap();
+    std::fs::write(directory.path().join("half made/space"), "").unwrap();
+    let alive: Vec<bool> = discover::list(directory.path()).unwrap().iter().map(|l| l.alive).collect();
+    assert_eq!(alive, [false, false, false, false, true]);
+    let cleaned = discover::clean(directory.path(), false).unwrap();
+    assert_eq!(cleaned.removed, [dead.path()]);
+    assert_eq!(cleaned.kept, [kept.path()]);
+    assert_eq!(cleaned.problems.len(), 2);
+    assert!(live.path().exists() && foreign.path().exists());
+    std::fs::write(kept.path().join("a report.txt"), "precious").unwrap();
+    let cleaned = discover::clean(directory.path(), true).unwrap();
+    assert!(cleaned.removed.is_empty());
+    assert!(kept.path().join("a report.txt").exists(), "only a space's own files are removed");
+}
+
+fn change(path: &Path, at: usize, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(bytes, at as u64).unwrap();
+}
+
+/// Many spaces made and dropped at once, with forks in between: the list of maps to wipe stays right.
+#[test]
+fn maps_come_and_go_while_others_fork() {
+    let directory = Directory::new("many");
+    let made = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..30 {
+                    let space = space(&directory, 512, 2, Policy::Overwrite);
+                    let mut writer = space.writer("w").unwrap();
+                    let counted = writer.declare::<Counted>().unwrap();
+                    writer.emit(counted, &Counted { count: 1 });
+                    assert_eq!(read_events(space.path()).0.len(), 1);
+                    made.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for _ in 0..20 {
+            // SAFETY: the child ends at once.
+            #[allow(unsafe_code)]
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::_exit(0);
+                }
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+    });
+    assert_eq!(made.load(Ordering::Relaxed), 90);
+}
