@@ -143,7 +143,7 @@ struct ComponentSum {
     stream_writes: u64,
     streams: u64,
     failed: u64,
-    panicked: u64,
+    ended_badly: u64,
     has_inputs: bool,
     has_outputs: bool,
 }
@@ -157,7 +157,7 @@ struct TaskSummary {
     ticks: TaskTicks,
     counts: Option<TaskCounts>,
     failed: u64,
-    panicked: bool,
+    ended_badly: bool,
     state: &'static str,
 }
 
@@ -275,9 +275,9 @@ impl Analysis {
             Observation::Yielded { task } => self.end_dispatch(writer, task, Outcome::Yielded, 0),
             Observation::TaskReady { task } => self.tasks.entry(task).or_default().made_ready(time),
             Observation::RecordFailed { task, message } => self.record_failed(writer, task, message),
-            Observation::TaskEnded { task, ref totals, panicked } => {
+            Observation::TaskEnded { task, ref totals, ended_badly } => {
                 self.end_dispatch(writer, task, Outcome::Ended, 0);
-                self.task_ended(time, task, totals, panicked);
+                self.task_ended(time, task, totals, ended_badly);
             }
             _ => self.observe_structure(time, observation),
         }
@@ -531,14 +531,34 @@ impl Analysis {
         if std::mem::replace(&mut state.role_settled, true) {
             return;
         }
-        let (reader, opened) = (state.reader, state.opened.is_some());
-        if !opened {
+        if state.opened.is_none() {
             return;
         }
-        if !self.declared_entry && self.tasks.get(&writer).is_some_and(|task| task.inputs == 0) {
+        let reader = state.reader;
+        let (from, to) = (state.writer_component, state.reader_component);
+        if !self.declared_entry
+            && self.has(writer, from, |task| task.inputs, |sum| sum.has_inputs) == Some(false)
+        {
             self.lineage.entry(stream);
-        } else if !self.declared_exit && self.tasks.get(&reader).is_some_and(|task| task.outputs == 0) {
+        } else if !self.declared_exit
+            && self.has(reader, to, |task| task.outputs, |sum| sum.has_outputs) == Some(false)
+        {
             self.lineage.exit(stream);
+        }
+    }
+
+    /// Whether a task has streams on a side; of one that has ended, whether those of its component had.
+    fn has(
+        &self,
+        task: u64,
+        component: u64,
+        streams: impl Fn(&Task) -> u32,
+        of_component: impl Fn(&ComponentSum) -> bool,
+    ) -> Option<bool> {
+        match self.tasks.get(&task) {
+            Some(task) => Some(streams(task) > 0),
+            None if component != 0 => self.components.get(&component).map(of_component),
+            None => None,
         }
     }
 
@@ -627,28 +647,28 @@ impl Analysis {
         }
     }
 
-    fn task_ended(&mut self, time: u64, id: u64, totals: &TaskTotals, panicked: bool) {
+    fn task_ended(&mut self, time: u64, id: u64, totals: &TaskTotals, ended_badly: bool) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         task.running = false;
         let waited = task.until(time);
         self.count_wait(waited);
         task.totals = Some(*totals);
-        self.fold_task(id, &task, if panicked { "panicked" } else { "ended" }, panicked);
-        self.lineage.forget(id);
+        self.fold_task(id, &task, if ended_badly { "ended badly" } else { "ended" }, ended_badly);
+        self.lineage.end(id, time);
     }
 
     /// Adds a task to its component.
-    fn fold_task(&mut self, id: u64, task: &Task, state: &'static str, panicked: bool) {
+    fn fold_task(&mut self, id: u64, task: &Task, state: &'static str, ended_badly: bool) {
         let whole = self.whole();
         let ticks = match &task.totals {
             Some(totals) if !whole => TaskTicks::from(totals),
             _ => task.ticks,
         };
         let counts = if whole { Some(task.counts) } else { task.totals.and_then(|totals| totals.counts) };
-        let failed = task.totals.map_or(task.failed, |totals| totals.failed.max(task.failed));
+        let failed = task.failed;
         let sum = self.components.entry(task.component).or_default();
         sum.tasks += 1;
-        sum.tasks_live += u64::from(!matches!(state, "ended" | "panicked"));
+        sum.tasks_live += u64::from(!matches!(state, "ended" | "ended badly"));
         sum.ticks.add(&ticks);
         match counts {
             None => sum.uncounted += 1,
@@ -659,7 +679,7 @@ impl Analysis {
             }
         }
         sum.failed = sum.failed.saturating_add(failed);
-        sum.panicked += u64::from(panicked);
+        sum.ended_badly += u64::from(ended_badly);
         self.tasks_count += 1;
         self.finished.push(TaskSummary {
             id,
@@ -669,7 +689,7 @@ impl Analysis {
             ticks,
             counts,
             failed,
-            panicked,
+            ended_badly,
             state,
         });
         if self.finished.len() >= 2 * self.options.top.max(32) {
@@ -904,7 +924,7 @@ impl Analysis {
         }
     }
 
-    fn work(&self, ticks: &TaskTicks, counts: Option<TaskCounts>, failed: u64, panicked: u64) -> Work {
+    fn work(&self, ticks: &TaskTicks, counts: Option<TaskCounts>, failed: u64, ended_badly: u64) -> Work {
         let sum = ticks.sum();
         let share = |part: u64| part as f64 / sum as f64;
         let messages = counts.map(|counts| if counts.reads > 0 { counts.reads } else { counts.writes });
@@ -926,7 +946,7 @@ impl Analysis {
                 .filter(|&messages| messages > 0 && sum > 0)
                 .map(|messages| self.ns(ticks.busy) / messages as f64),
             failed,
-            panicked,
+            ended_badly,
         }
     }
 
@@ -960,7 +980,7 @@ impl Analysis {
                     place: name.place,
                     tasks: sum.tasks,
                     tasks_live: sum.tasks_live,
-                    work: self.work(&sum.ticks, counts, sum.failed, sum.panicked),
+                    work: self.work(&sum.ticks, counts, sum.failed, sum.ended_badly),
                 }
             })
             .collect();
@@ -979,7 +999,7 @@ impl Analysis {
                 name: self.task_name(names, task.component, task.replica),
                 worker: task.worker,
                 state: task.state.to_owned(),
-                work: self.work(&task.ticks, task.counts, task.failed, u64::from(task.panicked)),
+                work: self.work(&task.ticks, task.counts, task.failed, u64::from(task.ended_badly)),
             })
             .collect()
     }
@@ -1181,6 +1201,6 @@ impl ComponentSum {
         self.stream_writes += other.stream_writes;
         self.streams += other.streams;
         self.failed += other.failed;
-        self.panicked += other.panicked;
+        self.ended_badly += other.ended_badly;
     }
 }

@@ -324,14 +324,13 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
                 input_wait_ticks: get(2),
                 output_wait_ticks: get(3),
                 ready_ticks: get(4),
-                failed: get(5),
                 counts: known.fields[8].is_some().then(|| TaskCounts {
                     dispatches: get(7),
                     reads: get(8),
                     writes: get(9),
                 }),
             },
-            panicked: get(6) != 0,
+            ended_badly: get(5) != 0 || get(6) != 0,
         },
         What::StreamOpened => Observation::StreamOpened {
             stream: get(0),
@@ -374,7 +373,6 @@ fn live_row(view: &LiveView) -> LiveRow {
                 input_wait_ticks: cell[8],
                 output_wait_ticks: cell[9],
                 ready_ticks: cell[10],
-                failed: cell[11],
                 counts: Some(TaskCounts { dispatches: cell[4], reads: cell[5], writes: cell[6] }),
             },
         },

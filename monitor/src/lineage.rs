@@ -6,7 +6,8 @@
 //!
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
-//!   descendants in a later dispatch, so that one is held until the task reads on or waits for input.
+//!   descendants in a later dispatch, so that one is held until the task reads on or waits for input. What such a task
+//!   writes in a dispatch without saying whence, it wrote before it read anything, and it descends from that one.
 //!
 //! A dispatch is told at its end, so the reader of a long dispatch's messages may be told before their writer. Such a
 //! dispatch is *deferred* until the writes it needs are known.
@@ -144,6 +145,9 @@ pub(crate) struct Holder {
     /// One-to-one: whether `kept` is known to be all that was read and not yet written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
+    /// Others: whether it wrote what cannot descend from a message read before, without a word on whence. What it
+    /// does not say is then not known.
+    mute: bool,
     deferred: VecDeque<Dispatch>,
 }
 
@@ -203,6 +207,8 @@ pub(crate) struct Lineage {
     pub(crate) unattributed_ticks: f64,
     pub(crate) attributed_ticks: f64,
     taken: Vec<Taken>,
+    /// What the current dispatch writes before it reads anything descends from this.
+    carried: Option<Taken>,
     runnable: Vec<u64>,
 }
 
@@ -218,6 +224,7 @@ impl Lineage {
             unattributed_ticks: 0.0,
             attributed_ticks: 0.0,
             taken: Vec::new(),
+            carried: None,
             runnable: Vec::new(),
         }
     }
@@ -240,13 +247,24 @@ impl Lineage {
         }
     }
 
-    /// A dispatch ended. Returns it for reuse where it was not deferred.
+    /// A task is no more: what it held has no further descendants.
+    pub(crate) fn end(&mut self, task: u64, time: u64) {
+        if self.holders.contains_key(&task) {
+            let outcome = Outcome::Ended;
+            self.dispatch(&mut Dispatch { task, start: time, end: time, outcome, ..Dispatch::default() });
+        }
+    }
+
+    /// A dispatch ended.
     pub(crate) fn dispatch(&mut self, dispatch: &mut Dispatch) {
         let deferred = self.holders.get(&dispatch.task).is_some_and(|holder| !holder.deferred.is_empty());
         if deferred || !self.ready(dispatch) {
             self.defer(std::mem::take(dispatch));
         } else {
             self.take(dispatch);
+            if dispatch.outcome == Outcome::Ended {
+                self.forget(dispatch.task);
+            }
         }
         while let Some(task) = self.runnable.pop() {
             self.resume(task);
@@ -286,8 +304,8 @@ impl Lineage {
         }
     }
 
-    /// Whether the task may be forgotten.
-    pub(crate) fn forget(&mut self, task: u64) {
+    /// Forgets a task, unless dispatches of it are deferred.
+    fn forget(&mut self, task: u64) {
         if self.holders.get(&task).is_some_and(|holder| holder.deferred.is_empty()) {
             self.holders.remove(&task);
         }
@@ -361,6 +379,10 @@ impl Lineage {
         if holder.one_to_one && holder.synced {
             holder.kept.extend(taken.drain(..));
         }
+        let derived: u64 = dispatch.derived.iter().map(|derived| derived.child.count).sum();
+        holder.mute |= derived < writes && holder.kept.is_empty();
+        let carries = !holder.mute && !holder.one_to_one && holder.kept.len() == 1;
+        self.carried = if carries { holder.kept.front().copied() } else { None };
         self.put_derived(dispatch, writes, share, &holder.kept, &taken);
         if holder.one_to_one {
             for failed in &dispatch.failed {
@@ -498,7 +520,7 @@ impl Lineage {
                 let held = if holder.one_to_one && holder.synced { holder.pop(end - next) } else { None };
                 let segment = match held {
                     Some(segment) => Segment { first: next, ..segment },
-                    None => Segment::unknown(next, end - next),
+                    None => self.carry(next, end - next),
                 };
                 self.put(segment, write.stream, dispatch, writes, share);
                 next = segment.end();
@@ -523,11 +545,19 @@ impl Lineage {
             }
         }
         let flow = self.flows.entry(stream).or_default();
-        let known = flow.known.unwrap_or(segment.first);
-        if known < segment.first {
-            self.unattributed += segment.first - known;
-            flow.settle(Segment::unknown(known, segment.first - known));
+        let run = dispatch.writes.iter().find(|write| write.stream == stream);
+        let begin = run.map_or(segment.first, |write| write.first.min(segment.first));
+        let known = flow.known.unwrap_or(begin);
+        if known < begin {
+            self.unattributed += begin - known;
+            flow.settle(Segment::unknown(known, begin - known));
         }
+        let known = known.max(begin);
+        if known < segment.first {
+            let before = self.carry(known, segment.first - known);
+            self.put(before, stream, dispatch, writes, share);
+        }
+        let flow = self.flows.entry(stream).or_default();
         flow.settle(segment);
         if flow.role == Role::Exit {
             let mut before = 0;
@@ -540,6 +570,17 @@ impl Lineage {
             }
             let moments = dispatch.moments(writes, before);
             self.roots.release(segment.root, segment.count, segment.step, moments);
+        }
+    }
+
+    /// Messages written before anything was read.
+    fn carry(&mut self, first: u64, count: u64) -> Segment {
+        match self.carried {
+            Some(held) if held.segment.root != UNKNOWN => {
+                self.roots.retain(held.segment.root, count, 0);
+                Segment { first, count, root: held.segment.root, step: 0 }
+            }
+            _ => Segment::unknown(first, count),
         }
     }
 

@@ -156,8 +156,8 @@ pub enum Observation {
         task: u64,
         /// What it did in all its life.
         totals: TaskTotals,
-        /// It ended by a panic.
-        panicked: bool,
+        /// It ended by a panic or another failure.
+        ended_badly: bool,
     },
     /// A stream exists, or one of its ends was attached or changed hands.
     StreamOpened {
@@ -214,8 +214,6 @@ pub struct TaskTotals {
     pub output_wait_ticks: u64,
     /// Time it could have run and did not.
     pub ready_ticks: u64,
-    /// Records that failed in it.
-    pub failed: u64,
     /// Dispatches, reads and writes, where they are told.
     pub counts: Option<TaskCounts>,
 }

@@ -254,8 +254,8 @@ pub struct Work {
     pub service_ns: Option<f64>,
     /// Records that failed.
     pub failed: u64,
-    /// Tasks that ended by a panic.
-    pub panicked: u64,
+    /// Tasks that ended by a panic or another failure.
+    pub ended_badly: u64,
 }
 
 /// All streams of one name between the same two components.

@@ -81,7 +81,9 @@ impl Script {
                 Then::Input(stream) => Observation::BlockedInput { task, stream },
                 Then::Output(stream) => Observation::BlockedOutput { task, stream },
                 Then::Yield => Observation::Yielded { task },
-                Then::End => Observation::TaskEnded { task, totals: TaskTotals::default(), panicked: false },
+                Then::End => {
+                    Observation::TaskEnded { task, totals: TaskTotals::default(), ended_badly: false }
+                }
             },
         )
     }
@@ -365,6 +367,40 @@ fn descendants_written_in_a_later_dispatch() {
     }
 }
 
+/// What a box owed is written before it reads on, without a word on whence.
+#[test]
+fn what_is_written_before_reading_descends_from_the_message_read_last() {
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, false);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 2)], ..Did::default() }, Then::End);
+    script.run(
+        0,
+        BOX,
+        (10, 20),
+        Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], derived: &[(EXIT, 0, ENTRY, 0, 1, 0)] },
+        Then::Output(EXIT),
+    );
+    // 1 and 2 are owed (to message 0), 3 is new; then 4 is owed to message 1.
+    script.run(
+        0,
+        BOX,
+        (30, 60),
+        Did { read: &[(ENTRY, 1, 1)], wrote: &[(EXIT, 1, 3)], derived: &[(EXIT, 3, ENTRY, 1, 1, 0)] },
+        Then::Output(EXIT),
+    );
+    script.run(0, BOX, (70, 75), Did { wrote: &[(EXIT, 4, 1)], ..Did::default() }, Then::Input(ENTRY));
+    let report = script.report();
+    assert_eq!((report.latency.unattributed, report.latency.in_flight), (0, 0));
+    let end_to_end = report.latency.end_to_end.unwrap();
+    near(us(end_to_end.min_ns), 50.0);
+    near(us(end_to_end.max_ns), 75.0);
+    let service = report.latency.service.unwrap();
+    near(us(service.min_ns), 10.0);
+    near(us(service.max_ns), 35.0);
+}
+
 /// Only flushing: time of a dispatch that reads nothing goes to what it wrote.
 #[test]
 fn flushing_dispatch_is_charged_to_what_it_writes() {
@@ -501,9 +537,9 @@ fn metrics_mode_speaks_from_totals() {
     script.at(
         400,
         0,
-        Observation::TaskEnded { task: SOURCE, totals: TaskTotals::default(), panicked: false },
+        Observation::TaskEnded { task: SOURCE, totals: TaskTotals::default(), ended_badly: false },
     );
-    script.at(400, 0, Observation::TaskEnded { task: BOX, totals, panicked: false });
+    script.at(400, 0, Observation::TaskEnded { task: BOX, totals, ended_badly: false });
     script.at(500, 0, Observation::WorkerEnded { worker: 0, busy_ticks: 300, waiting_ticks: 150 });
     script.rows.push(LiveRow::Stream {
         stream: EXIT,

@@ -152,7 +152,7 @@ fn work_cells(work: &Work) -> Vec<String> {
         known(work.shares, |shares| share(shares.ready)),
         known(work.service_ns, duration),
         nonzero(work.failed),
-        nonzero(work.panicked),
+        nonzero(work.ended_badly),
     ]
 }
 
@@ -175,7 +175,7 @@ fn components(components: &[Component], top: usize) -> Table {
         number("READY", 0),
         number("A MESSAGE", 1),
         number("FAILED", 0),
-        number("PANICKED", 0),
+        number("BROKEN OFF", 0),
     ]);
     for component in components.iter().take(top) {
         let mut cells = vec![component.path.clone(), component.kind.clone(), count(component.tasks)];
@@ -200,7 +200,7 @@ fn tasks(tasks: &[Task], all: u64) -> Table {
         number("READY", 0),
         number("A MESSAGE", 1),
         number("FAILED", 0),
-        number("PANICKED", 0),
+        number("BROKEN OFF", 0),
         text("STATE").droppable(4),
     ]);
     for task in tasks {

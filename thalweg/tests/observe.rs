@@ -1,0 +1,220 @@
+//! Runs of the runtime, seen through the space: what the report says must agree with what the test knows.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_monitor::{Component, Report, State, VerdictKind, report_space};
+use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
+
+/// Passes on every `keep`-th message, working `spin` on each.
+struct Work {
+    input: In<u64>,
+    output: Option<Out<u64>>,
+    keep: u64,
+    spin: Duration,
+    held: Option<u64>,
+}
+
+impl Task for Work {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        if let Some(output) = &mut self.output {
+            ports.output(output);
+        }
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let output = self.output.as_mut().expect("the output lives as long as the task");
+        for _ in 0..cx.quantum() {
+            if let Some(message) = self.held.take() {
+                if output.room(cx) == 0 {
+                    self.held = Some(message);
+                    return Stop::OutputFull;
+                }
+                output.push(cx, message).expect("there was room");
+                if self.keep > 1 {
+                    cx.derived(output);
+                }
+            }
+            match self.input.pop(cx) {
+                Some(message) => {
+                    let begun = Instant::now();
+                    while begun.elapsed() < self.spin {}
+                    if message.is_multiple_of(self.keep) {
+                        self.held = Some(message);
+                    }
+                }
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A space in a directory of its own, gone with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Place(std::env::temp_dir().join(format!("thalweg-observe-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Ran {
+    report: Report,
+    wall: Duration,
+}
+
+/// Source → `double` (one-to-one) → `thin` (keeps every third) → sink.
+fn run(mode: Mode, messages: u64, spin: Duration, block_count: usize) -> Ran {
+    let place = Place::new();
+    let space = Space::create(SpaceOptions {
+        name: "observe".into(),
+        path: Some(place.0.clone()),
+        element: ElementOptions { block_bytes: 64 << 10, block_count, policy: Policy::Overwrite },
+        ..SpaceOptions::default()
+    })
+    .unwrap();
+    let site = |name: &str, kind: &str, parent| {
+        space.site(&Site { name, kind, parent, file: "test.snet", line: 1, column: 1 }).unwrap()
+    };
+    let net = site("net", "net", None);
+    let of = |name: &str| site(name, "box", Some(net));
+    let runtime =
+        Runtime::new(Options { workers: 2, mode, space: Some(space.clone()), ..Options::default() }).unwrap();
+    let (mut numbers, first) = runtime.stream(StreamSpec::default());
+    let (second, third) = runtime.stream(StreamSpec::default());
+    let (fourth, mut kept) = runtime.stream(StreamSpec::default());
+    let spec = |name: &str, one_to_one| TaskSpec { component: of(name), one_to_one, ..TaskSpec::default() };
+    let begun = Instant::now();
+    let work = |input, output, keep, spin| Work { input, output: Some(output), keep, spin, held: None };
+    runtime.spawn(spec("double", true), work(first, second, 1, spin));
+    runtime.spawn(spec("thin", false), work(third, fourth, 3, Duration::ZERO));
+    runtime.spawn_blocking(spec("sink", false), move |task| while task.pop(&mut kept).is_some() {});
+    runtime.spawn_blocking(spec("source", false), move |task| {
+        for number in 0..messages {
+            task.push(&mut numbers, number).unwrap();
+        }
+    });
+    runtime.join().unwrap();
+    let wall = begun.elapsed();
+    space.finish();
+    drop(space);
+    Ran { report: report_space(&place.0, 10).unwrap(), wall }
+}
+
+fn component<'r>(report: &'r Report, path: &str) -> &'r Component {
+    report
+        .components
+        .iter()
+        .find(|component| component.path == path)
+        .unwrap_or_else(|| panic!("{path}: {report:#?}"))
+}
+
+const MESSAGES: u64 = 30_000;
+
+#[test]
+fn full_tells_everything() {
+    let spin = Duration::from_micros(5);
+    let Ran { report, wall } = run(Mode::Full, MESSAGES, spin, 64);
+    assert_eq!(report.window.state, State::Ended);
+    assert!(report.window.complete, "{:#?}", report.window);
+    assert_eq!((report.window.lost, report.window.malformed), (0, 0));
+    assert_eq!(report.throughput.messages_in, Some(MESSAGES));
+    assert_eq!(report.throughput.messages_out, Some(MESSAGES / 3));
+    let per_s = report.throughput.entry_per_s.unwrap();
+    let by_the_wall = MESSAGES as f64 / wall.as_secs_f64();
+    assert!((per_s / by_the_wall - 1.0).abs() < 0.05, "{per_s} for {by_the_wall} by the wall clock");
+
+    let double = component(&report, "net/double");
+    assert_eq!((double.work.messages_in, double.work.messages_out), (Some(MESSAGES), Some(MESSAGES)));
+    assert!(double.work.service_ns.unwrap() >= 5000.0, "{double:?}");
+    assert!(double.work.shares.unwrap().busy > 0.1, "{double:?}");
+    assert_eq!(component(&report, "net/thin").work.messages_out, Some(MESSAGES / 3));
+    for component in &report.components {
+        let shares = component.work.shares.unwrap();
+        let sum = shares.busy + shares.input_wait + shares.output_wait + shares.ready;
+        assert!((sum - 1.0).abs() < 1e-9, "{component:?}");
+    }
+    for stream in &report.streams {
+        assert_eq!((stream.conserved, stream.held), (Some(true), Some(0)), "{stream:?}");
+    }
+    assert_eq!((report.streams.len(), report.broken_count), (3, 0));
+
+    let latency = &report.latency;
+    assert_eq!(
+        (latency.entered, latency.in_flight, latency.unmeasured, latency.unattributed),
+        (MESSAGES, 0, 0, 0)
+    );
+    let service = latency.service.unwrap();
+    assert_eq!(service.count, MESSAGES);
+    assert!(service.p50_ns >= 5000.0 && service.p50_ns < 50_000.0, "{service:?}");
+    let end_to_end = latency.end_to_end.unwrap();
+    assert!(end_to_end.mean_ns >= service.mean_ns * 0.99, "{latency:?}");
+    // By Little's law the messages between entry and exit explain the mean latency.
+    let in_flight: f64 =
+        report.streams.iter().filter(|s| s.role != "exit").filter_map(|s| s.occupancy_mean).sum();
+    let expected_ns = in_flight / per_s * 1e9;
+    assert!(end_to_end.mean_ns < 3.0 * expected_ns + 1e6, "{} for {expected_ns}", end_to_end.mean_ns);
+    for worker in &report.workers {
+        let shares = worker.shares.unwrap();
+        assert!((shares.busy + shares.waiting + shares.unaccounted - 1.0).abs() < 1e-9);
+    }
+    // On a machine that others use too, nothing may be busy all the time; the busiest is the same.
+    assert_ne!(report.verdict.kind, VerdictKind::Unknown);
+    assert_eq!(report.verdict.component.as_deref(), Some("net/double"));
+}
+
+#[test]
+fn metrics_tells_counts_and_shares() {
+    let Ran { report, .. } = run(Mode::Metrics, MESSAGES, Duration::from_micros(2), 64);
+    assert_eq!(report.throughput.messages_in, Some(MESSAGES));
+    assert_eq!(report.throughput.messages_out, Some(MESSAGES / 3));
+    let double = component(&report, "net/double");
+    assert_eq!((double.work.messages_in, double.work.messages_out), (Some(MESSAGES), Some(MESSAGES)));
+    assert!(double.work.shares.unwrap().busy > 0.05, "{double:?}");
+    assert!(report.latency.end_to_end.is_none());
+    assert!(
+        report.streams.iter().all(|stream| stream.conserved == Some(true) && stream.occupancy_mean.is_none())
+    );
+    assert!(report.notes.iter().any(|note| note.code == "mode"), "{:?}", report.notes);
+}
+
+#[test]
+fn off_tells_counts() {
+    let Ran { report, .. } = run(Mode::Off, MESSAGES, Duration::ZERO, 64);
+    assert_eq!(report.throughput.messages_in, Some(MESSAGES));
+    let double = component(&report, "net/double");
+    assert_eq!((double.work.messages_in, double.work.shares), (Some(MESSAGES), None));
+    assert!(report.streams.iter().all(|stream| stream.conserved == Some(true)));
+    assert_eq!(report.verdict.kind, VerdictKind::Unknown);
+}
+
+/// A ring too small for the run: the oldest events are gone, what is said is still right.
+#[test]
+fn overwritten_events_are_losses() {
+    let Ran { report, .. } = run(Mode::Full, 10 * MESSAGES, Duration::ZERO, 3);
+    assert!(report.window.lost > 0 && !report.window.complete, "{:?}", report.window);
+    assert!(report.notes.iter().any(|note| note.code == "lost"));
+    assert_eq!(report.broken_count, 0, "{:?}", report.broken);
+    let latency = &report.latency;
+    if let Some(service) = latency.service {
+        assert!(service.count <= latency.entered);
+    }
+    for component in &report.components {
+        if let Some(shares) = component.work.shares {
+            assert!((shares.busy + shares.input_wait + shares.output_wait + shares.ready - 1.0).abs() < 1e-9);
+        }
+    }
+}
