@@ -10,6 +10,8 @@ use crate::Terminal;
 pub(crate) enum Failure {
     /// Bad arguments or files: exit code 2. What, where, what to do.
     Usage(String),
+    /// The same with a stable code, which has a page in docs/errors: exit code 2.
+    Coded(&'static str, String),
     /// A text with errors: exit code 2. Shown with excerpts.
     Text(Vec<Diagnostic>),
     /// The run failed, or records failed: exit code 1.
@@ -29,10 +31,15 @@ impl Failure {
         Failure::Usage(format!("`thalweg {command}` is not in this version yet"))
     }
 
+    /// A failure with its code: what, where, what to do.
+    pub(crate) fn coded(code: &'static str, message: String) -> Failure {
+        Failure::Coded(code, message)
+    }
+
     /// The exit code of this failure.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Usage(_) | Failure::Text(_) => Failure::USAGE,
+            Failure::Usage(_) | Failure::Coded(..) | Failure::Text(_) => Failure::USAGE,
             Failure::Run(_) => 1,
             Failure::Said(code) => *code,
             Failure::Interrupted => 130,
@@ -45,6 +52,10 @@ impl Failure {
             Failure::Usage(message) | Failure::Run(message) => {
                 let word = if terminal.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
                 eprintln!("{word}: {message}");
+            }
+            Failure::Coded(code, message) => {
+                let (on, off) = if terminal.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+                eprintln!("{on}error[{code}]{off}: {message}");
             }
             Failure::Text(diagnostics) => print_diagnostics(diagnostics, terminal),
             Failure::Interrupted => eprintln!("interrupted"),

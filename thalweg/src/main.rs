@@ -4,8 +4,11 @@
 
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
 mod pattern;
+mod sink;
+mod source;
 mod spaces;
 mod table;
 mod units;

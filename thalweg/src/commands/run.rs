@@ -1,14 +1,48 @@
 //! `thalweg run`: run a network on records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use thalweg_exec::{Blocking, In, Mapper, Mode, Options, Out, Runtime, TaskSpec};
+use thalweg_net::record::Record;
+use thalweg_net::{Boxes, Network, RecordError};
+use thalweg_space::archive::Archiver;
+use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
 use crate::Terminal;
-use crate::failure::Failure;
+use crate::failure::{Failure, print_diagnostics};
+use crate::interrupt::Interrupt;
+use crate::sink::{Sink, SinkError};
+use crate::source::{Chunks, Lines, Next, Source, extra_labels};
 
 const EXAMPLES: &str = "\
+Records are JSON Lines: one object a line, fields by name, tags in angle brackets, bytes in base64:
+  {\"x\": 1, \"name\": \"text\", \"<n>\": 3, \"raw\": {\"$base64\": \"AAE=\"}}
+
 Examples:
   thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl > out.jsonl
-  echo '{\"x\": 1, \"<n>\": 3}' | thalweg run tidy.snet --boxes ./libtidy.so";
+  echo '{\"x\": 1, \"<n>\": 3}' | thalweg run tidy.snet --boxes ./libtidy.so
+  thalweg run des.snet --boxes ./libapp_des.so --input photo.raw --input-bytes data \\
+      --with '{\"key\": {\"$base64\": \"EzRXeZu83/E=\"}}' --output photo.des --output-bytes data --order-by seq
+  thalweg run tidy.snet --boxes ./libtidy.so --monitor full --keep < in.jsonl > out.jsonl && thalweg report
+
+Ctrl-C stops the source and lets the network finish; a second one ends at once.
+Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
+
+/// Failed records that are shown; the others are counted.
+const FAILURES_SHOWN: u64 = 10;
+/// A run shorter than this shows no progress.
+const PROGRESS_AFTER: Duration = Duration::from_secs(1);
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+/// How long a writer waits for the archiver before it drops events and counts them.
+const ARCHIVE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the archiver sleeps when the elements had nothing new.
+const ARCHIVE_IDLE: Duration = Duration::from_millis(2);
 
 /// What `thalweg run` is told.
 #[derive(clap::Args)]
@@ -20,9 +54,467 @@ pub(crate) struct Arguments {
     /// A library with boxes; may be given several times.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
+
+    /// Where records come from; `-` is standard input.
+    #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
+    input: PathBuf,
+    /// Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines.
+    #[arg(long, value_name = "LABEL", help_heading = "Input and output")]
+    input_bytes: Option<String>,
+    /// Bytes in each of these records.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 16384,
+        requires = "input_bytes",
+        help_heading = "Input and output"
+    )]
+    chunk: usize,
+    /// Labels that every record gets if it lacks them: a record in JSON.
+    #[arg(long, value_name = "JSON", help_heading = "Input and output")]
+    with: Option<String>,
+    /// Where records go; `-` is standard output.
+    #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
+    output: PathBuf,
+    /// Write the bytes of this field, nothing between them, instead of JSON Lines.
+    #[arg(long, value_name = "LABEL", help_heading = "Input and output")]
+    output_bytes: Option<String>,
+    /// Write records in the order of this tag, which counts from 0.
+    #[arg(long, value_name = "TAG", help_heading = "Input and output")]
+    order_by: Option<String>,
+    /// Records that --order-by holds back at most before it gives up on a missing one.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 65536,
+        requires = "order_by",
+        help_heading = "Input and output"
+    )]
+    order_window: usize,
+    /// What happens after a record failed.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
+    on_error: OnError,
+
+    /// Threads that run the boxes [default: the processors this program may use].
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    workers: Option<usize>,
+    /// Which worker a task goes to.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Mapping::Contiguous, help_heading = "Workers")]
+    mapper: Mapping,
+    /// Bind each worker to a processor.
+    #[arg(long, help_heading = "Workers")]
+    pin: bool,
+    /// Messages that a task takes at most before the next has its turn.
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    quantum: Option<usize>,
+    /// Messages that a stream holds at most.
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    capacity: Option<usize>,
+
+    /// What is recorded: nothing, counters, or every dispatch.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
+    monitor: Monitor,
+    /// Directory of the event space; it stays after the run [default: a new one in memory, removed at the end].
+    #[arg(long, value_name = "DIR", help_heading = "Monitoring")]
+    space: Option<PathBuf>,
+    /// Keep every event, and the space after the run.
+    #[arg(long, help_heading = "Monitoring")]
+    keep: bool,
 }
 
-pub(crate) fn main(arguments: Arguments, _: Terminal) -> Result<(), Failure> {
-    let _ = (arguments.net, arguments.boxes);
-    Err(Failure::not_yet("run"))
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnError {
+    /// End the run: the source stops, what is under way is finished.
+    Stop,
+    /// Go on without the record.
+    Skip,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mapping {
+    /// Neighbours share a worker.
+    Contiguous,
+    /// Each task on the next worker.
+    RoundRobin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Monitor {
+    /// Only what exists, and totals at the end.
+    Off,
+    /// Counters and times, readable while it runs.
+    Metrics,
+    /// Every dispatch of every task, too.
+    Full,
+}
+
+/// What source, sink and error stream count, and what they had to say.
+#[derive(Default)]
+struct Tally {
+    records_in: AtomicU64,
+    records_out: AtomicU64,
+    failed: AtomicU64,
+    /// The input could not be read to its end, or the output could not be written.
+    broken: AtomicBool,
+}
+
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
+    let network = load(&arguments, terminal)?;
+    let source = source(&arguments)?;
+    let sink = Sink::open(
+        &arguments.output,
+        arguments.output_bytes.as_deref(),
+        arguments.order_by.as_deref(),
+        arguments.order_window,
+    )?;
+    let workers = workers(&arguments)?;
+    let space = space(&arguments)?;
+    let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
+
+    let runtime = Runtime::new(options(&arguments, workers, &space))
+        .map_err(|error| Failure::coded("E0902", error.to_string()))?;
+    let tally = Arc::new(Tally::default());
+    let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
+    let started = Instant::now();
+    let ends = Arc::new(Ends {
+        space: space.clone(),
+        tally: Arc::clone(&tally),
+        interrupt: interrupt.clone(),
+        stop_on_error: arguments.on_error == OnError::Stop,
+    });
+    ends.spawn_source(&runtime, source, running.input)?;
+    ends.spawn_sink(&runtime, sink, running.output)?;
+    ends.spawn_errors(&runtime, running.errors)?;
+    let progress = Progress::start(&tally);
+    let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
+    let wall = started.elapsed();
+    drop(progress);
+
+    space.finish();
+    if let Some(archive) = archive {
+        archive.finish()?;
+    }
+    let path = space.path().to_path_buf();
+    drop(space);
+    let stays = arguments.keep || arguments.space.is_some();
+    if !stays {
+        std::fs::remove_dir_all(&path)
+            .map_err(|error| Failure::Run(format!("cannot remove the space {}: {error}", path.display())))?;
+    }
+    conclude(&tally, &interrupt, wall, summary.failed, stays.then_some(path.as_path()))
+}
+
+fn load(arguments: &Arguments, terminal: Terminal) -> Result<Network, Failure> {
+    let mut boxes = Boxes::new();
+    for library in &arguments.boxes {
+        boxes.load_library(library).map_err(|error| Failure::coded("E0904", error.to_string()))?;
+    }
+    let network = Network::load(&arguments.net, &boxes).map_err(Failure::Text)?;
+    print_diagnostics(network.warnings(), terminal);
+    Ok(network)
+}
+
+fn source(arguments: &Arguments) -> Result<Source, Failure> {
+    let extra = match &arguments.with {
+        Some(text) => extra_labels(text)?,
+        None => Vec::new(),
+    };
+    Ok(match &arguments.input_bytes {
+        Some(_) if arguments.chunk == 0 => {
+            return Err(Failure::coded("E0902", "--chunk 0: a chunk holds at least one byte".to_owned()));
+        }
+        Some(label) => Source::Chunks(Chunks::open(&arguments.input, label, arguments.chunk, extra)?),
+        None => Source::Lines(Lines::open(&arguments.input, extra)?),
+    })
+}
+
+fn workers(arguments: &Arguments) -> Result<usize, Failure> {
+    match arguments.workers {
+        Some(0) => Err(Failure::coded(
+            "E0902",
+            "--workers 0: a network needs at least one worker; leave the option out to use every processor"
+                .to_owned(),
+        )),
+        Some(workers) => Ok(workers),
+        None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
+fn space(arguments: &Arguments) -> Result<Space, Failure> {
+    let name = arguments.net.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let policy = if arguments.keep { Policy::Wait { timeout: ARCHIVE_PATIENCE } } else { Policy::Overwrite };
+    let options = SpaceOptions {
+        name,
+        path: arguments.space.clone(),
+        element: ElementOptions { policy, ..ElementOptions::default() },
+        keep: arguments.keep,
+        ..SpaceOptions::default()
+    };
+    Space::create(options).map_err(|error| Failure::coded("E0903", error.to_string()))
+}
+
+fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
+    let mut options =
+        Options { workers, pin: arguments.pin, space: Some(space.clone()), ..Options::default() };
+    options.mode = match arguments.monitor {
+        Monitor::Off => Mode::Off,
+        Monitor::Metrics => Mode::Metrics,
+        Monitor::Full => Mode::Full,
+    };
+    if arguments.mapper == Mapping::RoundRobin {
+        options.mapper = Mapper::RoundRobin;
+    }
+    options.quantum = arguments.quantum.unwrap_or(options.quantum);
+    options.capacity = arguments.capacity.unwrap_or(options.capacity);
+    options
+}
+
+/// A file's records enter the network; the network's records leave for a file; its errors for standard error.
+struct Ends {
+    space: Space,
+    tally: Arc<Tally>,
+    interrupt: Interrupt,
+    stop_on_error: bool,
+}
+
+impl Ends {
+    fn spawn_source(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        mut source: Source,
+        mut input: Out<Record>,
+    ) -> Result<(), Failure> {
+        let ends = Arc::clone(self);
+        runtime.spawn_blocking(self.spec("source")?, move |blocking| {
+            loop {
+                if !source.is_ready() {
+                    blocking.flush();
+                }
+                match source.next(&ends.interrupt) {
+                    Ok(Next::Record(record)) => {
+                        if blocking.feed(&mut input, record).is_err() {
+                            break;
+                        }
+                        ends.tally.records_in.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(Next::Malformed(message)) => ends.failed(&format!("error[E0905]: {message}")),
+                    Ok(Next::End) => break,
+                    Err(error) => {
+                        ends.broken(&format!("error[E0901]: cannot read {}: {error}", source.name()));
+                        break;
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn spawn_sink(
+        self: &Arc<Self>,
+        runtime: &Runtime,
+        sink: Sink,
+        output: In<Record>,
+    ) -> Result<(), Failure> {
+        let ends = Arc::clone(self);
+        runtime.spawn_blocking(self.spec("sink")?, move |blocking| {
+            let mut sink = sink;
+            if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output) {
+                // Nobody reads on: not an error of ours, but the end of the run.
+                if error.kind() != std::io::ErrorKind::BrokenPipe {
+                    ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
+                }
+                ends.interrupt.stop();
+            }
+        });
+        Ok(())
+    }
+
+    fn write_all(
+        &self,
+        blocking: &mut Blocking,
+        sink: &mut Sink,
+        mut output: In<Record>,
+    ) -> Result<(), SinkError> {
+        loop {
+            if output.is_empty() {
+                sink.flush()?;
+            }
+            let Some(record) = blocking.pop(&mut output) else { break };
+            match sink.take(record) {
+                Ok(()) => {
+                    self.tally.records_out.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(SinkError::Record(message)) => self.failed(&format!("error[E0905]: {message}")),
+                Err(error) => return Err(error),
+            }
+        }
+        let missing = sink.finish()?;
+        if missing > 0 && !self.interrupt.is_stopping() {
+            self.broken(&format!("error[E0905]: {missing} records never came in the order of --order-by"));
+        }
+        Ok(())
+    }
+
+    fn spawn_errors(self: &Arc<Self>, runtime: &Runtime, mut errors: In<RecordError>) -> Result<(), Failure> {
+        let ends = Arc::clone(self);
+        runtime.spawn_blocking(self.spec("errors")?, move |blocking| {
+            while let Some(error) = blocking.pop(&mut errors) {
+                ends.failed(&format!("error[E0801]: {error}"));
+            }
+        });
+        Ok(())
+    }
+
+    /// A task at an end of the network, known to observers by its name.
+    fn spec(&self, name: &str) -> Result<TaskSpec, Failure> {
+        let component = self
+            .space
+            .site(&Site { name, kind: name, ..Site::default() })
+            .map_err(|error| Failure::coded("E0903", error.to_string()))?;
+        Ok(TaskSpec { component, ..TaskSpec::default() })
+    }
+
+    /// A record failed: the first few are shown, all are counted.
+    fn failed(&self, message: &str) {
+        let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
+        if before < FAILURES_SHOWN {
+            eprintln!("{message}");
+        } else if before == FAILURES_SHOWN {
+            eprintln!("further failed records are only counted");
+        }
+        if self.stop_on_error {
+            self.interrupt.stop();
+        }
+    }
+
+    fn broken(&self, message: &str) {
+        eprintln!("{message}");
+        self.tally.broken.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Says how the run went; the last word on standard error.
+fn conclude(
+    tally: &Tally,
+    interrupt: &Interrupt,
+    wall: Duration,
+    failed_tasks: u64,
+    space: Option<&Path>,
+) -> Result<(), Failure> {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (records_in, records_out, failed) =
+        (count(&tally.records_in), count(&tally.records_out), count(&tally.failed));
+    let rate = records_in as f64 / wall.as_secs_f64();
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    eprintln!(
+        "{} records in, {} out{failures} in {:.6} s, {} records/s in",
+        HumanCount(records_in),
+        HumanCount(records_out),
+        wall.as_secs_f64(),
+        HumanCount(rate as u64),
+    );
+    if let Some(space) = space {
+        eprintln!("its space stays in {}: thalweg report {}", space.display(), space.display());
+    }
+    if interrupt.is_signalled() {
+        return Err(Failure::Interrupted);
+    }
+    if failed_tasks > 0 {
+        return Err(Failure::Run(format!(
+            "{failed_tasks} tasks ended badly; the messages stand in the space's events"
+        )));
+    }
+    if failed > 0 || tally.broken.load(Ordering::Relaxed) {
+        return Err(Failure::Said(1));
+    }
+    Ok(())
+}
+
+/// A thread that copies what the elements hold to the archive, so that their writers never wait long.
+struct Archive {
+    thread: JoinHandle<Result<(), thalweg_space::Error>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Archive {
+    fn start(space: &Space) -> Result<Archive, Failure> {
+        let mut archiver =
+            Archiver::open(space.path()).map_err(|error| Failure::coded("E0903", error.to_string()))?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&ended);
+        let thread = std::thread::Builder::new()
+            .name("archiver".into())
+            .spawn(move || {
+                while !asked.load(Ordering::Relaxed) {
+                    if archiver.step()? == 0 {
+                        std::thread::sleep(ARCHIVE_IDLE);
+                    }
+                }
+                archiver.finish()
+            })
+            .map_err(|error| Failure::Run(format!("cannot start the archiver: {error}")))?;
+        Ok(Archive { thread, ended })
+    }
+
+    /// Copies the rest; call it when every writer has ended.
+    fn finish(self) -> Result<(), Failure> {
+        self.ended.store(true, Ordering::Relaxed);
+        let result = self.thread.join().map_err(|_| Failure::Run("the archiver panicked".into()))?;
+        result.map_err(|error| Failure::Run(format!("events could not be kept: {error}")))
+    }
+}
+
+/// The line on a terminal that says how far the run is.
+struct Progress {
+    thread: Option<JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Shows nothing unless standard error is a terminal.
+    fn start(tally: &Arc<Tally>) -> Progress {
+        let bar = ProgressBar::new_spinner();
+        let ended = Arc::new(AtomicBool::new(false));
+        if bar.is_hidden() {
+            return Progress { thread: None, ended };
+        }
+        let (tally, asked) = (Arc::clone(tally), Arc::clone(&ended));
+        let thread = std::thread::spawn(move || {
+            let started = Instant::now();
+            let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template without mistakes");
+            bar.set_style(style);
+            let (mut before, mut before_at) = (0, started);
+            while !asked.load(Ordering::Relaxed) {
+                std::thread::park_timeout(PROGRESS_EVERY);
+                if started.elapsed() < PROGRESS_AFTER {
+                    continue;
+                }
+                let records_in = tally.records_in.load(Ordering::Relaxed);
+                let rate = (records_in - before) as f64 / before_at.elapsed().as_secs_f64();
+                (before, before_at) = (records_in, Instant::now());
+                bar.set_message(format!(
+                    "{} records in, {} out, {} failed, {} records/s",
+                    HumanCount(records_in),
+                    HumanCount(tally.records_out.load(Ordering::Relaxed)),
+                    HumanCount(tally.failed.load(Ordering::Relaxed)),
+                    HumanCount(rate as u64),
+                ));
+                bar.tick();
+            }
+            bar.finish_and_clear();
+        });
+        Progress { thread: Some(thread), ended }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
 }

@@ -1,0 +1,264 @@
+//! Sources: where a run's records come from. A source reads one record at a time, so a run holds no more of its
+//! input than its streams have room for.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use thalweg_box::{Bytes, Value};
+use thalweg_net::json;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How long a wait for input lasts before the source looks whether the run should end.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// One step of a source.
+pub(crate) enum Next {
+    /// A record for the network.
+    Record(Record),
+    /// Something that is not a record: where it stands and what is wrong with it.
+    Malformed(String),
+    /// The input is at its end, or the run should end.
+    End,
+}
+
+/// A file, or standard input, read so that a request to end is noticed while waiting for more.
+struct Input {
+    file: BufReader<File>,
+    /// How messages name it.
+    name: String,
+    /// Waiting for more can take for ever: a terminal, a pipe.
+    waits: bool,
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Input, Failure> {
+        let standard = path == Path::new("-");
+        let name = if standard { "standard input".to_owned() } else { path.display().to_string() };
+        let opened = if standard {
+            rustix::io::dup(io::stdin()).map(File::from).map_err(io::Error::from)
+        } else {
+            File::open(path)
+        };
+        let file = opened.map_err(|error| unreadable(&name, &error))?;
+        let metadata = file.metadata().map_err(|error| unreadable(&name, &error))?;
+        if metadata.is_dir() {
+            return Err(Failure::coded(
+                "E0901",
+                format!("cannot read {name}: it is a directory, not a file of records"),
+            ));
+        }
+        Ok(Input { file: BufReader::with_capacity(1 << 16, file), name, waits: !metadata.is_file() })
+    }
+
+    /// Returns true when there is something to read (the end of the file included), false when the run should end.
+    fn wait(&self, interrupt: &Interrupt) -> io::Result<bool> {
+        if interrupt.is_stopping() {
+            return Ok(false);
+        }
+        if !self.waits || !self.file.buffer().is_empty() {
+            return Ok(true);
+        }
+        loop {
+            let mut descriptors = [PollFd::new(self.file.get_ref(), PollFlags::IN)];
+            match poll(&mut descriptors, Some(&PATIENCE)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+            if interrupt.is_stopping() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::coded("E0901", format!("cannot read {name}: {error}"))
+}
+
+/// Records as JSON Lines: one object a line; empty lines are passed over.
+pub(crate) struct Lines {
+    input: Input,
+    extra: Vec<(Label, Value)>,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    /// Opens `path` (`-` is standard input); every record also gets the labels of `extra` that it lacks.
+    pub(crate) fn open(path: &Path, extra: Vec<(Label, Value)>) -> Result<Lines, Failure> {
+        Ok(Lines { input: Input::open(path)?, extra, line: Vec::new(), number: 0 })
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        loop {
+            self.line.clear();
+            // A line may arrive in pieces; between them the run may be asked to end.
+            loop {
+                if !self.input.wait(interrupt)? {
+                    return Ok(Next::End);
+                }
+                let available = self.input.file.fill_buf()?;
+                if available.is_empty() {
+                    break;
+                }
+                let end = available.iter().position(|&byte| byte == b'\n');
+                let taken = end.map_or(available.len(), |at| at + 1);
+                self.line.extend_from_slice(&available[..taken]);
+                self.input.file.consume(taken);
+                if end.is_some() {
+                    break;
+                }
+            }
+            if self.line.is_empty() {
+                return Ok(Next::End);
+            }
+            self.number += 1;
+            let line = self.line.trim_ascii();
+            if !line.is_empty() {
+                return Ok(self.record(line));
+            }
+        }
+    }
+
+    fn record(&self, line: &[u8]) -> Next {
+        match json::read_record(line) {
+            Ok(record) if self.extra.is_empty() => Next::Record(record),
+            Ok(record) => {
+                let missing = self.extra.iter().filter(|(label, _)| record.get(*label).is_none()).cloned();
+                Next::Record(Record::from_pairs(pairs(&record).chain(missing)))
+            }
+            Err(error) => Next::Malformed(format!(
+                "{}:{}:{}: {}",
+                self.input.name, self.number, error.column, error.message
+            )),
+        }
+    }
+}
+
+/// A file cut into chunks: `{label: bytes, <seq>: 0, 1, …, <last>: 0 or 1}`. An empty file is one empty last chunk.
+pub(crate) struct Chunks {
+    input: Input,
+    label: Label,
+    chunk_bytes: usize,
+    extra: Vec<(Label, Value)>,
+    /// The chunk after the one handed out, read ahead to know which is the last.
+    ahead: Option<Vec<u8>>,
+    number: i64,
+}
+
+impl Chunks {
+    /// Opens `path` (`-` is standard input), to be cut into fields `label` of `chunk_bytes`.
+    pub(crate) fn open(
+        path: &Path,
+        label: &str,
+        chunk_bytes: usize,
+        extra: Vec<(Label, Value)>,
+    ) -> Result<Chunks, Failure> {
+        let input = Input::open(path)?;
+        Ok(Chunks { input, label: Label::field(label), chunk_bytes, extra, ahead: None, number: 0 })
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        let chunk = match self.ahead.take() {
+            Some(chunk) if chunk.is_empty() => return Ok(Next::End),
+            Some(chunk) => chunk,
+            None if self.number > 0 => return Ok(Next::End),
+            None => match self.read(interrupt)? {
+                Some(chunk) => chunk,
+                None => return Ok(Next::End),
+            },
+        };
+        // A request to end leaves the chunk in hand without a successor, but not as the last of its file.
+        let after = if chunk.len() < self.chunk_bytes { Some(Vec::new()) } else { self.read(interrupt)? };
+        let last = after.as_ref().is_some_and(Vec::is_empty);
+        self.ahead = after;
+        let own = [
+            (self.label, Value::Bytes(Bytes::from_vec(chunk))),
+            (Label::tag("seq"), Value::Int(self.number)),
+            (Label::tag("last"), Value::Int(i64::from(last))),
+        ];
+        self.number += 1;
+        Ok(Next::Record(Record::from_pairs(own.into_iter().chain(self.extra.iter().cloned()))))
+    }
+
+    /// Reads a whole chunk, or what is left of the input; nothing when the run should end.
+    fn read(&mut self, interrupt: &Interrupt) -> io::Result<Option<Vec<u8>>> {
+        let mut chunk = Vec::with_capacity(self.chunk_bytes);
+        while chunk.len() < self.chunk_bytes {
+            if !self.input.wait(interrupt)? {
+                return Ok(None);
+            }
+            let wanted = (self.chunk_bytes - chunk.len()) as u64;
+            let read = if self.input.waits {
+                let available = self.input.file.fill_buf()?;
+                let taken = available.len().min(wanted as usize);
+                chunk.extend_from_slice(&available[..taken]);
+                self.input.file.consume(taken);
+                taken
+            } else {
+                (&mut self.input.file).take(wanted).read_to_end(&mut chunk)?
+            };
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(Some(chunk))
+    }
+}
+
+/// Either kind of source.
+pub(crate) enum Source {
+    /// `--input FILE`.
+    Lines(Lines),
+    /// `--input FILE --input-bytes LABEL`.
+    Chunks(Chunks),
+}
+
+impl Source {
+    /// The next record, or why there is none.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        match self {
+            Source::Lines(lines) => lines.next(interrupt),
+            Source::Chunks(chunks) => chunks.next(interrupt),
+        }
+    }
+
+    fn input(&self) -> &Input {
+        match self {
+            Source::Lines(lines) => &lines.input,
+            Source::Chunks(chunks) => &chunks.input,
+        }
+    }
+
+    /// Whether the next record comes without waiting for somebody to write it.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.input().waits || !self.input().file.buffer().is_empty()
+    }
+
+    /// How messages name the input.
+    pub(crate) fn name(&self) -> &str {
+        &self.input().name
+    }
+}
+
+/// What `--with` says: the labels of one record, as JSON.
+pub(crate) fn extra_labels(text: &str) -> Result<Vec<(Label, Value)>, Failure> {
+    let record = json::read_record(text.as_bytes()).map_err(|error| {
+        Failure::coded("E0902", format!("--with, column {}: {}", error.column, error.message))
+    })?;
+    Ok(pairs(&record).collect())
+}
+
+/// The record's labels and values; heap values are shared.
+fn pairs(record: &Record) -> impl Iterator<Item = (Label, Value)> + '_ {
+    record.shape().labels().iter().copied().zip(record.slots().iter().cloned())
+}

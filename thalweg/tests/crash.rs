@@ -1,0 +1,145 @@
+//! A run killed at a random moment leaves a space that can be read, with every committed event of every worker.
+//!
+//! What must be there is told by counters that do not come from the events: when a dispatch ends, its events are
+//! committed first, and only then are the live rows of its streams and of its worker written.
+
+mod des_run;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thalweg_space::RowKind;
+use thalweg_space::reader::{Item, SpaceReader};
+
+const FILE_BYTES: usize = 10 << 20;
+const ROUNDS: usize = 100;
+/// The live row of a stream: messages written, messages read (exec's contract).
+const WRITTEN: usize = 4;
+const READ: usize = 5;
+/// The live row of a worker: events committed.
+const EVENTS_COMMITTED: usize = 9;
+
+/// What the events of a space add up to.
+#[derive(Default)]
+struct Seen {
+    events: u64,
+    lost: u64,
+    /// Written and read, by stream.
+    written: HashMap<u64, u64>,
+    read: HashMap<u64, u64>,
+    by_writer: HashMap<u32, u64>,
+}
+
+fn seen(reader: &SpaceReader, context: &str) -> Seen {
+    let mut seen = Seen::default();
+    let mut events = reader.events();
+    let mut last_time = 0;
+    loop {
+        let taken = events.poll(100_000, &mut |item| match item {
+            Item::Event(event) => {
+                seen.events += 1;
+                *seen.by_writer.entry(event.writer).or_default() += 1;
+                assert!(event.time >= last_time, "{context}: events out of order");
+                last_time = event.time;
+                let count = |name: &str| event.u64(event.kind.field(name).expect("a field of the contract"));
+                match event.kind.name.as_str() {
+                    "exec.stream_wrote" => {
+                        *seen.written.entry(count("stream")).or_default() += count("count")
+                    }
+                    "exec.stream_read" => *seen.read.entry(count("stream")).or_default() += count("count"),
+                    _ => {}
+                }
+            }
+            Item::Gap { lost, .. } => seen.lost += lost,
+        });
+        if taken.unwrap_or_else(|error| panic!("{context}: {error}")) == 0 {
+            return seen;
+        }
+    }
+}
+
+/// Opens a killed run's space and compares its events with its counters.
+fn check(space: &Path, context: &str) -> Seen {
+    let reader = SpaceReader::open(space).unwrap_or_else(|error| panic!("{context}: {error}"));
+    assert!(!reader.is_alive(), "{context}: the process is dead");
+    let seen = seen(&reader, context);
+    assert_eq!(seen.lost, 0, "{context}: events are missing");
+    for row in reader.live_rows().unwrap_or_else(|error| panic!("{context}: {error}")) {
+        let at_least = |found: &HashMap<u64, u64>, cell: usize, what: &str| {
+            let found = found.get(&row.id).copied().unwrap_or(0);
+            let counted = row.cells[cell];
+            assert!(
+                found >= counted,
+                "{context}: stream {}: {counted} {what}, the events say {found}",
+                row.id
+            );
+        };
+        match row.kind {
+            RowKind::Stream => {
+                at_least(&seen.written, WRITTEN, "written");
+                at_least(&seen.read, READ, "read");
+            }
+            RowKind::Worker => {
+                let committed = row.cells[EVENTS_COMMITTED];
+                let most = seen.by_writer.values().copied().max().unwrap_or(0);
+                assert!(most >= committed, "{context}: worker {} committed {committed} events", row.id);
+            }
+            RowKind::Task => {}
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_killed_run_shows_every_committed_event() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (input, output) = (folder.path().join("plain"), folder.path().join("encrypted"));
+    des_run::made_file(&input, FILE_BYTES);
+    let run = |space: &Path| {
+        let mut command = des_run::encrypt(&input, &output, 2, "full");
+        command.arg("--keep").arg("--space").arg(space).stderr(std::process::Stdio::null());
+        command
+    };
+
+    let whole = folder.path().join("whole");
+    let started = Instant::now();
+    des_run::succeed(&mut run(&whole));
+    let duration = started.elapsed();
+    let all = check(&whole, "a whole run").events;
+
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(1, |time| time.subsec_nanos() | 1);
+    println!("seed {seed}, a whole run takes {duration:?} and has {all} events");
+    let mut random = u64::from(seed);
+    let (mut in_the_middle, mut before_the_space) = (0, 0);
+    for round in 0..ROUNDS {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let moment = duration.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64);
+        let space = folder.path().join(format!("killed-{round}"));
+        let mut child = run(&space).spawn().expect("the program starts");
+        let deadline = Instant::now() + moment;
+        while Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        // SIGKILL; the run may have ended just before, which is a moment like any other.
+        child.kill().expect("a child of ours");
+        child.wait().expect("a child of ours");
+        if !space.join("space").exists() {
+            before_the_space += 1;
+            continue;
+        }
+        let context = format!("seed {seed}, round {round}, killed after {moment:?}");
+        let events = check(&space, &context).events;
+        in_the_middle += u64::from(events > 0 && events < all);
+        for command in ["report", "events"] {
+            des_run::succeed(des_run::thalweg().arg(command).arg(&space));
+        }
+        std::fs::remove_dir_all(&space).expect("a space is a directory");
+    }
+    println!(
+        "{in_the_middle} of {ROUNDS} rounds died in the middle, {before_the_space} before there was a space"
+    );
+    assert!(in_the_middle > ROUNDS as u64 / 2, "only {in_the_middle} rounds died in the middle of a run");
+}

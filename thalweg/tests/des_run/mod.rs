@@ -1,0 +1,85 @@
+//! The DES network on a made file, run by the program as a user would.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// The key of all these runs, as OpenSSL's `-K` wants it.
+pub const KEY_HEX: &str = "133457799bbcdff1";
+/// The same key as a record's label.
+pub const WITH: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
+
+/// The program under test.
+pub fn thalweg() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_thalweg"))
+}
+
+/// The library of the DES boxes, built once if need be.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked", "-p", "app-des"]).current_dir(root());
+        let folder = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a target folder");
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        build.env("CARGO_TARGET_DIR", folder.parent().expect("a target folder"));
+        assert!(build.status().expect("cargo runs").success(), "app-des does not build");
+        folder.join("libapp_des.so")
+    })
+}
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace")
+}
+
+/// `bytes` bytes that no chunk repeats.
+pub fn made_file(path: &Path, bytes: usize) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut content = Vec::with_capacity(bytes + 8);
+    while content.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        content.extend_from_slice(&state.to_le_bytes());
+    }
+    content.truncate(bytes);
+    std::fs::write(path, content).expect("a temporary folder takes files");
+}
+
+/// `thalweg run` of the DES network from `input` to `output`, quiet on standard output.
+pub fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -> Command {
+    let mut command = thalweg();
+    command.arg("run").arg(root().join("apps/des/des.snet")).arg("--boxes").arg(library());
+    command.args(["--workers", &workers.to_string(), "--monitor", mode, "--with", WITH]);
+    command.arg("--input").arg(input).args(["--input-bytes", "data"]);
+    command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What OpenSSL makes of `input`.
+pub fn openssl(input: &Path) -> Vec<u8> {
+    let output = Command::new("openssl")
+        .args(["enc", "-des-ecb", "-provider", "legacy", "-provider", "default", "-K", KEY_HEX, "-in"])
+        .arg(input)
+        .output()
+        .expect("these tests compare with the `openssl` command: on Debian, `apt-get install openssl`");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Runs `command`, which must succeed.
+pub fn succeed(command: &mut Command) -> Output {
+    let output = command.output().expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
