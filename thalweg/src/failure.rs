@@ -6,7 +6,6 @@ use crate::Terminal;
 
 /// A command's failure. Each kind has one exit code, so scripts can tell them apart.
 #[derive(Debug)]
-#[allow(dead_code)] // until every command is there
 pub(crate) enum Failure {
     /// Bad arguments or files: exit code 2. What, where, what to do.
     Usage(String),
@@ -25,11 +24,6 @@ pub(crate) enum Failure {
 impl Failure {
     /// Exit code for bad arguments and files.
     pub(crate) const USAGE: u8 = 2;
-
-    /// For a command that this version does not have.
-    pub(crate) fn not_yet(command: &str) -> Failure {
-        Failure::Usage(format!("`thalweg {command}` is not in this version yet"))
-    }
 
     /// A failure with its code: what, where, what to do.
     pub(crate) fn coded(code: &'static str, message: String) -> Failure {
