@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::context::Context;
 use crate::dispatch::{Core, message_of};
@@ -122,7 +122,7 @@ impl Blocking {
         let task = unsafe { self.task.as_ref() };
         if Core::pause(self.core, stop) {
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
-                thread::park();
+                task.parker.park();
             }
         }
         self.resume();
@@ -140,7 +140,7 @@ pub(crate) fn start(
     shared: &Arc<Shared>,
     task: NonNull<TaskCell>,
     work: impl FnOnce(&mut Blocking) + Send + 'static,
-) -> Result<(), Error> {
+) -> Result<JoinHandle<()>, Error> {
     struct Handed(NonNull<TaskCell>);
     // SAFETY: the cell is made for sharing; this hands one reference over.
     unsafe impl Send for Handed {}
@@ -154,9 +154,7 @@ pub(crate) fn start(
         let handed = handed;
         run(for_thread, handed.0, recorder, work);
     });
-    spawned
-        .map(drop)
-        .map_err(|error| Error::new(format!("cannot start a thread for a blocking task: {error}")))
+    spawned.map_err(|error| Error::new(format!("cannot start a thread for a blocking task: {error}")))
 }
 
 fn run(
@@ -167,7 +165,6 @@ fn run(
 ) {
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
-    let _ = cell.thread.set(thread::current());
     cell.state.set(State::Running);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
@@ -184,6 +181,7 @@ fn run(
     });
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
+    shared.forget_blocking(cell.id);
     shared.task_ended(cell, outcome);
     // SAFETY: the reference handed to this thread.
     unsafe { TaskCell::release(task.as_ptr()) }

@@ -174,6 +174,7 @@ impl Core {
             r.move_writer(Some(unsafe { &*self.task }), self.me);
             self.tell_opened(r);
         }
+        r.write_owner.store(self.task, Ordering::Relaxed);
         if r.writer_touched.load(Ordering::Relaxed) == 0 {
             r.writer_touched.store(1, Ordering::Relaxed);
             r.write_mark.set(r.pushed.get());
@@ -191,6 +192,7 @@ impl Core {
             r.move_reader(Some(unsafe { &*self.task }), self.me);
             self.tell_opened(r);
         }
+        r.read_owner.store(self.task, Ordering::Relaxed);
         if r.reader_touched.load(Ordering::Relaxed) == 0 {
             r.reader_touched.store(1, Ordering::Relaxed);
             r.read_mark.set(r.popped.get());
@@ -1004,13 +1006,10 @@ pub(crate) fn wake_elsewhere(task: &TaskCell, stamp: u64) -> bool {
         return false;
     }
     if task.blocking {
-        if let Some(thread) = task.thread.get() {
-            thread.unpark();
-        }
+        task.parker.unpark();
         return true;
     }
-    // SAFETY: `counted` gives a non-null pointer.
-    send(unsafe { NonNull::new_unchecked(task.counted()) })
+    send(task.counted_reference())
 }
 
 /// Puts a task, with the caller's reference, into its worker's inbox.

@@ -5,22 +5,17 @@
 //! between on both sides.
 
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
+use crate::parker::Parker;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, StoreFenced, barrier};
 use crate::task::TaskCell;
-
-#[cfg(loom)]
-use loom::thread::{Thread, park};
-#[cfg(not(loom))]
-use std::thread::{Thread, park};
 
 pub(crate) struct Inbox {
     /// The newest task. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     first: AtomicPtr<TaskCell>,
     /// Whether the worker sleeps or is about to. Set by the worker, cleared by who wakes it.
     sleeping: AtomicBool,
-    thread: OnceLock<Thread>,
+    parker: Parker,
 }
 
 /// In place of a first task: the worker has ended.
@@ -33,13 +28,8 @@ impl Inbox {
         Inbox {
             first: AtomicPtr::new(std::ptr::null_mut()),
             sleeping: AtomicBool::new(false),
-            thread: OnceLock::new(),
+            parker: Parker::new(),
         }
-    }
-
-    /// The worker says which thread it is, before it first sleeps.
-    pub(crate) fn open(&self, thread: Thread) {
-        let _ = self.thread.set(thread);
     }
 
     /// Hands a task to the worker, with the caller's reference to it. False (and the reference stays the
@@ -66,11 +56,8 @@ impl Inbox {
     /// Wakes the worker if it sleeps. The caller has passed a full barrier since it changed what the worker
     /// is to see.
     pub(crate) fn wake(&self) {
-        if self.sleeping.load(Ordering::SeqCst)
-            && self.sleeping.swap(false, Ordering::AcqRel)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
+        if self.sleeping.load(Ordering::SeqCst) && self.sleeping.swap(false, Ordering::AcqRel) {
+            self.parker.unpark();
         }
     }
 
@@ -97,7 +84,7 @@ impl Inbox {
             && !stop.load(Ordering::SeqCst)
             && self.sleeping.load(Ordering::Relaxed)
         {
-            park();
+            self.parker.park();
         }
         self.sleeping.store(false, Ordering::Relaxed);
     }

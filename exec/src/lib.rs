@@ -70,6 +70,7 @@ mod inbox;
 mod inputs;
 mod mapper;
 mod observe;
+mod parker;
 mod ring;
 mod runtime;
 mod stream;

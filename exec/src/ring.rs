@@ -55,6 +55,12 @@ pub(crate) struct Ring {
     /// `pushed` may grow to here without another look at `head`. The writer's own; equal to `pushed` between
     /// dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
+    /// The task whose dispatch may push up to `limit`. Written by the writing end's owner; read relaxed, to tell
+    /// somebody else apart.
+    pub(crate) write_owner: AtomicPtr<TaskCell>,
+    /// The slots and their mask, as the writer uses them.
+    pub(crate) write_slots: Cell<*mut u8>,
+    pub(crate) write_mask: Cell<usize>,
     /// `pushed` when the writer's dispatch began. The writer's own.
     pub(crate) write_mark: Cell<usize>,
     /// Messages given to a stream without reader. The writer's own.
@@ -78,6 +84,11 @@ pub(crate) struct Ring {
     pub(crate) popped: Cell<usize>,
     /// `popped` may grow to here without another look at `tail`. Equal to `popped` between dispatches.
     pub(crate) available: Cell<usize>,
+    /// The task whose dispatch may pop up to `available`. Like `write_owner`.
+    pub(crate) read_owner: AtomicPtr<TaskCell>,
+    /// The slots and their mask, as the reader uses them.
+    pub(crate) read_slots: Cell<*mut u8>,
+    pub(crate) read_mask: Cell<usize>,
     /// `popped` when the reader's dispatch began.
     pub(crate) read_mark: Cell<usize>,
     /// Messages that the leaving reader dropped unread. The reader's own.
@@ -150,6 +161,9 @@ impl Ring {
             tail: AtomicUsize::new(0),
             pushed: Cell::new(0),
             limit: Cell::new(0),
+            write_owner: AtomicPtr::new(std::ptr::null_mut()),
+            write_slots: Cell::new(std::ptr::null_mut()),
+            write_mask: Cell::new(0),
             write_mark: Cell::new(0),
             refused: Cell::new(0),
             name,
@@ -160,6 +174,9 @@ impl Ring {
             head: AlignedLine(AtomicUsize::new(0)),
             popped: Cell::new(0),
             available: Cell::new(0),
+            read_owner: AtomicPtr::new(std::ptr::null_mut()),
+            read_slots: Cell::new(std::ptr::null_mut()),
+            read_mask: Cell::new(0),
             read_mark: Cell::new(0),
             discarded: Cell::new(0),
             next_port: AtomicPtr::new(std::ptr::null_mut()),

@@ -1,6 +1,6 @@
 //! The runtime: its workers, what they share, its beginning and its end.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -141,6 +141,9 @@ pub struct Summary {
 /// How many failures a [`Summary`] tells in full.
 pub const FAILURES_KEPT: usize = 100;
 
+/// How long an abort waits for blocking tasks.
+const ABORT_PATIENCE: Duration = Duration::from_millis(200);
+
 /// Everything the workers share.
 pub(crate) struct Shared {
     pub(crate) inboxes: Vec<Inbox>,
@@ -160,6 +163,8 @@ pub(crate) struct Shared {
     /// Threads that are neither workers nor blocking tasks tell the space through this.
     outside: Mutex<Option<Recorder>>,
     placing: Mutex<Placing>,
+    /// The blocking tasks that have not ended, each with a reference.
+    blocking: Mutex<HashMap<TaskId, Handed>>,
     /// Tasks that have not ended.
     live: AtomicU64,
     ended: Mutex<Ended>,
@@ -321,6 +326,18 @@ impl Shared {
         for inbox in &self.inboxes {
             inbox.wake();
         }
+        for task in lock(&self.blocking).values() {
+            // SAFETY: the map's reference.
+            unsafe { task.0.as_ref() }.parker.unpark();
+        }
+    }
+
+    /// A blocking task ends: no abort need wake it any more.
+    pub(crate) fn forget_blocking(&self, id: TaskId) {
+        if let Some(task) = lock(&self.blocking).remove(&id) {
+            // SAFETY: the map's reference.
+            unsafe { TaskCell::release(task.0.as_ptr()) }
+        }
     }
 }
 
@@ -390,6 +407,8 @@ pub struct Runtime {
     workers: Vec<JoinHandle<()>>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
     waiting: Mutex<VecDeque<Handed>>,
+    /// The threads of blocking tasks.
+    blocking: Mutex<Vec<JoinHandle<()>>>,
     began: Instant,
 }
 
@@ -430,13 +449,19 @@ impl Runtime {
             outside: Mutex::new(outside),
             space: options.space.clone(),
             placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
+            blocking: Mutex::default(),
             live: AtomicU64::new(0),
             ended: Mutex::new(Ended::default()),
             all_ended: Condvar::new(),
         });
         let cores = if options.pin { affinity::cores() } else { Vec::new() };
-        let mut runtime =
-            Runtime { shared, workers: Vec::new(), waiting: Mutex::default(), began: Instant::now() };
+        let mut runtime = Runtime {
+            shared,
+            workers: Vec::new(),
+            waiting: Mutex::default(),
+            blocking: Mutex::default(),
+            began: Instant::now(),
+        };
         for (number, recorder) in recorders.into_iter().enumerate() {
             let shared = runtime.shared.clone();
             let core = cores.get(number % cores.len().max(1)).copied();
@@ -490,9 +515,14 @@ impl Runtime {
             recorder.at(now, &created(cell));
             recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
         });
-        if let Err(error) = blocking::start(&self.shared, task, work) {
-            self.shared.live.fetch_sub(1, Ordering::AcqRel);
-            panic!("{error}");
+        lock(&self.shared.blocking).insert(id, Handed(cell.counted_reference()));
+        match blocking::start(&self.shared, task, work) {
+            Ok(thread) => self.keep(thread),
+            Err(error) => {
+                self.shared.forget_blocking(id);
+                self.shared.live.fetch_sub(1, Ordering::AcqRel);
+                panic!("{error}");
+            }
         }
         id
     }
@@ -539,6 +569,7 @@ impl Runtime {
         let aborted = self.shared.stop.load(Ordering::Relaxed);
         let wall = self.began.elapsed();
         self.end_workers()?;
+        self.end_blocking(aborted);
         let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let tasks =
             self.shared.next_task.load(Ordering::Relaxed) - 1 - self.shared.live.load(Ordering::Relaxed);
@@ -551,6 +582,38 @@ impl Runtime {
         self.shared.stop();
         let _guard = lock(&self.shared.ended);
         self.shared.all_ended.notify_all();
+    }
+
+    /// Keeps a blocking task's thread until it has ended.
+    fn keep(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.blocking);
+        let (ended, running) = threads.drain(..).partition(JoinHandle::is_finished);
+        *threads = running;
+        threads.push(thread);
+        drop(threads);
+        Runtime::join_threads(ended);
+    }
+
+    /// A blocking task's panic is caught and told with its end, so there is nothing more to hear of it here.
+    fn join_threads(threads: Vec<JoinHandle<()>>) {
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends the threads of blocking tasks. After an abort one that does not look at [`Blocking::stopping`] in time is
+    /// left to itself.
+    fn end_blocking(&mut self, aborted: bool) {
+        let threads = std::mem::take(&mut *lock(&self.blocking));
+        let deadline = Instant::now() + ABORT_PATIENCE;
+        for thread in threads {
+            while aborted && !thread.is_finished() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if !aborted || thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
     }
 
     fn end_workers(&mut self) -> Result<(), Error> {
@@ -570,6 +633,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         let _ = self.end_workers();
+        self.end_blocking(true);
         for task in lock(&self.waiting).drain(..) {
             // SAFETY: the reference kept for the start that never came.
             unsafe {

@@ -77,16 +77,18 @@ unsafe fn free<T>(ring: *mut Ring) {
 /// Gives the ring its slots, on first use.
 fn allocate<T>(ring: &Ring) {
     let slots: Box<[Slot<T>]> = (0..=ring.mask).map(|_| Slot::empty()).collect();
-    ring.slots.store(Box::into_raw(slots).cast::<u8>(), Ordering::Relaxed);
+    let slots = Box::into_raw(slots).cast::<u8>();
+    ring.slots.store(slots, Ordering::Relaxed);
+    ring.write_slots.set(slots);
+    ring.write_mask.set(ring.mask as usize);
 }
 
 /// # Safety
-/// The ring's messages are of type `T`, and its slots were allocated.
-#[inline]
-unsafe fn slot<T>(ring: &Ring, at: usize) -> &Slot<T> {
-    let slots = ring.slots.load(Ordering::Relaxed).cast::<Slot<T>>();
+/// `slots` are those of a ring of `T` with this mask.
+#[inline(always)]
+unsafe fn slot<'a, T>(slots: *mut u8, mask: usize, at: usize) -> &'a Slot<T> {
     // SAFETY: as demanded of the caller; the mask keeps the index inside.
-    unsafe { &*slots.add(at & ring.mask as usize) }
+    unsafe { &*slots.cast::<Slot<T>>().add(at & mask) }
 }
 
 /// What stands before a push that has no known room.
@@ -113,7 +115,7 @@ impl<T: Send + 'static> Out<T> {
     pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
         let ring = self.ring();
         let at = ring.pushed.get();
-        if at == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
+        if at == ring.limit.get() || ring.write_owner.load(Ordering::Relaxed) != cx.task {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return Err(message),
@@ -124,7 +126,7 @@ impl<T: Send + 'static> Out<T> {
             }
         }
         // SAFETY: we are the writer, and `limit` says that the slot is free.
-        unsafe { slot::<T>(ring, at).write(message) };
+        unsafe { slot::<T>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
         ring.pushed.set(at + 1);
         Ok(())
     }
@@ -133,7 +135,7 @@ impl<T: Send + 'static> Out<T> {
     #[inline]
     pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
         let ring = self.ring();
-        if ring.pushed.get() == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
+        if ring.pushed.get() == ring.limit.get() || ring.write_owner.load(Ordering::Relaxed) != cx.task {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return 0,
@@ -158,7 +160,7 @@ impl<T: Send + 'static> Out<T> {
             ring.limit.set(ring.pushed.get());
             return Room::NoReader;
         }
-        if ring.slots.load(Ordering::Relaxed).is_null() {
+        if ring.write_slots.get().is_null() {
             allocate::<T>(ring);
         }
         if ring.look_for_room() == 0 {
@@ -201,14 +203,14 @@ impl<T: Send + 'static> In<T> {
     #[inline]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         let ring = self.ring();
-        if (ring.popped.get() == ring.available.get() || ring.reader.load(Ordering::Relaxed) != cx.task)
+        if (ring.popped.get() == ring.available.get() || ring.read_owner.load(Ordering::Relaxed) != cx.task)
             && !self.refill(cx)
         {
             return None;
         }
         let at = ring.popped.get();
         // SAFETY: we are the reader, and `available` says that the slot holds a message.
-        let message = unsafe { slot::<T>(ring, at).read() };
+        let message = unsafe { slot::<T>(ring.read_slots.get(), ring.read_mask.get(), at).read() };
         ring.popped.set(at + 1);
         cx.last_read = self.ring.as_ptr();
         Some(message)
@@ -242,17 +244,24 @@ impl<T: Send + 'static> In<T> {
             core.note_empty(self.ring);
             return false;
         }
+        let ring = self.ring();
+        ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
+        ring.read_mask.set(ring.mask as usize);
         true
     }
 
     /// Drops what can be read.
     fn drain(&mut self) {
         let ring = self.ring();
+        if ring.popped.get() == ring.tail.load(Ordering::Acquire) {
+            return;
+        }
+        let slots = ring.slots.load(Ordering::Relaxed);
         while ring.popped.get() != ring.tail.load(Ordering::Acquire) {
             let at = ring.popped.get();
             ring.popped.set(at + 1);
             // SAFETY: we are the reader, and `tail` covers the slot.
-            drop(unsafe { slot::<T>(ring, at).read() });
+            drop(unsafe { slot::<T>(slots, ring.mask as usize, at).read() });
         }
     }
 

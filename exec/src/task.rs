@@ -3,14 +3,14 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
+use std::sync::Arc;
 
 use thalweg_space::SiteRef;
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
 use crate::observe::{ObservedTask, Share, Times, put, task_cell};
+use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -109,8 +109,8 @@ pub(crate) struct TaskCell {
     pub(crate) next_in_inbox: AtomicPtr<TaskCell>,
     /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
     pub(crate) ready_ports: AtomicPtr<Ring>,
-    /// The thread of a blocking task.
-    pub(crate) thread: OnceLock<Thread>,
+    /// The sleep of a blocking task.
+    pub(crate) parker: Parker,
 
     pub(crate) state: Cell<State>,
     /// Woken while running.
@@ -167,7 +167,7 @@ impl TaskCell {
             in_inbox: AtomicBool::new(false),
             next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
             ready_ports: AtomicPtr::new(std::ptr::null_mut()),
-            thread: OnceLock::new(),
+            parker: Parker::new(),
             state: Cell::new(State::New),
             notified: Cell::new(false),
             next_ready: Cell::new(std::ptr::null_mut()),
@@ -202,6 +202,12 @@ impl TaskCell {
     pub(crate) fn counted(&self) -> *mut TaskCell {
         self.refs.fetch_add(1, Ordering::Relaxed);
         std::ptr::from_ref(self).cast_mut()
+    }
+
+    /// Likewise, as a pointer that is never null.
+    pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
+        self.counted();
+        NonNull::from(self)
     }
 
     /// Gives up a reference; the last frees the cell.

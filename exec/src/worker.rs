@@ -2,7 +2,6 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::thread;
 
 use thalweg_space::RowKind;
 
@@ -17,7 +16,6 @@ use crate::sync::Ordering;
 pub(crate) fn run(shared: Arc<Shared>, number: u32, core_to_pin: Option<usize>, recorder: Option<Recorder>) {
     // A refused pinning costs speed, not correctness.
     let pinned = core_to_pin.filter(|&core| affinity::pin(core).is_ok());
-    shared.inboxes[number as usize].open(thread::current());
     let mut core = Core::new(shared.clone(), number, recorder);
     core.tell_worker_started(pinned);
     let core = NonNull::from(Box::leak(Box::new(core)));

@@ -1,0 +1,77 @@
+//! Sleep of one thread until another wakes it, by Linux's futex.
+//!
+//! One token: [`Parker::unpark`] puts it, [`Parker::park`] takes it and sleeps until there is one.
+
+#[cfg(not(loom))]
+pub(crate) struct Parker {
+    /// 0 no token, 1 a token, 2 the thread sleeps. The sleeper takes with acquire what the waker put with release.
+    state: crate::sync::AtomicU32,
+}
+
+#[cfg(not(loom))]
+impl Parker {
+    const EMPTY: u32 = 0;
+    const TOKEN: u32 = 1;
+    const ASLEEP: u32 = 2;
+
+    pub(crate) fn new() -> Parker {
+        Parker { state: crate::sync::AtomicU32::new(Self::EMPTY) }
+    }
+
+    /// Sleeps until there is a token, and takes it. Only one thread may call this.
+    pub(crate) fn park(&self) {
+        use crate::sync::Ordering::{Acquire, Relaxed};
+        if self.state.swap(Self::EMPTY, Acquire) == Self::TOKEN {
+            return;
+        }
+        if self.state.compare_exchange(Self::EMPTY, Self::ASLEEP, Relaxed, Relaxed).is_ok() {
+            while self.state.load(Relaxed) == Self::ASLEEP {
+                futex(&self.state, libc::FUTEX_WAIT, Self::ASLEEP);
+            }
+        }
+        self.state.swap(Self::EMPTY, Acquire);
+    }
+
+    /// Puts the token, and wakes the sleeper if there is one.
+    pub(crate) fn unpark(&self) {
+        if self.state.swap(Self::TOKEN, crate::sync::Ordering::Release) == Self::ASLEEP {
+            futex(&self.state, libc::FUTEX_WAKE, 1);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+fn futex(word: &crate::sync::AtomicU32, operation: libc::c_int, value: u32) {
+    // SAFETY: the word outlives the call (we borrow it), and no time-out is passed. Every outcome is fine: who
+    // sleeps looks at the word again.
+    unsafe {
+        let private = operation | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), private, value, std::ptr::null::<libc::timespec>());
+    }
+}
+
+/// The same for loom's models.
+#[cfg(loom)]
+pub(crate) struct Parker {
+    token: loom::sync::Mutex<bool>,
+    changed: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+impl Parker {
+    pub(crate) fn new() -> Parker {
+        Parker { token: loom::sync::Mutex::new(false), changed: loom::sync::Condvar::new() }
+    }
+
+    pub(crate) fn park(&self) {
+        let mut token = self.token.lock().unwrap();
+        while !std::mem::take(&mut *token) {
+            token = self.changed.wait(token).unwrap();
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        *self.token.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
