@@ -18,9 +18,11 @@ use crate::events::{
     TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded,
 };
 use crate::observe::{Share, put, stream_cell, task_cell, task_state, worker_cell};
-use crate::ring::{AWAKE, FOREIGN, PORT_WAITS, Ring, TASK_WAITS, Wait, wait_until_zero};
+use crate::ring::{
+    AWAKE, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
+};
 use crate::runtime::{Mode, Shared};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU8, Ordering};
 use crate::task::{State, Stop, TaskCell};
 
 /// What a thread needs to run tasks.
@@ -40,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) ports_wait: bool,
     ready: ReadyQueue,
     live: Vec<NonNull<TaskCell>>,
+    leaving: Vec<Touch>,
     released: Vec<NonNull<Ring>>,
     /// This thread's way to tell; none without a space, and none of threads that are just passing.
     pub(crate) recorder: Option<Recorder>,
@@ -77,6 +80,14 @@ impl Touch {
         } else {
             ring.read_mark.set(ring.popped.get() - ring.discarded.get());
         }
+    }
+
+    /// What the dispatch knows of the end.
+    #[inline]
+    fn state<'a>(self) -> &'a AtomicU8 {
+        // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
+        let ring = unsafe { self.ring.as_ref() };
+        if self.writes { &ring.write_state } else { &ring.read_state }
     }
 }
 
@@ -136,6 +147,7 @@ impl Core {
             ports_wait: false,
             ready: ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() },
             live: Vec::new(),
+            leaving: Vec::new(),
             released: Vec::new(),
             recorder,
             row: None,
@@ -165,39 +177,53 @@ impl Core {
     // ---- ends of streams
 
     /// Makes the current task the stream's writer and puts the end on the dispatch's list.
+    #[inline]
     pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.writer.load(Ordering::Relaxed) != self.task {
-            wait_until_zero(&r.writer_touched);
-            // SAFETY: the task being dispatched is alive.
-            r.move_writer(Some(unsafe { &*self.task }), self.me);
-            self.tell_opened(r);
+        if r.write_owner.load(Ordering::Relaxed) != self.task {
+            self.take_writer(r);
         }
-        r.write_owner.store(self.task, Ordering::Relaxed);
-        if r.writer_touched.load(Ordering::Relaxed) == 0 {
-            r.writer_touched.store(1, Ordering::Relaxed);
+        if Ring::mark(&r.write_state, TOUCHED) {
             r.write_mark.set(r.pushed.get());
             self.touched.push(Touch { ring, writes: true });
         }
     }
 
+    #[cold]
+    fn take_writer(&mut self, ring: &Ring) {
+        if ring.writer.load(Ordering::Relaxed) != self.task {
+            wait_until_zero(&ring.write_state);
+            // SAFETY: the task being dispatched is alive.
+            ring.move_writer(Some(unsafe { &*self.task }), self.me);
+            self.tell_opened(ring);
+        }
+        ring.write_owner.store(self.task, Ordering::Relaxed);
+    }
+
     /// Likewise the reader.
+    #[inline]
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.reader.load(Ordering::Relaxed) != self.task {
-            wait_until_zero(&r.reader_touched);
-            // SAFETY: the task being dispatched is alive.
-            r.move_reader(Some(unsafe { &*self.task }), self.me);
-            self.tell_opened(r);
+        if r.read_owner.load(Ordering::Relaxed) != self.task {
+            self.take_reader(r);
         }
-        r.read_owner.store(self.task, Ordering::Relaxed);
-        if r.reader_touched.load(Ordering::Relaxed) == 0 {
-            r.reader_touched.store(1, Ordering::Relaxed);
+        if Ring::mark(&r.read_state, TOUCHED) {
             r.read_mark.set(r.popped.get());
             self.touched.push(Touch { ring, writes: false });
         }
+    }
+
+    #[cold]
+    fn take_reader(&mut self, ring: &Ring) {
+        if ring.reader.load(Ordering::Relaxed) != self.task {
+            wait_until_zero(&ring.read_state);
+            // SAFETY: the task being dispatched is alive.
+            ring.move_reader(Some(unsafe { &*self.task }), self.me);
+            self.tell_opened(ring);
+        }
+        ring.read_owner.store(self.task, Ordering::Relaxed);
     }
 
     /// Gives a stream's writing end to a task that does not run yet.
@@ -205,8 +231,9 @@ impl Core {
         self.finish_with(ring, true);
         // SAFETY: the end that is attached holds a reference.
         let ring = unsafe { ring.as_ref() };
-        wait_until_zero(&ring.writer_touched);
+        wait_until_zero(&ring.write_state);
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
+            ring.write_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
             ring.move_writer(Some(task), self.me);
             self.tell_opened(ring);
         }
@@ -217,8 +244,9 @@ impl Core {
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference.
         let ring = unsafe { ring.as_ref() };
-        wait_until_zero(&ring.reader_touched);
+        wait_until_zero(&ring.read_state);
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
+            ring.read_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
             ring.move_reader(Some(task), self.me);
             self.tell_opened(ring);
         }
@@ -235,23 +263,16 @@ impl Core {
         noted.retain(|&other| other != ring);
         // SAFETY: the end that moves holds a reference.
         let r = unsafe { ring.as_ref() };
-        if writes {
-            r.noted_full.set(false)
-        } else {
-            r.noted_empty.set(false)
-        }
         let (reads, writes_) = self.account(touch);
         self.count(reads, writes_);
         if self.mode == Mode::Full {
             let now = self.clock();
             self.tell_positions(touch, now);
         }
+        touch.restart();
         self.publish(touch);
-        if writes {
-            r.writer_touched.store(0, Ordering::Release);
-        } else {
-            r.reader_touched.store(0, Ordering::Release);
-        }
+        let state = if writes { &r.write_state } else { &r.read_state };
+        state.store(0, Ordering::Release);
     }
 
     /// A writing end is dropped: true if the current dispatch sees to it at its end.
@@ -262,7 +283,7 @@ impl Core {
             return false;
         }
         core.own_writer(ring);
-        r.writer_leaves.set(true);
+        Ring::mark(&r.write_state, LEAVES);
         true
     }
 
@@ -274,24 +295,24 @@ impl Core {
             return false;
         }
         core.own_reader(ring);
-        r.reader_leaves.set(true);
+        Ring::mark(&r.read_state, LEAVES);
         true
     }
 
+    #[inline]
     pub(crate) fn note_empty(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if !r.noted_empty.get() && r.group.get() == u32::MAX {
-            r.noted_empty.set(true);
+        if r.group.get() == u32::MAX && Ring::mark(&r.read_state, NOTED) {
             self.empty.push(ring);
         }
     }
 
+    #[inline]
     pub(crate) fn note_full(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if !r.noted_full.get() {
-            r.noted_full.set(true);
+        if Ring::mark(&r.write_state, NOTED) {
             self.full.push(ring);
         }
     }
@@ -411,8 +432,13 @@ impl Core {
 
     // ---- the end of a dispatch
 
-    /// Publishes what the current task did with its streams, tells it, and wakes who waited for that.
+    /// Publishes what the current task did with its streams, tells it, wakes who waited for that, and lets go of the
+    /// ends that need nothing more.
     fn publish_all(&mut self) {
+        if self.mode == Mode::Off {
+            self.publish_touched(true);
+            return;
+        }
         let (mut reads, mut writes) = (0, 0);
         for at in 0..self.touched.len() {
             let (read, written) = self.account(self.touched[at]);
@@ -420,14 +446,31 @@ impl Core {
             writes += written;
         }
         self.count(reads, writes);
-        if self.mode != Mode::Off {
-            self.tell_dispatch(reads, writes);
-        }
-        for at in 0..self.touched.len() {
-            let touch = self.touched[at];
+        self.tell_dispatch(reads, writes);
+        self.publish_touched(false);
+    }
+
+    #[inline]
+    fn publish_touched(&mut self, count: bool) {
+        let (mut reads, mut writes) = (0, 0);
+        // Waking runs no user's code, so the list does not change meanwhile.
+        let touched = std::mem::take(&mut self.touched);
+        for &touch in &touched {
+            let (read, written) = if count { self.account(touch) } else { (0, 0) };
+            reads += read;
+            writes += written;
             touch.restart();
             self.publish(touch);
+            let state = touch.state();
+            if state.load(Ordering::Relaxed) == TOUCHED {
+                state.store(0, Ordering::Release);
+            } else if state.load(Ordering::Relaxed) & LEAVES != 0 {
+                self.leaving.push(touch);
+            }
         }
+        self.touched = touched;
+        self.touched.clear();
+        self.count(reads, writes);
     }
 
     /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
@@ -582,7 +625,7 @@ impl Core {
 
     /// Notes that the message pushed last on `child` descends from the one popped last from `parent`.
     pub(crate) fn note_derived(&mut self, child: &Ring, parent: &Ring) {
-        if child.pushed.get() == child.write_mark.get() || child.writer_touched.load(Ordering::Relaxed) == 0 {
+        if child.pushed.get() == child.write_mark.get() || child.write_state.load(Ordering::Relaxed) == 0 {
             return;
         }
         let stream = child.id;
@@ -641,13 +684,13 @@ impl Core {
         match stop {
             Stop::InputEmpty => {
                 // SAFETY: we are the task's thread, and no reference to its groups is kept.
-                let has_port = unsafe { task.has_ready_port() };
+                let has_port = task.has_groups() && unsafe { task.has_ready_port() };
                 ready = has_port;
                 sleeps = has_port || self.ports_wait;
                 for &ring in &self.empty {
                     // SAFETY: noted ends are on the dispatch's list as well.
                     let ring = unsafe { ring.as_ref() };
-                    if ready || ring.reader_leaves.get() {
+                    if ready || ring.read_state.load(Ordering::Relaxed) & LEAVES != 0 {
                         continue;
                     }
                     match ring.wait_for_messages(self.me, TASK_WAITS) {
@@ -666,7 +709,7 @@ impl Core {
                 for &ring in &self.full {
                     // SAFETY: noted ends are on the dispatch's list as well.
                     let ring = unsafe { ring.as_ref() };
-                    if ready || ring.writer_leaves.get() {
+                    if ready || ring.write_state.load(Ordering::Relaxed) & LEAVES != 0 {
                         continue;
                     }
                     match ring.wait_for_room(self.me) {
@@ -683,32 +726,33 @@ impl Core {
         Ok(sleeps && !ready)
     }
 
-    /// Empties the dispatch's lists: the ends that were dropped close, the others are free to be used.
+    /// Lets go of the ends that something was to be done with after publishing: those noted are free to be used, those
+    /// that were dropped close.
     fn let_go(&mut self) {
         for ring in self.empty.drain(..) {
-            // SAFETY: noted ends are on the dispatch's list as well.
-            unsafe { ring.as_ref() }.noted_empty.set(false);
+            // SAFETY: an end is kept until its state is 0.
+            let state = unsafe { &ring.as_ref().read_state };
+            if state.load(Ordering::Relaxed) & LEAVES == 0 {
+                state.store(0, Ordering::Release);
+            }
         }
         for ring in self.full.drain(..) {
             // SAFETY: as above.
-            unsafe { ring.as_ref() }.noted_full.set(false);
+            let state = unsafe { &ring.as_ref().write_state };
+            if state.load(Ordering::Relaxed) & LEAVES == 0 {
+                state.store(0, Ordering::Release);
+            }
         }
         self.ports_wait = false;
-        while let Some(touch) = self.touched.pop() {
-            // SAFETY: the end's reference, which is still held: by the end, or by the list if it was dropped.
+        while let Some(touch) = self.leaving.pop() {
+            // SAFETY: the reference of the end that was dropped.
             let ring = unsafe { touch.ring.as_ref() };
-            match (touch.writes, ring.writer_leaves.get(), ring.reader_leaves.get()) {
-                (true, true, _) => {
-                    self.close(ring);
-                    self.released.push(touch.ring);
-                }
-                (true, false, _) => ring.writer_touched.store(0, Ordering::Release),
-                (false, _, true) => {
-                    self.leave(ring);
-                    self.released.push(touch.ring);
-                }
-                (false, _, false) => ring.reader_touched.store(0, Ordering::Release),
+            if touch.writes {
+                self.close(ring)
+            } else {
+                self.leave(ring)
             }
+            self.released.push(touch.ring);
         }
     }
 

@@ -160,6 +160,7 @@ impl<T: Send + 'static> Inputs<T> {
         let groups = unsafe { task.groups() };
         self.bound = Some((task.id, groups.len() as u32));
         groups.push(VecDeque::new());
+        task.grouped.set(true);
         for index in 0..self.ports.len() {
             if self.ports[index].is_some() {
                 self.enroll(core, task, index);

@@ -33,6 +33,13 @@ pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
 
+/// The end is on a dispatch's list.
+pub(crate) const TOUCHED: u8 = 1;
+/// The dispatch found the stream empty (reading) or full (writing).
+pub(crate) const NOTED: u8 = 2;
+/// The end was dropped in the dispatch.
+pub(crate) const LEAVES: u8 = 4;
+
 /// What came of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -69,13 +76,9 @@ pub(crate) struct Ring {
     /// 1 while the writer may use `reader`. Written by the writer (relaxed, then release), read by who moves
     /// the reading end after its fence.
     writer_section: AtomicU8,
-    /// 1 while a dispatch has unpublished pushes or the writing end is on its list. Set by the writer, cleared
-    /// with release at the end of its dispatch, read with acquire by who takes the end over.
-    pub(crate) writer_touched: AtomicU8,
-    /// The writer found the stream full in this dispatch. The writer's own.
-    pub(crate) noted_full: Cell<bool>,
-    /// The writing end was dropped in this dispatch. The writer's own.
-    pub(crate) writer_leaves: Cell<bool>,
+    /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
+    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by who takes the end over.
+    pub(crate) write_state: AtomicU8,
 
     // --- the reader's line
     /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
@@ -100,9 +103,8 @@ pub(crate) struct Ring {
     pub(crate) group: Cell<u32>,
     pub(crate) port: Cell<u32>,
     reader_section: AtomicU8,
-    pub(crate) reader_touched: AtomicU8,
-    pub(crate) noted_empty: Cell<bool>,
-    pub(crate) reader_leaves: Cell<bool>,
+    /// Like `write_state`, for the reading end.
+    pub(crate) read_state: AtomicU8,
     /// The reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
 
@@ -168,9 +170,7 @@ impl Ring {
             refused: Cell::new(0),
             name,
             writer_section: AtomicU8::new(0),
-            writer_touched: AtomicU8::new(0),
-            noted_full: Cell::new(false),
-            writer_leaves: Cell::new(false),
+            write_state: AtomicU8::new(0),
             head: AlignedLine(AtomicUsize::new(0)),
             popped: Cell::new(0),
             available: Cell::new(0),
@@ -183,9 +183,7 @@ impl Ring {
             group: Cell::new(u32::MAX),
             port: Cell::new(0),
             reader_section: AtomicU8::new(0),
-            reader_touched: AtomicU8::new(0),
-            noted_empty: Cell::new(false),
-            reader_leaves: Cell::new(false),
+            read_state: AtomicU8::new(0),
             end_told: Cell::new(false),
             reader: AlignedLine(AtomicPtr::new(std::ptr::null_mut())),
             writer: AtomicPtr::new(std::ptr::null_mut()),
@@ -207,6 +205,14 @@ impl Ring {
     }
 
     // ---- the writer
+
+    /// Adds a mark to the state of an end that the calling dispatch uses.
+    #[inline]
+    pub(crate) fn mark(state: &AtomicU8, mark: u8) -> bool {
+        let before = state.load(Ordering::Relaxed);
+        state.store(before | mark, Ordering::Relaxed);
+        before & mark == 0
+    }
 
     /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
     /// then calls [`Ring::leave_writer_section`].

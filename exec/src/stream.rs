@@ -150,7 +150,7 @@ impl<T: Send + 'static> Out<T> {
         let _ = cx;
     }
 
-    #[cold]
+    #[inline(never)]
     fn reserve(&self, cx: &mut Context<'_>) -> Room {
         let ring = self.ring();
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
@@ -182,7 +182,7 @@ impl<T: Send + 'static> Drop for Out<T> {
         {
             return;
         }
-        wait_until_zero(&self.ring().writer_touched);
+        wait_until_zero(&self.ring().write_state);
         dispatch::close_writer(self.ring);
     }
 }
@@ -235,7 +235,7 @@ impl<T: Send + 'static> In<T> {
         self.len() == 0
     }
 
-    #[cold]
+    #[inline(never)]
     fn refill(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core.as_mut() };
@@ -245,8 +245,10 @@ impl<T: Send + 'static> In<T> {
             return false;
         }
         let ring = self.ring();
-        ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
-        ring.read_mask.set(ring.mask as usize);
+        if ring.read_slots.get().is_null() {
+            ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
+            ring.read_mask.set(ring.mask as usize);
+        }
         true
     }
 
@@ -275,7 +277,7 @@ impl<T: Send + 'static> Drop for In<T> {
         let core = dispatch::current();
         let own = core.is_some_and(|core| Core::reader_leaves_at_end(core, self.ring));
         if !own {
-            wait_until_zero(&self.ring().reader_touched);
+            wait_until_zero(&self.ring().read_state);
         }
         let read = self.ring().popped.get();
         self.drain();

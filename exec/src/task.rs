@@ -128,6 +128,8 @@ pub(crate) struct TaskCell {
     pub(crate) waits_for: Cell<Share>,
     /// What the space shows of it; none without a space.
     pub(crate) observed: Option<ObservedTask>,
+    /// Whether there are groups.
+    pub(crate) grouped: Cell<bool>,
     /// Ready ports by group of inputs; each entry owns a reference to its ring.
     groups: UnsafeCell<Vec<VecDeque<NonNull<Ring>>>>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
@@ -178,6 +180,7 @@ impl TaskCell {
             times: Times::default(),
             waits_for: Cell::new(Share::Ready),
             observed,
+            grouped: Cell::new(false),
             groups: UnsafeCell::new(Vec::new()),
             body: UnsafeCell::new(body),
         });
@@ -255,6 +258,12 @@ impl TaskCell {
         if let Err((message, _)) = outcome {
             recorder.failed(self.id.0, message);
         }
+    }
+
+    /// Whether the task has groups of inputs at all.
+    #[inline]
+    pub(crate) fn has_groups(&self) -> bool {
+        self.grouped.get()
     }
 
     /// Queues a port of a group, with the caller's reference to its ring.
