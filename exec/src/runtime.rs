@@ -477,6 +477,11 @@ impl Runtime {
         Ok(runtime)
     }
 
+    /// The space it tells what it does, if there is one.
+    pub fn space(&self) -> Option<&Space> {
+        self.shared.space.as_ref()
+    }
+
     /// Creates a stream.
     pub fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
         self.shared.stream(spec)

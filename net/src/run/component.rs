@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use thalweg_box::{BoxEntry, Emitted, Value};
-use thalweg_exec::SiteRef;
-use thalweg_space::{Site, Space};
+use thalweg_space::{Site, SiteRef, Space};
 
 use crate::boxes::EntryOf;
 use crate::check::{BoxId, Node, NodeKind};
@@ -183,11 +182,11 @@ impl Builder<'_> {
             )));
         }
         let site = match self.space {
-            Some(space) => space.site(site).map_err(|error| Error::new(error.to_string()))?.0,
-            None => 0,
+            Some(space) => space.site(site).map_err(|error| Error::new(error.to_string()))?,
+            None => SiteRef::default(),
         };
         let id = ComponentId(self.components.len() as u32);
-        let component = Component { site: SiteRef(site), name, parent, kind: Kind::Serial(Vec::new()) };
+        let component = Component { site, name, parent, kind: Kind::Serial(Vec::new()) };
         self.components.push(component);
         Ok(id)
     }
@@ -222,7 +221,7 @@ impl Builder<'_> {
         let site = Site {
             name: &node.name,
             kind: node.kind.word(),
-            parent: self.space.map(|_| thalweg_space::SiteRef(self.components[parent.0 as usize].site.0)),
+            parent: self.space.map(|_| self.components[parent.0 as usize].site),
             file: &source.path().to_string_lossy(),
             line: start.line,
             column: start.column,

@@ -52,8 +52,8 @@ impl Network {
     /// # Errors
     /// The space cannot hold the network's sites, or the network is too large.
     pub fn start(&self, runtime: &Runtime) -> Result<Running, Error> {
-        let space = events::space(runtime);
-        let program = Program::new(self, space.as_ref())?;
+        let space = runtime.space();
+        let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, failed) = sync_channel(FAILURES_WAITING_MAX);
         let shared = Arc::new(Shared { program, failures });
@@ -71,7 +71,7 @@ impl Network {
             }
         });
         if let Some(space) = space {
-            events::announce_ends(&space, input.id(), output.id())?;
+            events::announce_ends(space, input.id(), output.id())?;
         }
         Ok(Running { input, output, errors })
     }

@@ -323,3 +323,52 @@ fn what_cannot_be_run_is_refused_when_loaded() {
         assert_eq!(codes, ["E0701"], "{connect}: {errors:?}");
     }
 }
+
+#[test]
+fn the_space_knows_components_ends_and_failures() {
+    use thalweg_space::reader::{Item, SpaceReader};
+    use thalweg_space::{Space, SpaceOptions};
+
+    let path = std::env::temp_dir().join(format!("thalweg-net-{}", std::process::id()));
+    let space = Space::create(SpaceOptions { path: Some(path.clone()), ..SpaceOptions::default() }).unwrap();
+    let options = Options { workers: 1, space: Some(space.clone()), ..Options::default() };
+    let input = [r#"{"x": 3, "<k>": 1}"#.to_owned(), r#"{"x": 4, "<k>": 1}"#.to_owned()];
+    let (out, failed) = run_with("net inner connect panic .. inc;", "inner ! <k>", &input, options);
+    assert_eq!((out.len(), failed.len()), (1, 1));
+    space.finish();
+
+    let reader = SpaceReader::open(&path).unwrap();
+    let sites = reader.sites().unwrap();
+    let shown: Vec<_> = sites
+        .iter()
+        .map(|site| {
+            let parent = sites.iter().find(|other| other.id == site.parent).map_or("", |p| p.name.as_str());
+            (site.kind.as_str(), site.name.as_str(), parent, site.line)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("net", "main", "", 1),
+            ("split", "split", "main", 4),
+            ("net", "inner", "split", 4),
+            ("box", "panic", "inner", 4),
+            ("box", "inc", "inner", 4)
+        ]
+    );
+    let mut seen = Vec::new();
+    let mut events = reader.events();
+    let mut see = |item: Item<'_>| {
+        if let Item::Event(event) = item
+            && event.kind.name.starts_with("net.")
+        {
+            let index = event.kind.field("index").map(|field| event.u64(field));
+            seen.push((event.kind.name.to_string(), index));
+        }
+    };
+    events.poll(usize::MAX, &mut see).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    seen.sort();
+    let expected = [("net.entry", None), ("net.exit", None), ("net.record_failed", Some(0))];
+    assert_eq!(seen, expected.map(|(name, index)| (name.to_owned(), index)));
+}
