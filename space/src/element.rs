@@ -13,8 +13,8 @@
 
 use crate::kind::{Kind, KindId};
 use crate::layout::{PAGE, block, element, event};
-use crate::map::{Base, Map};
-use crate::sync::{Ordering, fence};
+use crate::map::{Map, Memory};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What a full element does.
@@ -46,11 +46,11 @@ const WINDOW_HALF: u64 = 1 << 31;
 
 /// The writing end of an element.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<M: Memory = Map> {
     /// Where the next event goes: bytes since the start, block headers included.
     position: u64,
     /// Where positions lie in the map; changes when a block rolls.
-    base: Base,
+    base: M::Base,
     /// End of the current block; equal to `position`'s block start when no block is writable.
     end: u64,
     /// Lowest time that the current base can express.
@@ -59,7 +59,7 @@ pub(crate) struct Ring {
     last_ticks: u64,
     /// Sequence of the next event.
     sequence: u64,
-    map: Map,
+    map: M,
     block_bytes: u64,
     block_count: u64,
     policy: Policy,
@@ -72,19 +72,19 @@ pub(crate) struct Ring {
     event_bytes_max: usize,
 }
 
-impl Ring {
+impl<M: Memory> Ring<M> {
     /// Bytes of a map for such a ring.
     pub(crate) fn bytes(block_bytes: usize, block_count: usize) -> usize {
         element::DATA + block_bytes * block_count
     }
 
     /// A ring over a fresh map of [`Ring::bytes`] zero bytes. The first block opens with the first event.
-    pub(crate) fn new(map: Map, block_bytes: usize, block_count: usize, policy: Policy) -> Ring {
-        assert!(block_bytes.is_power_of_two() && block_bytes >= block::BYTES_MIN && block_count >= 2);
-        assert_eq!(map.bytes(), Ring::bytes(block_bytes, block_count));
+    pub(crate) fn new(map: M, block_bytes: usize, block_count: usize, policy: Policy) -> Ring<M> {
+        assert!(block_bytes.is_power_of_two() && block_bytes > block::HEADER && block_count >= 2);
+        assert_eq!(map.bytes(), Self::bytes(block_bytes, block_count));
         Ring {
             position: 0,
-            base: Base::new(&map, PAGE as u64),
+            base: map.base(PAGE as u64),
             end: 0,
             window_low: 0,
             last_ticks: 0,
@@ -156,13 +156,11 @@ impl Ring {
         let words = event.words(u32::MAX);
         for (index, word) in words.as_ref()[..K::WORDS].iter().enumerate() {
             // SAFETY: the event ends at `after`, which is not beyond the block's end (the callers made way).
-            let place = unsafe { base.word(&self.map, position + 8 + 8 * index as u64) };
-            place.store(word.to_le(), Ordering::Relaxed);
+            unsafe { self.map.store_unchecked(base, position + 8 + 8 * index as u64, *word) };
         }
         // SAFETY: as above.
-        unsafe { base.word(&self.map, position) }.store(first.to_le(), Ordering::Relaxed);
-        // SAFETY: the header page is part of every map.
-        unsafe { self.map.word_unchecked(element::HEAD) }.store(after.to_le(), Ordering::Release);
+        unsafe { self.map.store_unchecked(base, position, first) };
+        self.map.store(element::HEAD, after, Ordering::Release);
     }
 
     #[inline(never)]
@@ -208,14 +206,13 @@ impl Ring {
         debug_assert!(at < self.end && at.is_multiple_of(8));
         // SAFETY: `at` < `end`, and `base` maps the current block's positions into the data area of the map, whose
         // size `new` checked.
-        let place = unsafe { self.base.word(&self.map, at) };
-        place.store(word.to_le(), Ordering::Relaxed);
+        unsafe { self.map.store_unchecked(self.base, at, word) };
     }
 
     fn commit(&mut self, bytes: u64) {
         self.position += bytes;
         self.sequence += 1;
-        self.map.word(element::HEAD).store(self.position.to_le(), Ordering::Release);
+        self.map.store(element::HEAD, self.position, Ordering::Release);
     }
 
     /// Makes the next `bytes` writable with a base that can express `ticks`. `false`: the event was dropped and counted.
@@ -244,7 +241,7 @@ impl Ring {
         self.last_ticks = ticks;
         self.drops += 1;
         self.sequence += 1;
-        self.map.word(element::DROPS).store(self.drops, Ordering::Release);
+        self.map.store(element::DROPS, self.drops, Ordering::Release);
     }
 
     /// Opens the next block, with `ticks` as its base.
@@ -255,17 +252,17 @@ impl Ring {
         let start = self.end;
         let number = start / self.block_bytes;
         let place = element::DATA as u64 + number % self.block_count * self.block_bytes;
-        let word = |offset| self.map.word(place as usize + offset);
-        word(block::NUMBER).store(0, Ordering::Relaxed);
-        fence(Ordering::Release);
-        word(block::BASE).store(ticks, Ordering::Relaxed);
-        word(block::SEQUENCE).store(self.sequence, Ordering::Relaxed);
-        word(block::DROPS).store(self.drops, Ordering::Relaxed);
-        word(block::NUMBER).store(number + 1, Ordering::Release);
-        self.map.word(element::SEQUENCE).store(self.sequence, Ordering::Relaxed);
+        let put = |offset, value, order| self.map.store(place as usize + offset, value, order);
+        put(block::NUMBER, 0, Ordering::Relaxed);
+        M::fence(Ordering::Release);
+        put(block::BASE, ticks, Ordering::Relaxed);
+        put(block::SEQUENCE, self.sequence, Ordering::Relaxed);
+        put(block::DROPS, self.drops, Ordering::Relaxed);
+        put(block::NUMBER, number + 1, Ordering::Release);
+        self.map.store(element::SEQUENCE, self.sequence, Ordering::Relaxed);
         self.position = start + block::HEADER as u64;
         self.end = start + self.block_bytes;
-        self.base = Base::new(&self.map, place.wrapping_sub(start));
+        self.base = self.map.base(place.wrapping_sub(start));
         self.window_low = ticks.wrapping_sub(WINDOW_HALF);
     }
 
@@ -290,12 +287,12 @@ impl Ring {
 
     /// Whether this is the child of a fork, whose map is private zeroes: no consumer will ever read there.
     fn is_wiped(&self) -> bool {
-        self.map.word(element::MAGIC).load(Ordering::Relaxed) == 0
+        self.map.load(element::MAGIC, Ordering::Relaxed) == 0
     }
 
     fn look_at_reader(&mut self) {
         // Acquire, paired with the consumer's release: it has finished reading what lies before.
-        let position = self.map.word(element::READ_POSITION).load(Ordering::Acquire);
+        let position = self.map.load(element::READ_POSITION, Ordering::Acquire);
         // A position beyond what was written is nonsense, and must not make us believe that there is room for ever.
         self.read_position = position.min(self.end);
     }
@@ -322,14 +319,181 @@ impl Ring {
     }
 
     fn reader_is_dead(&self) -> bool {
-        let reader = self.map.word(element::READER).load(Ordering::Acquire);
-        let start = self.map.word(element::READER_START).load(Ordering::Relaxed);
+        let reader = self.map.load(element::READER, Ordering::Acquire);
+        let start = self.map.load(element::READER_START, Ordering::Relaxed);
         reader != 0 && !crate::process::is_alive(reader as u32, start)
     }
 
     /// Says that nothing more comes.
     pub(crate) fn close(&mut self) {
-        self.map.word(element::SEQUENCE).store(self.sequence, Ordering::Relaxed);
-        self.map.word(element::STATE).store(2, Ordering::Release);
+        self.map.store(element::SEQUENCE, self.sequence, Ordering::Relaxed);
+        self.map.store(element::STATE, 2, Ordering::Release);
+    }
+}
+
+/// The protocol under loom: every interleaving and every value that a weakly ordered machine may show, of this writer
+/// and a reader as in [`crate::reader`]. Run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64;
+
+    const BLOCK_BYTES: u64 = 64;
+    const BLOCKS: u64 = 2;
+
+    #[derive(Debug)]
+    struct Words(Vec<AtomicU64>);
+
+    impl Words {
+        /// The header's lines are one word each here: loom keeps a history of each.
+        fn place(at: usize) -> usize {
+            match at {
+                element::HEAD => 0,
+                element::DROPS => 1,
+                element::STATE => 2,
+                element::SEQUENCE => 3,
+                element::READ_POSITION => 4,
+                element::READER => 5,
+                element::MAGIC => 6,
+                at => 7 + (at - element::DATA) / 8,
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    struct Model(Arc<Words>);
+
+    impl Model {
+        fn new() -> Model {
+            let words = 7 + (BLOCK_BYTES * BLOCKS / 8) as usize;
+            let model = Model(Arc::new(Words((0..words).map(|_| AtomicU64::new(0)).collect())));
+            model.store(element::MAGIC, 1, Ordering::Relaxed);
+            model
+        }
+    }
+
+    impl Memory for Model {
+        type Base = u64;
+
+        fn bytes(&self) -> usize {
+            Ring::<Model>::bytes(BLOCK_BYTES as usize, BLOCKS as usize)
+        }
+
+        fn base(&self, bias: u64) -> u64 {
+            bias
+        }
+
+        unsafe fn store_unchecked(&self, base: u64, position: u64, value: u64) {
+            self.store(base.wrapping_add(position) as usize, value, Ordering::Relaxed);
+        }
+
+        fn store(&self, at: usize, value: u64, order: Ordering) {
+            self.0.0[Words::place(at)].store(value, order);
+        }
+
+        fn load(&self, at: usize, order: Ordering) -> u64 {
+            self.0.0[Words::place(at)].load(order)
+        }
+
+        fn fence(order: Ordering) {
+            loom::sync::atomic::fence(order);
+        }
+    }
+
+    struct Counted(u64);
+
+    impl Kind for Counted {
+        const NAME: &'static str = "model.counted";
+        const DOC: &'static str = "";
+        const FIELDS: &'static [crate::kind::FieldSpec] =
+            &[crate::kind::FieldSpec::of::<u64>("count", "", "")];
+        type Words = [u64; 1];
+        fn words(&self, _: u32) -> [u64; 1] {
+            [self.0]
+        }
+    }
+
+    fn write(model: Model, policy: Policy, events: u64) -> Ring<Model> {
+        let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS as usize, policy);
+        let kind = KindId::new(event::KIND_FIRST, 1);
+        for count in 0..events {
+            ring.emit(100 + count, 0, kind, &Counted(count));
+        }
+        ring
+    }
+
+    /// Copies block `number` as the reader does; the events' counts, or nothing if the block is not there any more.
+    fn read_block(model: &Model, number: u64, head: u64) -> Option<Vec<u64>> {
+        let place = element::DATA + (number % BLOCKS * BLOCK_BYTES) as usize;
+        let bytes = (head - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
+        if model.load(place, Ordering::Acquire) != number + 1 {
+            return None;
+        }
+        let words: Vec<u64> = (1..bytes / 8).map(|n| model.load(place + 8 * n, Ordering::Relaxed)).collect();
+        Model::fence(Ordering::Acquire);
+        if model.load(place, Ordering::Relaxed) != number + 1 {
+            return None;
+        }
+        let (header, events) = words.split_at(3);
+        let counts: Vec<u64> = events.chunks(2).map(|event| event[1]).collect();
+        for (n, event) in events.chunks(2).enumerate() {
+            assert_eq!(event[0], event::pack(100 + event[1] as u32, event::KIND_FIRST, 2, 0));
+            assert_eq!(event[1], header[1] + n as u64, "sequence and order");
+        }
+        assert_eq!(header[0], 100 + header[1], "the base is the first event's time");
+        Some(counts)
+    }
+
+    #[test]
+    fn a_reader_never_takes_a_torn_or_recycled_block() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::new();
+            let writer = model.clone();
+            // Two events a block: the fifth recycles the first block.
+            let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            let newest = head.div_ceil(BLOCK_BYTES);
+            for number in newest.saturating_sub(2)..newest {
+                let counts = read_block(&model, number, head);
+                // While the block is not recycled, everything up to head must be there.
+                if let Some(counts) = counts {
+                    let held = (head - number * BLOCK_BYTES).min(BLOCK_BYTES);
+                    assert_eq!(counts.len() as u64, (held - 32) / 16);
+                    assert!(counts.iter().all(|count| count / 2 == number));
+                }
+            }
+            let ring = writing.join().unwrap();
+            assert_eq!((ring.sequence(), ring.drops()), (5, 0));
+        });
+    }
+
+    #[test]
+    fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::new();
+            let writer = model.clone();
+            let writing = loom::thread::spawn(move || write(writer, Policy::DropNewest, 6));
+            let mut seen = Vec::new();
+            let mut take = |head: u64, from: u64| {
+                let whole = head / BLOCK_BYTES;
+                for number in from..whole {
+                    seen.extend(read_block(&model, number, head).expect("not freed, so not recycled"));
+                }
+                // Release, paired with the writer's acquire: the copy is done.
+                model.store(element::READ_POSITION, whole * BLOCK_BYTES, Ordering::Release);
+                whole
+            };
+            let whole = take(model.load(element::HEAD, Ordering::Acquire), 0);
+            let ring = writing.join().unwrap();
+            take(model.load(element::HEAD, Ordering::Acquire), whole);
+            assert_eq!(ring.sequence(), 6);
+            assert_eq!(seen.len() as u64 + ring.drops(), 6);
+            assert!(seen.is_sorted());
+        });
     }
 }

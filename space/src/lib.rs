@@ -35,7 +35,6 @@ pub mod reader;
 #[allow(unsafe_code)]
 mod setting;
 mod space;
-mod sync;
 mod writer;
 
 pub use clock::Clock;

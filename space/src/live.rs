@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
 use crate::map::{Fork, Map};
 use crate::space::Shared;
-use crate::sync::{AtomicU64, Ordering, fence};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Cells of a row.
 pub const LIVE_CELLS: usize = live::CELL_COUNT;

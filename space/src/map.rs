@@ -5,34 +5,27 @@
 //! it still writes goes nowhere, at no cost to the parent.
 
 use crate::error::Error;
-use crate::sync::{AtomicU64, Ordering};
+use crate::layout::PAGE;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-#[cfg(not(loom))]
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file mapped for writing.
 #[derive(Debug)]
 pub(crate) struct Map {
-    #[cfg(not(loom))]
     pointer: NonNull<u8>,
-    #[cfg(not(loom))]
     wiped_on_fork: Option<&'static fork::Entry>,
-    #[cfg(loom)]
-    words: Vec<AtomicU64>,
     bytes: usize,
 }
 
 // SAFETY: the map is plain memory accessed only through atomics; it is unmapped once, by the last owner.
-#[cfg(not(loom))]
 unsafe impl Send for Map {}
 // SAFETY: as above: all access is atomic.
-#[cfg(not(loom))]
 unsafe impl Sync for Map {}
 
-#[cfg(not(loom))]
 impl Map {
     /// Makes the file (it must not exist), reserves its room and maps it. All words are zero.
     ///
@@ -53,7 +46,7 @@ impl Map {
     }
 
     fn reserve(file: &File, path: &Path, bytes: usize, fork: Fork) -> Result<Map, Error> {
-        assert!(bytes > 0 && bytes.is_multiple_of(8));
+        assert!(bytes >= PAGE && bytes.is_multiple_of(8));
         let length = libc::off_t::try_from(bytes).map_err(|_| Error::new("the file would be too large"))?;
         // SAFETY: a plain system call on a descriptor we own.
         let failed = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
@@ -96,7 +89,8 @@ impl Map {
     /// The word at byte `at`.
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < self.bytes, "a word outside the map");
+        // Every map has a page at least, so for a word of the header nothing is left to check when it runs.
+        assert!(at.is_multiple_of(8) && (at < PAGE || at < self.bytes), "a word outside the map");
         // SAFETY: in range and aligned, just checked.
         unsafe { self.word_unchecked(at) }
     }
@@ -114,7 +108,6 @@ impl Map {
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for Map {
     fn drop(&mut self) {
         if let Some(entry) = self.wiped_on_fork {
@@ -125,80 +118,7 @@ impl Drop for Map {
     }
 }
 
-#[cfg(loom)]
 impl Map {
-    /// A map over a vector, for models.
-    pub(crate) fn for_model(bytes: usize) -> Map {
-        Map { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), bytes }
-    }
-
-    /// The word at byte `at`.
-    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
-        &self.words[at / 8]
-    }
-
-    /// The word at byte `at`.
-    ///
-    /// # Safety
-    /// None needed: checked in models.
-    pub(crate) unsafe fn word_unchecked(&self, at: usize) -> &AtomicU64 {
-        &self.words[at / 8]
-    }
-}
-
-/// Where positions of a ring's current block lie: position + bias = byte of the map. Kept as one pointer, so that a
-/// store of the hot path takes one addition.
-#[cfg(not(loom))]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Base(*mut u8);
-
-// SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
-#[cfg(not(loom))]
-unsafe impl Send for Base {}
-
-#[cfg(not(loom))]
-impl Base {
-    pub(crate) fn new(map: &Map, bias: u64) -> Base {
-        Base(map.pointer.as_ptr().wrapping_add(bias as usize))
-    }
-
-    /// The word at `position` of `map`, the map that the base was made with.
-    ///
-    /// # Safety
-    /// `position` + bias is a multiple of 8 and less than the map's size.
-    #[inline(always)]
-    pub(crate) unsafe fn word<'a>(&self, map: &'a Map, position: u64) -> &'a AtomicU64 {
-        let pointer = self.0.wrapping_add(position as usize);
-        debug_assert!((pointer as usize).wrapping_sub(map.pointer.as_ptr() as usize) < map.bytes);
-        // SAFETY: the caller keeps the address within the map, which outlives the reference.
-        unsafe { &*pointer.cast::<AtomicU64>() }
-    }
-}
-
-/// As above, for models.
-#[cfg(loom)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Base(u64);
-
-#[cfg(loom)]
-impl Base {
-    pub(crate) fn new(_: &Map, bias: u64) -> Base {
-        Base(bias)
-    }
-
-    /// # Safety
-    /// None needed: checked in models.
-    pub(crate) unsafe fn word<'a>(&self, map: &'a Map, position: u64) -> &'a AtomicU64 {
-        map.word(self.0.wrapping_add(position) as usize)
-    }
-}
-
-impl Map {
-    /// Size in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Writes `text` as a length word and bytes at `at`, cut to `room` bytes.
     pub(crate) fn put_text(&self, at: usize, room: usize, text: &str) {
         let mut bytes = text.len().min(room);
@@ -211,6 +131,69 @@ impl Map {
             self.word(at + 8 + 8 * index).store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
         self.word(at).store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The words that a ring is written to: a [`Map`], or loom's words in a model.
+pub(crate) trait Memory {
+    /// Where the positions of a ring's current block lie.
+    type Base: Copy + std::fmt::Debug + Send;
+
+    /// Size in bytes.
+    fn bytes(&self) -> usize;
+    /// Position + `bias` = byte of the memory.
+    fn base(&self, bias: u64) -> Self::Base;
+    /// Stores a word, relaxed.
+    ///
+    /// # Safety
+    /// `base` is of this memory, and `position` + bias is a multiple of 8 and less than [`Memory::bytes`].
+    unsafe fn store_unchecked(&self, base: Self::Base, position: u64, value: u64);
+    /// Stores the word at byte `at`.
+    fn store(&self, at: usize, value: u64, order: Ordering);
+    /// Loads the word at byte `at`.
+    fn load(&self, at: usize, order: Ordering) -> u64;
+    /// A fence.
+    fn fence(order: Ordering);
+}
+
+/// An address, so that a store of the hot path takes one addition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address(*mut u8);
+
+// SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
+unsafe impl Send for Address {}
+
+impl Memory for Map {
+    type Base = Address;
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn base(&self, bias: u64) -> Address {
+        Address(self.pointer.as_ptr().wrapping_add(bias as usize))
+    }
+
+    #[inline(always)]
+    unsafe fn store_unchecked(&self, base: Address, position: u64, value: u64) {
+        let pointer = base.0.wrapping_add(position as usize);
+        debug_assert!((pointer as usize).wrapping_sub(self.pointer.as_ptr() as usize) < self.bytes);
+        // SAFETY: the caller keeps the address within the map and aligned.
+        unsafe { &*pointer.cast::<AtomicU64>() }.store(value.to_le(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.word(at).store(value.to_le(), order);
+    }
+
+    #[inline(always)]
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        u64::from_le(self.word(at).load(order))
+    }
+
+    fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
     }
 }
 
@@ -227,7 +210,6 @@ pub(crate) enum Fork {
 ///
 /// It is read by the `pthread_atfork` handler, so it takes no lock: after a `fork` a lock may be held by a thread
 /// that does not exist in the child.
-#[cfg(not(loom))]
 mod fork {
     use std::sync::Once;
     use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::layout::settings;
 use crate::map::Map;
-use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a setting is.
 #[derive(Clone, Copy, Debug)]

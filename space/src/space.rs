@@ -9,11 +9,11 @@ use crate::layout::{PAGE, VERSION, block, element, identity, settings};
 use crate::live::{LiveRow, LiveTable, RowKind};
 use crate::map::{Fork, Map};
 use crate::setting::{Setting, SettingSpec};
-use crate::sync::{Ordering, fence};
 use crate::writer::Writer;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64 as PlainAtomicU64};
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Size and policy of an element.
@@ -201,7 +201,8 @@ impl Space {
         let number = *writers;
         let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
         let path = shared.path.join(format!("{number:04}.element"));
-        let map = Map::create(&path, Ring::bytes(options.block_bytes, options.block_count), Fork::Wipe)?;
+        let map =
+            Map::create(&path, Ring::<Map>::bytes(options.block_bytes, options.block_count), Fork::Wipe)?;
         shared.write_element_header(&map, name, number, &options);
         let ring = Ring::new(map, options.block_bytes, options.block_count, options.policy);
         shared.identity.word(identity::WRITERS).store(u64::from(number), Ordering::Release);

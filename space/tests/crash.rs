@@ -144,7 +144,7 @@ fn a_fork_does_not_write_into_the_parents_ring() {
 #[test]
 fn clean_leaves_live_kept_and_foreign_ones() {
     let directory = Directory::new("clean");
-    let mut space = |name: &str, keep| {
+    let space = |name: &str, keep| {
         let parent = Some(directory.path().into());
         Space::create(SpaceOptions { name: name.into(), parent, keep, ..Default::default() }).unwrap()
     };
