@@ -479,18 +479,19 @@ mod model {
             let writer = model.clone();
             let writing = loom::thread::spawn(move || write(writer, Policy::DropNewest, 6));
             let mut seen = Vec::new();
-            let mut take = |head: u64, from: u64| {
-                let whole = head / BLOCK_BYTES;
-                for number in from..whole {
+            let mut take = |head: u64, from: u64, to: u64| {
+                for number in from..to {
                     seen.extend(read_block(&model, number, head).expect("not freed, so not recycled"));
                 }
                 // Release, paired with the writer's acquire: the copy is done.
-                model.store(element::READ_POSITION, whole * BLOCK_BYTES, Ordering::Release);
-                whole
+                model.store(element::READ_POSITION, to * BLOCK_BYTES, Ordering::Release);
             };
-            let whole = take(model.load(element::HEAD, Ordering::Acquire), 0);
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            let whole = head / BLOCK_BYTES;
+            take(head, 0, whole);
             let ring = writing.join().unwrap();
-            take(model.load(element::HEAD, Ordering::Acquire), whole);
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            take(head, whole, head.div_ceil(BLOCK_BYTES));
             assert_eq!(ring.sequence(), 6);
             assert_eq!(seen.len() as u64 + ring.drops(), 6);
             assert!(seen.is_sorted());
