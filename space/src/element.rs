@@ -471,6 +471,23 @@ mod model {
     }
 
     #[test]
+    fn a_block_is_complete_when_the_next_one_is_open() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::new();
+            let writer = model.clone();
+            let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
+            let second = element::DATA + BLOCK_BYTES as usize;
+            if model.load(second + block::NUMBER, Ordering::Acquire) == 2 {
+                let counts = read_block(&model, 0, BLOCK_BYTES);
+                assert!(counts.is_none_or(|counts| counts == [0, 1]));
+            }
+            writing.join().unwrap();
+        });
+    }
+
+    #[test]
     fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
