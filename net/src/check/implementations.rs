@@ -15,7 +15,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
     let Some(signature) = known.boxes.get(name) else {
         let message = format!("box `{name}` has no implementation");
         let mut error = Diagnostic::error("E0401", message, source, used.at.span)
-            .label(format!("not among the {} boxes that were given", known.boxes.len()));
+            .label("not in a library that was given");
         if let Some(near) = suggest::nearest(name, known.boxes.keys().map(String::as_str)) {
             error = error.help(format!("did you mean `{near}`?"));
         }

@@ -678,7 +678,7 @@ impl<'a> Resolver<'a> {
                 let error = self
                     .error("E0307", format!("net `{name}` can't be used: it has no topology"), here)
                     .also(&self.source(at), at.span, "defined here, without `connect`")
-                    .help("say what it does: `net … { … } connect …;`");
+                    .help(format!("say what it does: `net {name} {{ … }} connect …;`"));
                 self.diagnostics.push(error);
                 return None;
             }
@@ -714,7 +714,7 @@ impl<'a> Resolver<'a> {
     fn external(&mut self, name: &str, scope: usize) -> External {
         let unit = self.scopes[scope].unit;
         let Some(dir) = &self.units[unit].dir else {
-            return External::NoFile("not defined in this text, which is not a file".into());
+            return External::NoFile("not defined in this text".into());
         };
         let path = dir.join(format!("{name}.snet"));
         let Ok(key) = std::fs::canonicalize(&path) else {
@@ -784,7 +784,7 @@ impl<'a> Resolver<'a> {
             let error = self
                 .error("E0307", format!("net `{name}` has no topology"), *at)
                 .label("the main net needs `connect …`")
-                .help("say what it does: `net … { … } connect …;`");
+                .help(format!("say what it does: `net {name} {{ … }} connect …;`"));
             self.diagnostics.push(error);
             return None;
         }

@@ -790,7 +790,10 @@ impl<'a> Types<'a> {
         let message = format!("this split needs {missing}, which records that come here do not have");
         let error = self.error("E0506", message, node.at);
         let error = self.why(error, tags, shape);
-        self.tell(node.at, error.help("make the tag before it: `[{} -> {<t = 0>}]`"));
+        let absent = tags.iter().copied().filter(|&l| shape.presence(l) == Presence::Lacks).collect::<Set>();
+        let made: Vec<String> = self.label_set(&absent).iter().map(|l| format!("<{} = 0>", l.name)).collect();
+        let help = format!("make it before the split, for example by `[{{}} -> {{{}}}]`", made.join(", "));
+        self.tell(node.at, error.help(help));
     }
 
     fn no_branch(&mut self, node: &Node, branches: &[Node], accepts: &[Rc<Vec<Set>>], shape: &Shape) {

@@ -27,6 +27,8 @@ macro_rules! tokens {
             Meta,
             /// `<<< … >>>`.
             Code,
+            /// What can't be a token; it was reported.
+            Unknown,
             /// The end of the text.
             End,
             $($name,)*
@@ -40,6 +42,7 @@ macro_rules! tokens {
                     TokenKind::Number(_) => "number",
                     TokenKind::Meta => "<metadata>",
                     TokenKind::Code => "<<<",
+                    TokenKind::Unknown => "unknown characters",
                     TokenKind::End => "end of the file",
                     $(TokenKind::$name => $text,)*
                 }
@@ -162,6 +165,7 @@ impl Lexer<'_> {
                 b'0'..=b'9' => self.number(),
                 b'<' if self.rest().starts_with("<<<") => self.code(),
                 b'<' if self.metadata() => {}
+                0x80.. if self.rest().starts_with(char::is_alphabetic) => self.word(),
                 _ => self.sign(c),
             }
         }
@@ -193,14 +197,21 @@ impl Lexer<'_> {
                 let start = self.at;
                 let error = self.error("E0102", "this comment does not end".into(), start, start + 2);
                 error.helps.push("close it with `*/`".into());
-                self.at = self.text.len();
+                self.push(T::Unknown, start, self.text.len());
             }
         }
     }
 
     fn word(&mut self) {
-        let end = self.at + length_of_word(self.rest());
-        let word = &self.text[self.at..end];
+        let start = self.at;
+        let length =
+            self.rest().find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(self.rest().len());
+        let end = start + length;
+        let word = &self.text[start..end];
+        if let Some(bad) = word.chars().find(|c| !c.is_ascii()) {
+            let error = self.error("E0101", format!("a name can't have `{bad}` in it"), start, end);
+            error.helps.push("names are made of the letters A to Z and a to z, digits and `_`".into());
+        }
         let kind = KEYWORDS.into_iter().find(|k| k.text() == word).unwrap_or(T::Ident);
         self.push(kind, self.at, end);
     }
@@ -237,8 +248,7 @@ impl Lexer<'_> {
             None => {
                 let error = self.error("E0104", "this code does not end".into(), start, start + 3);
                 error.helps.push("close it with `>>>`".into());
-                // What follows is most probably the code: read on after the next definition's start.
-                self.at = self.text.len();
+                self.push(T::Unknown, start, self.text.len());
             }
         }
     }
@@ -262,7 +272,7 @@ impl Lexer<'_> {
             (before, None) if before != Some(T::BraceOpen) => {
                 let error = self.error("E0103", "this metadata does not end".into(), start, start + 10);
                 error.helps.push("close it with `</metadata>`".into());
-                self.at = self.text.len();
+                self.push(T::Unknown, start, self.text.len());
                 true
             }
             _ => false,
@@ -293,6 +303,7 @@ impl Lexer<'_> {
             c.is_ascii_whitespace()
                 || c.is_ascii_alphanumeric()
                 || c == '_'
+                || c.is_alphabetic()
                 || (c.is_ascii() && TokenKind::sign(c as u8).is_some())
         };
         let length = self.rest().find(known).unwrap_or(self.rest().len());
@@ -300,6 +311,8 @@ impl Lexer<'_> {
         let first = run.chars().next().unwrap_or(' ');
         let message = if run.chars().nth(1).is_some() {
             "these characters mean nothing here".to_string()
+        } else if first.is_control() {
+            format!("the character U+{:04X} means nothing here", first as u32)
         } else {
             format!("the character `{first}` means nothing here")
         };
@@ -308,14 +321,13 @@ impl Lexer<'_> {
             '&' => "in expressions over tags, `&&` is \"and\"",
             '#' => "a binding tag is written `<#name>`",
             '"' | '\'' => "names stand without quotes",
-            _ if !first.is_ascii() => "names are made of the letters A to Z and a to z, digits and `_`",
             _ => "",
         };
         let error = self.error("E0101", message, start, start + length);
         if !help.is_empty() {
             error.helps.push(help.into());
         }
-        self.at = start + length;
+        self.push(T::Unknown, start, start + length);
     }
 }
 
@@ -334,7 +346,7 @@ mod tests {
             .iter()
             .map(|t| match t.kind {
                 T::Number(n) => format!("{n}"),
-                T::End => String::new(),
+                T::End | T::Unknown => String::new(),
                 _ => source.slice(t.span).to_string(),
             })
             .chain(errors.iter().map(|e| e.code.to_string()))
@@ -378,6 +390,6 @@ mod tests {
     fn what_is_no_token_is_one_error_a_run() {
         check("a $$~ b", "a b E0101");
         check("a . b", "a b E0101");
-        check("\u{feff}ä", "E0101");
+        check("\u{feff}ä", "ä E0101");
     }
 }

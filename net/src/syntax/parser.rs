@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
     // ---- errors ----
 
     fn report(&mut self, error: Diagnostic) {
-        if self.reported_at == Some(self.next) {
+        if self.reported_at == Some(self.next) || self.at(T::Unknown) {
             return;
         }
         self.reported_at = Some(self.next);
@@ -164,6 +164,7 @@ impl<'a> Parser<'a> {
             T::Ident | T::Number(_) => format!("`{}`", self.source.slice(self.span())),
             T::Meta => "metadata".into(),
             T::Code => "box code".into(),
+            T::Unknown => "unknown characters".into(),
             T::End => "the end of the file".into(),
             kind if kind.is_keyword() => format!("the keyword `{}`", kind.text()),
             kind => format!("`{}`", kind.text()),
@@ -185,6 +186,16 @@ impl<'a> Parser<'a> {
             return Ok(self.advance());
         }
         self.expected(what);
+        Err(Lost)
+    }
+
+    fn arrow(&mut self, help: &str) -> Read<()> {
+        if self.eat(T::Arrow) {
+            return Ok(());
+        }
+        let help = if self.at(T::Equal) || self.at(T::Minus) { "the arrow is written `->`" } else { help };
+        let error = self.expected_error("`->`").help(help);
+        self.report(error);
         Err(Lost)
     }
 
@@ -488,8 +499,10 @@ impl<'a> Parser<'a> {
         if self.at(T::BraceOpen) {
             self.box_body(&mut codes, &mut metas)?;
             self.eat(T::Semicolon);
-        } else {
+        } else if signature.is_ok() {
             self.semicolon("the box")?;
+        } else {
+            self.skip_definition();
         }
         // A box with a broken signature is still known by its name.
         let span = self.span_from(start);
@@ -560,7 +573,7 @@ impl<'a> Parser<'a> {
                 return Err(Lost);
             }
         };
-        self.expect(T::Arrow, "`->`")?;
+        self.arrow("a box's signature is written `box NAME ((a, <t>) -> (b) | (c));`")?;
         let mut outputs = Vec::new();
         if self.at(T::ParenOpen) {
             outputs.push(self.tuple()?);
@@ -615,7 +628,7 @@ impl<'a> Parser<'a> {
         {
             return Ok(Map::Named(name.clone()));
         }
-        self.expect(T::Arrow, "`->`")?;
+        self.arrow("a signature is written `{a} | {b} -> {c}`")?;
         let output = match self.kind() {
             T::Ellipsis => {
                 self.advance();
@@ -731,23 +744,28 @@ impl<'a> Parser<'a> {
         let Some(first_sign) = signs.first() else { return Ok((branches.pop().unwrap(), height)) };
         let deterministic = first_sign.kind == T::OrOr;
         if let Some(other) = signs.iter().find(|s| s.kind != first_sign.kind) {
-            self.mixed(&branches, &signs, *first_sign, *other);
+            self.mixed(start, &signs, *first_sign, *other);
         }
         let span = self.span_from(start);
         Ok((Topo { kind: TopoKind::Parallel { branches, deterministic }, span }, height + 1))
     }
 
     /// `A | B || C` without brackets: shows both readings.
-    fn mixed(&mut self, branches: &[Topo], signs: &[Token], first: Token, other: Token) {
-        let short = |topo: &Topo| {
-            let text = self.source.slice(topo.span).split_whitespace().collect::<Vec<_>>().join(" ");
-            if text.chars().count() > 30 {
-                text.chars().take(27).chain("…".chars()).collect()
-            } else {
-                text
+    fn mixed(&mut self, start: Span, signs: &[Token], first: Token, other: Token) {
+        // An operand is what stands between two signs, its brackets included.
+        let starts = std::iter::once(start.start).chain(signs.iter().map(|s| s.span.end));
+        let ends = signs.iter().map(|s| s.span.start).chain([self.last_span().end]);
+        let operand = |(start, end): (u32, u32)| {
+            let text = self.source.slice(Span { start, end: end.max(start) });
+            let comment = text.contains("//") || text.contains("/*");
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            match text.chars().count() {
+                _ if comment => "…".to_string(),
+                0..=30 => text,
+                _ => text.chars().take(27).chain("…".chars()).collect(),
             }
         };
-        let texts: Vec<String> = branches.iter().map(short).collect();
+        let texts: Vec<String> = starts.zip(ends).map(operand).collect();
         let reading = |tight: TokenKind| {
             let loose = if tight == T::Bar { " || " } else { " | " };
             let mut groups: Vec<Vec<&str>> = vec![vec![&texts[0]]];
@@ -846,7 +864,7 @@ impl<'a> Parser<'a> {
     /// `Pat {, Pat}`.
     fn patterns(&mut self, of: &str) -> Read<Vec<Pattern>> {
         if !self.at(T::BraceOpen) {
-            let error = self.expected_error(&format!("a pattern such as `{{<done>}}` for {of}"));
+            let error = self.expected_error(&format!("a pattern such as `{{a, <t>}}` for {of}"));
             self.report(error);
             return Err(Lost);
         }
@@ -981,7 +999,7 @@ impl<'a> Parser<'a> {
             self.report(error);
             return Err(Lost);
         }
-        self.expect(T::Arrow, "`->`")?;
+        self.arrow("a filter is written `[{a} -> {b = a}]`")?;
         let action = self.action()?;
         Ok(FilterRule { pattern, action })
     }

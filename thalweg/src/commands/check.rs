@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use thalweg_net::Boxes;
 use thalweg_net::check::{Checked, KnownBoxes, check_file, unsupported};
 use thalweg_net::syntax::{Diagnostic, Note};
 
@@ -76,10 +77,14 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 }
 
 fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
-    match libraries {
-        [] => Ok(None),
-        [_, ..] => Err(Failure::Usage("`--boxes` is not in this version yet".into())),
+    if libraries.is_empty() {
+        return Ok(None);
     }
+    let mut boxes = Boxes::new();
+    for library in libraries {
+        boxes.load_library(library).map_err(|e| Failure::Usage(e.to_string()))?;
+    }
+    Ok(Some(boxes.known()))
 }
 
 fn count(number: usize, what: &str) -> Option<String> {
