@@ -236,24 +236,61 @@ enum Form {
     Long,
 }
 
+/// A [`RecordFault`] in a word, so that results travel in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault(u64);
+
+impl Fault {
+    const OVERFLOW: u64 = 0;
+    const DIVISION_BY_ZERO: u64 = 1;
+    const HOLE: u64 = 2;
+    const MISSING: u64 = 3;
+    const NOT_INTEGER: u64 = 4;
+
+    #[cold]
+    fn new(kind: u64, detail: u16) -> Fault {
+        Fault(kind << 16 | u64::from(detail))
+    }
+}
+
 impl Bound {
     /// The value for a record with these slots, of the shape it was bound to.
     ///
     /// # Errors
-    /// A fault if a tag that is needed is missing or no integer, a result does not fit, or for a division by zero.
+    /// A fault if a tag that is needed is missing or no integer, a result does not fit, or for a division by
+    /// zero.
     #[inline]
     pub fn evaluate(&self, slots: &[Value]) -> Result<i64, RecordFault> {
+        self.value(slots).map_err(|fault| self.explain(fault))
+    }
+
+    /// As [`evaluate`](Self::evaluate); the fault is for [`explain`](Self::explain).
+    #[inline]
+    pub(crate) fn value(&self, slots: &[Value]) -> Result<i64, Fault> {
         match self.form {
             Form::Number(number) => Ok(number),
-            Form::Slot(a) => self.integer(slots, a),
-            Form::SlotNumber(op, a, b) => binary(op, self.integer(slots, a)?, b),
-            Form::SlotSlot(op, a, b) => binary(op, self.integer(slots, a)?, self.integer(slots, b)?),
-            Form::Long => self.evaluate_long(slots),
+            Form::Slot(a) => integer(slots, a),
+            Form::SlotNumber(op, a, b) => binary(op, integer(slots, a)?, b),
+            Form::SlotSlot(op, a, b) => binary(op, integer(slots, a)?, integer(slots, b)?),
+            Form::Long => self.long_value(slots),
+        }
+    }
+
+    /// A fault of this expression in full.
+    #[cold]
+    pub(crate) fn explain(&self, Fault(fault): Fault) -> RecordFault {
+        let detail = (fault & 0xffff) as usize;
+        match fault >> 16 {
+            Fault::OVERFLOW => RecordFault::Overflow(OPERATIONS[detail]),
+            Fault::DIVISION_BY_ZERO => RecordFault::DivisionByZero,
+            Fault::MISSING => RecordFault::MissingLabel(self.code.tags[detail]),
+            Fault::NOT_INTEGER => RecordFault::NotInteger(self.shape.labels()[detail]),
+            _ => RecordFault::Other("the expression has an error in the program".into()),
         }
     }
 
     #[inline(never)]
-    fn evaluate_long(&self, slots: &[Value]) -> Result<i64, RecordFault> {
+    fn long_value(&self, slots: &[Value]) -> Result<i64, Fault> {
         const INLINE: usize = 16;
         match self.code.register_count {
             0..=INLINE => self.execute(slots, &mut [0; INLINE]),
@@ -261,75 +298,75 @@ impl Bound {
         }
     }
 
-    fn execute(&self, slots: &[Value], registers: &mut [i64]) -> Result<i64, RecordFault> {
+    fn execute(&self, slots: &[Value], registers: &mut [i64]) -> Result<i64, Fault> {
         let mut at = 0;
         while let Some(instruction) = self.instructions.get(at) {
             at += 1;
             match *instruction {
                 Instruction::Binary { op, a, b, to } => {
-                    let (a, b) = (self.read(slots, registers, a)?, self.read(slots, registers, b)?);
-                    registers[to as usize] = binary(op, a, b)?;
+                    registers[to as usize] =
+                        binary(op, read(slots, registers, a)?, read(slots, registers, b)?)?;
                 }
                 Instruction::Unary { op, a, to } => {
-                    registers[to as usize] = unary(op, self.read(slots, registers, a)?)?;
+                    registers[to as usize] = unary(op, read(slots, registers, a)?)?;
                 }
-                Instruction::Move { a, to } => registers[to as usize] = self.read(slots, registers, a)?,
+                Instruction::Move { a, to } => registers[to as usize] = read(slots, registers, a)?,
                 Instruction::Truth { a, to } => {
-                    registers[to as usize] = (self.read(slots, registers, a)? != 0).into();
+                    registers[to as usize] = (read(slots, registers, a)? != 0).into();
                 }
                 Instruction::JumpIf { a, is_zero, target } => {
-                    if (self.read(slots, registers, a)? == 0) == is_zero {
+                    if (read(slots, registers, a)? == 0) == is_zero {
                         at = target as usize;
                     }
                 }
                 Instruction::Jump { target } => at = target as usize,
-                Instruction::Fail => {
-                    return Err(RecordFault::Other("the expression has an error in the program".into()));
-                }
+                Instruction::Fail => return Err(Fault::new(Fault::HOLE, 0)),
             }
         }
-        self.read(slots, registers, self.result)
-    }
-
-    #[inline]
-    fn read(&self, slots: &[Value], registers: &[i64], operand: Operand) -> Result<i64, RecordFault> {
-        match operand {
-            Operand::Number(number) => Ok(number),
-            Operand::Register(register) => Ok(registers[register as usize]),
-            Operand::Tag(slot) => self.integer(slots, slot),
-            Operand::Missing(tag) => Err(RecordFault::MissingLabel(self.code.tags[tag as usize])),
-        }
-    }
-
-    #[inline]
-    fn integer(&self, slots: &[Value], slot: u16) -> Result<i64, RecordFault> {
-        match slots[slot as usize] {
-            Value::Int(number) => Ok(number),
-            _ => Err(RecordFault::NotInteger(self.shape.labels()[slot as usize])),
-        }
-    }
-}
-
-fn unary(op: UnaryOp, a: i64) -> Result<i64, RecordFault> {
-    match op {
-        UnaryOp::Negate => a.checked_neg().ok_or(RecordFault::Overflow("-")),
-        UnaryOp::Not => Ok((a == 0).into()),
-        UnaryOp::Abs => a.checked_abs().ok_or(RecordFault::Overflow("abs")),
+        read(slots, registers, self.result)
     }
 }
 
 #[inline]
-fn binary(op: BinaryOp, a: i64, b: i64) -> Result<i64, RecordFault> {
-    let divides = matches!(op, BinaryOp::Divide | BinaryOp::Remainder);
-    if divides && b == 0 {
-        return Err(RecordFault::DivisionByZero);
+fn read(slots: &[Value], registers: &[i64], operand: Operand) -> Result<i64, Fault> {
+    match operand {
+        Operand::Number(number) => Ok(number),
+        Operand::Register(register) => Ok(registers[register as usize]),
+        Operand::Tag(slot) => integer(slots, slot),
+        Operand::Missing(tag) => Err(Fault::new(Fault::MISSING, tag)),
     }
-    let (result, sign) = match op {
-        BinaryOp::Add => (a.checked_add(b), "+"),
-        BinaryOp::Subtract => (a.checked_sub(b), "-"),
-        BinaryOp::Multiply => (a.checked_mul(b), "*"),
-        BinaryOp::Divide => (a.checked_div(b), "/"),
-        BinaryOp::Remainder => (a.checked_rem(b), "%"),
+}
+
+#[inline]
+fn integer(slots: &[Value], slot: u16) -> Result<i64, Fault> {
+    match slots[slot as usize] {
+        Value::Int(number) => Ok(number),
+        _ => Err(Fault::new(Fault::NOT_INTEGER, slot)),
+    }
+}
+
+/// What an overflow names.
+const OPERATIONS: [&str; 6] = ["-", "abs", "+", "*", "/", "%"];
+
+fn unary(op: UnaryOp, a: i64) -> Result<i64, Fault> {
+    match op {
+        UnaryOp::Negate => a.checked_neg().ok_or_else(|| Fault::new(Fault::OVERFLOW, 0)),
+        UnaryOp::Not => Ok((a == 0).into()),
+        UnaryOp::Abs => a.checked_abs().ok_or_else(|| Fault::new(Fault::OVERFLOW, 1)),
+    }
+}
+
+#[inline]
+fn binary(op: BinaryOp, a: i64, b: i64) -> Result<i64, Fault> {
+    let (result, operation) = match op {
+        BinaryOp::Divide | BinaryOp::Remainder if b == 0 => {
+            return Err(Fault::new(Fault::DIVISION_BY_ZERO, 0));
+        }
+        BinaryOp::Subtract => (a.checked_sub(b), 0),
+        BinaryOp::Add => (a.checked_add(b), 2),
+        BinaryOp::Multiply => (a.checked_mul(b), 3),
+        BinaryOp::Divide => (a.checked_div(b), 4),
+        BinaryOp::Remainder => (a.checked_rem(b), 5),
         BinaryOp::Equal => return Ok((a == b).into()),
         BinaryOp::NotEqual => return Ok((a != b).into()),
         BinaryOp::Less => return Ok((a < b).into()),
@@ -341,5 +378,5 @@ fn binary(op: BinaryOp, a: i64, b: i64) -> Result<i64, RecordFault> {
         BinaryOp::And => return Ok((a != 0 && b != 0).into()),
         BinaryOp::Or => return Ok((a != 0 || b != 0).into()),
     };
-    result.ok_or(RecordFault::Overflow(sign))
+    result.ok_or_else(|| Fault::new(Fault::OVERFLOW, operation))
 }

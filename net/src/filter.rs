@@ -103,11 +103,29 @@ impl Filter {
             Ok(plan) => plan,
             Err(fault) => return Err((record, fault.clone())),
         };
-        match plan.choose(&record, &mut self.computed) {
-            Ok(alternative) => alternative.emit(record, &self.computed, emit),
-            Err(fault) => return Err((record, fault)),
+        for (guard, alternative) in &plan.alternatives {
+            if let Some(guard) = guard {
+                match guard.value(record.slots()) {
+                    Ok(0) => continue,
+                    Ok(_) => {}
+                    Err(fault) => return Err((record, guard.explain(fault))),
+                }
+            }
+            let alternative = match alternative {
+                Ok(alternative) => alternative,
+                Err(fault) => return Err((record, fault.clone())),
+            };
+            self.computed.clear();
+            for expression in &alternative.computed {
+                match expression.value(record.slots()) {
+                    Ok(value) => self.computed.push(value),
+                    Err(fault) => return Err((record, expression.explain(fault))),
+                }
+            }
+            alternative.emit(record, &self.computed, emit);
+            return Ok(());
         }
-        Ok(())
+        unreachable!("the last alternative has no guard")
     }
 }
 
@@ -176,27 +194,6 @@ impl Output {
             sources.push((*label, source));
         }
         Ok(OutputPlan { computed_from, rearrangement: Rearrangement::new(shape, pattern, sources) })
-    }
-}
-
-impl Plan {
-    /// The alternative for a record, its expressions evaluated.
-    #[inline]
-    fn choose(&self, record: &Record, computed: &mut Vec<i64>) -> Result<&Alternative, RecordFault> {
-        for (guard, alternative) in &self.alternatives {
-            if let Some(guard) = guard
-                && guard.evaluate(record.slots())? == 0
-            {
-                continue;
-            }
-            let alternative = alternative.as_ref().map_err(RecordFault::clone)?;
-            computed.clear();
-            for expression in &alternative.computed {
-                computed.push(expression.evaluate(record.slots())?);
-            }
-            return Ok(alternative);
-        }
-        unreachable!("the last alternative has no guard")
     }
 }
 

@@ -22,7 +22,7 @@ use std::fmt;
 use thalweg_box::Value;
 
 use crate::label::Label;
-use crate::record::Record;
+use crate::record::{Record, put};
 use crate::shape::{self, ShapeId};
 
 /// Why a component could not do its work on a record. Cheap to make.
@@ -189,6 +189,37 @@ pub(crate) enum Source {
     Zero,
 }
 
+/// A step of a rearrangement in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// From, to. The value that stood there is wanted no more.
+    Move(u16, u16),
+    Swap(u16, u16),
+}
+
+/// Steps that move values from slots to other slots (from, to), no two to the same one or from the same one.
+/// A step reads no slot that one before has emptied or dropped.
+fn steps(mut moves: Vec<(usize, usize)>) -> Box<[Step]> {
+    let mut steps = Vec::with_capacity(moves.len());
+    moves.retain(|(from, to)| from != to);
+    while let Some(&(first, _)) = moves.last() {
+        match moves.iter().position(|(_, to)| moves.iter().all(|(from, _)| from != to)) {
+            Some(free) => {
+                let (from, to) = moves.swap_remove(free);
+                steps.push(Step::Move(from as u16, to as u16));
+            }
+            // All that is left are cycles: a swap brings one value home and shortens its cycle.
+            None => {
+                let (_, to) = moves.pop().expect("not empty");
+                steps.push(Step::Swap(first as u16, to as u16));
+                moves.iter_mut().filter(|(from, _)| *from == to).for_each(|(from, _)| *from = first);
+                moves.retain(|(from, to)| from != to);
+            }
+        }
+    }
+    steps.into()
+}
+
 /// How a record of one shape becomes one of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Rearrangement {
@@ -198,10 +229,11 @@ pub(crate) struct Rearrangement {
     output_length: usize,
     /// Per output slot.
     sources: Box<[Source]>,
-    /// In place: swaps that bring each input value to the first output slot that wants it, …
-    swaps: Box<[(u16, u16)]>,
+    /// In place: steps that bring each input value to the first output slot that wants it, …
+    steps: Box<[Step]>,
     /// … output slots that copy another output slot (from, to), …
     copies: Box<[(u16, u16)]>,
+    copies_or_zeros: bool,
     /// … output slots that are given a value (which one, to), …
     given: Box<[(u16, u16)]>,
     /// … and output slots that are 0.
@@ -229,9 +261,7 @@ impl Rearrangement {
 
     fn in_place(input: ShapeId, output: ShapeId, sources: Box<[Source]>) -> Rearrangement {
         let (input_length, output_length) = (input.labels().len(), output.labels().len());
-        // What stands in each slot as the swaps go on: the input's slot numbers at first.
-        let mut standing: Vec<usize> = (0..input_length.max(output_length)).collect();
-        let (mut swaps, mut copies, mut given, mut zeros) = (vec![], vec![], vec![], vec![]);
+        let (mut moves, mut copies, mut given, mut zeros) = (vec![], vec![], vec![], vec![]);
         let mut home: HashMap<usize, usize> = HashMap::new();
         for (to, source) in sources.iter().enumerate() {
             match *source {
@@ -241,18 +271,24 @@ impl Rearrangement {
                     Some(&from) => copies.push((from as u16, to as u16)),
                     None => {
                         home.insert(slot, to);
-                        let from = standing.iter().position(|&s| s == slot).expect("swaps lose nothing");
-                        if from != to {
-                            swaps.push((from as u16, to as u16));
-                            standing.swap(from, to);
-                        }
+                        moves.push((slot, to));
                     }
                 },
             }
         }
-        let [swaps, copies, given] = [swaps, copies, given].map(Vec::into_boxed_slice);
-        let zeros = zeros.into();
-        Rearrangement { input, output, input_length, output_length, sources, swaps, copies, given, zeros }
+        let copies_or_zeros = !copies.is_empty() || !zeros.is_empty();
+        Rearrangement {
+            input,
+            output,
+            input_length,
+            output_length,
+            sources,
+            steps: steps(moves),
+            copies: copies.into(),
+            copies_or_zeros,
+            given: given.into(),
+            zeros: zeros.into(),
+        }
     }
 
     /// A new record; the input keeps its values.
@@ -268,28 +304,45 @@ impl Rearrangement {
 
     /// The input itself, rearranged.
     #[inline]
-    pub(crate) fn reuse(&self, mut record: Record, mut value: impl FnMut(usize) -> Value) -> Record {
+    pub(crate) fn reuse(&self, mut record: Record, value: impl FnMut(usize) -> Value) -> Record {
         assert!(record.shape() == self.input, "a plan is for one shape");
-        if self.output_length > self.input_length {
+        if self.input_length < self.output_length {
             record.resize(self.output, self.output_length);
         }
         let slots = record.slots_mut();
-        for &(a, b) in &self.swaps {
-            slots.swap(a as usize, b as usize);
+        for &step in &self.steps {
+            match step {
+                Step::Move(from, to) => {
+                    let value = slots[from as usize].take();
+                    put(&mut slots[to as usize], value)
+                }
+                Step::Swap(a, b) => slots.swap(a as usize, b as usize),
+            }
         }
-        if self.output_length <= self.input_length && self.input != self.output {
-            record.resize(self.output, self.output_length);
+        match self.input_length > self.output_length {
+            true => record.resize(self.output, self.output_length),
+            false => record.relabel(self.output, self.output_length),
         }
-        let slots = record.slots_mut();
-        for &(from, to) in &self.copies {
-            slots[to as usize] = slots[from as usize].clone();
-        }
-        for &(n, to) in &self.given {
-            slots[to as usize] = value(n as usize);
-        }
-        for &to in &self.zeros {
-            slots[to as usize] = Value::Int(0);
-        }
+        self.fill(record.slots_mut(), value);
         record
+    }
+
+    /// Fills the slots of an output that are not moved from the input.
+    #[inline]
+    fn fill(&self, slots: &mut [Value], mut value: impl FnMut(usize) -> Value) {
+        for &(n, to) in &self.given {
+            put(&mut slots[to as usize], value(n as usize));
+        }
+        if self.copies_or_zeros {
+            for &(from, to) in &self.copies {
+                {
+                    let value = slots[from as usize].clone();
+                    put(&mut slots[to as usize], value);
+                }
+            }
+            for &to in &self.zeros {
+                put(&mut slots[to as usize], Value::Int(0));
+            }
+        }
     }
 }
