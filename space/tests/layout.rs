@@ -1,0 +1,231 @@
+//! The layout, kept true: the drawing in `docs/layout.md` against the constants, and a space of version 1 from the
+//! time it was fixed, which every later version must still decode.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use support::{Seen, options, read_events};
+use thalweg_space::archive::Archiver;
+use thalweg_space::layout::{self, block, catalog, element, event, identity, live, settings};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{
+    Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
+};
+
+/// The numbers that the drawing shows: file or structure, field, offset.
+fn offsets() -> Vec<(&'static str, &'static str, usize)> {
+    vec![
+        ("space", "magic", identity::MAGIC),
+        ("space", "version", identity::VERSION),
+        ("space", "uuid", identity::UUID),
+        ("space", "pid", identity::PID),
+        ("space", "process start", identity::PROCESS_START),
+        ("space", "boot id", identity::BOOT),
+        ("space", "clock", identity::CLOCK),
+        ("space", "frequency", identity::FREQUENCY),
+        ("space", "first anchor", identity::ANCHOR_FIRST),
+        ("space", "second anchor", identity::ANCHOR_SECOND),
+        ("space", "state", identity::STATE),
+        ("space", "writers", identity::WRITERS),
+        ("space", "settings", identity::SETTINGS),
+        ("space", "live chunks", identity::LIVE_CHUNKS),
+        ("space", "flags", identity::FLAGS),
+        ("space", "name", identity::NAME),
+        ("space", "host", identity::HOST),
+        ("space", "command", identity::COMMAND),
+        ("element", "magic", element::MAGIC),
+        ("element", "version, policy", element::VERSION),
+        ("element", "block bytes, block count", element::BLOCKS),
+        ("element", "pid, thread", element::PROCESS),
+        ("element", "process start", element::PROCESS_START),
+        ("element", "writer", element::WRITER),
+        ("element", "frequency", element::FREQUENCY),
+        ("element", "head", element::HEAD),
+        ("element", "drops", element::DROPS),
+        ("element", "state", element::STATE),
+        ("element", "sequence", element::SEQUENCE),
+        ("element", "read position", element::READ_POSITION),
+        ("element", "reader pid", element::READER),
+        ("element", "reader start", element::READER_START),
+        ("element", "name", element::NAME),
+        ("element", "blocks", element::DATA),
+        ("block", "number + 1", block::NUMBER),
+        ("block", "base time", block::BASE),
+        ("block", "first sequence", block::SEQUENCE),
+        ("block", "drops before", block::DROPS),
+        ("block", "events", block::HEADER),
+        ("catalog", "records", catalog::HEADER),
+        ("settings", "cells", settings::CELLS),
+        ("live", "rows", live::ROWS),
+        ("row", "tag", live::TAG),
+        ("row", "id", live::ID),
+        ("row", "cells", live::CELLS),
+    ]
+}
+
+/// The lines ` OFFSET  FIELD  …` under each heading `## … (`NAME`)` of the drawing.
+fn drawn(text: &str) -> BTreeMap<(String, String), usize> {
+    let mut section = String::new();
+    let mut drawn = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            section = heading.split('`').nth(1).unwrap_or("").to_string();
+        }
+        let mut columns = line.split("  ").map(str::trim).filter(|c| !c.is_empty());
+        let offset = columns.next().and_then(|c| c.parse().ok());
+        if let (Some(offset), Some(field)) = (offset, columns.next()) {
+            drawn.insert((section.clone(), field.to_string()), offset);
+        }
+    }
+    drawn
+}
+
+#[test]
+fn the_drawing_is_true() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/layout.md")).unwrap();
+    let expected: BTreeMap<_, _> =
+        offsets().into_iter().map(|(s, f, at)| ((s.to_string(), f.to_string()), at)).collect();
+    assert_eq!(drawn(&text), expected, "docs/layout.md and src/layout.rs disagree");
+    for (what, value) in [
+        ("version", layout::VERSION as usize),
+        ("cells of a settings file", settings::CELL_COUNT),
+        ("bytes of a setting's cell", settings::CELL_BYTES),
+        ("bytes of a row", live::ROW_BYTES),
+        ("cells of a row", live::CELL_COUNT),
+        ("rows of the first chunk", live::CHUNK_ROWS_FIRST),
+        ("rows of the largest chunk", live::CHUNK_ROWS_MAX),
+        ("words of the longest event", event::WORDS_MAX),
+        ("first kind of a writer's own", usize::from(event::KIND_FIRST)),
+    ] {
+        assert!(text.contains(&format!("| {what} | {value} |")), "docs/layout.md lacks: {what} {value}");
+    }
+}
+
+/// Of each type, one.
+#[derive(Kind)]
+#[kind(name = "golden.sample")]
+struct Sample<'a> {
+    /// A number.
+    #[field(unit = "bytes")]
+    small: u8,
+    large: u64,
+    signed: i16,
+    float: f64,
+    name: NameRef,
+    site: SiteRef,
+    colour: Colour,
+    text: &'a str,
+    bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, KindEnum)]
+enum Colour {
+    Blue,
+}
+
+/// Counts.
+#[derive(Kind)]
+#[kind(name = "golden.count")]
+struct Count {
+    count: u64,
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+/// Makes the golden space of the current version; for when the version grows: run with `--ignored`, commit, and keep
+/// the older ones.
+#[test]
+#[ignore = "writes tests/golden"]
+fn make_golden() {
+    let path = golden();
+    let _ = std::fs::remove_dir_all(&path);
+    let directory = support::Directory::new("golden");
+    let options = options(&directory, 512, 2, Policy::Overwrite);
+    let space =
+        Space::create(SpaceOptions { name: "golden".into(), path: Some(path), keep: true, ..options })
+            .unwrap();
+    let name = space.name("a name").unwrap();
+    let net =
+        space.site(&Site { name: "main", kind: "net", file: "a.snet", line: 1, column: 2, parent: None });
+    let inc = Site { name: "inc", kind: "box", parent: Some(net.unwrap()), ..Site::default() };
+    let site = space.site(&inc).unwrap();
+    let (doc, unit, choices) = ("How much.", "messages", &[][..]);
+    let spec = SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, choices };
+    space.setting(spec).unwrap().set(100).unwrap();
+    let row = space.live_row(RowKind::Stream, 42).unwrap();
+    row.cell(4).store(1000, Ordering::Relaxed);
+    let mut writer = space.writer("worker 0").unwrap();
+    let sample = writer.declare::<Sample<'static>>().unwrap();
+    let count = writer.declare::<Count>().unwrap();
+    let colour = Colour::Blue;
+    let event = Sample {
+        small: 1,
+        large: 2,
+        signed: -3,
+        float: 0.5,
+        name,
+        site,
+        colour,
+        text: "tëxt",
+        bytes: &[1, 2, 255],
+    };
+    writer.emit_at(1_000, sample, &event);
+    writer.emit_same_time(count, &Count { count: 1 });
+    writer.emit_at(1 << 40, count, &Count { count: 2 });
+    writer.emit_interpolated((1 << 40) + 5, count, &Count { count: 3 });
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    archiver.step().unwrap();
+    for n in 4..100 {
+        writer.emit_at((1 << 40) + n, count, &Count { count: n });
+        if n == 30 {
+            archiver.step().unwrap();
+        }
+    }
+    // Killed: neither closed nor finished.
+    std::mem::forget((writer, row));
+}
+
+#[test]
+fn golden_space_of_version_1_is_decoded() {
+    let reader = SpaceReader::open(golden()).unwrap();
+    let info = reader.info().unwrap();
+    assert_eq!((info.version, info.name.as_str(), info.command.as_str()), (1, "golden", "test --command"));
+    assert!(!info.finished && info.keep && !reader.is_alive());
+    let setting = &reader.settings().unwrap()[0];
+    assert_eq!(
+        (setting.name.as_str(), setting.value, setting.default, setting.max),
+        ("exec.quantum", 100, 64, 4096)
+    );
+    let row = &reader.live_rows().unwrap()[0];
+    assert_eq!((row.kind, row.id, row.generation, row.cells[4]), (RowKind::Stream, 42, 1, 1000));
+    assert_eq!(reader.name(NameRef(1)).as_deref(), Some("a name"));
+    assert_eq!(reader.sites().unwrap()[1].parent, SiteRef(1));
+    assert_eq!(reader.writers().unwrap()[0].name, "worker 0");
+    let (seen, problem) = read_events(&golden());
+    assert!(problem.is_none(), "{problem:?}");
+    let event = |time, sequence, kind: &str, fields: &[&str]| Seen::Event {
+        time,
+        writer: 1,
+        sequence,
+        kind: kind.into(),
+        fields: fields.iter().map(|f| f.to_string()).collect(),
+    };
+    let sample = ["1", "2", "-3", "0.5", "name#1", "site#2", "blue", "\"tëxt\"", "0102ff"];
+    let mut expected =
+        vec![event(1_000, 0, "golden.sample", &sample), event(1_000, 1, "golden.count", &["1"])];
+    for count in 2..100u64 {
+        let time = (1 << 40) + if count == 2 { 0 } else { count.max(5) };
+        let time = if count > 3 { (1 << 40) + count } else { time };
+        expected.push(event(time, count, "golden.count", &[&count.to_string()]));
+    }
+    let first_kept = |seen: &[Seen]| seen.iter().position(|s| matches!(s, Seen::Gap { .. }));
+    let gap = first_kept(&seen).expect("the ring came around");
+    let Seen::Gap { lost, from_sequence, .. } = seen[gap] else { unreachable!() };
+    assert_eq!(from_sequence as usize, gap);
+    assert_eq!(seen[..gap], expected[..gap]);
+    assert_eq!(seen[gap + 1..], expected[gap + lost as usize..]);
+}
