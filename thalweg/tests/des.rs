@@ -5,6 +5,8 @@ mod des_run;
 use serde_json::Value;
 
 const FILE_BYTES: usize = 10 << 20;
+/// What `thalweg run` cuts by default.
+const CHUNK_BYTES: usize = 16384;
 
 #[test]
 fn the_network_equals_openssl_with_every_mode_and_worker_count() {
@@ -29,4 +31,65 @@ fn the_network_equals_openssl_with_every_mode_and_worker_count() {
     }
 }
 
-fn accounts_add_up(_report: &Value, _mode: &str, _context: &str, _summary: &[u8]) {}
+/// Every account of the report against the others, and against what the run itself said.
+fn accounts_add_up(report: &Value, mode: &str, context: &str, summary: &[u8]) {
+    let messages = FILE_BYTES.div_ceil(CHUNK_BYTES) as u64;
+    assert_eq!(report["window"]["lost"], 0, "{context}: events were lost");
+    assert_eq!(report["window"]["state"], "ended", "{context}");
+    assert_eq!(report["throughput"]["messages_in"], messages, "{context}");
+    assert_eq!(report["throughput"]["messages_out"], messages, "{context}");
+
+    let mut shares = 0;
+    let groups = [("components", true), ("tasks", true), ("workers", false)];
+    for (group, in_work) in groups {
+        let rows = report[group].as_array().expect("a list");
+        assert!(!rows.is_empty(), "{context}: no {group}");
+        for row in rows {
+            let parts = if in_work { &row["work"]["shares"] } else { &row["shares"] };
+            let Some(parts) = parts.as_object() else { continue };
+            let parts: Vec<f64> = parts.values().map(|part| part.as_f64().expect("a share")).collect();
+            let sum: f64 = parts.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-6, "{context}: {group} {row} adds up to {sum}");
+            assert!(parts.iter().all(|part| (0.0..=1.0).contains(part)), "{context}: {group} {row}");
+            shares += 1;
+        }
+    }
+    // Without the clock there are no shares; with it every task and worker has its own.
+    assert!(mode == "off" || shares > 20, "{context}: only {shares} rows have shares");
+
+    assert_eq!(report["broken_count"], 0, "{context}: {}", report["broken"]);
+    let streams = report["streams"].as_array().expect("a list");
+    let mut written_in_all = 0;
+    for stream in streams {
+        let count =
+            |name: &str| stream[name].as_u64().unwrap_or_else(|| panic!("{context}: {name} in {stream}"));
+        let accounted = count("read") + count("held") + count("failed") + count("dropped");
+        assert_eq!(count("written"), accounted, "{context}: {stream}");
+        assert_eq!(stream["conserved"], true, "{context}: {stream}");
+        written_in_all += count("written");
+    }
+    // Each chunk passes the source's stream, sixteen rounds, and what is around them.
+    assert!(written_in_all >= 20 * messages, "{context}: only {written_in_all} messages on all streams");
+
+    let wall_s = wall_s(summary);
+    let rate = report["throughput"]["entry_per_s"].as_f64().expect("a rate");
+    let ratio = rate * wall_s / messages as f64;
+    assert!(
+        (ratio - 1.0).abs() < 0.01,
+        "{context}: {rate}/s for {wall_s} s is {ratio} of {messages} messages"
+    );
+}
+
+/// The wall clock's word, from the run's own last line: `640 records in, 640 out in 0.312345 s, …`.
+fn wall_s(summary: &[u8]) -> f64 {
+    let text = String::from_utf8_lossy(summary);
+    let line = text
+        .lines()
+        .find(|line| line.contains(" records in, "))
+        .unwrap_or_else(|| panic!("no summary in {text}"));
+    let (_, rest) = line.split_once(" out in ").unwrap_or_else(|| panic!("no time in {line}"));
+    rest.split(' ')
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no time in {line}"))
+}
