@@ -6,17 +6,17 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 /// The key of all these runs, as OpenSSL's `-K` wants it.
-pub const KEY_HEX: &str = "133457799bbcdff1";
+pub(crate) const KEY_HEX: &str = "133457799bbcdff1";
 /// The same key as a record's label.
-pub const WITH: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
+pub(crate) const WITH: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
 
 /// The program under test.
-pub fn thalweg() -> Command {
+pub(crate) fn thalweg() -> Command {
     Command::new(env!("CARGO_BIN_EXE_thalweg"))
 }
 
 /// The library of the DES boxes, built once if need be.
-pub fn library() -> &'static Path {
+pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let mut build = Command::new(env!("CARGO"));
@@ -32,12 +32,12 @@ pub fn library() -> &'static Path {
 }
 
 /// The root of the workspace.
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace")
 }
 
 /// `bytes` bytes that no chunk repeats.
-pub fn made_file(path: &Path, bytes: usize) {
+pub(crate) fn made_file(path: &Path, bytes: usize) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut content = Vec::with_capacity(bytes + 8);
     while content.len() < bytes {
@@ -51,7 +51,7 @@ pub fn made_file(path: &Path, bytes: usize) {
 }
 
 /// `thalweg run` of the DES network from `input` to `output`, quiet on standard output.
-pub fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -> Command {
+pub(crate) fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -> Command {
     let mut command = thalweg();
     command.arg("run").arg(root().join("apps/des/des.snet")).arg("--boxes").arg(library());
     command.args(["--workers", &workers.to_string(), "--monitor", mode, "--with", WITH]);
@@ -62,7 +62,7 @@ pub fn encrypt(input: &Path, output: &Path, workers: usize, mode: &str) -> Comma
 }
 
 /// What OpenSSL makes of `input`.
-pub fn openssl(input: &Path) -> Vec<u8> {
+pub(crate) fn openssl(input: &Path) -> Vec<u8> {
     let output = Command::new("openssl")
         .args(["enc", "-des-ecb", "-provider", "legacy", "-provider", "default", "-K", KEY_HEX, "-in"])
         .arg(input)
@@ -73,7 +73,7 @@ pub fn openssl(input: &Path) -> Vec<u8> {
 }
 
 /// Runs `command`, which must succeed.
-pub fn succeed(command: &mut Command) -> Output {
+pub(crate) fn succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program starts");
     assert!(
         output.status.success(),
