@@ -184,11 +184,11 @@ mod tests {
     fn ordered(numbers: &[i64], early_max: usize) -> (Vec<i64>, u64) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("out");
-        let mut sink = Sink::open(&path, None, Some("seq"), early_max).ok().expect("a sink");
+        let mut sink = Sink::open(&path, None, Some("seq"), early_max).unwrap_or_else(|_| panic!("no sink"));
         for &number in numbers {
             assert!(sink.take(numbered(number)).is_ok());
         }
-        let missing = sink.finish().ok().expect("the file takes it");
+        let missing = sink.finish().unwrap_or_else(|_| panic!("the file takes it"));
         let text = std::fs::read_to_string(path).expect("a file");
         let written = text.lines().map(|line| {
             let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn a_record_without_its_tag_is_refused_alone() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut sink = Sink::open(&folder.path().join("out"), None, Some("seq"), 4).ok().expect("a sink");
+        let mut sink = Sink::open(&folder.path().join("out"), None, Some("seq"), 4)
+            .unwrap_or_else(|_| panic!("no sink"));
         let lost = sink.take(Record::from_pairs([(Label::tag("other"), Value::Int(1))]));
         assert!(matches!(lost, Err(SinkError::Record(message)) if message.contains("<seq>")));
         assert!(sink.take(numbered(0)).is_ok());

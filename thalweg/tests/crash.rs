@@ -13,6 +13,7 @@ use thalweg_space::RowKind;
 use thalweg_space::reader::{Item, SpaceReader};
 
 const FILE_BYTES: usize = 10 << 20;
+/// Runs that die between their first event and their last.
 const ROUNDS: usize = 100;
 /// The live row of a stream: messages written, messages read (exec's contract).
 const WRITTEN: usize = 4;
@@ -105,19 +106,21 @@ fn a_killed_run_shows_every_committed_event() {
     let whole = folder.path().join("whole");
     let started = Instant::now();
     des_run::succeed(&mut run(&whole));
-    let duration = started.elapsed();
+    let mut duration = started.elapsed();
     let all = check(&whole, "a whole run").events;
 
     let seed = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(1, |time| time.subsec_nanos() | 1);
-    println!("seed {seed}, a whole run takes {duration:?} and has {all} events");
+    eprintln!("seed {seed}, a whole run takes {duration:?} and has {all} events");
     let mut random = u64::from(seed);
-    let (mut in_the_middle, mut before_the_space) = (0, 0);
-    for round in 0..ROUNDS {
+    let (mut in_the_middle, mut rounds, mut before_the_space) = (0, 0, 0);
+    while in_the_middle < ROUNDS {
+        rounds += 1;
+        assert!(rounds < 10 * ROUNDS, "only {in_the_middle} of {rounds} rounds died in the middle of a run");
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let moment = duration.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64);
-        let space = folder.path().join(format!("killed-{round}"));
+        let space = folder.path().join(format!("killed-{rounds}"));
         let mut child = run(&space).spawn().expect("the program starts");
         let deadline = Instant::now() + moment;
         while Instant::now() < deadline {
@@ -125,21 +128,24 @@ fn a_killed_run_shows_every_committed_event() {
         }
         // SIGKILL; the run may have ended just before, which is a moment like any other.
         child.kill().expect("a child of ours");
-        child.wait().expect("a child of ours");
+        let child_was_killed = child.wait().expect("a child of ours").code().is_none();
         if !space.join("space").exists() {
             before_the_space += 1;
             continue;
         }
-        let context = format!("seed {seed}, round {round}, killed after {moment:?}");
+        let context = format!("seed {seed}, round {rounds}, killed after {moment:?}");
         let events = check(&space, &context).events;
-        in_the_middle += u64::from(events > 0 && events < all);
+        in_the_middle += usize::from(events > 0 && events < all);
+        if !child_was_killed {
+            // It ended on its own: this machine is faster now than it was during the first run.
+            duration = duration.mul_f64(0.9);
+        }
         for command in ["report", "events"] {
             des_run::succeed(des_run::thalweg().arg(command).arg(&space));
         }
         std::fs::remove_dir_all(&space).expect("a space is a directory");
     }
-    println!(
-        "{in_the_middle} of {ROUNDS} rounds died in the middle, {before_the_space} before there was a space"
+    eprintln!(
+        "{in_the_middle} of {rounds} rounds died in the middle, {before_the_space} before there was a space"
     );
-    assert!(in_the_middle > ROUNDS as u64 / 2, "only {in_the_middle} rounds died in the middle of a run");
 }
