@@ -3,10 +3,11 @@
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
+use crate::observed::{self, Observed};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_exec::{Context, In, Mode, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
 
 /// Streams of a chain.
 const CHAINS: [usize; 4] = [1, 4, 16, 64];
@@ -19,24 +20,55 @@ type Stage = dyn Fn(u64) -> u64 + Send + Sync;
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = Vec::new();
     for workers in [1, 2] {
-        for hops in CHAINS {
-            cases.push(case(workers, hops));
+        cases.extend(CHAINS.map(|hops| without_monitoring(workers, hops)));
+    }
+    for workers in [1, 2] {
+        for mode in [Mode::Metrics, Mode::Full] {
+            cases.push(with_monitoring(workers, 16, mode));
         }
     }
     cases
 }
 
-fn case(workers: usize, hops: usize) -> Case<'static> {
+fn without_monitoring(workers: usize, hops: usize) -> Case<'static> {
     Case {
         group: "hop",
         name: "a pointer through a chain".into(),
-        params: vec![("hops", hops.to_string()), ("workers", workers.to_string()), ("mode", "off".into())],
+        params: params(workers, hops, Mode::Off),
         unit: "ns",
-        ours: chain("thalweg", "", workers, hops, ours),
+        ours: ours(workers, hops, Mode::Off),
         rivals: rivals(workers, hops),
         limit: Some(chain("rtrb, fixed schedule", env!("VERSION_rtrb"), workers, hops, rings)),
-        goal: if hops >= 16 { Goal::AtMost(2.0) } else { Goal::None },
+        // A single stream between two cores is bound by the cache line that goes to and fro.
+        goal: if workers == 1 || hops >= 16 { Goal::AtMost(2.0) } else { Goal::None },
     }
+}
+
+fn with_monitoring(workers: usize, hops: usize, mode: Mode) -> Case<'static> {
+    Case {
+        group: "hop",
+        name: "a pointer through a chain, against mode off".into(),
+        params: params(workers, hops, mode),
+        unit: "ns",
+        ours: ours(workers, hops, mode),
+        rivals: Vec::new(),
+        limit: Some(ours(workers, hops, Mode::Off)),
+        goal: Goal::None,
+    }
+}
+
+fn params(workers: usize, hops: usize, mode: Mode) -> Vec<(&'static str, String)> {
+    vec![("hops", hops.to_string()), ("workers", workers.to_string()), ("mode", observed::name(mode).into())]
+}
+
+/// A chain of our streams and tasks, for others to be compared with.
+pub(crate) fn ours(workers: usize, hops: usize, mode: Mode) -> Contestant<'static> {
+    Contestant::nanoseconds(
+        format!("thalweg, mode {}", observed::name(mode)),
+        "",
+        hops as u64,
+        move |messages| on_cores(workers, || tasks(workers, hops, mode, messages)),
+    )
 }
 
 fn rivals(workers: usize, hops: usize) -> Vec<Contestant<'static>> {
@@ -83,9 +115,9 @@ fn check(sum: u64, hops: usize, messages: u64) {
 }
 
 /// A network's tasks by hand, on our runtime.
-fn ours(workers: usize, hops: usize, messages: u64) -> Duration {
-    let options = Options { workers, pin: true, mode: Mode::Off, ..Options::default() };
-    let runtime = Runtime::new(options).expect("the options are good");
+fn tasks(workers: usize, hops: usize, mode: Mode, messages: u64) -> Result<Duration, String> {
+    let observed = Observed::new(workers, mode)?;
+    let runtime = &observed.runtime;
     let (output, mut input) = runtime.stream(StreamSpec::default());
     let spec = TaskSpec { one_to_one: true, ..TaskSpec::default() };
     runtime.spawn(spec, Source { next: 0, end: messages, output });
@@ -98,10 +130,11 @@ fn ours(workers: usize, hops: usize, messages: u64) -> Duration {
     runtime.spawn(spec, Sink { input, sum: 0, told });
     let begin = Instant::now();
     runtime.start();
-    let (sum, end) = hear.recv().expect("the sink tells");
-    runtime.join().expect("the run ends well");
+    let told = hear.recv();
+    observed.join()?;
+    let (sum, end) = told.map_err(|_| "the sink ended without a sum")?;
     check(sum, hops, messages);
-    end - begin
+    Ok(end - begin)
 }
 
 struct Source {

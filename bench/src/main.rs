@@ -5,10 +5,13 @@
 #![allow(clippy::print_stdout, reason = "a command")]
 
 mod cores;
+mod des;
 mod event;
 mod hop;
 mod measure;
+mod observed;
 mod output;
+mod record;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,7 +36,8 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 2] = [("event", event::cases), ("hop", hop::cases)];
+const GROUPS: [Group; 4] =
+    [("event", event::cases), ("hop", hop::cases), ("record", record::cases), ("des", des::cases)];
 
 struct Arguments {
     groups: Vec<String>,

@@ -110,9 +110,10 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// How many times to `run` for a sample that is long enough.
+/// How many times to `run` for a sample that is long enough. It begins with a million parts, so that what is there only
+/// once (threads that wake up) weighs little.
 fn enough(parts: u64, run: &mut impl FnMut(u64) -> Result<Duration, String>) -> Result<u64, String> {
-    let mut count = (10_000 / parts).max(1_000);
+    let mut count = (1_000_000 / parts).max(1_000);
     loop {
         let took = run(count)?;
         if took >= SAMPLE_MIN {

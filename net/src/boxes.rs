@@ -105,6 +105,23 @@ impl Boxes {
         Ok(())
     }
 
+    /// Adds boxes that a library, linked into this program as `from`, offers by `thalweg_box_entries()`.
+    ///
+    /// # Errors
+    /// As [`Boxes::add`]; none of the boxes is added then.
+    pub fn add_entries(
+        &mut self,
+        from: &str,
+        entries: impl IntoIterator<Item = BoxEntry>,
+    ) -> Result<(), Error> {
+        let mut all = self.clone();
+        for entry in entries {
+            all.insert(EntryOf::Program(Arc::new(entry)), from)?;
+        }
+        *self = all;
+        Ok(())
+    }
+
     /// The names of the boxes, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.implementations.keys().map(String::as_str)

@@ -1,0 +1,217 @@
+//! Group `record`: a record through a box, a filter, a parallel composition; against the bare hop of a pointer.
+
+use crate::cores::on_cores;
+use crate::hop;
+use crate::measure::{Case, Contestant, Goal};
+use crate::observed::Observed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use thalweg_box::{Bytes, Value};
+use thalweg_exec::{Context, In, Mode, Out, Ports, Stop, Task, TaskSpec};
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::shape::{self, ShapeId};
+use thalweg_net::{Boxes, Network};
+
+/// Components in a row.
+const ROW: usize = 16;
+/// Parallel compositions in a row.
+const PARALLELS: usize = 4;
+
+/// A network to send records through, and how many components of the measured sort each passes.
+struct Course {
+    name: &'static str,
+    topology: String,
+    parts: usize,
+    /// The labels of the records sent, and the value of a label in the n-th.
+    labels: Vec<Label>,
+    value: fn(Label, u64) -> Value,
+    goal: Goal,
+}
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let mut cases = Vec::new();
+    for workers in [1, 2] {
+        cases.extend(courses().into_iter().map(|course| case(workers, course)));
+    }
+    cases
+}
+
+fn courses() -> Vec<Course> {
+    let row = |component: &str| vec![component; ROW].join(" .. ");
+    let (x, y, a, b) = (Label::field("x"), Label::field("y"), Label::tag("a"), Label::tag("b"));
+    vec![
+        Course {
+            name: "a record with an inline integer through a box",
+            topology: row("inc"),
+            parts: ROW,
+            labels: vec![x],
+            value: integer,
+            goal: Goal::AtMost(8.0),
+        },
+        Course {
+            name: "a record with an integer and two inherited tags through a box",
+            topology: row("inc"),
+            parts: ROW,
+            labels: vec![x, a, b],
+            value: integer,
+            goal: Goal::AtMost(8.0),
+        },
+        Course {
+            name: "a record with a value of 64 bytes on the heap through a box",
+            topology: row("pass"),
+            parts: ROW,
+            labels: vec![y],
+            value: |_, n| Value::Bytes(Bytes::from_vec(vec![n as u8; 64])),
+            goal: Goal::None,
+        },
+        Course {
+            name: "a record with a tag through a filter",
+            topology: row("[{<a>} -> {<a = a + 1>}]"),
+            parts: ROW,
+            labels: vec![a],
+            value: integer,
+            goal: Goal::AtMost(8.0),
+        },
+        Course {
+            name: "a record through a parallel composition of four",
+            topology: vec!["(inc | pass | [{<a>} -> {<a>}] | [{<b>} -> {<b>}])"; PARALLELS].join(" .. "),
+            parts: PARALLELS,
+            labels: vec![x],
+            value: integer,
+            goal: Goal::None,
+        },
+    ]
+}
+
+fn integer(_: Label, n: u64) -> Value {
+    Value::Int(n as i64)
+}
+
+fn case(workers: usize, course: Course) -> Case<'static> {
+    let goal = course.goal;
+    let name = course.name.to_owned();
+    Case {
+        group: "record",
+        name,
+        params: vec![("workers", workers.to_string()), ("mode", "off".into())],
+        unit: "ns",
+        ours: ours(workers, course),
+        rivals: Vec::new(),
+        limit: Some(hop::ours(workers, ROW, Mode::Off)),
+        goal,
+    }
+}
+
+fn ours(workers: usize, course: Course) -> Contestant<'static> {
+    let boxes = Boxes::new()
+        .with("box inc ((x) -> (x))", |x: i64, out: &mut thalweg_box::Out| out.emit((x + 1,)))
+        .with("box pass ((y) -> (y))", |y: Bytes, out: &mut thalweg_box::Out| out.emit((y,)));
+    let text =
+        format!("net course {{ box inc ((x) -> (x)); box pass ((y) -> (y)); }} connect {};", course.topology);
+    match Network::parse("course", &text, &boxes) {
+        Ok(network) => Contestant::nanoseconds("thalweg", "", course.parts as u64, move |records| {
+            on_cores(workers, || run(workers, &network, &course, records))
+        }),
+        Err(diagnostics) => {
+            let told: String = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+            Contestant::missing("thalweg", "", told)
+        }
+    }
+}
+
+fn run(workers: usize, network: &Network, course: &Course, records: u64) -> Result<Duration, String> {
+    let observed = Observed::new(workers, Mode::Off)?;
+    let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
+    let (sink, end) = Sink::new(ends.output);
+    let shape = shape::of(&course.labels);
+    let source = Source { next: 0, end: records, shape, value: course.value, output: ends.input };
+    observed.runtime.spawn(TaskSpec { place: Some(0), ..TaskSpec::default() }, source);
+    observed.runtime.spawn(TaskSpec { place: Some(workers - 1), ..TaskSpec::default() }, sink);
+    let begin = Instant::now();
+    observed.runtime.start();
+    let told = end.recv();
+    observed.join()?;
+    let (count, end) = told.map_err(|_| "the network ended without its last record")?;
+    if count != records {
+        return Err(format!("{count} of {records} records came out"));
+    }
+    Ok(end - begin)
+}
+
+struct Source {
+    next: u64,
+    end: u64,
+    shape: ShapeId,
+    value: fn(Label, u64) -> Value,
+    output: Out<Record>,
+}
+
+impl Source {
+    fn record(&self) -> Record {
+        let mut record = Record::with_shape(self.shape);
+        for (slot, label) in record.slots_mut().iter_mut().zip(self.shape.labels()) {
+            *slot = (self.value)(*label, self.next);
+        }
+        record
+    }
+}
+
+impl Task for Source {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.next == self.end {
+                return Stop::Ended;
+            }
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            let record = self.record();
+            self.output.push(cx, record).expect("there was room");
+            self.next += 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// Counts records and tells when the last has come.
+struct Sink {
+    input: In<Record>,
+    count: u64,
+    told: Sender<(u64, Instant)>,
+}
+
+impl Sink {
+    fn new(input: In<Record>) -> (Sink, Receiver<(u64, Instant)>) {
+        let (told, end) = channel();
+        (Sink { input, count: 0, told }, end)
+    }
+}
+
+impl Task for Sink {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            match self.input.pop(cx) {
+                Some(record) => {
+                    drop(record);
+                    self.count += 1;
+                }
+                None if self.input.ended() => {
+                    // Nobody hears it when the run was given up.
+                    self.told.send((self.count, Instant::now())).ok();
+                    return Stop::Ended;
+                }
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
