@@ -9,7 +9,7 @@
 //!   paired with the acquire fence and second look of the reader).
 //!
 //! Invariant: `position` is where the next event goes, within the current block or at its end; `end` is the end of
-//! that block; every event's time lies within ±2³¹ ticks of the base that the reader will know.
+//! that block; every event's time has the high half of the base that the reader will know.
 
 use crate::kind::{Kind, KindId};
 use crate::layout::{PAGE, block, element, event};
@@ -41,9 +41,6 @@ impl Policy {
     }
 }
 
-/// Half of the span that 32 bits of time cover.
-const WINDOW_HALF: u64 = 1 << 31;
-
 /// The writing end of an element.
 #[derive(Debug)]
 pub(crate) struct Ring<M: Memory = Map> {
@@ -53,10 +50,10 @@ pub(crate) struct Ring<M: Memory = Map> {
     base: M::Base,
     /// End of the current block; equal to `position`'s block start when no block is writable.
     end: u64,
-    /// Lowest time that the current base can express.
-    window_low: u64,
-    /// Time of the latest event.
-    last_ticks: u64,
+    /// High half of the times that the current base can express.
+    high: u32,
+    /// Low half of the time of the latest event; the high half is `high`.
+    last_low: u32,
     /// Sequence of the next event.
     sequence: u64,
     map: M,
@@ -86,8 +83,8 @@ impl<M: Memory> Ring<M> {
             position: 0,
             base: map.base(PAGE as u64),
             end: 0,
-            window_low: 0,
-            last_ticks: 0,
+            high: 0,
+            last_low: 0,
             sequence: 0,
             map,
             block_bytes: block_bytes as u64,
@@ -114,34 +111,37 @@ impl<M: Memory> Ring<M> {
         self.drops
     }
 
-    /// Appends an event at `ticks`.
+    /// Appends an event at a time given in halves, as the processor gives it.
     #[inline(always)]
-    pub(crate) fn emit<K: Kind>(&mut self, ticks: u64, flags: u8, kind: KindId<K>, event: &K) {
+    pub(crate) fn emit<K: Kind>(&mut self, (low, high): (u32, u32), flags: u8, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
-            return self.emit_variable(ticks, flags, kind, event);
+            return self.emit_variable(join(low, high), flags, kind, event);
         }
         let bytes = (8 * (1 + K::WORDS)) as u64;
-        // One branch for both: no room in the block (wraps to a huge number), or time outside the base's window.
-        let room = self.end.wrapping_sub(self.position + bytes);
-        let offset = ticks.wrapping_sub(self.window_low);
-        if (room | offset) >> 32 != 0 && !self.make_way(bytes, ticks) {
+        let fits = self.position + bytes <= self.end;
+        if (high != self.high || !fits) && !self.make_way(bytes, join(low, high)) {
             return;
         }
-        self.last_ticks = ticks;
-        self.put(kind.word | u64::from(ticks as u32) | u64::from(flags) << 60, event);
+        self.last_low = low;
+        self.put(kind.word | u64::from(low) | u64::from(flags) << 60, event);
     }
 
     /// Appends an event with the time of the one before.
     #[inline(always)]
     pub(crate) fn emit_same_time<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
         if K::VARIABLE {
-            return self.emit_variable(self.last_ticks, event::FLAG_SAME_TIME, kind, event);
+            return self.emit_variable(self.last_ticks(), event::FLAG_SAME_TIME, kind, event);
         }
         let bytes = (8 * (1 + K::WORDS)) as u64;
-        if self.position + bytes > self.end && !self.make_way(bytes, self.last_ticks) {
+        if self.position + bytes > self.end && !self.make_way(bytes, self.last_ticks()) {
             return;
         }
         self.put(kind.word | u64::from(event::FLAG_SAME_TIME) << 60, event);
+    }
+
+    /// Time of the latest event.
+    fn last_ticks(&self) -> u64 {
+        join(self.last_low, self.high)
     }
 
     /// Stores an event of a fixed size, for which there is room, and commits it.
@@ -177,12 +177,11 @@ impl<M: Memory> Ring<M> {
         let flags = if longest > share { flags | event::FLAG_TRUNCATED } else { flags };
         let mut bytes = fixed as u64;
         event.tails(&mut |tail| bytes += tail.len().min(share).next_multiple_of(8) as u64);
-        let room = self.end.wrapping_sub(self.position + bytes);
-        let offset = ticks.wrapping_sub(self.window_low);
-        if (room | offset) >> 32 != 0 && !self.make_way(bytes, ticks) {
+        let fits = self.position + bytes <= self.end;
+        if (high_half(ticks) != self.high || !fits) && !self.make_way(bytes, ticks) {
             return;
         }
-        self.last_ticks = ticks;
+        self.last_low = ticks as u32;
         let mut at = self.position;
         self.store(at, event::pack(ticks as u32, kind.id(), bytes as usize / 8, flags));
         for word in event.words(share as u32).as_ref() {
@@ -220,12 +219,11 @@ impl<M: Memory> Ring<M> {
     #[inline(never)]
     fn make_way(&mut self, bytes: u64, ticks: u64) -> bool {
         let full_time = 16;
-        let offset = ticks.wrapping_sub(self.window_low);
-        if self.position + bytes + full_time <= self.end && offset >> 32 != 0 {
+        if self.position + bytes + full_time <= self.end {
             self.store(self.position, event::pack(0, event::KIND_FULL_TIME, 2, 0));
             self.store(self.position + 8, ticks);
             self.position += full_time;
-            self.window_low = ticks.wrapping_sub(WINDOW_HALF);
+            self.high = high_half(ticks);
             return true;
         }
         if bytes as usize > self.event_bytes_max || !self.next_block_is_free() {
@@ -237,18 +235,25 @@ impl<M: Memory> Ring<M> {
     }
 
     fn drop_one(&mut self, ticks: u64) {
-        // The next event kept opens a block, so "the same time" may refer to this one.
-        self.last_ticks = ticks;
+        // Nothing more goes into this block, or what follows would have the wrong sequence. The next event kept opens a
+        // block, so "the same time" may refer to this one.
+        self.close_block();
+        (self.last_low, self.high) = (ticks as u32, high_half(ticks));
         self.drops += 1;
         self.sequence += 1;
         self.map.store(element::DROPS, self.drops, Ordering::Release);
     }
 
-    /// Opens the next block, with `ticks` as its base.
-    fn roll(&mut self, ticks: u64) {
+    fn close_block(&mut self) {
         if self.position < self.end {
             self.store(self.position, 0);
+            self.position = self.end;
         }
+    }
+
+    /// Opens the next block, with `ticks` as its base.
+    fn roll(&mut self, ticks: u64) {
+        self.close_block();
         let start = self.end;
         let number = start / self.block_bytes;
         let place = element::DATA as u64 + number % self.block_count * self.block_bytes;
@@ -263,7 +268,7 @@ impl<M: Memory> Ring<M> {
         self.position = start + block::HEADER as u64;
         self.end = start + self.block_bytes;
         self.base = self.map.base(place.wrapping_sub(start));
-        self.window_low = ticks.wrapping_sub(WINDOW_HALF);
+        self.high = high_half(ticks);
     }
 
     fn next_block_is_free(&mut self) -> bool {
@@ -329,6 +334,14 @@ impl<M: Memory> Ring<M> {
         self.map.store(element::SEQUENCE, self.sequence, Ordering::Relaxed);
         self.map.store(element::STATE, 2, Ordering::Release);
     }
+}
+
+fn high_half(ticks: u64) -> u32 {
+    (ticks >> 32) as u32
+}
+
+fn join(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// The protocol under loom: every interleaving and every value that a weakly ordered machine may show, of this writer
@@ -418,7 +431,7 @@ mod model {
         let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS as usize, policy);
         let kind = KindId::new(event::KIND_FIRST, 1);
         for count in 0..events {
-            ring.emit(100 + count, 0, kind, &Counted(count));
+            ring.emit((100 + count as u32, 0), 0, kind, &Counted(count));
         }
         ring
     }

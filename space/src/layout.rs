@@ -105,7 +105,7 @@ pub mod element {
 pub mod block {
     /// Block number + 1; 0 while the block is being recycled.
     pub const NUMBER: usize = 0;
-    /// Time that the events' 32 bits are relative to.
+    /// Time of the first event; its high half is that of the events after it.
     pub const BASE: usize = NUMBER + 8;
     /// Sequence of the first event.
     pub const SEQUENCE: usize = BASE + 8;
@@ -119,11 +119,11 @@ pub mod block {
     pub const BYTES_MAX: usize = 1 << 26;
 }
 
-/// An event's first word: 32 bits of time, 16 of kind, 12 of length in words (this one included), 4 flags.
+/// An event's first word: the low 32 bits of its time, 16 of kind, 12 of length in words (this one included), 4 flags.
 pub mod event {
     /// Kind 0, length 0: nothing more in this block.
     pub const KIND_PADDING: u16 = 0;
-    /// Two words: the second is a full time, the new base for what follows in this block.
+    /// Two words: the second is a full time, whose high half is that of what follows in this block.
     pub const KIND_FULL_TIME: u16 = 1;
     /// Kinds below this one are reserved.
     pub const KIND_FIRST: u16 = 16;

@@ -69,22 +69,22 @@ impl Writer {
     /// Writes an event with the time now.
     #[inline(always)]
     pub fn emit<K: Kind>(&mut self, kind: KindId<K>, event: &K) {
-        let ticks = self.clock.now();
-        self.emit_at(ticks, kind, event);
+        debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
+        self.ring.emit(self.clock.now_in_halves(), 0, kind, event);
     }
 
     /// Writes an event with a time read before, in ticks of [`Writer::clock`].
     #[inline(always)]
     pub fn emit_at<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
-        self.ring.emit(ticks, 0, kind, event);
+        self.ring.emit((ticks as u32, (ticks >> 32) as u32), 0, kind, event);
     }
 
     /// Writes an event whose time was computed, not read: it is marked so.
     #[inline(always)]
     pub fn emit_interpolated<K: Kind>(&mut self, ticks: u64, kind: KindId<K>, event: &K) {
         debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
-        self.ring.emit(ticks, event::FLAG_INTERPOLATED, kind, event);
+        self.ring.emit((ticks as u32, (ticks >> 32) as u32), event::FLAG_INTERPOLATED, kind, event);
     }
 
     /// Writes an event with the time of the one before, and without reading a clock.

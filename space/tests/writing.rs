@@ -248,6 +248,45 @@ fn drop_newest_counts_until_a_consumer_reads() {
     assert_eq!(seen[60], Seen::Gap { writer: 1, lost: 40, from_sequence: 60 });
 }
 
+/// A small event must not slip in behind a large one that was dropped: it would take its sequence.
+#[test]
+fn drops_of_large_events_keep_the_sequence_right() {
+    let directory = Directory::new("mixed");
+    let space = space(&directory, 512, 2, Policy::DropNewest);
+    let mut writer = space.writer("w").unwrap();
+    let kind = writer.declare::<EveryType<'static>>().unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let (l, m, n) = (NameRef(0), SiteRef(0), Colour::Red);
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    for count in 0..300 {
+        if count % 3 == 0 {
+            let d = count;
+            let (a, b, c, e, f, g, h, i, j, k, q) = (1, 2, 3, -1, -2, -3, -4, 0.5, 0.25, true, 9);
+            writer.emit(
+                kind,
+                &EveryType { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o: "text", p: b"bytes", q },
+            );
+        } else {
+            writer.emit_same_time(counted, &Counted { count });
+        }
+        if count % 50 == 0 {
+            archiver.step().unwrap();
+        }
+    }
+    assert!(writer.drops() > 50);
+    drop(writer);
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none());
+    let (events, lost) = totals(&seen);
+    assert_eq!(events + lost, 300);
+    for item in seen {
+        if let Seen::Event { sequence, kind, fields, .. } = item {
+            let count = if kind == "test.counted" { &fields[0] } else { &fields[3] };
+            assert_eq!(*count, sequence.to_string());
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_follows_sees_drops_once_and_in_order() {
     let directory = Directory::new("follow");

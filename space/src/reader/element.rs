@@ -392,8 +392,7 @@ impl ElementReader {
             return None;
         }
         if flags & event::FLAG_SAME_TIME == 0 {
-            let difference = time.wrapping_sub(self.base as u32) as i32;
-            self.time = self.base.wrapping_add_signed(i64::from(difference));
+            self.time = self.base & !u64::from(u32::MAX) | u64::from(time);
         }
         let sequence = self.sequence;
         self.sequence = self.sequence.saturating_add(1);
