@@ -14,6 +14,8 @@
 //! assert_eq!(&*resolved.net(resolved.main).name, "main");
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod implementations;
 mod names;
 mod resolved;

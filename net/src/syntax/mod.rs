@@ -4,6 +4,8 @@
 //! [`Diagnostic`] with its place. Invariant: any text is read to its end, in linear time and bounded stack;
 //! a text without error diagnostics gives a tree without holes.
 
+#![forbid(unsafe_code)]
+
 pub mod ast;
 mod diagnostic;
 mod lexer;

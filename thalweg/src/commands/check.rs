@@ -82,7 +82,7 @@ fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
     }
     let mut boxes = Boxes::new();
     for library in libraries {
-        boxes.load_library(library).map_err(|e| Failure::Usage(e.to_string()))?;
+        boxes.load_library(library).map_err(|e| Failure::coded("E0904", e.to_string()))?;
     }
     Ok(Some(boxes.known()))
 }
