@@ -190,7 +190,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     fn moments(&self, count: u64, position: u64) -> Moments {
-        Moments { start: self.start, duration: self.end - self.start, count: count.max(1), position }
+        Moments::spread(self.start, self.end - self.start, count, position)
     }
 }
 
@@ -520,7 +520,8 @@ impl Lineage {
                 let held = if holder.one_to_one && holder.synced { holder.pop(end - next) } else { None };
                 let segment = match held {
                     Some(segment) => Segment { first: next, ..segment },
-                    None => self.carry(next, end - next),
+                    None if next == write.first => self.carry(next, end - next),
+                    None => Segment::unknown(next, end - next),
                 };
                 self.put(segment, write.stream, dispatch, writes, share);
                 next = segment.end();

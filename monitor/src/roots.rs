@@ -41,6 +41,20 @@ struct RootState {
 
 const COMPLETE: RootState = RootState { entered: 0, left: 0, service_ticks: 0.0, live: 0, lost: false };
 
+impl RootState {
+    /// So many descendants left. Whether they were the last.
+    #[inline]
+    fn leave(&mut self, live: u64, moment: u64, lost: bool) -> bool {
+        if self.live == 0 {
+            return false;
+        }
+        self.left = self.left.max(moment);
+        self.lost |= lost;
+        self.live = self.live.saturating_sub(live);
+        self.live == 0
+    }
+}
+
 /// The roots of one entry stream.
 #[derive(Default)]
 struct Window {
@@ -55,25 +69,26 @@ struct Window {
 /// `start + duration * (position + 1) / count`.
 #[derive(Clone, Copy)]
 pub(crate) struct Moments {
-    pub(crate) start: u64,
-    pub(crate) duration: u64,
-    pub(crate) count: u64,
-    pub(crate) position: u64,
+    start: u64,
+    /// Between two messages.
+    ticks: f64,
+    position: u64,
 }
 
 impl Moments {
+    /// The moments of a dispatch of `count` messages, from number `position` on.
+    pub(crate) fn spread(start: u64, duration: u64, count: u64, position: u64) -> Moments {
+        Moments { start, ticks: duration as f64 / count.max(1) as f64, position }
+    }
+
     /// One moment for all.
     pub(crate) fn at(time: u64) -> Moments {
-        Moments { start: time, duration: 0, count: 1, position: 0 }
+        Moments { start: time, ticks: 0.0, position: 0 }
     }
 
     #[inline]
     fn nth(&self, n: u64) -> u64 {
-        if self.duration == 0 {
-            return self.start;
-        }
-        let done = (self.position + n + 1) as f64 / self.count as f64;
-        self.start + (self.duration as f64 * done) as u64
+        self.start + ((self.position + n + 1) as f64 * self.ticks) as u64
     }
 
     /// The moments from `n` on.
@@ -187,25 +202,32 @@ impl Roots {
     fn leave(&mut self, root: Root, roots: u64, live: u64, moment: impl Fn(u64) -> u64, lost: bool) {
         let Some(window) = self.windows.get_mut((root >> INDEX_BITS) as usize) else { return };
         let index = root & INDEX_MASK;
-        for n in 0..roots {
-            let Some(state) = window.get_mut(index + n) else { continue };
-            if state.live == 0 {
-                continue;
-            }
-            state.left = state.left.max(moment(n));
-            state.lost |= lost;
-            state.live = state.live.saturating_sub(live);
-            if state.live > 0 {
-                continue;
-            }
-            let done = *state;
-            window.complete(index + n);
-            if done.lost {
+        let mut measured = |state: &RootState| {
+            if state.lost {
                 self.unmeasured += 1;
             } else {
-                self.service.record(done.service_ticks * self.ns_per_tick);
-                let ticks = done.left.saturating_sub(done.entered);
+                self.service.record(state.service_ticks * self.ns_per_tick);
+                let ticks = state.left.saturating_sub(state.entered);
                 self.end_to_end.record(ticks as f64 * self.ns_per_tick);
+            }
+        };
+        let in_ring = index.checked_sub(window.base);
+        if let Some(start) = in_ring.filter(|start| start + roots <= window.ring.len() as u64) {
+            let mut complete = 0;
+            for (n, state) in window.ring.range_mut(start as usize..(start + roots) as usize).enumerate() {
+                if state.leave(live, moment(n as u64), lost) {
+                    complete += 1;
+                    measured(state);
+                }
+            }
+            window.incomplete -= complete;
+        } else {
+            for n in 0..roots {
+                let Some(state) = window.get_mut(index + n) else { continue };
+                if state.leave(live, moment(n), lost) {
+                    measured(state);
+                    window.complete(index + n);
+                }
             }
         }
         window.advance();
