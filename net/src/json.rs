@@ -17,13 +17,14 @@
 //! ```
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 
 use thalweg_box::{Bytes, Text, Value};
 
 use crate::label::Label;
 use crate::record::Record;
-use crate::shape;
+use crate::shape::{self, ShapeId};
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +52,22 @@ pub fn read_record(line: &[u8]) -> Result<Record, JsonError> {
         column: error.valid_up_to() + 1,
         message: "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}".into(),
     })?;
-    let mut reader = Reader { text, at: 0 };
-    reader.record().map_err(|Fault { at, message }| JsonError {
+    let read = LATEST.with_borrow_mut(|latest| Reader { text, at: 0, latest, follows: true }.record());
+    read.map_err(|Fault { at, message }| JsonError {
         column: text[..at.min(text.len())].chars().count() + 1,
         message,
     })
+}
+
+thread_local! {
+    static LATEST: RefCell<Keys> = const { RefCell::new(Keys { keys: Vec::new(), shape: None }) };
+}
+
+/// The keys of the line before, in their order, with their labels and slots: most lines have the same ones,
+/// and need no look-up.
+struct Keys {
+    keys: Vec<(String, Label, usize)>,
+    shape: Option<ShapeId>,
 }
 
 /// Writes a record as one line, without its end; labels by kind and name.
@@ -113,12 +125,15 @@ fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault { at, message: message.into() })
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'k> {
     text: &'a str,
     at: usize,
+    latest: &'k mut Keys,
+    /// Whether all keys so far are those of the line before.
+    follows: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn record(&mut self) -> Result<Record, Fault> {
         self.space();
         if self.peek() != Some(b'{') {
@@ -140,15 +155,52 @@ impl<'a> Reader<'a> {
         self.finish(start, pairs)
     }
 
-    fn finish(&self, start: usize, pairs: Vec<(Label, Value)>) -> Result<Record, Fault> {
-        let labels: Vec<Label> = pairs.iter().map(|(label, _)| *label).collect();
-        let shape = shape::from_data(&labels).or_else(|error| fault(start, error.to_string()))?;
+    fn finish(&mut self, start: usize, pairs: Vec<(Label, Value)>) -> Result<Record, Fault> {
+        let shape = match self.latest.shape {
+            Some(shape) if self.follows && self.latest.keys.len() == pairs.len() => shape,
+            _ => self.learn(start, &pairs)?,
+        };
         let mut record = Record::with_shape(shape);
-        for (label, value) in pairs {
-            let slot = shape.slot(label).expect("the shape was made of these labels");
-            record.slots_mut()[slot] = value;
+        let slots = record.slots_mut();
+        for ((_, value), (_, _, slot)) in pairs.into_iter().zip(&self.latest.keys) {
+            slots[*slot] = value;
         }
         Ok(record)
+    }
+
+    /// Looks the shape up and keeps it for the next line.
+    #[cold]
+    fn learn(&mut self, start: usize, pairs: &[(Label, Value)]) -> Result<ShapeId, Fault> {
+        let labels: Vec<Label> = pairs.iter().map(|(label, _)| *label).collect();
+        let shape = shape::from_data(&labels).or_else(|error| fault(start, error.to_string()))?;
+        let slot = |label| shape.slot(label).expect("the shape was made of these labels");
+        self.latest.keys = labels.into_iter().map(|label| (label.to_string(), label, slot(label))).collect();
+        self.latest.shape = Some(shape);
+        Ok(shape)
+    }
+
+    /// The label of a key, which must not be among the pairs.
+    #[inline]
+    fn label(&mut self, at: usize, key: &str, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
+        match self.latest.keys.get(pairs.len()) {
+            Some((known, label, _)) if self.follows && known == key => Ok(*label),
+            _ => {
+                self.follows = false;
+                self.look_up(at, key, pairs)
+            }
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, at: usize, key: &str, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
+        let label = Label::parse(key).or_else(|error| fault(at, format!("{key:?} is {error}")))?;
+        if pairs.iter().any(|(known, _)| *known == label) {
+            return fault(at, format!("the label {label} is there twice"));
+        }
+        if pairs.len() == shape::LABELS_MAX {
+            return fault(at, shape::ShapeError::TooManyLabels.to_string());
+        }
+        Ok(label)
     }
 
     /// Reads `"label": value` and what follows; whether another one must follow.
@@ -159,13 +211,7 @@ impl<'a> Reader<'a> {
             return fault(at, "expected a label in quotes, such as \"a\" or \"<t>\"");
         }
         let key = self.string()?;
-        let label = Label::parse(&key).or_else(|error| fault(at, format!("{key:?} is {error}")))?;
-        if pairs.iter().any(|(known, _)| *known == label) {
-            return fault(at, format!("the label {label} is there twice"));
-        }
-        if pairs.len() == shape::LABELS_MAX {
-            return fault(at, shape::ShapeError::TooManyLabels.to_string());
-        }
+        let label = self.label(at, &key, pairs)?;
         self.space();
         if self.peek() != Some(b':') {
             return fault(self.at, format!("expected `:` after the label {label}"));

@@ -22,7 +22,7 @@ use std::fmt;
 use thalweg_box::Value;
 
 use crate::label::Label;
-use crate::record::{Record, put};
+use crate::record::{Record, move_slot, put};
 use crate::shape::{self, ShapeId};
 
 /// Why a component could not do its work on a record. Cheap to make.
@@ -312,10 +312,7 @@ impl Rearrangement {
         let slots = record.slots_mut();
         for &step in &self.steps {
             match step {
-                Step::Move(from, to) => {
-                    let value = slots[from as usize].take();
-                    put(&mut slots[to as usize], value)
-                }
+                Step::Move(from, to) => move_slot(slots, from as usize, to as usize),
                 Step::Swap(a, b) => slots.swap(a as usize, b as usize),
             }
         }

@@ -251,6 +251,21 @@ pub(crate) fn put(slot: &mut Value, value: Value) {
     unsafe { ptr::write(slot, value) }
 }
 
+/// Moves a value from one slot to another, leaving the integer 0: `slots[to] = slots[from].take()`, in a form
+/// that needs no memory in between.
+#[inline]
+pub(crate) fn move_slot(slots: &mut [Value], from: usize, to: usize) {
+    assert!(from < slots.len() && to < slots.len() && from != to);
+    drop_heap(&mut slots[to]);
+    let slots = slots.as_mut_ptr();
+    // SAFETY: two different slots within the slice; what stands in `to` needs no drop, and the copy takes the
+    // place of the value in `from`, which is overwritten without being dropped.
+    unsafe {
+        ptr::copy_nonoverlapping(slots.add(from), slots.add(to), 1);
+        slots.add(from).write(Value::Int(0));
+    }
+}
+
 /// Drops a value on the heap. The slot is to be written or forgotten next; others stay as they are.
 #[inline]
 fn drop_heap(slot: &mut Value) {

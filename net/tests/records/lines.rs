@@ -120,6 +120,33 @@ fn more_labels_than_a_record_can_have_are_refused() {
     assert!(error.message.contains("more than 4096 labels"), "{error}");
 }
 
+#[test]
+fn lines_with_other_keys_than_the_line_before_are_read() {
+    let lines = [
+        r#"{"a": 1, "b": 2, "<t>": 3}"#,
+        r#"{"a": 4, "b": 5, "<t>": 6}"#,
+        r#"{"b": 7, "a": 8, "<t>": 9}"#,
+        r#"{"a": 1, "b": 2}"#,
+        r#"{"a": 1, "b": 2, "<t>": 3, "<u>": 4}"#,
+        r#"{"a": 1, "b": 2, "<t>": 3}"#,
+        r#"{"a": 1, "b": 2, "<#t>": 3}"#,
+        "{}",
+        r#"{"a": 1}"#,
+        "{}",
+    ];
+    for line in lines {
+        let pairs = line.trim_matches(['{', '}']).split(", ").filter(|pair| !pair.is_empty());
+        let expected = Record::from_pairs(pairs.map(|pair| {
+            let (key, value) = pair.split_once(": ").unwrap();
+            (Label::parse(key.trim_matches('"')).unwrap(), Value::Int(value.parse().unwrap()))
+        }));
+        assert_eq!(read_record(line.as_bytes()).unwrap(), expected, "{line}");
+        assert!(
+            read_record(line.replacen('}', ", \"a\": 1}", 1).as_bytes()).is_err() || !line.contains("\"a\"")
+        );
+    }
+}
+
 fn any_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<i64>().prop_map(Value::Int),
