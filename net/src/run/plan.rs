@@ -7,7 +7,7 @@ use thalweg_box::{Emitted, Value};
 
 use super::component::BoxPart;
 use crate::plan::{OutPlan, RecordFault, TakePlan};
-use crate::record::Record;
+use crate::record::{Record, take_just_written};
 use crate::shape::ShapeId;
 
 /// What a box does to one shape.
@@ -38,14 +38,14 @@ impl BoxPlan {
     /// A record of what the box emitted and what `source` hands down; `source` keeps its values.
     pub(crate) fn build(&self, emitted: Emitted<'_>, source: &Record) -> Result<Record, String> {
         let plan = self.variant(&emitted)?;
-        Ok(plan.build(source, |k| emitted.values[k].take()))
+        Ok(plan.build(source, |k| take_just_written(&mut emitted.values[k])))
     }
 
     /// The same, of a `source` that is not needed any more.
     #[inline]
     pub(crate) fn build_last(&self, emitted: Emitted<'_>, source: Record) -> Result<Record, String> {
         let plan = self.variant(&emitted)?;
-        Ok(plan.build_last(source, |k| emitted.values[k].take()))
+        Ok(plan.build_last(source, |k| take_just_written(&mut emitted.values[k])))
     }
 
     #[inline]
