@@ -69,6 +69,8 @@ mod events;
 mod inbox;
 mod inputs;
 mod mapper;
+#[cfg(all(test, loom))]
+mod models;
 mod observe;
 mod parker;
 mod ring;

@@ -236,6 +236,35 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Shared {
+    pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
+        let count = options.workers;
+        let space = options.space.as_ref();
+        let tunable = |name: &str, unit: &str, min, max, default| {
+            let (doc, choices) = described(name);
+            Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
+        };
+        Ok(Arc::new(Shared {
+            inboxes: (0..count).map(|_| Inbox::new()).collect(),
+            stop: AtomicBool::new(false),
+            barrier: affinity::register_barrier(),
+            next_task: AtomicU64::new(1),
+            next_stream: AtomicU64::new(1),
+            mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
+            quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
+            quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
+            spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
+            capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
+            clock: options.space.as_ref().map_or_else(Clock::new, |space| *space.clock()),
+            outside: Mutex::new(outside),
+            space: options.space.clone(),
+            placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
+            blocking: Mutex::default(),
+            live: AtomicU64::new(0),
+            ended: Mutex::new(Ended::default()),
+            all_ended: Condvar::new(),
+        }))
+    }
+
     #[inline]
     pub(crate) fn quantum(&self, recorder: Option<&mut Recorder>) -> usize {
         self.adopt(&self.quantum, recorder) as usize
@@ -423,10 +452,6 @@ impl Runtime {
         check(&options)?;
         let count = options.workers;
         let space = options.space.as_ref();
-        let tunable = |name: &str, unit: &str, min, max, default| {
-            let (doc, choices) = described(name);
-            Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
-        };
         let of_space = |error: thalweg_space::Error| Error(error.to_string());
         let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
         let mut recorders = Vec::new();
@@ -434,26 +459,7 @@ impl Runtime {
             let recorder = space.map(|space| Recorder::new(space, &format!("worker {number}")));
             recorders.push(recorder.transpose().map_err(of_space)?);
         }
-        let shared = Arc::new(Shared {
-            inboxes: (0..count).map(|_| Inbox::new()).collect(),
-            stop: AtomicBool::new(false),
-            barrier: affinity::register_barrier(),
-            next_task: AtomicU64::new(1),
-            next_stream: AtomicU64::new(1),
-            mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
-            quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
-            quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
-            spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
-            capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
-            clock: options.space.as_ref().map_or_else(Clock::new, |space| *space.clock()),
-            outside: Mutex::new(outside),
-            space: options.space.clone(),
-            placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
-            blocking: Mutex::default(),
-            live: AtomicU64::new(0),
-            ended: Mutex::new(Ended::default()),
-            all_ended: Condvar::new(),
-        });
+        let shared = Shared::new(&options, outside)?;
         let cores = if options.pin { affinity::cores() } else { Vec::new() };
         let mut runtime = Runtime {
             shared,

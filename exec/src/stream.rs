@@ -56,7 +56,7 @@ pub(crate) fn new_stream<T: Send + 'static>(
 
 /// # Safety
 /// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
-unsafe fn free<T>(ring: *mut Ring) {
+pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     // SAFETY: as demanded of the caller.
     let ring = unsafe { Box::from_raw(ring) };
     let slots = ring.slots.load(Ordering::Acquire).cast::<Slot<T>>();
@@ -75,7 +75,7 @@ unsafe fn free<T>(ring: *mut Ring) {
 }
 
 /// Gives the ring its slots, on first use.
-fn allocate<T>(ring: &Ring) {
+pub(crate) fn allocate<T>(ring: &Ring) {
     let slots: Box<[Slot<T>]> = (0..=ring.mask).map(|_| Slot::empty()).collect();
     let slots = Box::into_raw(slots).cast::<u8>();
     ring.slots.store(slots, Ordering::Relaxed);
@@ -86,7 +86,7 @@ fn allocate<T>(ring: &Ring) {
 /// # Safety
 /// `slots` are those of a ring of `T` with this mask.
 #[inline(always)]
-unsafe fn slot<'a, T>(slots: *mut u8, mask: usize, at: usize) -> &'a Slot<T> {
+pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: usize, at: usize) -> &'a Slot<T> {
     // SAFETY: as demanded of the caller; the mask keeps the index inside.
     unsafe { &*slots.cast::<Slot<T>>().add(at & mask) }
 }

@@ -347,6 +347,20 @@ impl TaskCell {
         false
     }
 
+    /// Empties the queues of ready ports, whose readiness a model remembers by itself.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::has_ready_port`].
+    #[cfg(all(test, loom))]
+    pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
+        // SAFETY: as demanded of the caller; the queue's references are given up.
+        unsafe {
+            for ring in self.groups().iter_mut().flat_map(|queue| queue.drain(..)) {
+                Ring::release(ring.as_ptr());
+            }
+        }
+    }
+
     /// Gives back the references of the ready ports.
     ///
     /// # Safety

@@ -1,0 +1,332 @@
+//! Loom's models: the ring and the wake-up protocol under every interleaving and every ordering that the memory model
+//! allows (with a bound on preemptions). The code is that of the runtime; only the threads' loops are written anew.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-exec --lib loom_` in a target directory of its own.
+//! A lost wake-up shows as a deadlock, a slot read too early as a data race.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::dispatch::wake_elsewhere;
+use crate::parker::Parker;
+use crate::ring::{AWAKE, FOREIGN, PORT_WAITS, Ring, TASK_WAITS, Wait};
+use crate::runtime::{Options, Shared};
+use crate::stream::{allocate, free, slot};
+use crate::sync::Ordering;
+use crate::task::{TaskCell, TaskId, TaskSpec};
+
+fn model(work: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(work);
+}
+
+/// A pointer that both threads of a model use, as the runtime's ends do.
+struct Both<T>(NonNull<T>);
+
+impl<T> Clone for Both<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Both<T> {}
+// SAFETY: what it points to is made for two threads, each of which keeps to its own side.
+unsafe impl<T> Send for Both<T> {}
+
+impl<T> Both<T> {
+    fn get<'a>(self) -> &'a T {
+        // SAFETY: the models give it up only when both threads have ended.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+fn ring(capacity: usize) -> Both<Ring> {
+    let ring = Ring::new(1, 0, capacity, None, free::<usize>);
+    allocate::<usize>(&ring);
+    Both(NonNull::from(Box::leak(Box::new(ring))))
+}
+
+fn push(ring: &Ring, message: usize) -> bool {
+    if ring.look_for_room() == 0 {
+        return false;
+    }
+    let at = ring.pushed.get();
+    // SAFETY: we are the writer, and there is room.
+    unsafe { slot::<usize>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
+    ring.pushed.set(at + 1);
+    true
+}
+
+fn pop(ring: &Ring) -> Option<usize> {
+    if ring.look_for_messages() == 0 {
+        return None;
+    }
+    let at = ring.popped.get();
+    let slots = ring.slots.load(Ordering::Relaxed);
+    // SAFETY: we are the reader, and there is a message.
+    let message = unsafe { slot::<usize>(slots, ring.mask as usize, at).read() };
+    ring.popped.set(at + 1);
+    Some(message)
+}
+
+fn give_up(ring: Both<Ring>) {
+    // SAFETY: the references of the two ends.
+    unsafe {
+        Ring::release(ring.0.as_ptr());
+        Ring::release(ring.0.as_ptr());
+    }
+}
+
+fn shared() -> Arc<Shared> {
+    Shared::new(&Options { workers: 1, ..Options::default() }, None).unwrap()
+}
+
+fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
+    let task = TaskCell::new(shared.clone(), TaskId(1), TaskSpec::default(), None, false);
+    // SAFETY: the reference just made.
+    unsafe { task.as_ref() }.place(0);
+    Both(task)
+}
+
+/// Two threads, a ring smaller than the messages, each sleeping when it can do nothing.
+#[test]
+fn loom_ring_passes_every_message_and_the_end() {
+    model(|| {
+        let ring = ring(1);
+        let (reader, writer) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let (wake_reader, sleep_writer) = (reader.clone(), writer.clone());
+        let writing = thread::spawn(move || {
+            let ring = ring.get();
+            for message in 0..2 {
+                while !push(ring, message) {
+                    if ring.wait_for_room(FOREIGN) == Wait::Armed {
+                        sleep_writer.park();
+                    }
+                }
+                if ring.publish_written(FOREIGN) != AWAKE {
+                    wake_reader.unpark();
+                }
+                ring.leave_writer_section();
+            }
+            if ring.close() != AWAKE {
+                wake_reader.unpark();
+            }
+            ring.leave_writer_section();
+        });
+        let r = ring.get();
+        let mut next = 0;
+        while !r.ended() {
+            match pop(r) {
+                Some(message) => {
+                    assert_eq!(message, next);
+                    next += 1;
+                    if r.publish_read(FOREIGN) != AWAKE {
+                        writer.unpark();
+                    }
+                    r.leave_reader_section();
+                }
+                None => {
+                    if r.wait_for_messages(FOREIGN, TASK_WAITS) == Wait::Armed {
+                        reader.park();
+                    }
+                }
+            }
+        }
+        assert_eq!(next, 2);
+        writing.join().unwrap();
+        give_up(ring);
+    });
+}
+
+/// A reader that leaves wakes a writer that waits for room.
+#[test]
+fn loom_ring_tells_the_writer_that_the_reader_left() {
+    model(|| {
+        let ring = ring(1);
+        let parker = Arc::new(Parker::new());
+        let sleep = parker.clone();
+        let writing = thread::spawn(move || {
+            let ring = ring.get();
+            assert!(push(ring, 0));
+            ring.publish_written(FOREIGN);
+            ring.leave_writer_section();
+            while ring.reader_gone.load(Ordering::Acquire) == 0 {
+                if ring.wait_for_room(FOREIGN) == Wait::Armed {
+                    sleep.park();
+                }
+            }
+        });
+        if ring.get().leave() != AWAKE {
+            parker.unpark();
+        }
+        ring.get().leave_reader_section();
+        writing.join().unwrap();
+        give_up(ring);
+    });
+}
+
+/// A worker that sleeps when its inbox is empty gets every task that another thread pushes.
+#[test]
+fn loom_inbox_never_sleeps_over_a_task() {
+    model(|| {
+        let shared = shared();
+        let tasks = [task(&shared), task(&shared)];
+        let pushers = tasks.map(|task| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let task = task;
+                assert!(shared.inboxes[0].push(task.get().counted_reference()));
+            })
+        });
+        let mut count = 0;
+        while count < 2 {
+            for task in shared.inboxes[0].take() {
+                count += 1;
+                // SAFETY: the inbox's reference.
+                unsafe { TaskCell::release(task.as_ptr()) }
+            }
+            if count < 2 {
+                shared.inboxes[0].sleep(&shared.stop);
+            }
+        }
+        for pusher in pushers {
+            pusher.join().unwrap();
+        }
+        for task in tasks {
+            // SAFETY: the reference of its making.
+            unsafe { TaskCell::release(task.0.as_ptr()) }
+        }
+    });
+}
+
+/// The whole way: a writer publishes and wakes the reading task through its worker's inbox, while that task
+/// runs, goes idle, or its worker falls asleep.
+fn wake_up(how: u8, messages: usize) {
+    model(move || {
+        let shared = shared();
+        let (ring, task) = (ring(2), task(&shared));
+        ring.get().group.set(0);
+        // SAFETY: no other thread has the task yet.
+        unsafe { task.get().groups() }.push(std::collections::VecDeque::new());
+        let writing = thread::spawn(move || {
+            let (ring, task) = (ring.get(), task.get());
+            let wake = |waits| {
+                if waits == PORT_WAITS {
+                    task.push_ready_port(ring);
+                }
+                if waits != AWAKE {
+                    wake_elsewhere(task, 0);
+                }
+                ring.leave_writer_section();
+            };
+            for message in 0..messages {
+                assert!(push(ring, message));
+                wake(ring.publish_written(FOREIGN));
+            }
+            wake(ring.close());
+        });
+        let (r, t) = (ring.get(), task.get());
+        let (mut ready, mut port_ready, mut next) = (true, true, 0);
+        loop {
+            for task in shared.inboxes[0].take() {
+                t.in_inbox.swap(false, Ordering::AcqRel);
+                ready = true;
+                // SAFETY: the inbox's reference.
+                unsafe { TaskCell::release(task.as_ptr()) }
+            }
+            if !ready {
+                shared.inboxes[0].sleep(&shared.stop);
+                continue;
+            }
+            ready = false;
+            if how == PORT_WAITS {
+                // SAFETY: this is the task's thread.
+                port_ready |= unsafe { t.has_ready_port() };
+                // SAFETY: as above; the port is remembered in `port_ready`.
+                unsafe { t.drop_ready_ports_of_model() };
+                if !port_ready {
+                    continue;
+                }
+            }
+            while let Some(message) = pop(r) {
+                assert_eq!(message, next);
+                next += 1;
+            }
+            r.publish_read(FOREIGN);
+            r.leave_reader_section();
+            if r.ended() {
+                break;
+            }
+            match r.wait_for_messages(FOREIGN, how) {
+                Wait::Armed => port_ready = false,
+                Wait::Ready => ready = true,
+                Wait::Over => unreachable!("the end was not seen"),
+            }
+        }
+        assert_eq!(next, messages);
+        writing.join().unwrap();
+        for task in shared.inboxes[0].shut() {
+            // SAFETY: the inbox's reference.
+            unsafe { TaskCell::release(task.as_ptr()) }
+        }
+        // SAFETY: this is the task's thread; the last reference is that of its making.
+        unsafe {
+            t.forget_ready_ports();
+            TaskCell::release(task.0.as_ptr());
+        }
+        give_up(ring);
+    });
+}
+
+#[test]
+fn loom_wake_up_of_a_task_is_never_lost() {
+    wake_up(TASK_WAITS, 2);
+}
+
+#[test]
+fn loom_wake_up_of_a_port_is_never_lost() {
+    wake_up(PORT_WAITS, 1);
+}
+
+/// The reading end moves to another task while its writer publishes: the new reader gets the message, and the former
+/// task is not used after the move.
+#[test]
+fn loom_moved_end_gets_its_message() {
+    model(|| {
+        let shared = shared();
+        let ring = ring(1);
+        let (before, after) = (task(&shared), task(&shared));
+        ring.get().move_reader(Some(before.get()), FOREIGN);
+        let writing = thread::spawn(move || {
+            let ring = ring.get();
+            assert!(push(ring, 7));
+            if ring.publish_written(FOREIGN) != AWAKE {
+                // SAFETY: in the writer's section, so the reference we see is not given up.
+                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                wake_elsewhere(task.expect("a reader waits"), 0);
+            }
+            ring.leave_writer_section();
+        });
+        let r = ring.get();
+        r.move_reader(Some(after.get()), FOREIGN);
+        // The writer is past the former task: its making and nothing else refers to it.
+        // SAFETY: the reference of its making.
+        unsafe { TaskCell::release(before.0.as_ptr()) };
+        while pop(r).is_none() {
+            if r.wait_for_messages(FOREIGN, TASK_WAITS) == Wait::Armed {
+                while shared.inboxes[0].take().next().is_none() {
+                    shared.inboxes[0].sleep(&shared.stop);
+                }
+                after.get().in_inbox.swap(false, Ordering::AcqRel);
+            }
+        }
+        writing.join().unwrap();
+        r.move_reader(None, FOREIGN);
+        give_up(ring);
+        drop(shared.inboxes[0].shut());
+        // SAFETY: the reference of its making.
+        unsafe { TaskCell::release(after.0.as_ptr()) };
+    });
+}
