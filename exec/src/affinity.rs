@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{Ordering, fence};
 
 const REGISTER_PRIVATE_EXPEDITED: i64 = 1 << 4;
+#[cfg_attr(loom, allow(dead_code))]
 const PRIVATE_EXPEDITED: i64 = 1 << 3;
 
 /// Announces that the process will use [`barrier_everywhere`]. False where the kernel does not offer it; then
@@ -12,6 +13,7 @@ pub(crate) fn register_barrier() -> bool {
     membarrier(REGISTER_PRIVATE_EXPEDITED)
 }
 
+#[cfg_attr(loom, allow(dead_code))]
 pub(crate) fn barrier_everywhere() {
     fence(Ordering::SeqCst);
     membarrier(PRIVATE_EXPEDITED);

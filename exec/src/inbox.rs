@@ -80,10 +80,7 @@ impl Inbox {
     /// early.
     pub(crate) fn sleep(&self, stop: &AtomicBool) {
         self.sleeping.store_fenced(true);
-        while self.first.load(Ordering::SeqCst).is_null()
-            && !stop.load(Ordering::SeqCst)
-            && self.sleeping.load(Ordering::Relaxed)
-        {
+        if self.first.load(Ordering::SeqCst).is_null() && !stop.load(Ordering::SeqCst) {
             self.parker.park();
         }
         self.sleeping.store(false, Ordering::Relaxed);

@@ -53,25 +53,28 @@ fn futex(word: &crate::sync::AtomicU32, operation: libc::c_int, value: u32) {
 /// The same for loom's models.
 #[cfg(loom)]
 pub(crate) struct Parker {
-    token: loom::sync::Mutex<bool>,
-    changed: loom::sync::Condvar,
+    token: crate::sync::AtomicBool,
+    /// The thread that sleeps, known from its first sleep on; before, the token is enough.
+    sleeper: std::sync::OnceLock<loom::thread::Thread>,
 }
 
 #[cfg(loom)]
 impl Parker {
     pub(crate) fn new() -> Parker {
-        Parker { token: loom::sync::Mutex::new(false), changed: loom::sync::Condvar::new() }
+        Parker { token: crate::sync::AtomicBool::new(false), sleeper: std::sync::OnceLock::new() }
     }
 
     pub(crate) fn park(&self) {
-        let mut token = self.token.lock().unwrap();
-        while !std::mem::take(&mut *token) {
-            token = self.changed.wait(token).unwrap();
+        let _ = self.sleeper.set(loom::thread::current());
+        while !self.token.swap(false, crate::sync::Ordering::Acquire) {
+            loom::thread::park();
         }
     }
 
     pub(crate) fn unpark(&self) {
-        *self.token.lock().unwrap() = true;
-        self.changed.notify_one();
+        self.token.swap(true, crate::sync::Ordering::Release);
+        if let Some(sleeper) = self.sleeper.get() {
+            sleeper.unpark();
+        }
     }
 }
