@@ -66,6 +66,14 @@ impl Clock {
         clock
     }
 
+    /// The clock of a living process of this machine, with an anchor read now as the second.
+    pub(crate) fn refined_here(&self) -> Clock {
+        if self.kind == ClockKind::Monotonic || !tsc_is_invariant() {
+            return *self;
+        }
+        Clock::from_anchors(self.kind, self.hz, self.anchor, Some(self.read_anchor()))
+    }
+
     /// Ticks now.
     #[inline(always)]
     pub fn now(&self) -> u64 {
@@ -254,4 +262,48 @@ fn cpuid_hz() -> Option<f64> {
 #[cfg(not(target_arch = "x86_64"))]
 fn cpuid_hz() -> Option<f64> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Anchor = Anchor { ticks: 1_000, monotonic_ns: 5_000, real_ns: 1_700_000_000_000_000_000 };
+
+    fn check(second: Anchor, hz: f64) {
+        let clock = Clock::from_anchors(ClockKind::Tsc, 2e9, FIRST, Some(second));
+        assert!((clock.hz() - hz).abs() < 1.0, "{clock:?}");
+    }
+
+    #[test]
+    fn a_second_anchor_refines_the_frequency() {
+        let after =
+            |ns: u64, ticks: u64| Anchor { ticks: 1_000 + ticks, monotonic_ns: 5_000 + ns, real_ns: 0 };
+        check(after(10_000_000_000, 20_010_000_000), 2.001e9);
+        // Too near, or too far off, or backwards: no better than what is known.
+        check(after(1_000_000, 2_001_000), 2e9);
+        check(after(1_000_000_000, 3_000_000_000), 2e9);
+        check(Anchor { ticks: 0, monotonic_ns: u64::MAX, real_ns: 0 }, 2e9);
+    }
+
+    #[test]
+    fn ticks_become_time() {
+        let clock = Clock::from_anchors(ClockKind::Tsc, 2e9, FIRST, None);
+        assert_eq!((clock.ticks_to_ns(2_000), clock.ns_to_ticks(1_000)), (1_000, 2_000));
+        assert_eq!(clock.real_ns(3_000), FIRST.real_ns + 1_000);
+        assert_eq!(clock.real_ns(0), FIRST.real_ns - 500);
+    }
+
+    #[test]
+    fn this_machines_clock_agrees_with_the_system() {
+        let clock = Clock::new();
+        let (ticks, ns) = (clock.now(), system_ns(libc::CLOCK_MONOTONIC));
+        let mut later = ns;
+        while later < ns + 20_000_000 {
+            later = system_ns(libc::CLOCK_MONOTONIC);
+        }
+        let ours = clock.ticks_to_ns(clock.now() - ticks) as f64;
+        // A pause of the whole machine between two readings may be taken for time of one; not of a fifth.
+        assert!((ours / (later - ns) as f64 - 1.0).abs() < 0.2, "{ours} {}", later - ns);
+    }
 }

@@ -23,6 +23,23 @@
 //! let words = LockWaited { waited: 7, waiter: 2, lock: "a" }.words(u32::MAX);
 //! assert_eq!(words, [7 | 2 << 32, 1]);
 //! ```
+//!
+//! What cannot be a kind does not compile: one without a name, fields without names, a field of another type.
+//!
+//! ```compile_fail
+//! #[derive(thalweg_space::Kind)]
+//! struct Nameless { value: u64 }
+//! ```
+//! ```compile_fail
+//! #[derive(thalweg_space::Kind)]
+//! #[kind(name = "example.tuple")]
+//! struct Tuple(u64);
+//! ```
+//! ```compile_fail
+//! #[derive(thalweg_space::Kind)]
+//! #[kind(name = "example.vector")]
+//! struct Vector { values: Vec<u64> }
+//! ```
 
 use crate::layout::event;
 use std::marker::PhantomData;

@@ -171,6 +171,75 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     assert!(kept.path().join("a report.txt").exists(), "only a space's own files are removed");
 }
 
+/// A file system with little room, where the test may mount one (as root).
+struct SmallDisk(Directory);
+
+impl SmallDisk {
+    fn mount(kilobytes: u32) -> Option<SmallDisk> {
+        let directory = Directory::new("small");
+        let target = std::ffi::CString::new(directory.path().to_str().unwrap()).unwrap();
+        let options = std::ffi::CString::new(format!("size={kilobytes}k")).unwrap();
+        // SAFETY: all texts end with a zero and live over the call.
+        #[allow(unsafe_code)]
+        let failed = unsafe {
+            libc::mount(c"none".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast())
+        };
+        (failed == 0).then_some(SmallDisk(directory))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let target = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
+        // SAFETY: the text ends with a zero.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::umount2(target.as_ptr(), libc::MNT_DETACH)
+        };
+    }
+}
+
+/// On a full disk making a writer fails with an error; what was made before goes on, and nothing raises SIGBUS.
+#[test]
+fn a_full_disk_is_an_error_and_no_signal() {
+    let Some(disk) = SmallDisk::mount(400) else {
+        eprintln!("not run: mounting a small file system needs root");
+        return;
+    };
+    let space = space(&disk.0, 16 << 10, 4, Policy::Overwrite);
+    let mut writers = Vec::new();
+    let error = loop {
+        match space.writer("w") {
+            Ok(writer) => writers.push(writer),
+            Err(error) => break error.to_string(),
+        }
+        assert!(writers.len() < 10);
+    };
+    assert!(error.contains("full") && error.contains("thalweg clean"), "{error}");
+    assert!(!writers.is_empty());
+    let kinds: Vec<_> = writers.iter_mut().map(|w| w.declare::<Counted>()).collect();
+    for (writer, kind) in writers.iter_mut().zip(kinds) {
+        // A catalog may find no room either: an error as well.
+        let Ok(kind) = kind else { continue };
+        for count in 0..20_000 {
+            writer.emit(kind, &Counted { count });
+        }
+    }
+    let full = loop {
+        if let Err(error) = space.live_row(RowKind::Task, 1).map(std::mem::forget) {
+            break error.to_string();
+        }
+    };
+    assert!(full.contains("full"), "{full}");
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    assert!(totals(&seen).0 > 1000);
+    let mut archiver = thalweg_space::archive::Archiver::open(space.path());
+    let archived =
+        archiver.as_mut().map_err(|e| e.to_string()).and_then(|a| a.step().map_err(|e| e.to_string()));
+    assert!(archived.unwrap_err().contains("full"));
+}
+
 fn change(path: &Path, at: usize, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
