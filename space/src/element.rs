@@ -1,8 +1,8 @@
 //! The element: one writer's ring of blocks, and the protocol by which it is written. A room for unsafe.
 //!
 //! Job: append events at the cost of a few stores, so that whatever was committed survives the process and a reader
-//! that looks at any moment can tell good bytes from overwritten ones. The layout is in [`crate::layout`], the
-//! protocol follows the Perfetto-like block scheme of `docs/layout.md`:
+//! that looks at any moment can tell good bytes from overwritten ones. The layout is in [`crate::layout`] and
+//! drawn in `docs/layout.md`; this is the protocol:
 //!
 //! * an event: arguments and first word (relaxed), then `head` (release, paired with the reader's acquire of `head`);
 //! * a block roll: padding, block number = 0, release fence, the block's header (relaxed), block number (release,
@@ -48,7 +48,7 @@ pub(crate) struct Ring<M: Memory = Map> {
     position: u64,
     /// Where positions lie in the map; changes when a block rolls.
     base: M::Base,
-    /// End of the current block; equal to `position`'s block start when no block is writable.
+    /// End of the current block. An event that does not fit before it opens the next one.
     end: u64,
     /// High half of the times that the current base can express.
     high: u32,
@@ -200,9 +200,10 @@ impl<M: Memory> Ring<M> {
         self.commit(bytes);
     }
 
-    /// Stores a word of the current block; `at` is a position.
+    /// Stores a word of the current block; `at` is a position. Checked: a kind written by hand may visit other bytes
+    /// the second time than it did the first.
     fn store(&self, at: u64, word: u64) {
-        debug_assert!(at < self.end && at.is_multiple_of(8));
+        assert!(at < self.end && at.is_multiple_of(8), "a kind gave more bytes than it announced");
         // SAFETY: `at` < `end`, and `base` maps the current block's positions into the data area of the map, whose
         // size `new` checked.
         unsafe { self.map.store_unchecked(self.base, at, word) };
@@ -347,7 +348,7 @@ fn join(low: u32, high: u32) -> u64 {
 /// The protocol under loom: every interleaving and every value that a weakly ordered machine may show, of this writer
 /// and a reader as in [`crate::reader`]. Run by `RUSTFLAGS="--cfg loom" cargo test --release -p thalweg-space --lib`.
 #[cfg(all(test, loom))]
-mod model {
+mod loom_model {
     use super::*;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;

@@ -592,3 +592,57 @@ fn bad_places_and_sizes_are_told() {
     space.writer("w").unwrap();
     assert_eq!(SpaceReader::open(&exact).unwrap().writers().unwrap().len(), 1);
 }
+
+/// A writer moves between threads and serves one at a time; a space serves all.
+#[test]
+fn threads_may_have_what_they_need() {
+    fn send<T: Send>() {}
+    fn sync<T: Sync>() {}
+    send::<thalweg_space::Writer>();
+    send::<Space>();
+    sync::<Space>();
+    send::<thalweg_space::LiveRow>();
+    sync::<thalweg_space::LiveRow>();
+    send::<thalweg_space::Setting>();
+    sync::<thalweg_space::Setting>();
+    send::<SpaceReader>();
+    send::<thalweg_space::reader::EventStream>();
+    send::<KindId<Counted>>();
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "declared by another writer")]
+fn a_kind_of_another_writer_is_a_programmers_error() {
+    let directory = Directory::new("other");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let counted = space.writer("one").unwrap().declare::<Counted>().unwrap();
+    space.writer("two").unwrap().emit(counted, &Counted { count: 1 });
+}
+
+/// A kind written by hand that lies about its bytes panics; it does not write elsewhere.
+#[test]
+#[should_panic(expected = "more bytes than it announced")]
+fn a_kind_that_lies_about_its_bytes_is_stopped() {
+    struct Liar(std::cell::Cell<usize>);
+    impl Kind for Liar {
+        const NAME: &'static str = "test.liar";
+        const DOC: &'static str = "";
+        const FIELDS: &'static [thalweg_space::kind::FieldSpec] =
+            &[thalweg_space::kind::FieldSpec::of::<&[u8]>("a", "", "")];
+        type Words = [u64; 1];
+        fn words(&self, _: u32) -> [u64; 1] {
+            [0]
+        }
+        fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
+            for _ in 0..self.0.replace(1000) {
+                visit(b"eight by");
+            }
+        }
+    }
+    let directory = Directory::new("liar");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut writer = space.writer("w").unwrap();
+    let kind = writer.declare::<Liar>().unwrap();
+    writer.emit(kind, &Liar(std::cell::Cell::new(1)));
+}
