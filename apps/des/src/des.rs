@@ -209,7 +209,7 @@ fn cipher_lanes<const N: usize>(keys: &Subkeys, blocks: &mut [[u8; BLOCK_BYTES]]
     let mut left = [0; N];
     let mut right = [0; N];
     for (lane, block) in blocks.iter().enumerate().take(N) {
-        (left[lane], right[lane]) = split(enter(u64::from_be_bytes(*block)));
+        (left[lane], right[lane]) = split(enter(u64::from_le_bytes(*block)));
     }
     for pair in keys.0.as_chunks::<2>().0 {
         for lane in 0..N {
@@ -220,14 +220,14 @@ fn cipher_lanes<const N: usize>(keys: &Subkeys, blocks: &mut [[u8; BLOCK_BYTES]]
         }
     }
     for (lane, block) in blocks.iter_mut().enumerate().take(N) {
-        *block = leave(join(left[lane], right[lane])).to_be_bytes();
+        *block = leave(join(left[lane], right[lane])).to_le_bytes();
     }
 }
 
 /// First pass: the initial permutation of every block. `data` must be whole blocks.
 pub fn initial(data: &mut [u8]) -> Result<(), Error> {
     for block in whole_blocks_mut(data)? {
-        *block = enter(u64::from_be_bytes(*block)).to_le_bytes();
+        *block = enter(u64::from_le_bytes(*block)).to_le_bytes();
     }
     Ok(())
 }
@@ -261,7 +261,7 @@ fn change_right(blocks: &mut [[u8; BLOCK_BYTES]], subkey: Subkey) {
 /// Last pass: the halves of every block swap and go through the final permutation.
 pub fn finish(data: &mut [u8]) -> Result<(), Error> {
     for block in whole_blocks_mut(data)? {
-        *block = leave(u64::from_le_bytes(*block)).to_be_bytes();
+        *block = leave(u64::from_le_bytes(*block)).to_le_bytes();
     }
     Ok(())
 }
@@ -288,35 +288,49 @@ fn select(half: u32, subkey: Subkey) -> u32 {
         ^ (look(6, s7) ^ look(7, s8))
 }
 
-/// The initial permutation of a block (its first bit the highest), then both halves rotated right by 3; L low, R high.
+/// The initial permutation of a block, read little-endian, then both halves rotated right by 3; L low, R high.
+///
+/// The permutation only permutes the six bits of a bit's index: with the byte's number b and the bit's number c within
+/// the byte, the bit at (b2 b1 b0 c2 c1 c0) goes to (c0 c2 c1 b2 b1 b0). So it is five exchanges of two index bits.
 #[inline(always)]
 fn enter(block: u64) -> u64 {
-    let mut x = block;
-    x = swap_bits(x, 36, 0x0000_0000_0f0f_0f0f);
-    x = swap_bits(x, 48, 0x0000_0000_0000_ffff);
-    x = swap_bits(x, 30, 0x0000_0000_cccc_cccc);
-    x = swap_bits(x, 24, 0x0000_0000_ff00_ff00);
-    x = swap_bits(x, 33, 0x0000_0000_5555_5555);
-    join(((x >> 32) as u32).rotate_right(3), (x as u32).rotate_right(3))
+    let x = swap_index_bits::<1, 0>(block);
+    let x = swap_index_bits::<2, 1>(x);
+    let x = swap_index_bits::<3, 0>(x);
+    let x = swap_index_bits::<4, 1>(x);
+    let x = swap_index_bits::<5, 2>(x);
+    (x >> 3 & 0x1fff_ffff_1fff_ffff) | (x << 29 & 0xe000_0000_e000_0000)
 }
 
 /// Undoes [`enter`], with the halves exchanged: the pre-output of the standard is R16 L16.
 #[inline(always)]
 fn leave(state: u64) -> u64 {
-    let (left, right) = split(state);
-    let mut x = u64::from(right.rotate_left(3)) << 32 | u64::from(left.rotate_left(3));
-    x = swap_bits(x, 33, 0x0000_0000_5555_5555);
-    x = swap_bits(x, 24, 0x0000_0000_ff00_ff00);
-    x = swap_bits(x, 30, 0x0000_0000_cccc_cccc);
-    x = swap_bits(x, 48, 0x0000_0000_0000_ffff);
-    swap_bits(x, 36, 0x0000_0000_0f0f_0f0f)
+    let x = state.rotate_left(32);
+    let x = (x << 3 & 0xffff_fff8_ffff_fff8) | (x >> 29 & 0x0000_0007_0000_0007);
+    let x = swap_index_bits::<5, 2>(x);
+    let x = swap_index_bits::<4, 1>(x);
+    let x = swap_index_bits::<3, 0>(x);
+    let x = swap_index_bits::<2, 1>(x);
+    swap_index_bits::<1, 0>(x)
 }
 
-/// Exchanges each bit of `x` under `mask` with the one `distance` above it.
+/// Moves each bit of `x` to the place whose number has bits `HIGH` and `LOW` exchanged.
 #[inline(always)]
-fn swap_bits(x: u64, distance: u32, mask: u64) -> u64 {
-    let differ = (x >> distance ^ x) & mask;
+fn swap_index_bits<const HIGH: u32, const LOW: u32>(x: u64) -> u64 {
+    let distance = (1 << HIGH) - (1 << LOW);
+    let differ = (x >> distance ^ x) & const { places_with::<HIGH, LOW>() };
     x ^ differ ^ differ << distance
+}
+
+/// The places among 64 whose number has bit `LOW` but not bit `HIGH`.
+const fn places_with<const HIGH: u32, const LOW: u32>() -> u64 {
+    let mut mask = 0;
+    let mut place = 0;
+    while place < 64 {
+        mask |= ((place >> LOW & 1) & !(place >> HIGH) & 1) << place;
+        place += 1;
+    }
+    mask
 }
 
 #[inline(always)]
@@ -499,13 +513,10 @@ mod tests {
     fn entering_is_the_initial_permutation_of_the_standard() {
         for bit in 0..64 {
             let expected = permute(1 << bit, 64, &IP);
-            let (left, right) = split(enter(1 << bit));
+            let block = (1_u64 << bit).swap_bytes();
+            let (left, right) = split(enter(block));
             assert_eq!(u64::from(left.rotate_left(3)) << 32 | u64::from(right.rotate_left(3)), expected);
-            assert_eq!(
-                leave(join(right, left)),
-                1 << bit,
-                "leaving undoes entering, with the halves exchanged"
-            );
+            assert_eq!(leave(join(right, left)), block, "leaving undoes entering, with the halves exchanged");
         }
     }
 
