@@ -635,7 +635,9 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
             [0]
         }
         fn tails(&self, visit: &mut dyn FnMut(&[u8])) {
-            for _ in 0..self.0.replace(1000) {
+            // Asked for the count, for the sizes, and for the bytes.
+            let asked = self.0.replace(self.0.get() + 1);
+            for _ in 0..if asked == 2 { 1000 } else { 1 } {
                 visit(b"eight by");
             }
         }
@@ -644,5 +646,5 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
     let space = space(&directory, 512, 2, Policy::Overwrite);
     let mut writer = space.writer("w").unwrap();
     let kind = writer.declare::<Liar>().unwrap();
-    writer.emit(kind, &Liar(std::cell::Cell::new(1)));
+    writer.emit(kind, &Liar(std::cell::Cell::new(0)));
 }
