@@ -59,7 +59,10 @@ fn kill_9_loses_nothing_committed() {
         assert!(reader.is_alive());
         // Any moment will do: the point is that it is not chosen.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        std::thread::sleep(Duration::from_micros((state >> 33) % 3000));
+        let enough = (state >> 33) % 100_000;
+        while reader.live_rows().unwrap()[0].cells[0] < enough {
+            std::hint::spin_loop();
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!reader.is_alive());
