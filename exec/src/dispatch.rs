@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::thread;
 
 use thalweg_space::{LiveRow, NameRef};
 
@@ -70,18 +71,6 @@ struct Touch {
 }
 
 impl Touch {
-    /// What is done with the end from now on counts anew.
-    #[inline]
-    fn restart(self) {
-        // SAFETY: an end on the list is kept until the list is emptied.
-        let ring = unsafe { self.ring.as_ref() };
-        if self.writes {
-            ring.write_mark.set(ring.pushed.get());
-        } else {
-            ring.read_mark.set(ring.popped.get() - ring.discarded.get());
-        }
-    }
-
     /// What the dispatch knows of the end.
     #[inline]
     fn state<'a>(self) -> &'a AtomicU8 {
@@ -269,7 +258,6 @@ impl Core {
             let now = self.clock();
             self.tell_positions(touch, now);
         }
-        touch.restart();
         self.publish(touch);
         let state = if writes { &r.write_state } else { &r.read_state };
         state.store(0, Ordering::Release);
@@ -434,41 +422,29 @@ impl Core {
 
     /// Publishes what the current task did with its streams, tells it, wakes who waited for that, and lets go of the
     /// ends that need nothing more.
-    fn publish_all(&mut self) {
-        if self.mode == Mode::Off {
-            self.publish_touched(true);
-            return;
-        }
-        let (mut reads, mut writes) = (0, 0);
-        for at in 0..self.touched.len() {
-            let (read, written) = self.account(self.touched[at]);
-            reads += read;
-            writes += written;
-        }
-        self.count(reads, writes);
-        self.tell_dispatch(reads, writes);
-        self.publish_touched(false);
-    }
-
     #[inline]
-    fn publish_touched(&mut self, count: bool) {
+    fn publish_all(&mut self) {
+        if self.mode != Mode::Off {
+            self.tell_dispatch();
+        }
         let (mut reads, mut writes) = (0, 0);
         // Waking runs no user's code, so the list does not change meanwhile.
-        let touched = std::mem::take(&mut self.touched);
-        for &touch in &touched {
-            let (read, written) = if count { self.account(touch) } else { (0, 0) };
+        for at in 0..self.touched.len() {
+            let touch = self.touched[at];
+            let (read, written) = self.account(touch);
             reads += read;
             writes += written;
-            touch.restart();
-            self.publish(touch);
+            if read + written != 0 {
+                self.publish(touch);
+            }
             let state = touch.state();
-            if state.load(Ordering::Relaxed) == TOUCHED {
+            let known = state.load(Ordering::Relaxed);
+            if known == TOUCHED {
                 state.store(0, Ordering::Release);
-            } else if state.load(Ordering::Relaxed) & LEAVES != 0 {
+            } else if known & LEAVES != 0 {
                 self.leaving.push(touch);
             }
         }
-        self.touched = touched;
         self.touched.clear();
         self.count(reads, writes);
     }
@@ -527,7 +503,13 @@ impl Core {
     }
 
     /// Ends the current dispatch's time: live cells, and in mode full its events.
-    fn tell_dispatch(&mut self, reads: usize, writes: usize) {
+    fn tell_dispatch(&mut self) {
+        let (mut reads, mut writes) = (0, 0);
+        for &touch in &self.touched {
+            let (read, written) = self.account(touch);
+            reads += read;
+            writes += written;
+        }
         let now = self.clock();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
@@ -556,7 +538,7 @@ impl Core {
             // SAFETY: an end on the list is kept until the list is emptied.
             show_positions(unsafe { touch.ring.as_ref() }, touch.writes);
         }
-        self.show_task(task);
+        self.show_task(task, reads as u64, writes as u64);
         self.show_worker();
         self.began = now;
     }
@@ -581,13 +563,13 @@ impl Core {
         }
     }
 
-    /// Shows a task's counters in its live row.
-    fn show_task(&self, task: &TaskCell) {
+    /// Shows a task's counters in its live row, with messages that are not counted yet.
+    fn show_task(&self, task: &TaskCell, reads: u64, writes: u64) {
         let Some(observed) = &task.observed else { return };
         let row = &observed.row;
         put(row, task_cell::DISPATCHES, task.counts.dispatches.get());
-        put(row, task_cell::READS, task.counts.reads.get());
-        put(row, task_cell::WRITES, task.counts.writes.get());
+        put(row, task_cell::READS, task.counts.reads.get() + reads);
+        put(row, task_cell::WRITES, task.counts.writes.get() + writes);
         for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
             put(row, task_cell::SHARES + share as usize, task.times.share(share));
         }
@@ -678,6 +660,7 @@ impl Core {
 
     /// Arms the wake-ups of the task that stopped. `Ok(true)`: it sleeps; `Ok(false)`: it is ready again;
     /// `Err`: nothing can ever wake it.
+    #[inline]
     fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         let mut sleeps = false;
         let mut ready = false;
@@ -687,9 +670,9 @@ impl Core {
                 let has_port = task.has_groups() && unsafe { task.has_ready_port() };
                 ready = has_port;
                 sleeps = has_port || self.ports_wait;
-                for &ring in &self.empty {
-                    // SAFETY: noted ends are on the dispatch's list as well.
-                    let ring = unsafe { ring.as_ref() };
+                for at in 0..self.empty.len() {
+                    // SAFETY: an end is kept until its state is 0.
+                    let ring = unsafe { self.empty[at].as_ref() };
                     if ready || ring.read_state.load(Ordering::Relaxed) & LEAVES != 0 {
                         continue;
                     }
@@ -728,22 +711,26 @@ impl Core {
 
     /// Lets go of the ends that something was to be done with after publishing: those noted are free to be used, those
     /// that were dropped close.
+    #[inline]
     fn let_go(&mut self) {
-        for ring in self.empty.drain(..) {
+        for ring in &self.empty {
             // SAFETY: an end is kept until its state is 0.
-            let state = unsafe { &ring.as_ref().read_state };
-            if state.load(Ordering::Relaxed) & LEAVES == 0 {
-                state.store(0, Ordering::Release);
-            }
+            free_noted(unsafe { &ring.as_ref().read_state });
         }
-        for ring in self.full.drain(..) {
+        self.empty.clear();
+        for ring in &self.full {
             // SAFETY: as above.
-            let state = unsafe { &ring.as_ref().write_state };
-            if state.load(Ordering::Relaxed) & LEAVES == 0 {
-                state.store(0, Ordering::Release);
-            }
+            free_noted(unsafe { &ring.as_ref().write_state });
         }
+        self.full.clear();
         self.ports_wait = false;
+        if !self.leaving.is_empty() {
+            self.close_leaving();
+        }
+    }
+
+    #[cold]
+    fn close_leaving(&mut self) {
         while let Some(touch) = self.leaving.pop() {
             // SAFETY: the reference of the end that was dropped.
             let ring = unsafe { touch.ring.as_ref() };
@@ -857,16 +844,14 @@ impl Core {
             (core.begin_budget(cell), core.mode == Mode::Full)
         };
         let outcome = match run_body(core, cell, budget.messages, full) {
-            Ok(Stop::Ended) => Some(Ok(())),
-            Ok(stop) => {
-                let failed = Core::after(core, cell, stop, &budget).err();
-                failed.map(|reason| Err((reason.to_owned(), false)))
-            }
-            Err(panic) => Some(Err((panic, true))),
+            Ok(Stop::Ended) => Ok(()),
+            Ok(stop) => match Core::after(core, cell, stop, &budget) {
+                Ok(()) => return,
+                Err(reason) => Err((reason.to_owned(), false)),
+            },
+            Err(panic) => Err((message_of(&*panic), true)),
         };
-        if let Some(outcome) = outcome {
-            Core::end(core, task, outcome);
-        }
+        Core::end(core, task, outcome);
     }
 
     #[inline]
@@ -878,6 +863,7 @@ impl Core {
     }
 
     /// Publishes, arms and requeues.
+    #[inline]
     fn after(core: NonNull<Core>, task: &TaskCell, stop: Stop, budget: &Budget) -> Result<(), &'static str> {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
@@ -885,7 +871,13 @@ impl Core {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
             core.finish_budget(task, budget);
-            let sleeps = core.arm(task, stop)? && !task.notified.get();
+            let sleeps = match core.arm(task, stop) {
+                Ok(sleeps) => sleeps && !task.notified.get(),
+                Err(reason) => {
+                    core.let_go();
+                    return Err(reason);
+                }
+            };
             task.notified.set(false);
             core.tell_stop(task, stop, sleeps);
             core.let_go();
@@ -904,6 +896,7 @@ impl Core {
     }
 
     /// Tells why a task stopped, and that it is ready again if it is.
+    #[inline]
     fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
         let (waits_for, state) = match stop {
             Stop::InputEmpty if sleeps => (Share::InputWait, task_state::BLOCKED_INPUT),
@@ -911,9 +904,13 @@ impl Core {
             _ => (Share::Ready, task_state::READY),
         };
         task.waits_for.set(waits_for);
-        if self.mode == Mode::Off {
-            return;
+        if self.mode != Mode::Off {
+            self.tell_stopped(task, stop, sleeps, state);
         }
+    }
+
+    #[inline(never)]
+    fn tell_stopped(&mut self, task: &TaskCell, stop: Stop, sleeps: bool, state: u64) {
         if let Some(observed) = &task.observed {
             put(&observed.row, task_cell::STATE, state);
         }
@@ -940,6 +937,7 @@ impl Core {
     }
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
+    #[cold]
     fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), (String, bool)>) {
         // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
         let cell = unsafe { task.as_ref() };
@@ -980,7 +978,7 @@ impl Core {
                 task.times.turn(Share::Busy, now, core.measured_since);
             }
             if let Some(observed) = &task.observed {
-                core.show_task(task);
+                core.show_task(task, 0, 0);
                 put(&observed.row, task_cell::STATE, task_state::ENDED);
                 put(&observed.row, task_cell::FAILED, u64::from(outcome.is_err()));
             }
@@ -1017,8 +1015,16 @@ impl Core {
     }
 }
 
+/// Lets go of an end that was noted, unless it closes.
 #[inline]
-fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> Result<Stop, String> {
+fn free_noted(state: &AtomicU8) {
+    if state.load(Ordering::Relaxed) & LEAVES == 0 {
+        state.store(0, Ordering::Release);
+    }
+}
+
+#[inline]
+fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
     let pointer = std::ptr::from_ref(task).cast_mut();
     catch_unwind(AssertUnwindSafe(|| {
         let mut cx = Context::new(core, pointer, messages, full);
@@ -1028,7 +1034,6 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             None => Stop::Ended,
         }
     }))
-    .map_err(|panic| message_of(&*panic))
 }
 
 /// What a panic said.

@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 
 use crate::parker::Parker;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering, StoreFenced, barrier};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, barrier};
 use crate::task::TaskCell;
 
 pub(crate) struct Inbox {
@@ -79,11 +79,14 @@ impl Inbox {
     /// Sleeps until somebody pushes or calls [`Inbox::wake`], unless a task came or `stop` says so. May return
     /// early.
     pub(crate) fn sleep(&self, stop: &AtomicBool) {
-        self.sleeping.store_fenced(true);
+        // Swaps, here and below: an `xchg` as a fenced store would be, and every change of the flag reads the one
+        // before, so that no waker's old `false` can be taken for a later one.
+        self.sleeping.swap(true, Ordering::SeqCst);
+        barrier();
         if self.first.load(Ordering::SeqCst).is_null() && !stop.load(Ordering::SeqCst) {
             self.parker.park();
         }
-        self.sleeping.store(false, Ordering::Relaxed);
+        self.sleeping.swap(false, Ordering::AcqRel);
     }
 }
 

@@ -285,6 +285,27 @@ fn a_task_that_waits_for_nothing_fails_with_a_reason() {
 }
 
 #[test]
+fn a_task_that_fails_so_closes_its_streams() {
+    /// Says that its output is full, which it is not; or waits for an input that has ended.
+    struct Wrong(In<u64>, Out<u64>, Stop);
+    impl Task for Wrong {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            let _ = (self.0.pop(cx), self.1.push(cx, 1));
+            self.2
+        }
+    }
+    for stop in [Stop::OutputFull, Stop::InputEmpty] {
+        let runtime = runtime(1);
+        let (_, input) = runtime.stream(room(4));
+        let (output, end) = runtime.stream(room(4));
+        runtime.spawn(TaskSpec::default(), Wrong(input, output, stop));
+        runtime.spawn(TaskSpec::default(), Sink { input: end, take: |_| {} });
+        let summary = runtime.join().unwrap();
+        assert_eq!((summary.tasks, summary.failed), (2, 1), "{stop:?}");
+    }
+}
+
+#[test]
 fn pushes_without_reader_succeed() {
     let runtime = runtime(1);
     let (output, input) = runtime.stream(room(4));
