@@ -1,0 +1,125 @@
+//! `thalweg run` as a user meets it: mistakes, failing records, pipes that close, Ctrl-C.
+
+mod des_run;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Adds one to `<n>`, fails on numbers that have no successor.
+const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("a temporary folder takes files");
+    path.display().to_string()
+}
+
+fn run(arguments: &[&str], input: &str) -> Output {
+    let mut child = started(des_run::thalweg().arg("run").args(arguments));
+    // A run that refuses its arguments does not read its input.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    child.wait_with_output().expect("it ends")
+}
+
+fn started(command: &mut Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("thalweg starts")
+}
+
+/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error.
+fn refused(arguments: &[&str], expected: &[&str]) {
+    let output = run(arguments, "");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    for part in expected {
+        assert!(said.contains(part), "{arguments:?}: no {part:?} in\n{said}");
+    }
+    assert!(output.stdout.is_empty(), "{arguments:?} wrote records");
+}
+
+#[test]
+fn mistakes_are_refused_with_code_and_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let unknown =
+        write(folder.path(), "unknown.snet", "net unknown { box nobody ((a) -> (a)); } connect nobody;");
+    let bracket = write(folder.path(), "bracket.snet", "net bracket connect ([{<n>} -> {<n>}] .. [];");
+    let mismatch =
+        write(folder.path(), "mismatch.snet", "net mismatch connect [{} -> {<a=1>}] .. [{x} -> {x}];");
+    let library = des_run::library().display().to_string();
+    let other =
+        write(folder.path(), "other.snet", "net other { box round ((data) -> (data)); } connect round;");
+    let text = write(folder.path(), "text.so", "not a library");
+    let file_as_folder = format!("{count}/space");
+
+    refused(&[&unknown], &["error[E0", "unknown.snet:1:", "nobody"]);
+    refused(&[&bracket], &["error[E0", "bracket.snet:1:"]);
+    refused(&[&mismatch], &["error[E0", "mismatch.snet:1:", "x"]);
+    refused(&[&other, "--boxes", &library], &["error[E0", "other.snet:1:", "round"]);
+    refused(&["no/such.snet"], &["error[E0", "no/such.snet"]);
+    refused(&[&count, "--input", "no/such.jsonl"], &["error[E0901]", "no/such.jsonl"]);
+    refused(&[&count, "--input", &folder.path().display().to_string()], &["error[E0901]", "directory"]);
+    refused(&[&count, "--output", "no/such/folder/out"], &["error[E0901]", "no/such/folder/out"]);
+    refused(&[&count, "--boxes", "no/such.so"], &["error[E0904]", "no/such.so"]);
+    refused(&[&count, "--boxes", &text], &["error[E0904]", "text.so"]);
+    refused(&[&count, "--space", &file_as_folder], &["error[E0903]", &file_as_folder]);
+    refused(&[&count, "--workers", "0"], &["error[E0902]", "--workers 0"]);
+    refused(&[&count, "--with", "{"], &["error[E0902]", "--with"]);
+    refused(&[&count, "--input-bytes", "data", "--chunk", "0"], &["error[E0902]", "--chunk 0"]);
+}
+
+#[test]
+fn failed_records_are_told_and_the_others_arrive() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let input = "{\"<n>\": 1}\n{\"<n>\": }\n{\"other\": 2}\n{\"<n>\": 9223372036854775807}\n\n{\"<n>\": 4}\n";
+    let output = run(&[&count], input);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"<n>\": 2}\n{\"<n>\": 5}\n");
+    assert!(said.contains("standard input:2:"), "the malformed line has its place: {said}");
+    assert!(said.contains("4 records in, 2 out, 3 failed"), "{said}");
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_the_run_quietly() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let mut child = started(des_run::thalweg().arg("run").arg(&count));
+    let mut input = child.stdin.take().expect("piped");
+    drop(child.stdout.take());
+    // The pipe is closed at the other end sooner or later; until then the run takes what it is given.
+    while input.write_all(b"{\"<n>\": 1}\n").is_ok() {}
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
+    assert!(!said.contains("error"), "{said}");
+}
+
+#[test]
+fn one_interrupt_drains_and_reports() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let mut child = started(des_run::thalweg().arg("run").arg(&count));
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"{\"<n>\": 1}\n{\"<n>\": 2}\n").expect("it reads");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    // Records come out although the input stays open: nothing waits for a buffer to fill.
+    output.read_line(&mut line).expect("a record");
+    assert_eq!(line, "{\"<n>\": 2}\n");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    assert_eq!(rest, "{\"<n>\": 3}\n");
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
+    assert!(said.contains("2 records in, 2 out"), "{said}");
+}
