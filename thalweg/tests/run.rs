@@ -50,7 +50,7 @@ fn mistakes_are_refused_with_code_and_place() {
         write(folder.path(), "unknown.snet", "net unknown { box nobody ((a) -> (a)); } connect nobody;");
     let bracket = write(folder.path(), "bracket.snet", "net bracket connect ([{<n>} -> {<n>}] .. [];");
     let mismatch =
-        write(folder.path(), "mismatch.snet", "net mismatch connect [{} -> {<a=1>}] .. [{x} -> {x}];");
+        write(folder.path(), "mismatch.snet", "net mismatch ({a} -> {b}) connect [{c} -> {b=c}];");
     let library = des_run::library().display().to_string();
     let other =
         write(folder.path(), "other.snet", "net other { box round ((data) -> (data)); } connect round;");
@@ -59,7 +59,7 @@ fn mistakes_are_refused_with_code_and_place() {
 
     refused(&[&unknown], &["error[E0", "unknown.snet:1:", "nobody"]);
     refused(&[&bracket], &["error[E0", "bracket.snet:1:"]);
-    refused(&[&mismatch], &["error[E0", "mismatch.snet:1:", "x"]);
+    refused(&[&mismatch], &["error[E0", "mismatch.snet:1:", "{a}"]);
     refused(&[&other, "--boxes", &library], &["error[E0", "other.snet:1:", "round"]);
     refused(&["no/such.snet"], &["error[E0", "no/such.snet"]);
     refused(&[&count, "--input", "no/such.jsonl"], &["error[E0901]", "no/such.jsonl"]);
