@@ -1054,7 +1054,12 @@ impl Analysis {
             })
             .collect();
         streams.sort_by(|a, b| {
-            b.written.cmp(&a.written).then_with(|| a.name.cmp(&b.name)).then_with(|| a.role.cmp(&b.role))
+            let inner = |stream: &report::Stream| stream.role == "inner";
+            inner(a)
+                .cmp(&inner(b))
+                .then(b.written.cmp(&a.written))
+                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| a.role.cmp(&b.role))
         });
         streams
     }
@@ -1140,7 +1145,8 @@ impl Analysis {
             note(
                 "unattributed",
                 format!(
-                    "{} messages could not be traced to an input message; they are missing from the latencies.",
+                    "{} messages have no known input message (a component's own, or what lost events would tell): the \
+                     latencies leave them out.",
                     latency.unattributed
                 ),
             );

@@ -7,7 +7,9 @@
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
 //!   descendants in a later dispatch, so that one is held until the task reads on or waits for input. What such a task
-//!   writes in a dispatch without saying whence, it wrote before it read anything, and it descends from that one.
+//!   writes in a dispatch without saying whence, it wrote before it read anything, and it descends from that one. Of a
+//!   task that read several streams, that is the one message that nothing was written from yet: such tasks join
+//!   streams, they write each message before they take the next.
 //!
 //! A dispatch is told at its end, so the reader of a long dispatch's messages may be told before their writer. Such a
 //! dispatch is *deferred* until the writes it needs are known.
@@ -145,8 +147,10 @@ pub(crate) struct Holder {
     /// One-to-one: whether `kept` is known to be all that was read and not yet written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
-    /// Others: whether it wrote what cannot descend from a message read before, without a word on whence. What it
-    /// does not say is then not known.
+    /// Others: whether it ever said what descends from what.
+    derives: bool,
+    /// Whether it wrote what cannot descend from a message read before, without a word on whence. If it never says
+    /// whence, nothing is known of what it writes.
     mute: bool,
     deferred: VecDeque<Dispatch>,
 }
@@ -158,6 +162,8 @@ struct Taken {
     segment: Segment,
     /// When each was done.
     moments: Moments,
+    /// Of a message kept: something was written from it.
+    written: bool,
 }
 
 /// How a dispatch ended.
@@ -189,6 +195,14 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
+    /// Whether it wrote something from this message.
+    fn derives_from(&self, stream: u64, index: u64) -> bool {
+        self.derived.iter().any(|derived| {
+            let last = derived.parent_first + (derived.child.count - 1) * derived.step;
+            derived.parent_stream == stream && (derived.parent_first..=last).contains(&index)
+        })
+    }
+
     fn moments(&self, count: u64, position: u64) -> Moments {
         Moments::spread(self.start, self.end - self.start, count, position)
     }
@@ -203,7 +217,7 @@ pub(crate) struct Lineage {
     deferred: usize,
     /// Messages written whose root is not known.
     pub(crate) unattributed: u64,
-    /// Execution time that no known root has a part in.
+    /// Execution time of dispatches that read or wrote messages without a known root.
     pub(crate) unattributed_ticks: f64,
     pub(crate) attributed_ticks: f64,
     taken: Vec<Taken>,
@@ -372,17 +386,14 @@ impl Lineage {
         } else {
             0.0
         };
-        if reads == 0 && writes == 0 {
-            self.unattributed_ticks += (dispatch.end - dispatch.start) as f64;
-        }
         let released_from = holder.kept.len();
         if holder.one_to_one && holder.synced {
             holder.kept.extend(taken.drain(..));
         }
         let derived: u64 = dispatch.derived.iter().map(|derived| derived.child.count).sum();
+        holder.derives |= derived > 0;
         holder.mute |= derived < writes && holder.kept.is_empty();
-        let carries = !holder.mute && !holder.one_to_one && holder.kept.len() == 1;
-        self.carried = if carries { holder.kept.front().copied() } else { None };
+        self.carried = holder.owes();
         self.put_derived(dispatch, writes, share, &holder.kept, &taken);
         if holder.one_to_one {
             for failed in &dispatch.failed {
@@ -447,6 +458,7 @@ impl Lineage {
                     stream: read.stream,
                     segment,
                     moments: dispatch.moments(reads, position + (next - read.first)),
+                    written: false,
                 });
                 next = segment.end();
             }
@@ -634,6 +646,7 @@ impl Lineage {
             holder.kept.push_back(Taken {
                 segment: read.segment.part(count - 1, 1),
                 moments: read.moments.skip(count - 1),
+                written: dispatch.derives_from(read.stream, read.segment.end() - 1),
                 ..read
             });
         }
@@ -668,6 +681,19 @@ impl Taken {
 }
 
 impl Holder {
+    /// The message that a task with outputs of its own choice may still have to write from.
+    fn owes(&self) -> Option<Taken> {
+        if self.mute && !self.derives || self.one_to_one {
+            return None;
+        }
+        let mut unwritten = self.kept.iter().filter(|held| !held.written);
+        match (self.kept.len(), unwritten.next(), unwritten.next()) {
+            (1, ..) => self.kept.front().copied(),
+            (_, Some(held), None) => Some(*held),
+            _ => None,
+        }
+    }
+
     /// Takes up to `count` of the oldest messages read and not yet written.
     fn pop(&mut self, count: u64) -> Option<Segment> {
         let front = self.kept.front_mut()?;

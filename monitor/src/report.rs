@@ -33,7 +33,7 @@ pub struct Report {
     pub tasks: Vec<Task>,
     /// Tasks in all; `tasks` may be fewer.
     pub tasks_count: u64,
-    /// Streams between the same components, together, most written first.
+    /// Streams between the same components, together: entries and exits, then most written first.
     pub streams: Vec<Stream>,
     /// Streams that lost or invented messages.
     pub broken: Vec<BrokenStream>,

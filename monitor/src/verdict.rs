@@ -3,7 +3,7 @@
 //! It goes by shares of time alone. It does not follow waits to their root, so where several things are nearly
 //! saturated it names the busiest and no more.
 
-use crate::report::{Report, Stream, TaskShares, Verdict, VerdictKind};
+use crate::report::{Report, Stream, Task, TaskShares, Verdict, VerdictKind};
 
 /// A task or worker busier than this has no time to spare.
 const SATURATED: f64 = 0.85;
@@ -42,12 +42,18 @@ fn path_of(name: &str) -> &str {
     name.split('[').next().unwrap_or(name)
 }
 
+fn moves(task: &Task) -> bool {
+    let work = &task.work;
+    (work.messages_in, work.messages_out) != (Some(0), Some(0))
+}
+
 fn saturated_task(report: &Report) -> Option<Verdict> {
     let (task, shares) = report
         .tasks
         .iter()
         .filter_map(|task| Some((task, task.work.shares?)))
-        .filter(|(_, shares)| shares.busy >= SATURATED)
+        // A task that moves no messages, such as one that waits for the run's end, limits nothing.
+        .filter(|(task, shares)| shares.busy >= SATURATED && moves(task))
         .max_by(|a, b| a.0.work.busy_ns.unwrap_or(0.0).total_cmp(&b.0.work.busy_ns.unwrap_or(0.0)))?;
     let path = path_of(&task.name);
     let busy = percent(shares.busy);
@@ -72,8 +78,10 @@ fn saturated_worker(report: &Report) -> Option<Verdict> {
         .filter_map(|worker| Some((worker, worker.shares?)))
         .filter(|(_, shares)| shares.busy >= SATURATED)
         .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
-    let all: f64 = report.components.iter().filter_map(|component| component.work.busy_ns).sum();
-    let top = report.components.first().filter(|_| all > 0.0);
+    // Sources, and tasks that only wait, have threads of their own.
+    let working = || report.components.iter().filter(|component| component.work.messages_in > Some(0));
+    let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
+    let top = working().next().filter(|_| all > 0.0);
     let most = top.map_or(String::new(), |component| {
         let share = component.work.busy_ns.unwrap_or(0.0) / all;
         format!("; of all work, {} is in {}", percent(share), component.path)
@@ -139,7 +147,7 @@ fn waiting_at<'r>(
 }
 
 fn busiest(report: &Report) -> Option<Verdict> {
-    let task = report.tasks.iter().find(|task| task.work.shares.is_some())?;
+    let task = report.tasks.iter().find(|task| task.work.shares.is_some() && moves(task))?;
     let shares = task.work.shares?;
     Some(Verdict {
         kind: VerdictKind::Unclear,
