@@ -67,7 +67,7 @@ fn pop(ring: &Ring) -> Option<usize> {
     let at = ring.popped.get();
     let slots = ring.slots.load(Ordering::Relaxed);
     // SAFETY: we are the reader, and there is a message.
-    let message = unsafe { slot::<usize>(slots, ring.mask as usize, at).read() };
+    let message = unsafe { slot::<usize>(slots, ring.mask, at).read() };
     ring.popped.set(at + 1);
     Some(message)
 }

@@ -17,7 +17,9 @@
 
 use std::cell::Cell;
 
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreFenced, spin_loop, yield_now};
+use crate::sync::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop, yield_now,
+};
 use thalweg_space::LiveRow;
 
 use crate::observe::{ObservedStream, put, stream_cell};
@@ -67,12 +69,9 @@ pub(crate) struct Ring {
     pub(crate) write_owner: AtomicPtr<TaskCell>,
     /// The slots and their mask, as the writer uses them.
     pub(crate) write_slots: Cell<*mut u8>,
-    pub(crate) write_mask: Cell<usize>,
+    pub(crate) write_mask: Cell<u32>,
     /// `pushed` when the writer's dispatch began. The writer's own.
     pub(crate) write_mark: Cell<usize>,
-    /// Messages given to a stream without reader. The writer's own.
-    pub(crate) refused: Cell<usize>,
-    pub(crate) name: u64,
     /// 1 while the writer may use `reader`. Written by the writer (relaxed, then release), read by who moves
     /// the reading end after its fence.
     writer_section: AtomicU8,
@@ -81,8 +80,9 @@ pub(crate) struct Ring {
     pub(crate) write_state: AtomicU8,
 
     // --- the reader's line
+    _reader_line: Line,
     /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
-    pub(crate) head: AlignedLine<AtomicUsize>,
+    pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
     /// `popped` may grow to here without another look at `tail`. Equal to `popped` between dispatches.
@@ -91,26 +91,19 @@ pub(crate) struct Ring {
     pub(crate) read_owner: AtomicPtr<TaskCell>,
     /// The slots and their mask, as the reader uses them.
     pub(crate) read_slots: Cell<*mut u8>,
-    pub(crate) read_mask: Cell<usize>,
+    pub(crate) read_mask: Cell<u32>,
     /// `popped` when the reader's dispatch began.
     pub(crate) read_mark: Cell<usize>,
-    /// Messages that the leaving reader dropped unread. The reader's own.
-    pub(crate) discarded: Cell<usize>,
-    /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
-    pub(crate) next_port: AtomicPtr<Ring>,
-    /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
-    /// own, written before the port first waits.
-    pub(crate) group: Cell<u32>,
-    pub(crate) port: Cell<u32>,
     reader_section: AtomicU8,
     /// Like `write_state`, for the reading end.
     pub(crate) read_state: AtomicU8,
     /// The reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
 
-    // --- the line both read and seldom write
+    // --- what both read and seldom write
+    _both_line: Line,
     /// The reading and the writing task: counted references. Written by who attaches the end.
-    pub(crate) reader: AlignedLine<AtomicPtr<TaskCell>>,
+    pub(crate) reader: AtomicPtr<TaskCell>,
     pub(crate) writer: AtomicPtr<TaskCell>,
     /// The workers of those tasks, or [`NOBODY`].
     pub(crate) reader_worker: AtomicU32,
@@ -134,21 +127,28 @@ pub(crate) struct Ring {
     pub(crate) observed: Option<Box<ObservedStream>>,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
+    /// Messages given to a stream without reader. The writer's own.
+    pub(crate) refused: Cell<usize>,
+    pub(crate) name: u64,
+    /// Messages that the leaving reader dropped unread. The reader's own.
+    pub(crate) discarded: Cell<usize>,
+    /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
+    pub(crate) next_port: AtomicPtr<Ring>,
+    /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
+    /// own, written before the port first waits.
+    pub(crate) group: Cell<u32>,
+    pub(crate) port: Cell<u32>,
     /// Frees the ring with its slots and the messages in them.
     free: unsafe fn(*mut Ring),
 }
 
-/// Starts a cache line.
+/// Takes no room, but lets the next field start a cache line.
 #[repr(C, align(64))]
-pub(crate) struct AlignedLine<T>(T);
+struct Line;
 
-impl<T> std::ops::Deref for AlignedLine<T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
+// Two lines that one end each writes, and what both read.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Ring>() <= 256 && std::mem::offset_of!(Ring, reader) == 128);
 
 impl Ring {
     pub(crate) fn new(
@@ -171,7 +171,8 @@ impl Ring {
             name,
             writer_section: AtomicU8::new(0),
             write_state: AtomicU8::new(0),
-            head: AlignedLine(AtomicUsize::new(0)),
+            _reader_line: Line,
+            head: AtomicUsize::new(0),
             popped: Cell::new(0),
             available: Cell::new(0),
             read_owner: AtomicPtr::new(std::ptr::null_mut()),
@@ -185,7 +186,8 @@ impl Ring {
             reader_section: AtomicU8::new(0),
             read_state: AtomicU8::new(0),
             end_told: Cell::new(false),
-            reader: AlignedLine(AtomicPtr::new(std::ptr::null_mut())),
+            _both_line: Line,
+            reader: AtomicPtr::new(std::ptr::null_mut()),
             writer: AtomicPtr::new(std::ptr::null_mut()),
             reader_worker: AtomicU32::new(NOBODY),
             writer_worker: AtomicU32::new(NOBODY),
@@ -260,12 +262,14 @@ impl Ring {
         if self.reader_worker.load(Ordering::Relaxed) == me {
             self.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
         } else {
-            self.writer_waiting.store_fenced(TASK_WAITS);
+            // A swap is the same `xchg`, and reads the waker's change before it (as in `Inbox::sleep`).
+            self.writer_waiting.swap(TASK_WAITS, Ordering::SeqCst);
+            barrier();
         }
         let gone = self.reader_gone.load(Ordering::SeqCst) != 0;
         let free = self.pushed.get() - self.head.load(Ordering::SeqCst) < self.capacity as usize;
         if gone || free {
-            self.writer_waiting.store(AWAKE, Ordering::Relaxed);
+            self.writer_waiting.swap(AWAKE, Ordering::AcqRel);
         }
         self.writer_section.store(0, Ordering::Release);
         if gone || free { Wait::Ready } else { Wait::Armed }
@@ -325,7 +329,9 @@ impl Ring {
         if self.writer_worker.load(Ordering::Relaxed) == me {
             self.reader_waiting.store(how, Ordering::Relaxed);
         } else {
-            self.reader_waiting.store_fenced(how);
+            // A swap, as in `wait_for_room`.
+            self.reader_waiting.swap(how, Ordering::SeqCst);
+            barrier();
         }
         let closed = self.closed.load(Ordering::SeqCst) != 0;
         let some = self.tail.load(Ordering::SeqCst) != self.popped.get();

@@ -80,15 +80,15 @@ pub(crate) fn allocate<T>(ring: &Ring) {
     let slots = Box::into_raw(slots).cast::<u8>();
     ring.slots.store(slots, Ordering::Relaxed);
     ring.write_slots.set(slots);
-    ring.write_mask.set(ring.mask as usize);
+    ring.write_mask.set(ring.mask);
 }
 
 /// # Safety
 /// `slots` are those of a ring of `T` with this mask.
 #[inline(always)]
-pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: usize, at: usize) -> &'a Slot<T> {
+pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
     // SAFETY: as demanded of the caller; the mask keeps the index inside.
-    unsafe { &*slots.cast::<Slot<T>>().add(at & mask) }
+    unsafe { &*slots.cast::<Slot<T>>().add(at & mask as usize) }
 }
 
 /// What stands before a push that has no known room.
@@ -247,7 +247,7 @@ impl<T: Send + 'static> In<T> {
         let ring = self.ring();
         if ring.read_slots.get().is_null() {
             ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
-            ring.read_mask.set(ring.mask as usize);
+            ring.read_mask.set(ring.mask);
         }
         true
     }
@@ -263,7 +263,7 @@ impl<T: Send + 'static> In<T> {
             let at = ring.popped.get();
             ring.popped.set(at + 1);
             // SAFETY: we are the reader, and `tail` covers the slot.
-            drop(unsafe { slot::<T>(slots, ring.mask as usize, at).read() });
+            drop(unsafe { slot::<T>(slots, ring.mask, at).read() });
         }
     }
 
