@@ -575,3 +575,53 @@ unsafe fn deallocate_chain(mut block: *mut Header) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the lists of this thread hold and have room for is what they may hold.
+    fn assert_bounds() {
+        POOL.with(|pool| {
+            for list in &pool.lists {
+                let (mut count, mut block) = (0, list.head.get());
+                while !block.is_null() {
+                    count += 1;
+                    // SAFETY: a block of this thread's list.
+                    block = unsafe { (*block).next };
+                }
+                assert_eq!(count + list.room.get(), LIST_MAX);
+            }
+        });
+        assert!(DEPOT.iter().all(|depot| depot.chains.lock().unwrap().len() <= DEPOT_BATCHES_MAX));
+    }
+
+    #[test]
+    fn lists_and_depot_keep_their_bounds() {
+        let shapes = [2, 5, 11].map(|count: usize| {
+            shape::of(&(0..count).map(|i| Label::tag(&format!("bounds_{i}"))).collect::<Vec<_>>())
+        });
+        let make = move |count: usize| -> Vec<Record> {
+            shapes.iter().flat_map(|&shape| (0..count).map(move |_| Record::with_shape(shape))).collect()
+        };
+        for count in [10, 300, 5_000, 20_000] {
+            let records = std::thread::spawn(move || {
+                let records = make(count);
+                assert_bounds();
+                records
+            });
+            let records = records.join().unwrap();
+            std::thread::spawn(move || {
+                drop(records);
+                assert_bounds();
+                // From the list, then from the depot, then new ones.
+                let records = make(count);
+                assert_bounds();
+                drop(records);
+                assert_bounds();
+            })
+            .join()
+            .unwrap();
+        }
+    }
+}
