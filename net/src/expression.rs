@@ -9,6 +9,8 @@
 //! `||` and the branch of `?:` that is not taken are not evaluated. A result outside 64 bits and a division by
 //! zero fault the record.
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 
 use thalweg_box::Value;

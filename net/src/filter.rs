@@ -4,6 +4,8 @@
 //! before anything is emitted, so a record that faults has had no effect. The last output is made in the
 //! memory of the input.
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 
 use thalweg_box::Value;

@@ -3,6 +3,8 @@
 //! Entries live as long as the process. Chunk `c` holds `64 << c` entries, so that the table grows without
 //! moving what is in it and an index leads to its entry in two dependent loads.
 
+#![forbid(unsafe_code)]
+
 use std::sync::OnceLock;
 
 const CHUNK_FIRST: usize = 64;

@@ -16,6 +16,8 @@
 //! assert_eq!(json::read_record(b"{\"A\": [1]}").unwrap_err().column, 7);
 //! ```
 
+#![forbid(unsafe_code)]
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;

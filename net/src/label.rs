@@ -10,6 +10,8 @@
 //! assert_eq!(Label::tag("n").to_string(), "<n>");
 //! ```
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, Mutex, PoisonError};

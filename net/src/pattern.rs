@@ -1,5 +1,7 @@
 //! Patterns: which records leave a star, return in a feedback, or fill a synchrocell.
 
+#![forbid(unsafe_code)]
+
 use crate::expression::{Bound, Expression};
 use crate::label::{Label, labels_of};
 use crate::plan::{PlanCache, RecordFault};

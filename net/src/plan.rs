@@ -16,6 +16,8 @@
 //! assert_eq!(output, Record::from_pairs([(b, Value::Int(1)), (p, Value::Int(7))]));
 //! ```
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashMap;
 use std::fmt;
 

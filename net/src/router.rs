@@ -5,6 +5,8 @@
 //! matches with none); the record goes to the branch that counts most. All this depends on the shape alone
 //! and is worked out once per shape.
 
+#![forbid(unsafe_code)]
+
 use std::sync::Arc;
 
 use crate::label::{Label, labels_of};
@@ -44,7 +46,7 @@ impl Router {
         Router { branches: branches.into(), cache: PlanCache::new() }
     }
 
-    /// For branches as [`Node::accepts`](crate::check::resolved::Node::accepts) describes them.
+    /// For branches as [`Node::accepts`](crate::check::Node::accepts) describes them.
     pub fn from_accepts<'a>(branches: impl IntoIterator<Item = &'a [Vec<ast::Label>]>) -> Router {
         let branch = |variants: &[Vec<ast::Label>]| variants.iter().map(labels_of).collect();
         Router::new(branches.into_iter().map(branch).collect())

@@ -12,6 +12,8 @@
 //! assert_eq!(shape.slot(Label::tag("a")), None);
 //! ```
 
+#![forbid(unsafe_code)]
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, Mutex, PoisonError};
