@@ -172,6 +172,30 @@ impl OutPlan {
         self.rearrangement.copy(input, value)
     }
 
+    /// As [`build`](Self::build), of the slots of a record of the plan's input shape.
+    pub(crate) fn build_from(&self, input: &[Value], value: impl FnMut(usize) -> Value) -> Record {
+        self.rearrangement.copy_slots(input, value)
+    }
+
+    /// The slot from which on the output's values can simply be written into the input, in their order, to make it
+    /// the output (see [`relabel`](Self::relabel)); if that is so.
+    pub(crate) fn in_place(&self) -> Option<usize> {
+        let Rearrangement { steps, copies_or_zeros, given, .. } = &self.rearrangement;
+        let same_length = self.rearrangement.input_length == self.rearrangement.output_length;
+        let first = given.iter().min()?.1;
+        let in_order = given.iter().all(|&(n, to)| to == first + n);
+        (same_length && steps.is_empty() && !copies_or_zeros && in_order).then_some(first as usize)
+    }
+
+    /// Makes an input, into which the values were written in place, the output.
+    #[inline]
+    pub(crate) fn relabel(&self, record: &mut Record) {
+        let Rearrangement { input, output, output_length, .. } = self.rearrangement;
+        if input != output {
+            record.relabel(output, output_length);
+        }
+    }
+
     /// As [`build`](Self::build), for the last use of the input: nothing is shared, the values move, as a rule
     /// within the same memory.
     #[inline]
@@ -294,9 +318,12 @@ impl Rearrangement {
     }
 
     /// A new record; the input keeps its values.
-    pub(crate) fn copy(&self, input: &Record, mut value: impl FnMut(usize) -> Value) -> Record {
+    pub(crate) fn copy(&self, input: &Record, value: impl FnMut(usize) -> Value) -> Record {
         assert_eq!(input.shape(), self.input, "a plan is for one shape");
-        let slots = input.slots();
+        self.copy_slots(input.slots(), value)
+    }
+
+    fn copy_slots(&self, slots: &[Value], mut value: impl FnMut(usize) -> Value) -> Record {
         Record::build(self.output, self.output_length, |to| match self.sources[to] {
             Source::Input(slot) => slots[slot].clone(),
             Source::Given(n) => value(n),

@@ -44,7 +44,7 @@ pub mod abi;
 mod value;
 
 pub use abi::LibraryTable;
-pub use abi::entry::{BoxEntry, BoxFunction, Emission, Emitted, Generator, Host, Out, Variant};
+pub use abi::entry::{BoxEntry, BoxFunction, Desk, Emission, Emitted, Generator, Host, Out, Status, Variant};
 pub use abi::heap::{Bytes, Opaque, Text};
 pub use value::{Argument, Mismatch, Tuple, Value};
 

@@ -32,32 +32,34 @@ fn failures_say_why() {
 }
 
 #[test]
-fn several_variants_and_the_mark_of_the_last() {
+fn several_variants_the_last_stays_at_the_desk() {
     let entry = BoxEntry::new("box v ((a) -> (a,b) | ())", |a: i64, out: &mut Out| {
         out.emit((a, a));
         out.emit_variant(2, ());
         out.emit((a + 1, "b"));
     });
     let mut seen = Vec::new();
-    let mut host = |e: Emitted<'_>| seen.push((e.variant, e.count, e.values.to_vec(), e.last));
-    entry.call(&mut [Value::Int(7)], &mut vec![Value::default(); 2], &mut host).unwrap();
-    assert_eq!(
-        seen,
-        [
-            (1, 2, vec![Value::Int(7), Value::Int(7)], false),
-            (2, 0, vec![], false),
-            (1, 2, vec![Value::Int(8), "b".into()], true),
-        ]
-    );
+    let mut host = |e: Emitted<'_>| seen.push((e.variant, e.count, e.values.to_vec()));
+    let mut desk = Desk::new(1, 2);
+    for _ in 0..2 {
+        desk.arguments()[0] = Value::Int(7);
+        assert!(desk.call(&entry, &mut host));
+        let last = desk.emitted().unwrap();
+        assert_eq!((last.variant, last.values.to_vec()), (1, vec![Value::Int(8), "b".into()]));
+        assert!(desk.emitted().is_none() && desk.generator().is_none());
+    }
+    let once = [(1, 2, vec![Value::Int(7), Value::Int(7)]), (2, 0, vec![])];
+    assert_eq!(seen, [once.clone(), once].concat());
 }
 
 #[test]
 fn a_variant_longer_than_the_slots_is_told_and_harmless() {
     let entry = BoxEntry::new("box v ((a) -> (a))", |a: i64, out: &mut Out| out.emit((a, "x", a)));
-    let mut counts = Vec::new();
-    let mut host = |e: Emitted<'_>| counts.push((e.count, e.values.len()));
-    entry.call(&mut [Value::Int(7)], &mut vec![Value::default(); 2], &mut host).unwrap();
-    assert_eq!(counts, [(3, 0)]);
+    let mut desk = Desk::new(1, 2);
+    desk.arguments()[0] = Value::Int(7);
+    assert!(desk.call(&entry, &mut |_: Emitted<'_>| unreachable!("there is one only")));
+    let emitted = desk.emitted().unwrap();
+    assert_eq!((emitted.count, emitted.values.len()), (3, 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_box::{Emitted, Generator, Value};
+use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
 
 use super::component::BoxPart;
@@ -18,8 +18,6 @@ pub(crate) struct BoxTask {
     input: In<Record>,
     read: u64,
     caller: Caller,
-    /// What is left of the last record's output.
-    generating: Option<Generating>,
 }
 
 /// A generator, with the record it descends from.
@@ -35,9 +33,9 @@ struct Caller {
     part: Arc<BoxPart>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     output: Output,
-    arguments: Box<[Value]>,
-    /// Where the box puts the record it emits.
-    slots: Box<[Value]>,
+    desk: Desk,
+    /// What is left of the last record's output.
+    generating: Option<Box<Generating>>,
 }
 
 impl BoxTask {
@@ -47,16 +45,15 @@ impl BoxTask {
         input: In<Record>,
         out: Out<Record>,
     ) -> BoxTask {
-        let values = |length| vec![Value::default(); length].into_boxed_slice();
         let caller = Caller {
             position,
             plans: PlanCache::new(),
             output: Output::new(out),
-            arguments: values(part.input.as_ref().map_or(0, Vec::len)),
-            slots: values(part.output_length_max()),
+            desk: Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max()),
+            generating: None,
             part,
         };
-        BoxTask { input, read: 0, caller, generating: None }
+        BoxTask { input, read: 0, caller }
     }
 
     /// Runs the box on a thread of its own until its input ends.
@@ -64,14 +61,14 @@ impl BoxTask {
         while let Some(record) = blocking.pop(&mut self.input) {
             self.read += 1;
             let message = self.message();
-            self.generating = self.caller.call(blocking.context(), message, record);
+            self.caller.call(blocking.context(), message, record);
             loop {
                 while let Some(record) = self.caller.output.take_waiting() {
                     if blocking.push(&mut self.caller.output.out, record).is_err() {
                         return;
                     }
                 }
-                if self.generating.is_none() {
+                if self.caller.generating.is_none() {
                     break;
                 }
                 self.poll_generator(blocking.context(), usize::MAX);
@@ -88,16 +85,10 @@ impl BoxTask {
     fn poll_generator(&mut self, cx: &mut Context<'_>, limit: usize) -> usize {
         let message = self.message();
         let mut polled = 0;
-        while let Some(generating) = &mut self.generating {
-            if polled == limit || self.caller.output.is_full() {
-                break;
-            }
+        while polled < limit && !self.caller.output.is_full() && self.caller.poll(cx, message) {
             polled += 1;
-            if !self.caller.poll(cx, message, generating) {
-                self.generating = None;
-            }
         }
-        polled
+        polled.max(1)
     }
 }
 
@@ -113,7 +104,7 @@ impl Task for BoxTask {
         }
         let mut left = cx.quantum();
         while left > 0 {
-            if self.generating.is_some() {
+            if self.caller.generating.is_some() {
                 left -= self.poll_generator(cx, left);
             } else {
                 let Some(record) = self.input.pop(cx) else {
@@ -122,7 +113,7 @@ impl Task for BoxTask {
                 left -= 1;
                 self.read += 1;
                 let message = self.message();
-                self.generating = self.caller.call(cx, message, record);
+                self.caller.call(cx, message, record);
             }
             if self.caller.output.is_full() {
                 return Stop::OutputFull;
@@ -133,63 +124,147 @@ impl Task for BoxTask {
 }
 
 impl Caller {
-    /// Calls the box with a record. What it emits goes to the output; what it keeps generating is returned.
+    /// Calls the box with a record. What it emits goes to the output; what it keeps generating is kept.
     #[inline]
-    fn call(&mut self, cx: &mut Context<'_>, message: Message, mut record: Record) -> Option<Generating> {
+    fn call(&mut self, cx: &mut Context<'_>, message: Message, mut record: Record) {
         let shape = record.shape();
         let plan = match self.plans.get(shape, || BoxPlan::new(&self.part, shape)) {
             Ok(plan) => plan,
             Err(fault) => {
                 let reason = fault.to_string();
-                self.position.fail(cx, message, record, reason);
-                return None;
+                return self.position.fail(cx, message, record, reason);
             }
         };
-        plan.take_arguments(&mut record, &mut self.arguments);
-        let mut source = Some(record);
-        let mut fault = None;
-        let output = &mut self.output;
-        let mut host = |emitted: Emitted<'_>| {
-            let last = emitted.last;
-            let built = match (last, &mut source) {
-                (true, source @ Some(_)) => plan.build_last(emitted, source.take().expect("it is some")),
-                (_, Some(source)) => plan.build(emitted, source),
-                (_, None) => Err("the box emitted after its last record".to_owned()),
-            };
-            match built {
-                Ok(record) => output.send(cx, record),
-                Err(reason) => fault = Some(reason),
-            }
+        let Some(place) = plan.in_place() else {
+            return self.call_apart(cx, message, record);
         };
-        let outcome = self.part.entry().call(&mut self.arguments, &mut self.slots, &mut host);
-        let (generator, failure) = match outcome {
-            Ok(generator) => (generator, fault),
-            Err(reason) => (None, Some(reason)),
-        };
-        if let Some(reason) = failure {
-            let source = source.unwrap_or_else(|| Record::with_shape(shape::of(&[])));
-            self.position.fail(cx, message, source, reason);
-            return None;
+        let mut early = Early { cx, plan, source: None, output: &mut self.output, fault: None };
+        let done = self.desk.call_in_place(
+            self.part.entry(),
+            record.slots_mut(),
+            place.first_argument,
+            place.first_output,
+            place.output_count,
+            &mut early,
+        );
+        if !done || early.fault.is_some() || self.desk.generates() {
+            let (fault, plan) = (early.fault, plan.clone());
+            self.desk.lift(record.slots_mut(), place.first_output);
+            return self.settle(cx, message, record, done, fault, plan);
         }
-        Some(Generating { generator: generator?, source: source?, plan: plan.clone() })
+        if let Some(emitted) = self.desk.emitted_in_place() {
+            match plan.finish_in_place(place, emitted, &mut record) {
+                Ok(()) => self.output.send(cx, record),
+                Err(reason) => self.position.fail(cx, message, record, reason),
+            }
+        }
     }
 
-    /// Polls a generator once; whether there is more.
-    fn poll(&mut self, cx: &mut Context<'_>, message: Message, generating: &mut Generating) -> bool {
-        let Generating { generator, source, plan } = generating;
-        let mut fault = None;
-        let output = &mut self.output;
-        let mut host = |emitted: Emitted<'_>| match plan.build(emitted, source) {
-            Ok(record) => output.send(cx, record),
-            Err(reason) => fault = Some(reason),
-        };
-        let outcome = generator.next(&mut self.slots, &mut host);
-        let failure = match (outcome, fault) {
-            (Ok(more), None) => return more,
-            (Err(reason), _) | (Ok(_), Some(reason)) => reason,
-        };
-        self.position.fail(cx, message, source.clone(), failure);
+    /// The same for a box whose arguments or output do not simply stand in the record.
+    #[inline(never)]
+    fn call_apart(&mut self, cx: &mut Context<'_>, message: Message, mut record: Record) {
+        let shape = record.shape();
+        let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
+        plan.take_arguments(&mut record, self.desk.arguments());
+        let source = Some(record.slots());
+        let mut early = Early { cx, plan, source, output: &mut self.output, fault: None };
+        let done = self.desk.call(self.part.entry(), &mut early);
+        if !done || early.fault.is_some() || self.desk.generates() {
+            let (fault, plan) = (early.fault, plan.clone());
+            return self.settle(cx, message, record, done, fault, plan);
+        }
+        if let Some(last) = self.desk.emitted() {
+            match plan.build_last(last, record) {
+                Ok(record) => self.output.send(cx, record),
+                Err((reason, record)) => self.position.fail(cx, message, record, reason),
+            }
+        }
+    }
+
+    /// After a call that failed, or that goes on with a generator.
+    #[cold]
+    fn settle(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: Message,
+        record: Record,
+        done: bool,
+        fault: Option<String>,
+        plan: Arc<BoxPlan>,
+    ) {
+        if !done || fault.is_some() {
+            return self.failed(cx, message, record, fault);
+        }
+        if let Some(generator) = self.desk.generator() {
+            self.generate(cx, message, Generating { generator, source: record, plan });
+        }
+    }
+
+    /// The box failed, or emitted what it does not declare.
+    #[cold]
+    fn failed(&mut self, cx: &mut Context<'_>, message: Message, record: Record, fault: Option<String>) {
+        let failure = self.desk.failure();
+        // What it emitted before it failed goes on.
+        let shape = record.shape();
+        if fault.is_none()
+            && let Some(emitted) = self.desk.emitted()
+            && let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape))
+            && let Ok(built) = plan.build(emitted, record.slots())
+        {
+            self.output.send(cx, built);
+        }
+        self.position.fail(cx, message, record, fault.unwrap_or(failure));
+    }
+
+    /// Begins to generate, after the record that still lies on the desk.
+    #[cold]
+    fn generate(&mut self, cx: &mut Context<'_>, message: Message, generating: Generating) {
+        if let Some(emitted) = self.desk.emitted() {
+            match generating.plan.build(emitted, generating.source.slots()) {
+                Ok(record) => self.output.send(cx, record),
+                Err(reason) => return self.position.fail(cx, message, generating.source, reason),
+            }
+        }
+        self.generating = Some(Box::new(generating));
+    }
+
+    /// Polls the generator once; whether there is more.
+    fn poll(&mut self, cx: &mut Context<'_>, message: Message) -> bool {
+        let Some(generating) = &mut self.generating else { return false };
+        let Generating { generator, source, plan } = &mut **generating;
+        let source = Some(source.slots());
+        let mut host = Early { cx, plan, source, output: &mut self.output, fault: None };
+        let status = self.desk.poll(generator, &mut host);
+        let fault = host.fault;
+        if status == Status::AGAIN && fault.is_none() {
+            return true;
+        }
+        let source = self.generating.take().expect("it was polled").source;
+        if status != Status::DONE || fault.is_some() {
+            self.failed(cx, message, source, fault);
+        }
         false
+    }
+}
+
+/// Receives what a box emits before its last record.
+struct Early<'a, 'b> {
+    cx: &'a mut Context<'b>,
+    plan: &'a BoxPlan,
+    /// The slots of the record it took; during a call in place, what is emitted brings them.
+    source: Option<&'a [Value]>,
+    output: &'a mut Output,
+    /// The box emitted what it does not declare.
+    fault: Option<String>,
+}
+
+impl Host for Early<'_, '_> {
+    fn emitted(&mut self, emitted: Emitted<'_>) {
+        let source = emitted.record.or(self.source).unwrap_or(&[]);
+        match self.plan.build(emitted, source) {
+            Ok(record) => self.output.send(self.cx, record),
+            Err(reason) => self.fault = Some(reason),
+        }
     }
 }
 
@@ -216,13 +291,13 @@ impl Task for InitialiserTask {
             self.started = true;
             let message = Message { stream: task.input.id(), index: 0 };
             let record = Record::with_shape(shape::of(&[]));
-            task.generating = task.caller.call(cx, message, record);
+            task.caller.call(cx, message, record);
         }
         if !task.caller.output.flush(cx) {
             return Stop::OutputFull;
         }
         let mut left = cx.quantum();
-        while left > 0 && task.generating.is_some() {
+        while left > 0 && task.caller.generating.is_some() {
             task.read = task.read.max(1);
             left -= task.poll_generator(cx, left);
             if task.caller.output.is_full() {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use thalweg_box::{BoxEntry, Emitted, Value};
+use thalweg_box::BoxEntry;
 use thalweg_space::{Site, SiteRef, Space};
 
 use crate::boxes::EntryOf;
@@ -71,29 +71,7 @@ pub(crate) struct BoxPart {
     /// What it takes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
     /// What it gives, by variant.
-    pub(crate) outputs: Vec<Gives>,
-}
-
-/// One variant of a box's output.
-#[derive(Debug)]
-pub(crate) struct Gives {
-    pub(crate) labels: Vec<Label>,
-    /// Which of its values must be integers, because their labels are tags.
-    pub(crate) tags: Vec<usize>,
-}
-
-impl Gives {
-    fn new(labels: Vec<Label>) -> Gives {
-        let tags = (0..labels.len()).filter(|&k| labels[k].is_integer()).collect();
-        Gives { labels, tags }
-    }
-
-    /// Whether the box emitted what it declares.
-    #[inline]
-    pub(crate) fn accepts(&self, emitted: &Emitted<'_>) -> bool {
-        emitted.count == self.labels.len()
-            && self.tags.iter().all(|&k| matches!(emitted.values[k], Value::Int(_)))
-    }
+    pub(crate) outputs: Vec<Vec<Label>>,
 }
 
 impl BoxPart {
@@ -104,7 +82,7 @@ impl BoxPart {
 
     /// The length of its longest variant.
     pub(crate) fn output_length_max(&self) -> usize {
-        self.outputs.iter().map(|gives| gives.labels.len()).max().unwrap_or(0)
+        self.outputs.iter().map(Vec::len).max().unwrap_or(0)
     }
 }
 
@@ -267,7 +245,7 @@ impl Builder<'_> {
         BoxPart {
             entry: self.network.implementation(id).entry.clone(),
             input: signature.input.as_ref().map(|tuple| labels_of(&tuple.labels)),
-            outputs: signature.outputs.iter().map(|tuple| Gives::new(labels_of(&tuple.labels))).collect(),
+            outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),
         }
     }
 }

@@ -57,7 +57,7 @@ impl Output {
 }
 
 /// Writes a record that descends from the message read last; gives it back if the stream is full.
-#[inline]
+#[inline(always)]
 pub(crate) fn push(out: &mut Out<Record>, cx: &mut Context<'_>, record: Record) -> Result<(), Record> {
     out.push(cx, record)?;
     if cx.full() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_box::{Emitted, Value};
 
 use super::component::BoxPart;
+use crate::label::Label;
 use crate::plan::{OutPlan, RecordFault, TakePlan};
 use crate::record::{Record, take_just_written};
 use crate::shape::ShapeId;
@@ -14,16 +15,74 @@ use crate::shape::ShapeId;
 #[derive(Debug)]
 pub(crate) struct BoxPlan {
     take: TakePlan,
-    variants: Vec<OutPlan>,
+    variants: Box<[VariantPlan]>,
+    /// If its arguments stand side by side, and its one output can be written into the record as it is.
+    in_place: Option<InPlace>,
     part: Arc<BoxPart>,
+}
+
+/// How the records of one variant are made.
+#[derive(Debug)]
+struct VariantPlan {
+    out: OutPlan,
+    count: usize,
+    /// Which values must be integers, because their labels are tags.
+    tags: Box<[usize]>,
+}
+
+/// Where a box finds its arguments in the record, and where it writes its output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InPlace {
+    pub(crate) first_argument: usize,
+    pub(crate) first_output: usize,
+    pub(crate) output_count: usize,
+}
+
+impl InPlace {
+    fn new(take: &TakePlan, variants: &[VariantPlan]) -> Option<InPlace> {
+        let [variant] = variants else { return None };
+        let first_argument = take.arguments().first().copied().unwrap_or(0);
+        let side_by_side = take.arguments().iter().enumerate().all(|(k, &slot)| slot == first_argument + k);
+        let (first_output, output_count) = (variant.out.in_place()?, variant.count);
+        side_by_side.then_some(InPlace { first_argument, first_output, output_count })
+    }
 }
 
 impl BoxPlan {
     pub(crate) fn new(part: &Arc<BoxPart>, shape: ShapeId) -> Result<Arc<BoxPlan>, RecordFault> {
         let takes = part.input.as_deref().unwrap_or(&[]);
         let take = TakePlan::new(shape, takes)?;
-        let variants = part.outputs.iter().map(|gives| OutPlan::new(shape, takes, &gives.labels)).collect();
-        Ok(Arc::new(BoxPlan { take, variants, part: part.clone() }))
+        let variant = |gives: &Vec<Label>| VariantPlan {
+            out: OutPlan::new(shape, takes, gives),
+            count: gives.len(),
+            tags: (0..gives.len()).filter(|&k| gives[k].is_integer()).collect(),
+        };
+        let variants: Box<[VariantPlan]> = part.outputs.iter().map(variant).collect();
+        let in_place = InPlace::new(&take, &variants);
+        Ok(Arc::new(BoxPlan { take, variants, in_place, part: part.clone() }))
+    }
+
+    #[inline]
+    pub(crate) fn in_place(&self) -> Option<InPlace> {
+        self.in_place
+    }
+
+    /// Makes a record, into which the box wrote its output in place, the record that leaves.
+    #[inline]
+    pub(crate) fn finish_in_place(
+        &self,
+        place: InPlace,
+        emitted: (u32, usize),
+        record: &mut Record,
+    ) -> Result<(), String> {
+        let variant = &self.variants[0];
+        let values = &mut record.slots_mut()[place.first_output..][..place.output_count];
+        let integer = |&k: &usize| matches!(values[k], Value::Int(_));
+        if emitted == (1, place.output_count) && variant.tags.iter().all(integer) {
+            variant.out.relabel(record);
+            return Ok(());
+        }
+        Err(self.refuse(&Emitted { variant: emitted.0, count: emitted.1, values, record: None }))
     }
 
     /// Moves the box's arguments off the record.
@@ -31,30 +90,37 @@ impl BoxPlan {
     pub(crate) fn take_arguments(&self, record: &mut Record, arguments: &mut [Value]) {
         let slots = record.slots_mut();
         for (argument, &slot) in arguments.iter_mut().zip(self.take.arguments()) {
-            *argument = slots[slot].take();
+            // What a failed call left of its arguments goes with the record.
+            std::mem::swap(argument, &mut slots[slot]);
         }
     }
 
-    /// A record of what the box emitted and what `source` hands down; `source` keeps its values.
-    pub(crate) fn build(&self, emitted: Emitted<'_>, source: &Record) -> Result<Record, String> {
-        let plan = self.variant(&emitted)?;
-        Ok(plan.build(source, |k| take_just_written(&mut emitted.values[k])))
-    }
-
-    /// The same, of a `source` that is not needed any more.
-    #[inline]
-    pub(crate) fn build_last(&self, emitted: Emitted<'_>, source: Record) -> Result<Record, String> {
-        let plan = self.variant(&emitted)?;
-        Ok(plan.build_last(source, |k| take_just_written(&mut emitted.values[k])))
-    }
-
-    #[inline]
-    fn variant(&self, emitted: &Emitted<'_>) -> Result<&OutPlan, String> {
-        let index = (emitted.variant as usize).wrapping_sub(1);
-        match (self.variants.get(index), self.part.outputs.get(index)) {
-            (Some(plan), Some(gives)) if gives.accepts(emitted) => Ok(plan),
-            _ => Err(self.refuse(emitted)),
+    /// A record of what the box emitted and what the record with these slots hands down, which keeps its values.
+    pub(crate) fn build(&self, emitted: Emitted<'_>, source: &[Value]) -> Result<Record, String> {
+        match self.variant(&emitted) {
+            Some(plan) => Ok(plan.build_from(source, |k| take_just_written(&mut emitted.values[k]))),
+            None => Err(self.refuse(&emitted)),
         }
+    }
+
+    /// The same, of a `source` that is not needed any more (unless it fails).
+    #[inline]
+    pub(crate) fn build_last(
+        &self,
+        emitted: Emitted<'_>,
+        source: Record,
+    ) -> Result<Record, (String, Record)> {
+        match self.variant(&emitted) {
+            Some(plan) => Ok(plan.build_last(source, |k| take_just_written(&mut emitted.values[k]))),
+            None => Err((self.refuse(&emitted), source)),
+        }
+    }
+
+    #[inline]
+    fn variant(&self, emitted: &Emitted<'_>) -> Option<&OutPlan> {
+        let plan = self.variants.get((emitted.variant as usize).wrapping_sub(1))?;
+        let integer = |&k: &usize| matches!(emitted.values[k], Value::Int(_));
+        (emitted.count == plan.count && plan.tags.iter().all(integer)).then_some(&plan.out)
     }
 
     #[cold]
@@ -64,12 +130,12 @@ impl BoxPlan {
             let variants = self.part.outputs.len();
             return format!("the box emitted variant {variant}, but its signature has {variants}");
         };
-        let wanted = gives.labels.len();
+        let wanted = gives.len();
         if count != wanted {
             return format!("the box emitted {count} values as variant {variant}, which has {wanted} labels");
         }
-        let bad = gives.tags.iter().find(|&&k| !matches!(values[k], Value::Int(_)));
-        let k = *bad.expect("all else was accepted");
-        format!("the box emitted {} for the tag {}", values[k].kind(), gives.labels[k])
+        let bad = |k: &usize| gives[*k].is_integer() && !matches!(values[*k], Value::Int(_));
+        let k = (0..wanted).find(bad).expect("all else was accepted");
+        format!("the box emitted {} for the tag {}", values[k].kind(), gives[k])
     }
 }

@@ -199,6 +199,7 @@ unsafe extern "C" fn drop_steps(state: *mut c_void) {
     drop(catch_unwind(AssertUnwindSafe(|| drop(steps))));
 }
 
+#[cold]
 fn finish<T>(
     result: Result<Result<T, String>, Box<dyn Any + Send>>,
     out: &mut Out,
@@ -308,8 +309,10 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         out.fail("called with another number of arguments than it has");
         return Status::FAILED;
     }
-    let result = catch_unwind(AssertUnwindSafe(|| function.run(arguments, out)));
-    finish(result, out, |()| Status::DONE)
+    match catch_unwind(AssertUnwindSafe(|| function.run(arguments, out))) {
+        Ok(Ok(())) => Status::DONE,
+        failed => finish(failed, out, |()| Status::DONE),
+    }
 }
 
 impl BoxEntry {
@@ -352,29 +355,6 @@ impl BoxEntry {
         self.argument_count as usize
     }
 
-    /// Calls the box. Its arguments are taken from `arguments` (what it leaves is the caller's), its emissions
-    /// go to `host`; `slots` holds one emission at a time and must have room for the longest variant.
-    ///
-    /// The last emission is marked as such, unless a generator follows.
-    #[inline]
-    pub fn call<H: Host>(&self, arguments: &mut [Value], slots: &mut [Value], host: &mut H) -> Outcomes {
-        let mut frame = Frame { host, failure: None };
-        let mut out = frame.out(slots);
-        // SAFETY: `data` belongs to `call`; the arguments are valid values and `out` lives during the call.
-        let status =
-            unsafe { (self.call)(self.data, arguments.as_mut_ptr(), arguments.len() as u32, &mut out) };
-        let generator = match out.generator.state.is_null() {
-            true => None,
-            false => Some(Generator { handle: out.generator }),
-        };
-        let last = generator.is_none();
-        frame.settle(&mut out, status, last);
-        match status {
-            Status::DONE => Ok(generator),
-            _ => Err(frame.failure.unwrap_or_else(|| "the box failed without a reason".to_owned())),
-        }
-    }
-
     /// Runs the box on `arguments` and collects what it emits, up to `limit` records: for tests of boxes.
     ///
     /// ```
@@ -383,20 +363,30 @@ impl BoxEntry {
     /// let emitted = half.run(vec![Value::Int(8)], 10).unwrap();
     /// assert_eq!(emitted, [(1, vec![Value::Int(4)])]);
     /// ```
-    pub fn run(&self, mut arguments: Vec<Value>, limit: usize) -> Result<Vec<(u32, Vec<Value>)>, String> {
+    pub fn run(&self, arguments: Vec<Value>, limit: usize) -> Result<Vec<(u32, Vec<Value>)>, String> {
         let mut emitted: Vec<(u32, Vec<Value>)> = Vec::new();
-        let mut slots = vec![Value::default(); 16];
-        let mut host = |emitted_now: Emitted<'_>| {
-            emitted.push((emitted_now.variant, emitted_now.values.iter_mut().map(Value::take).collect()));
+        let mut host = |now: Emitted<'_>| {
+            emitted.push((now.variant, now.values.iter_mut().map(Value::take).collect()));
         };
-        let mut generator = self.call(&mut arguments, &mut slots, &mut host)?;
+        let mut desk = Desk::new(arguments.len(), 16);
+        for (slot, argument) in desk.arguments().iter_mut().zip(arguments) {
+            *slot = argument;
+        }
+        if !desk.call(self, &mut host) {
+            return Err(desk.failure());
+        }
+        if let Some(last) = desk.emitted() {
+            host(last);
+        }
+        let mut generator = desk.generator();
         for _ in 0..limit {
             let Some(more) = &mut generator else { break };
-            if !more.next(&mut slots, &mut host)? {
-                generator = None;
+            match desk.poll(more, &mut host) {
+                Status::AGAIN => {}
+                Status::DONE => generator = None,
+                _ => return Err(desk.failure()),
             }
         }
-        drop(generator);
         emitted.truncate(limit);
         Ok(emitted)
     }
@@ -408,9 +398,6 @@ impl std::fmt::Debug for BoxEntry {
     }
 }
 
-/// How a call ended for the host: perhaps with a generator to poll, or with the reason of the failure.
-pub type Outcomes = Result<Option<Generator>, String>;
-
 /// One record that a box emitted, in the order of its variant.
 #[derive(Debug)]
 pub struct Emitted<'a> {
@@ -420,11 +407,11 @@ pub struct Emitted<'a> {
     pub count: usize,
     /// The values, to be taken; what is left is overwritten later.
     pub values: &'a mut [Value],
-    /// Whether the call ended well with this record: nothing follows it.
-    pub last: bool,
+    /// During a call in place: the record's slots.
+    pub record: Option<&'a [Value]>,
 }
 
-/// Who receives what a box emits.
+/// Who receives what a box emits before its last record.
 pub trait Host {
     /// Takes one record.
     fn emitted(&mut self, emitted: Emitted<'_>);
@@ -436,62 +423,229 @@ impl<F: FnMut(Emitted<'_>)> Host for F {
     }
 }
 
-/// The host's side of a call.
-struct Frame<'a, H> {
-    host: &'a mut H,
+/// Where a box is called: its arguments, what it emits, and why it failed. Kept from call to call, so that a call
+/// prepares next to nothing.
+#[repr(C)]
+pub struct Desk {
+    /// First, so that the box's pointer to its output is one to the desk.
+    out: Out,
     failure: Option<String>,
+    arguments: Box<[Value]>,
+    /// Where emissions go, unless a call is in place.
+    slots: Box<[Value]>,
+    /// During a call in place: the record's slots.
+    record: *mut [Value],
 }
 
-impl<H: Host> Frame<'_, H> {
-    const TABLE: OutTable = OutTable { take: take::<H>, fail: fail::<H> };
+// SAFETY: the desk owns what its pointers lead to, except the host's, which are used during a call only.
+unsafe impl Send for Desk {}
 
-    #[inline]
-    fn out(&mut self, slots: &mut [Value]) -> Out {
-        Out {
-            host: std::ptr::from_mut(self).cast(),
-            table: &Self::TABLE,
-            values: slots.as_mut_ptr(),
-            capacity: slots.len() as u32,
+impl Desk {
+    /// A desk for boxes of so many arguments, which emit at most `slot_count` values per record.
+    pub fn new(argument_count: usize, slot_count: usize) -> Desk {
+        let values = |count| vec![Value::default(); count].into_boxed_slice();
+        let out = Out {
+            host: std::ptr::null_mut(),
+            table: std::ptr::null(),
+            values: std::ptr::null_mut(),
+            capacity: 0,
             held: 0,
             variant: 0,
             count: 0,
             generator: GeneratorHandle::NONE,
+        };
+        let record = std::ptr::slice_from_raw_parts_mut(std::ptr::null_mut(), 0);
+        Desk { out, failure: None, arguments: values(argument_count), slots: values(slot_count), record }
+    }
+
+    /// Where the arguments are put before a call. What a box left of them is still there after it.
+    #[inline]
+    pub fn arguments(&mut self) -> &mut [Value] {
+        &mut self.arguments
+    }
+
+    /// Calls a box; whether it succeeded. All records it emitted but the last went to `host`; the last is for
+    /// [`Desk::emitted`], also if the box failed after it.
+    #[inline]
+    pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
+        let (arguments, count) = (self.arguments.as_mut_ptr(), self.arguments.len() as u32);
+        let out = self.out_apart(host);
+        // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the call and
+        // nobody else uses them.
+        let status = unsafe { (entry.call)(entry.data, arguments, count, out) };
+        status == Status::DONE
+    }
+
+    /// Polls a generator once: `AGAIN` if there is more, `DONE` at its end. What it emitted went to `host`.
+    pub fn poll<H: Host>(&mut self, generator: &mut Generator, host: &mut H) -> Status {
+        let Some(next) = generator.handle.next else { return Status::DONE };
+        let out = self.out_apart(host);
+        // SAFETY: state and function were made together by `Out::generate`; the rest as in `call`.
+        let status = unsafe { next(generator.handle.state, out) };
+        drop(self.generator()); // An item that starts a generator: not offered.
+        if let Some(last) = self.emitted() {
+            host.emitted(last);
+        }
+        status
+    }
+
+    /// The record that the box emitted last, if it was not taken yet.
+    #[inline]
+    pub fn emitted(&mut self) -> Option<Emitted<'_>> {
+        if self.out.held == 0 {
+            return None;
+        }
+        self.out.held = 0;
+        let (variant, count) = (self.out.variant, self.out.count as usize);
+        let in_slots = if count <= self.slots.len() { count } else { 0 };
+        Some(Emitted { variant, count, values: &mut self.slots[..in_slots], record: None })
+    }
+
+    /// Calls a box whose arguments stand side by side in a record's slots, from `first_argument` on, and whose
+    /// output goes into the `output_count` slots from `first_output` on. Like [`Desk::call`], but the last
+    /// emission stays in the record: see [`Desk::emitted_in_place`], or [`Desk::lift`].
+    ///
+    /// # Panics
+    /// If the record has not these slots.
+    #[inline]
+    pub fn call_in_place<H: Host>(
+        &mut self,
+        entry: &BoxEntry,
+        record: &mut [Value],
+        first_argument: usize,
+        first_output: usize,
+        output_count: usize,
+        host: &mut H,
+    ) -> bool {
+        let count = self.arguments.len();
+        assert!(first_argument + count <= record.len() && first_output + output_count <= record.len());
+        let (slots, length) = (record.as_mut_ptr(), record.len());
+        self.record = std::ptr::slice_from_raw_parts_mut(slots, length);
+        // SAFETY: both are within the record, by the assertion.
+        let (arguments, values) = unsafe { (slots.add(first_argument), slots.add(first_output)) };
+        let out =
+            self.out_for(host, values, output_count, const { &OutTable { take: take_in_place::<H>, fail } });
+        // SAFETY: as in `call`; the record's slots are valid values, borrowed for the call and used by nobody else.
+        let status = unsafe { (entry.call)(entry.data, arguments, count as u32, out) };
+        status == Status::DONE
+    }
+
+    /// Variant and number of values of the record emitted last, whose values a call in place left in the record.
+    #[inline]
+    pub fn emitted_in_place(&mut self) -> Option<(u32, usize)> {
+        if self.out.held == 0 {
+            return None;
+        }
+        self.out.held = 0;
+        Some((self.out.variant, self.out.count as usize))
+    }
+
+    /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
+    #[cold]
+    pub fn lift(&mut self, record: &mut [Value], first_output: usize) {
+        let count = self.out.count as usize;
+        if self.out.held != 0 && count <= self.out.capacity as usize {
+            for (slot, value) in self.slots.iter_mut().zip(&mut record[first_output..][..count]) {
+                *slot = value.take();
+            }
         }
     }
 
-    /// Takes what still stands in the slots.
+    /// Whether the box goes on to emit: see [`Desk::generator`].
     #[inline]
-    fn settle(&mut self, out: &mut Out, status: Status, last: bool) {
-        if out.held != 0 {
-            self.take(out, last && status == Status::DONE);
+    pub fn generates(&self) -> bool {
+        !self.out.generator.state.is_null()
+    }
+
+    /// What the box goes on to emit.
+    #[inline]
+    pub fn generator(&mut self) -> Option<Generator> {
+        if self.out.generator.state.is_null() {
+            return None;
         }
+        Some(Generator { handle: std::mem::replace(&mut self.out.generator, GeneratorHandle::NONE) })
+    }
+
+    /// Why the box failed.
+    #[cold]
+    pub fn failure(&mut self) -> String {
+        drop(self.generator());
+        self.failure.take().unwrap_or_else(|| "the box failed without a reason".to_owned())
+    }
+
+    /// The desk as a box sees it, for a call with the desk's own slots.
+    #[inline]
+    fn out_apart<H: Host>(&mut self, host: &mut H) -> *mut Out {
+        let (slots, count) = (self.slots.as_mut_ptr(), self.slots.len());
+        self.out_for(host, slots, count, const { &OutTable { take: take::<H>, fail } })
     }
 
     #[inline]
-    fn take(&mut self, out: &mut Out, last: bool) {
-        out.held = 0;
-        let count = out.count as usize;
-        let in_slots = if count <= out.capacity as usize { count } else { 0 };
-        // SAFETY: the slots of `Frame::out` are valid values, used by nobody else while the host takes them.
-        let values = unsafe { std::slice::from_raw_parts_mut(out.values, in_slots) };
-        self.host.emitted(Emitted { variant: out.variant, count, values, last });
+    fn out_for<H: Host>(
+        &mut self,
+        host: &mut H,
+        values: *mut Value,
+        capacity: usize,
+        table: &'static OutTable,
+    ) -> *mut Out {
+        self.out.host = std::ptr::from_mut(host).cast();
+        self.out.table = table;
+        self.out.values = values;
+        self.out.capacity = capacity as u32;
+        self.out.held = 0;
+        std::ptr::from_mut(self).cast()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        drop(self.generator());
+    }
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Desk")
     }
 }
 
 unsafe extern "C" fn take<H: Host>(out: *mut Out) {
-    // SAFETY: called by a box during a call that `Frame::out` prepared for the same `H`; the frame is borrowed
-    // by nobody else meanwhile.
-    unsafe { (*(*out).host.cast::<Frame<'_, H>>()).take(&mut *out, false) }
+    // SAFETY: called by a box during a call that `Desk::out_for` prepared for this `H`; `out` is the desk, and desk
+    // and host are used by nobody else meanwhile.
+    unsafe {
+        let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
+        if let Some(emitted) = desk.emitted() {
+            (*host).emitted(emitted);
+        }
+    }
 }
 
-unsafe extern "C" fn fail<H: Host>(out: *mut Out, reason: *const u8, length: u64) {
+unsafe extern "C" fn take_in_place<H: Host>(out: *mut Out) {
+    // SAFETY: as in `take`, for a call that `Desk::call_in_place` prepared: `record` are the slots lent to it, and
+    // `values` points to `capacity` of them. The values move to the desk before the slots are shared.
+    unsafe {
+        let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
+        if desk.out.held != 0 && desk.out.count <= desk.out.capacity {
+            let values = std::slice::from_raw_parts_mut(desk.out.values, desk.out.count as usize);
+            for (slot, value) in desk.slots.iter_mut().zip(values) {
+                *slot = value.take();
+            }
+        }
+        let record = &*desk.record;
+        if let Some(emitted) = desk.emitted() {
+            (*host).emitted(Emitted { record: Some(record), ..emitted });
+        }
+    }
+}
+
+unsafe extern "C" fn fail(out: *mut Out, reason: *const u8, length: u64) {
     // SAFETY: as in `take`; the box gives `length` readable bytes.
     unsafe {
         let reason = match length {
             0 => &[],
             n => std::slice::from_raw_parts(reason, n as usize),
         };
-        (*(*out).host.cast::<Frame<'_, H>>()).failure = Some(String::from_utf8_lossy(reason).into_owned());
+        (*out.cast::<Desk>()).failure = Some(String::from_utf8_lossy(reason).into_owned());
     }
 }
 
@@ -502,26 +656,6 @@ pub struct Generator {
 
 // SAFETY: `Out::generate` asks for `Send`, and whoever holds the generator is its only user.
 unsafe impl Send for Generator {}
-
-impl Generator {
-    /// Emits the next record to `host`; `false` at the end.
-    pub fn next<H: Host>(&mut self, slots: &mut [Value], host: &mut H) -> Result<bool, String> {
-        let mut frame = Frame { host, failure: None };
-        let mut out = frame.out(slots);
-        let Some(next) = self.handle.next else { return Ok(false) };
-        // SAFETY: state and function were made together by `Out::generate`.
-        let status = unsafe { next(self.handle.state, &mut out) };
-        if !out.generator.state.is_null() {
-            drop(Generator { handle: out.generator }); // An item that starts a generator: not offered.
-        }
-        frame.settle(&mut out, status, false);
-        match status {
-            Status::AGAIN => Ok(true),
-            Status::DONE => Ok(false),
-            _ => Err(frame.failure.unwrap_or_else(|| "the box failed without a reason".to_owned())),
-        }
-    }
-}
 
 impl Drop for Generator {
     fn drop(&mut self) {
