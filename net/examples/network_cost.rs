@@ -76,8 +76,8 @@ fn main() {
     let argument = |n: usize| std::env::args().nth(n).map(|text| text.parse::<u64>().expect("a number"));
     let records = argument(1).unwrap_or(1_000_000);
     let workers = argument(2).unwrap_or(1) as usize;
-    let chain = |component: &str| vec![component; LENGTH].join(" .. ");
-    let swaps = vec!["swap .. back"; LENGTH / 2].join(" .. ");
+    let chain = |component: &str| [component; LENGTH].join(" .. ");
+    let swaps = ["swap .. back"; LENGTH / 2].join(" .. ");
     let cases = [
         ("nothing: source and sink", "[]".to_owned()),
         ("box (x) -> (x), two inherited", chain("inc")),

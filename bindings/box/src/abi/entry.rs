@@ -63,6 +63,17 @@ pub struct Out {
     generator: GeneratorHandle,
 }
 
+// A library keeps the layout it was built with: whoever changes one of these numbers (or the order of a call's
+// arguments) raises `ABI_VERSION`, or else old libraries would be called wrongly instead of refused.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Out, host) == 0 && offset_of!(Out, table) == 8 && offset_of!(Out, values) == 16);
+    assert!(offset_of!(Out, held) == 24 && offset_of!(Out, variant) == 28 && offset_of!(Out, count) == 32);
+    assert!(offset_of!(Out, capacity) == 36 && offset_of!(Out, generator) == 40 && size_of::<Out>() == 64);
+    assert!(offset_of!(BoxEntry, argument_count) == 16 && offset_of!(BoxEntry, blocking) == 20);
+    assert!(offset_of!(BoxEntry, call) == 24 && offset_of!(BoxEntry, data) == 32);
+};
+
 /// What the host offers during a call.
 #[repr(C)]
 struct OutTable {
