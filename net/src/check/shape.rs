@@ -19,9 +19,9 @@ pub(super) type Stream = BTreeSet<Shape>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Shape {
     /// Labels that all of them have.
-    pub(super) has: Set,
+    pub(super) has: Rc<Set>,
     /// Labels that none of them has; says nothing if not `open`.
-    pub(super) lacks: Set,
+    pub(super) lacks: Rc<Set>,
     /// Whether they may have labels other than `has`.
     pub(super) open: bool,
     /// No binding tags except those in `has`.
@@ -39,7 +39,7 @@ pub(super) enum Presence {
 
 impl Shape {
     pub(super) fn anything() -> Shape {
-        Shape { has: Vec::new(), lacks: Vec::new(), open: true, unbound: false, sure: true }
+        Shape { has: Rc::default(), lacks: Rc::default(), open: true, unbound: false, sure: true }
     }
 
     pub(super) fn doubtful(mut self) -> Shape {
@@ -76,7 +76,7 @@ impl Shape {
     /// Those of the records that have these labels too.
     pub(super) fn with(&self, labels: &[Id]) -> Shape {
         let mut shape = self.clone();
-        add(&mut shape.has, labels);
+        add_shared(&mut shape.has, labels);
         remove(&mut shape.lacks, labels);
         shape
     }
@@ -86,7 +86,7 @@ impl Shape {
         let mut shape = self.clone();
         let mut unknown = labels.iter().filter(|&&l| self.presence(l) == Presence::Maybe);
         if let (Some(&only), None) = (unknown.next(), unknown.next()) {
-            add(&mut shape.lacks, &[only]);
+            add_shared(&mut shape.lacks, &[only]);
         }
         shape
     }
@@ -95,12 +95,16 @@ impl Shape {
     pub(super) fn inherited(&self, consumed: &[Id]) -> Shape {
         let mut shape = self.clone();
         remove(&mut shape.has, consumed);
-        shape.has.retain(|&l| !is_binding(l));
+        if shape.has.iter().any(|&l| is_binding(l)) {
+            Rc::make_mut(&mut shape.has).retain(|&l| !is_binding(l));
+        }
         shape.unbound = true;
         if shape.open {
-            add(&mut shape.lacks, consumed);
+            add_shared(&mut shape.lacks, consumed);
             let excess = shape.lacks.len().saturating_sub(LACKS_MAX);
-            shape.lacks.drain(..excess);
+            if excess > 0 {
+                Rc::make_mut(&mut shape.lacks).drain(..excess);
+            }
         }
         shape
     }
@@ -118,8 +122,18 @@ pub(super) fn add(set: &mut Set, labels: &[Id]) {
     }
 }
 
-fn remove(set: &mut Set, labels: &[Id]) {
-    set.retain(|l| !labels.contains(l));
+/// Adds to a shared set, which is copied only if something is new.
+fn add_shared(set: &mut Rc<Set>, labels: &[Id]) {
+    if labels.iter().any(|l| set.binary_search(l).is_err()) {
+        add(Rc::make_mut(set), labels);
+    }
+}
+
+/// Removes from a shared set, which is copied only if something is there.
+fn remove(set: &mut Rc<Set>, labels: &[Id]) {
+    if labels.iter().any(|l| set.binary_search(l).is_ok()) {
+        Rc::make_mut(set).retain(|l| !labels.contains(l));
+    }
 }
 
 /// What a shape misses for the variant it comes nearest to; nothing if it can reach none.

@@ -41,6 +41,7 @@ pub(super) fn check(draft: &mut Resolved) -> Vec<Diagnostic> {
     types.muted = false;
     types.work = 0;
     types.memo.clear();
+    types.made.clear();
     types.main();
     if !types.exhausted {
         types.doubts();
@@ -100,6 +101,16 @@ impl Hasher for Mix {
     }
 }
 
+/// The declared signature of a net as numbers.
+struct Border {
+    /// One variant each.
+    accepts: Vec<Rc<Vec<Set>>>,
+    /// The arrow that each variant is of.
+    arrows: Vec<usize>,
+    /// Arrows without input.
+    starts: Vec<usize>,
+}
+
 struct Types<'a> {
     resolved: &'a mut Resolved,
     ids: HashMap<Label, Id>,
@@ -115,6 +126,9 @@ struct Types<'a> {
     /// Label sets of boxes, filters and patterns, by where they stand.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream), Stream>,
+    /// Declared signatures, by net; and what each net makes of each variant.
+    borders: FastMap<u32, Option<Rc<Border>>>,
+    made: FastMap<(u32, u32), Rc<Stream>>,
     /// Input variants of the nodes, by place and kind: the same as `Node::accepts`, as numbers.
     accepts: FastMap<Key, Rc<Vec<Set>>>,
     /// Parallels that records reach, and branches that they take.
@@ -143,6 +157,8 @@ impl<'a> Types<'a> {
             exhausted: false,
             sets: FastMap::default(),
             memo: HashMap::new(),
+            borders: FastMap::default(),
+            made: FastMap::default(),
             accepts: FastMap::default(),
             reached: HashSet::new(),
             given_up: HashSet::new(),
@@ -240,9 +256,8 @@ impl<'a> Types<'a> {
         if net == HOLE {
             return vec![Vec::new()];
         }
-        let declared = self.resolved.net(net).signature.clone();
-        match declared {
-            Some(arrows) => arrows.iter().flat_map(|a| &a.input).map(|v| self.set(v)).collect(),
+        match self.border(net) {
+            Some(border) => border.accepts.iter().map(|variants| variants[0].clone()).collect(),
             None => {
                 let body = &self.resolved.net(net).body;
                 self.accepts.get(&key(body)).map_or_else(Vec::new, |sets| sets.to_vec())
@@ -342,7 +357,7 @@ impl<'a> Types<'a> {
     }
 
     fn exact(&mut self, labels: &LabelSet) -> Shape {
-        Shape { has: self.set(labels), open: false, ..Shape::anything() }
+        Shape { has: Rc::new(self.set(labels)), open: false, ..Shape::anything() }
     }
 
     fn declared_output(&mut self, net: NetId, arrow: &Arrow, input: Option<&LabelSet>, out: &Stream) {
@@ -652,39 +667,70 @@ impl<'a> Types<'a> {
     }
 
     fn push_net(&mut self, node: &Node, net: NetId, input: Stream) -> Stream {
-        let Some(arrows) = self.resolved.net(net).signature.clone() else {
+        let Some(border) = self.border(net) else {
             return self.push_net_body(net, input);
         };
         let mut out = Stream::new();
-        for arrow in arrows.iter().filter(|a| a.input.is_empty()) {
-            out.extend(self.shielded(net, arrow, None));
+        for &arrow in &border.starts {
+            let arrow = self.arrow(net, arrow);
+            out.extend(self.shielded(net, &arrow, None));
         }
-        let variants: Vec<(&Arrow, Set)> = arrows
-            .iter()
-            .flat_map(|a| a.input.iter().map(move |v| (a, v)))
-            .map(|(a, v)| (a, self.set(v)))
-            .collect();
-        let accepts: Vec<Rc<Vec<Set>>> = variants.iter().map(|(_, v)| Rc::new(vec![v.clone()])).collect();
         for shape in &input {
-            let won = route(shape, &accepts, false);
-            if won.is_empty() && shape.sure && !variants.is_empty() {
-                self.net_lacks(node, net, &variants, shape);
+            let won = route(shape, &border.accepts, false);
+            if won.is_empty() && shape.sure && !border.accepts.is_empty() {
+                self.net_lacks(node, net, &border.accepts, shape);
             }
-            for (chosen, shape) in won {
-                let (arrow, labels) = &variants[chosen];
-                let rest = Shape { unbound: false, ..shape.inherited(labels) };
-                for made in self.shielded(net, arrow, Some(labels)) {
-                    let sure = made.sure && shape.sure;
-                    out.insert(Shape { sure, ..rest.with(&made.has) });
+            for (variant, shape) in won {
+                let rest = Shape { unbound: false, ..shape.inherited(&border.accepts[variant][0]) };
+                for made in self.made(net, &border, variant).iter() {
+                    let (sure, open) = (made.sure && shape.sure, made.open || rest.open);
+                    out.insert(Shape { sure, open, ..rest.with(&made.has) });
                 }
             }
         }
         out
     }
 
+    /// The input variants that a net declares; `None` if it declares no signature.
+    fn border(&mut self, net: NetId) -> Option<Rc<Border>> {
+        if let Some(known) = self.borders.get(&net.0) {
+            return known.clone();
+        }
+        let arrows = self.resolved.net(net).signature.clone();
+        let border = arrows.map(|arrows| {
+            let mut border = Border { accepts: Vec::new(), arrows: Vec::new(), starts: Vec::new() };
+            for (i, arrow) in arrows.iter().enumerate() {
+                border.arrows.extend(arrow.input.iter().map(|_| i));
+                border.accepts.extend(arrow.input.iter().map(|v| Rc::new(vec![self.set(v)])));
+                if arrow.input.is_empty() {
+                    border.starts.push(i);
+                }
+            }
+            Rc::new(border)
+        });
+        self.borders.insert(net.0, border.clone());
+        border
+    }
+
+    fn arrow(&self, net: NetId, arrow: usize) -> Arrow {
+        self.resolved.net(net).signature.as_ref().expect("a net with a border")[arrow].clone()
+    }
+
+    /// What a net makes of one of its declared variants.
+    fn made(&mut self, net: NetId, border: &Border, variant: usize) -> Rc<Stream> {
+        let key = (net.0, variant as u32);
+        if let Some(known) = self.made.get(&key) {
+            return known.clone();
+        }
+        let arrow = self.arrow(net, border.arrows[variant]);
+        let made = Rc::new(self.shielded(net, &arrow, Some(&border.accepts[variant][0])));
+        self.made.insert(key, made.clone());
+        made
+    }
+
     /// What a net with a declared signature gives for one of its variants.
     fn shielded(&mut self, net: NetId, arrow: &Arrow, variant: Option<&Set>) -> Stream {
-        let input = variant.map(|has| Shape { has: has.clone(), open: false, ..Shape::anything() });
+        let input = variant.map(|has| Shape { has: Rc::new(has.clone()), open: false, ..Shape::anything() });
         let out = self.push_net_body(net, input.into_iter().collect());
         if out.iter().all(|shape| !shape.open) {
             return out;
@@ -755,12 +801,12 @@ impl<'a> Types<'a> {
         self.tell(node.at, error);
     }
 
-    fn net_lacks(&mut self, node: &Node, net: NetId, variants: &[(&Arrow, Set)], shape: &Shape) {
+    fn net_lacks(&mut self, node: &Node, net: NetId, accepts: &[Rc<Vec<Set>>], shape: &Shape) {
         if self.silent(shape) {
             return;
         }
         let (name, at) = (self.resolved.net(net).name.clone(), self.resolved.net(net).at);
-        let sets: Vec<Set> = variants.iter().map(|(_, v)| v.clone()).collect();
+        let sets: Vec<Set> = accepts.iter().map(|variants| variants[0].clone()).collect();
         let message = format!("net `{name}` does not take records {}", self.show_shape(shape));
         let error = self
             .error("E0501", message, node.at)
