@@ -13,6 +13,14 @@ use super::filter_task::FilterTask;
 use super::star::StarExit;
 use crate::record::Record;
 
+/// What the mapper should expect of a task when it cuts a network into contiguous pieces: a box works, all else hands
+/// records on.
+const BOX_WEIGHT: u32 = 8;
+const GLUE_WEIGHT: u32 = 1;
+/// Of the collector behind a star or split: the replicas that will stand before it weigh as two boxes. So what leads
+/// to them falls into the piece before, and what follows them into the piece after.
+const REPLICAS_WEIGHT: u32 = 2 * BOX_WEIGHT;
+
 /// How many replicas a star or a split makes at most.
 pub(crate) const REPLICAS_MAX: usize = 1 << 20;
 
@@ -52,7 +60,11 @@ impl<'a, 'b> Unfolding<'a, 'b> {
     }
 
     pub(crate) fn spawn(&mut self, component: ComponentId, task: impl Task) {
-        let spec = self.spec(component);
+        self.spawn_weighing(GLUE_WEIGHT, component, task);
+    }
+
+    fn spawn_weighing(&mut self, weight: u32, component: ComponentId, task: impl Task) {
+        let spec = TaskSpec { weight, ..self.spec(component) };
         match &mut self.place {
             Place::Starting(runtime) => runtime.spawn(spec, task),
             Place::Running(cx) => cx.spawn(spec, task),
@@ -87,7 +99,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                     Place::Starting(runtime) if blocking => {
                         runtime.spawn_blocking(self.spec(id), |blocking| task.run_blocking(blocking));
                     }
-                    _ => self.spawn(id, task),
+                    _ => self.spawn_weighing(BOX_WEIGHT, id, task),
                 }
                 output
             }
@@ -102,26 +114,26 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let pairs = branches.iter().zip(ins);
                 let outputs: Vec<_> =
                     pairs.map(|(branch, input)| self.unfold(*branch, instance, input)).collect();
-                self.collect(id, outputs)
+                self.collect(GLUE_WEIGHT, id, outputs)
             }
             Kind::Star { body, exits } => {
                 let (exit, exit_input) = self.stream();
                 let star = StarExit::new(position, *body, exits.clone(), 0, input, exit);
                 self.spawn(id, star);
-                self.collect(id, vec![exit_input])
+                self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
             }
             Kind::Split { body, from, to } => {
                 let (announcements, announced) = self.stream();
                 let split = SplitDispatcher::new(position, *body, (*from, *to), input, announcements);
                 self.spawn(id, split);
-                self.collect(id, vec![announced])
+                self.collect(REPLICAS_WEIGHT, id, vec![announced])
             }
         }
     }
 
-    fn collect(&mut self, id: ComponentId, inputs: Vec<In<Record>>) -> In<Record> {
+    fn collect(&mut self, weight: u32, id: ComponentId, inputs: Vec<In<Record>>) -> In<Record> {
         let (out, output) = self.stream();
-        self.spawn(id, Collector::new(inputs, out));
+        self.spawn_weighing(weight, id, Collector::new(inputs, out));
         output
     }
 }
