@@ -44,7 +44,7 @@ fn run(connect: &str, input: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let network = Network::parse("main", &text, &boxes()).unwrap();
     let runtime = Runtime::new(Options { workers: 2, capacity: 8, ..Options::default() }).unwrap();
     let running = network.start(&runtime).unwrap();
-    let (mut entry, mut exit, mut errors) = (running.input, running.output, running.errors);
+    let (mut entry, mut exit, errors) = (running.input, running.output, running.errors);
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         for record in input {
             blocking.feed(&mut entry, record).unwrap();
@@ -57,8 +57,8 @@ fn run(connect: &str, input: Vec<Record>) -> (Vec<Record>, Vec<String>) {
         }
     });
     let (to, reasons) = mpsc::channel();
-    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-        while let Some(error) = blocking.pop(&mut errors) {
+    runtime.spawn_blocking(TaskSpec::default(), move |_| {
+        while let Ok(error) = errors.recv() {
             to.send(error.reason.clone()).unwrap();
         }
     });

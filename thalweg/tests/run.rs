@@ -49,8 +49,7 @@ fn mistakes_are_refused_with_code_and_place() {
     let unknown =
         write(folder.path(), "unknown.snet", "net unknown { box nobody ((a) -> (a)); } connect nobody;");
     let bracket = write(folder.path(), "bracket.snet", "net bracket connect ([{<n>} -> {<n>}] .. [];");
-    let mismatch =
-        write(folder.path(), "mismatch.snet", "net mismatch ({a} -> {b}) connect [{c} -> {b=c}];");
+    let mismatch = write(folder.path(), "mismatch.snet", "net mismatch ({a} -> {b}) connect [{c} -> {b=c}];");
     let library = des_run::library().display().to_string();
     let other =
         write(folder.path(), "other.snet", "net other { box round ((data) -> (data)); } connect round;");

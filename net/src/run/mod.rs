@@ -22,9 +22,9 @@ mod unfold;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use thalweg_exec::{In, Out, Runtime, StreamSpec, TaskSpec};
+use thalweg_exec::{In, Out, Runtime};
 
 use self::component::Program;
 use self::failure::{FAILURES_WAITING_MAX, Shared};
@@ -42,8 +42,9 @@ pub struct Running {
     pub input: Out<Record>,
     /// Records come out here.
     pub output: In<Record>,
-    /// Records that failed come out here. Somebody has to read it: when many wait, the network waits.
-    pub errors: In<RecordError>,
+    /// Records that failed come out here; it ends with the network. Somebody has to read it, or drop it: when many wait,
+    /// the network waits.
+    pub errors: Receiver<RecordError>,
 }
 
 impl Network {
@@ -55,21 +56,12 @@ impl Network {
         let space = runtime.space();
         let program = Program::new(self, space)?;
         let main = program.main;
-        let (failures, failed) = sync_channel(FAILURES_WAITING_MAX);
+        let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
         let shared = Arc::new(Shared { program, failures });
         let mut unfolding = Unfolding::starting(shared, runtime);
         let (input, entry) = unfolding.stream();
         let output = unfolding.unfold(main, &None, entry);
         drop(unfolding);
-        let (mut error_out, errors) = runtime.stream(StreamSpec::default());
-        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-            // The channel ends when the last task that could fail has ended.
-            while let Ok(error) = failed.recv() {
-                if blocking.push(&mut error_out, error).is_err() {
-                    break;
-                }
-            }
-        });
         if let Some(space) = space {
             events::announce_ends(space, input.id(), output.id())?;
         }

@@ -66,7 +66,7 @@ fn run_with(
     let runtime = Runtime::new(options).unwrap();
     let running = network.start(&runtime).unwrap();
     let records: Vec<_> = input.iter().map(|line| json::read_record(line.as_bytes()).unwrap()).collect();
-    let (mut entry, mut exit, mut errors) = (running.input, running.output, running.errors);
+    let (mut entry, mut exit, errors) = (running.input, running.output, running.errors);
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         for record in records {
             blocking.feed(&mut entry, record).unwrap();
@@ -79,8 +79,8 @@ fn run_with(
         }
     });
     let (failed_to, failed) = mpsc::channel();
-    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-        while let Some(error) = blocking.pop(&mut errors) {
+    runtime.spawn_blocking(TaskSpec::default(), move |_| {
+        while let Ok(error) = errors.recv() {
             failed_to.send(format!("{}: {}", error.component, error.reason)).unwrap();
         }
     });

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -186,10 +187,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     });
     ends.spawn_source(&runtime, source, running.input)?;
     ends.spawn_sink(&runtime, sink, running.output)?;
-    ends.spawn_errors(&runtime, running.errors)?;
+    let errors = ends.spawn_errors(running.errors)?;
     let progress = Progress::start(&tally);
     let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
     let wall = started.elapsed();
+    errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
     drop(progress);
 
     space.finish();
@@ -357,14 +359,14 @@ impl Ends {
         Ok(())
     }
 
-    fn spawn_errors(self: &Arc<Self>, runtime: &Runtime, mut errors: In<RecordError>) -> Result<(), Failure> {
+    /// Tells of failed records until the network has ended.
+    fn spawn_errors(self: &Arc<Self>, errors: Receiver<RecordError>) -> Result<JoinHandle<()>, Failure> {
         let ends = Arc::clone(self);
-        runtime.spawn_blocking(self.spec("errors")?, move |blocking| {
-            while let Some(error) = blocking.pop(&mut errors) {
-                ends.failed(&format!("error[E0801]: {error}"));
-            }
-        });
-        Ok(())
+        let tell = move || errors.iter().for_each(|error| ends.failed(&format!("error[E0801]: {error}")));
+        std::thread::Builder::new()
+            .name("errors".into())
+            .spawn(tell)
+            .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
     }
 
     /// A task at an end of the network, known to observers by its name.
