@@ -32,6 +32,9 @@ const MODES_MAX: usize = 1000;
 /// Worker numbers from here on mean "a thread of its own".
 const OWN_THREAD: u64 = u32::MAX as u64;
 
+/// What tasks without a component, such as the run's own, are listed under.
+const NO_COMPONENT: &str = "(no component)";
+
 /// How to analyse.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -222,6 +225,13 @@ impl Analysis {
     /// Adds a note for the reader of the report.
     pub fn note(&mut self, code: &str, text: String) {
         self.notes.push(Note { code: code.to_owned(), text });
+    }
+
+    /// The mode the run began in, where it is known; changes are told by events.
+    pub fn begin_in(&mut self, mode: Mode) {
+        if self.modes.is_empty() {
+            self.modes.push((0, mode));
+        }
     }
 
     /// Counts an event of a kind that means nothing here.
@@ -698,7 +708,8 @@ impl Analysis {
     }
 
     fn keep_busiest(&mut self) {
-        self.finished.sort_by(|a, b| b.ticks.busy.cmp(&a.ticks.busy).then(a.id.cmp(&b.id)));
+        // Tasks of no component are the run's own: they come last.
+        self.finished.sort_by_key(|task| (task.component == 0, std::cmp::Reverse(task.ticks.busy), task.id));
         self.finished.truncate(self.options.top.max(1));
     }
 
@@ -757,7 +768,7 @@ impl Analysis {
                     known.component = component;
                     known.replica = replica;
                 }
-                known.worker = (worker < OWN_THREAD).then_some(worker);
+                known.worker = (worker < OWN_THREAD && !known.blocking).then_some(worker);
                 known.running = state == LiveState::Running;
                 known.totals = Some(totals);
             }
@@ -986,7 +997,8 @@ impl Analysis {
             .collect();
         components.sort_by(|a, b| {
             let busy = |component: &Component| component.work.busy_ns.unwrap_or(0.0);
-            busy(b).total_cmp(&busy(a)).then_with(|| a.path.cmp(&b.path))
+            let own = |component: &Component| component.path == NO_COMPONENT;
+            own(a).cmp(&own(b)).then(busy(b).total_cmp(&busy(a))).then_with(|| a.path.cmp(&b.path))
         });
         components
     }
@@ -1189,7 +1201,7 @@ fn worker_shares(lifetime: u64, busy: u64, waiting: u64) -> Option<WorkerShares>
 
 fn site_name(names: &Names, site: u64) -> SiteName {
     names.sites.get(&site).cloned().unwrap_or_else(|| SiteName {
-        path: if site == 0 { "(no component)".to_owned() } else { format!("component {site}") },
+        path: if site == 0 { NO_COMPONENT.to_owned() } else { format!("component {site}") },
         ..SiteName::default()
     })
 }

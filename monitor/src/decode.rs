@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use thalweg_space::reader::{Event, FieldRef, Item, KindInfo, LiveView, SpaceReader};
+use thalweg_space::reader::{Event, FieldRef, Item, KindInfo, LiveView, SettingView, SpaceReader};
 use thalweg_space::{Error, RowKind};
 
 use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
@@ -30,6 +30,9 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
     let info = reader.info()?;
     let ns_per_tick = 1e9 / info.clock.hz();
     let mut analysis = Analysis::new(Options { ns_per_tick, top });
+    if let Some(mode) = mode_setting(&reader, |setting| setting.default) {
+        analysis.begin_in(mode);
+    }
     let mut decoder = Decoder::default();
     let mut events = reader.events();
     let mut damage = Vec::new();
@@ -63,7 +66,7 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
             (false, false) => State::Killed,
         },
         now: (alive && !info.finished).then(|| info.clock.now()),
-        mode: mode_setting(&reader),
+        mode: mode_setting(&reader, |setting| setting.value),
         rows,
         space: SpaceInfo {
             path: reader.path().display().to_string(),
@@ -82,12 +85,13 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
     Ok(analysis.finish(&names, ending))
 }
 
-/// What the setting `monitor.mode` says, if there is one.
-fn mode_setting(reader: &SpaceReader) -> Option<Mode> {
+/// What the setting `monitor.mode` says (its value) or said at the start (its default), if there is one.
+fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Option<Mode> {
     let settings = reader.settings().ok()?;
     let setting = settings.iter().find(|setting| setting.name == "monitor.mode")?;
-    let choice = setting.choices.get(usize::try_from(setting.value).ok()?);
-    choice.map_or_else(|| Mode::from_number(setting.value), |word| Mode::from_word(word))
+    let value = which(setting);
+    let choice = setting.choices.get(usize::try_from(value).ok()?);
+    choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
 }
 
 /// The names and component paths of a space.

@@ -16,6 +16,7 @@ struct Script {
     rows: Vec<LiveRow>,
     lost: Vec<(u64, u64)>,
     mode: Option<Mode>,
+    begun_in: Option<Mode>,
 }
 
 /// What a dispatch did, beside its time.
@@ -100,6 +101,9 @@ impl Script {
 
     fn report_as(&self, state: State) -> Report {
         let mut analysis = Analysis::new(Options { ns_per_tick: 1000.0, top: 10 });
+        if let Some(mode) = self.begun_in {
+            analysis.begin_in(mode);
+        }
         let mut events = self.events.clone();
         events.sort_by_key(|&(time, ..)| time);
         for &(writer, lost) in &self.lost {
@@ -565,6 +569,24 @@ fn metrics_mode_speaks_from_totals() {
     near(shares.unaccounted, 50.0 / 500.0);
     assert_eq!(report.workers[0].messages, None);
     assert!(report.notes.iter().any(|note| note.code == "mode"));
+}
+
+/// Events that begin in the middle of a run do not speak for all of it.
+#[test]
+fn full_from_the_middle_on() {
+    let mut script = pipeline();
+    script.begun_in = Some(Mode::Metrics);
+    script.at(90, 0, Observation::ModeChanged { mode: Mode::Full });
+    for (_, _, event) in &mut script.events {
+        if let Observation::TaskEnded { task: BOX, totals, .. } = event {
+            *totals = TaskTotals { busy_ticks: 400, input_wait_ticks: 100, ..TaskTotals::default() };
+        }
+    }
+    let report = script.report();
+    let modes: Vec<&str> = report.window.modes.iter().map(|span| span.mode.as_str()).collect();
+    assert_eq!((modes, report.window.complete), (vec!["metrics", "full"], false));
+    near(component(&report, "net/work").work.shares.unwrap().busy, 0.8);
+    assert!(report.notes.iter().any(|note| note.code == "mode_changed"));
 }
 
 #[test]

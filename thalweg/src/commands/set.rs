@@ -133,6 +133,9 @@ fn wait(reader: &SpaceReader, events: &mut EventStream, name: &str, value: u64) 
 }
 
 fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64) -> bool {
+    if name == "monitor.mode" && event.kind.name == "exec.mode_changed" {
+        return event.kind.field("mode").is_some_and(|mode| event.u64(mode) == value);
+    }
     if event.kind.name != "exec.setting_adopted" {
         return false;
     }
