@@ -75,7 +75,7 @@ fn courses() -> Vec<Course> {
         },
         Course {
             name: "a record through a parallel composition of four",
-            topology: vec!["(inc | pass | [{<a>} -> {<a>}] | [{<b>} -> {<b>}])"; PARALLELS].join(" .. "),
+            topology: ["(inc | pass | [{<a>} -> {<a>}] | [{<b>} -> {<b>}])"; PARALLELS].join(" .. "),
             parts: PARALLELS,
             labels: vec![x],
             value: integer,
