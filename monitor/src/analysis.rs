@@ -748,6 +748,12 @@ impl Analysis {
     }
 
     fn settle_modes(&mut self, ending: &Ending) {
+        if let (Some(&(_, last)), Some(now)) = (self.modes.last(), ending.mode)
+            && last != now
+        {
+            // The event of the change was lost; it was before the events that are left.
+            self.modes.push((self.gapless_since.unwrap_or(self.last), now));
+        }
         if !self.modes.is_empty() {
             return;
         }
@@ -776,7 +782,8 @@ impl Analysis {
                 if stream == 0 || self.streams.get(&stream).is_some_and(|state| state.closed.is_some()) {
                     return;
                 }
-                if !self.streams.contains_key(&stream) {
+                // The event of its opening may be lost, or be told by nobody yet.
+                if self.streams.get(&stream).is_none_or(|state| state.opened.is_none()) {
                     self.stream_opened(self.first.unwrap_or(0), stream, name, reader, writer, capacity);
                 }
                 if let Some(state) = self.streams.get_mut(&stream) {
@@ -839,7 +846,7 @@ impl Analysis {
     fn report(mut self, names: &Names, ending: Ending, end: u64, whole: bool) -> Report {
         let started = self.workers.values().filter_map(|worker| worker.started);
         let begin = started.chain(self.first).min().unwrap_or(end);
-        let streams = self.streams_report(names);
+        let streams = self.streams_report(names, whole);
         let throughput = self.throughput(&streams, begin, end);
         let mut broken = std::mem::take(&mut self.broken);
         broken.sort_by_key(|&(id, ..)| id);
@@ -1022,7 +1029,7 @@ impl Analysis {
         if several { format!("{path}[{replica}]") } else { path }
     }
 
-    fn streams_report(&self, names: &Names) -> Vec<report::Stream> {
+    fn streams_report(&self, names: &Names, whole: bool) -> Vec<report::Stream> {
         let path = |site: u64| (site != 0).then(|| site_name(names, site).path);
         let mut streams: Vec<report::Stream> = self
             .edges
@@ -1034,7 +1041,8 @@ impl Analysis {
                 let known = edge.unknown < edge.streams;
                 let seen = edge.seen_read > 0;
                 let open = edge.open_ticks as f64;
-                let has_events = self.dispatches > 0 && edge.open_ticks > 0;
+                // From a part of the events nothing tells what was in a stream when the part begins.
+                let has_events = whole && edge.open_ticks > 0;
                 let read = edge.positions.read.saturating_sub(edge.failed);
                 let per_s = 1e9 / self.ns(edge.open_ticks / edge.streams.max(1));
                 report::Stream {
@@ -1135,7 +1143,7 @@ impl Analysis {
         } else if self.dispatches > 0 && modes.iter().any(|&mode| mode != Mode::Full) {
             note(
                 "mode_changed",
-                "The mode changed during the run: latencies and occupancies speak of the time in mode full only."
+                "The mode changed during the run: latencies speak of the time in mode full only, occupancies are left out."
                     .to_owned(),
             );
         }
@@ -1143,7 +1151,7 @@ impl Analysis {
             note(
                 "lost",
                 format!(
-                    "{} events were lost in {} places: latencies and occupancies speak of what is left; counts and \
+                    "{} events were lost in {} places: latencies speak of what is left, occupancies are left out; counts and \
                      shares are the totals the tasks, streams and workers keep. Keep a run whole with --keep.",
                     self.lost, self.gaps
                 ),
