@@ -13,6 +13,7 @@ mod observed;
 mod output;
 mod record;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -98,22 +99,37 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
+    let missed = match show(arguments) {
+        Ok(missed) => missed,
+        // Whoever read us has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            eprintln!("error: cannot write the results: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    event::clean();
+    if missed > 0 && arguments.form == Form::Table {
+        eprintln!("{missed} goals missed");
+    }
+    if missed > 0 && arguments.check { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs the cases asked for and writes each outcome as it comes; how many goals were missed.
+fn show(arguments: &Arguments) -> std::io::Result<usize> {
+    let mut out = std::io::stdout();
     if let Some(head) = output::head(arguments.form) {
-        println!("{head}");
+        writeln!(out, "{head}")?;
     }
     let mut missed = 0;
     for (_, cases) in GROUPS.iter().filter(|(name, _)| asked(arguments, name)) {
         for case in cases().into_iter().filter(|case| case.title().contains(&arguments.only)) {
             let outcome = case.run(arguments.budget);
             missed += usize::from(outcome.ok == Some(false));
-            println!("{}", output::line(arguments.form, &outcome));
+            writeln!(out, "{}", output::line(arguments.form, &outcome))?;
         }
     }
-    event::clean();
-    if missed > 0 && arguments.form == Form::Table {
-        eprintln!("{missed} goals missed");
-    }
-    if missed > 0 && arguments.check { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(missed)
 }
 
 fn asked(arguments: &Arguments, group: &str) -> bool {
