@@ -169,3 +169,16 @@ fn nets_come_after_those_they_use_and_names_are_unique() {
     let NodeKind::Serial(parts) = &resolved.nets[0].body.kind else { panic!() };
     assert_eq!(parts.iter().map(|p| &*p.name).collect::<Vec<_>>(), ["f", "f#2"]);
 }
+
+/// Thousands of errors: told as far as that helps, and quickly.
+#[test]
+fn very_many_errors_are_counted() {
+    let boxes: String = (0..3000).map(|i| format!("box box{i}x ((a) -> (a));\n")).collect();
+    let used: Vec<String> = (0..3000).map(|i| format!("bax{i}y")).collect();
+    let text = format!("{boxes} net main connect {};", used.join(" | "));
+    let checked = check_text("main", &text, None);
+    assert_eq!(checked.diagnostics.len(), 100);
+    assert!(checked.diagnostics.iter().any(|d| d.remarks.iter().any(|r| r.starts_with("2900 more"))));
+    let types: String = (0..3000).map(|i| format!("type t{i} = u{i};")).collect();
+    assert_eq!(check_text("main", &format!("{types} net main connect [];"), None).diagnostics.len(), 100);
+}

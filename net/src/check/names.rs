@@ -18,6 +18,9 @@ use crate::syntax::{Diagnostic, Source, Span, parse, suggest};
 /// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
 pub(super) const HOLE: NetId = NetId(u32::MAX);
 
+/// Most errors told of one program; more unknown names are counted.
+const ERRORS_MAX: usize = 100;
+
 /// How deep type names may refer to type names, and how many variants a type may have.
 const TYPES_MAX: usize = 256;
 
@@ -173,6 +176,7 @@ struct Resolver<'a> {
     types: Vec<TypeDecl<ast::Type, Vec<LabelSet>>>,
     typesigs: Vec<TypeDecl<ast::Signature, Vec<Arrow>>>,
     diagnostics: Vec<Diagnostic>,
+    left_out: usize,
     syntax_ok: bool,
     /// The next net whose topology is not looked at yet.
     next: usize,
@@ -191,6 +195,7 @@ impl<'a> Resolver<'a> {
             types: Vec::new(),
             typesigs: Vec::new(),
             diagnostics: Vec::new(),
+            left_out: 0,
             syntax_ok: true,
             next: 0,
         }
@@ -208,6 +213,11 @@ impl<'a> Resolver<'a> {
             for name in &names {
                 self.find_type(scope, name);
             }
+        }
+        if self.left_out > 0
+            && let Some(last) = self.diagnostics.last_mut()
+        {
+            last.remarks.push(format!("{} more unknown names are not shown", self.left_out));
         }
         let main = self.units.first().and_then(|u| u.main);
         let draft = main.and_then(|main| self.order(main));
@@ -418,8 +428,7 @@ impl<'a> Resolver<'a> {
             }
             at = self.scopes[scope].parent;
         }
-        let all = self.visible(scope, |s| s.types.keys().cloned().collect());
-        self.undefined("E0306", "type", name, scope, &all);
+        self.undefined("E0306", "type", name, scope, |s| s.types.keys().cloned().collect());
         None
     }
 
@@ -431,8 +440,8 @@ impl<'a> Resolver<'a> {
             }
             at = self.scopes[scope].parent;
         }
-        let all = self.visible(scope, |s| s.typesigs.keys().cloned().collect());
-        self.undefined("E0306", "signature (`typesig`)", name, scope, &all);
+        let names = |s: &Scope| s.typesigs.keys().cloned().collect();
+        self.undefined("E0306", "signature (`typesig`)", name, scope, names);
         None
     }
 
@@ -448,7 +457,18 @@ impl<'a> Resolver<'a> {
         all
     }
 
-    fn undefined(&mut self, code: &'static str, what: &str, name: &Ident, scope: usize, all: &[Name]) {
+    fn undefined(
+        &mut self,
+        code: &'static str,
+        what: &str,
+        name: &Ident,
+        scope: usize,
+        names: impl Fn(&Scope) -> Vec<Name>,
+    ) {
+        if self.enough() {
+            return;
+        }
+        let all = self.visible(scope, names);
         let at = self.place(scope, name.span);
         let mut error =
             self.error(code, format!("there is no {what} named `{name}`"), at).label("not defined");
@@ -743,7 +763,18 @@ impl<'a> Resolver<'a> {
         External::Net(found)
     }
 
+    /// Whether there are so many errors that one more would help nobody; it is counted.
+    fn enough(&mut self) -> bool {
+        let mut errors = self.diagnostics.iter().filter(|d| d.is_error());
+        let enough = errors.nth(ERRORS_MAX - 1).is_some();
+        self.left_out += usize::from(enough);
+        enough
+    }
+
     fn no_component(&mut self, name: &Ident, scope: usize, note: String) {
+        if self.enough() {
+            return;
+        }
         let at = self.place(scope, name.span);
         let mut error = self.error("E0301", format!("there is no net or box named `{name}`"), at).label(note);
         let mut all = self.visible(scope, |s| s.components.keys().cloned().collect());
