@@ -62,7 +62,7 @@ fn through(options: Options, data: &[u8], chunk: usize, key: &[u8], decrypt: boo
     let (told, heard) = std::sync::mpsc::channel();
     let failures = told.clone();
     runtime.spawn_blocking(TaskSpec::default(), move |task| {
-        while let Some(error) = task.pop(&mut ends.errors) {
+        while let Ok(error) = ends.errors.recv() {
             failures.send(Err(error.reason)).unwrap();
         }
     });

@@ -35,6 +35,9 @@ Examples:
 Ctrl-C stops the source and lets the network finish; a second one ends at once.
 Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
 
+const INPUT_BYTES: &str =
+    "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
+
 /// Failed records that are shown; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
 /// A run shorter than this shows no progress.
@@ -59,8 +62,7 @@ pub(crate) struct Arguments {
     /// Where records come from; `-` is standard input.
     #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
     input: PathBuf,
-    /// Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines.
-    #[arg(long, value_name = "LABEL", help_heading = "Input and output")]
+    #[arg(long, value_name = "LABEL", help_heading = "Input and output", help = INPUT_BYTES)]
     input_bytes: Option<String>,
     /// Bytes in each of these records.
     #[arg(
