@@ -61,7 +61,7 @@ fn through(options: Options, data: &[u8], chunk: usize, key: &[u8], decrypt: boo
     });
     let (told, heard) = std::sync::mpsc::channel();
     let failures = told.clone();
-    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+    runtime.spawn_blocking(TaskSpec::default(), move |_| {
         while let Ok(error) = ends.errors.recv() {
             failures.send(Err(error.reason)).unwrap();
         }
