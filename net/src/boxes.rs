@@ -61,6 +61,12 @@ impl std::ops::Deref for EntryOf {
     }
 }
 
+impl Implementation {
+    pub(crate) fn from(&self) -> &str {
+        &self.from
+    }
+}
+
 impl Boxes {
     /// No boxes yet.
     pub fn new() -> Boxes {
@@ -138,7 +144,7 @@ impl Boxes {
         self.implementations.get(name)
     }
 
-    fn insert(&mut self, entry: EntryOf, from: &str) -> Result<(), Error> {
+    pub(crate) fn insert(&mut self, entry: EntryOf, from: &str) -> Result<(), Error> {
         let text = entry.signature().map_err(|_| Error::new(format!("{from}: a signature is not UTF-8")))?;
         let declared = parse_box(&Source::new(from, text)).map_err(|diagnostics| {
             let first = diagnostics.first().map_or_else(String::new, |d| d.message.clone());

@@ -3,9 +3,10 @@
 //! `syntax` reads text, `check` resolves names and types; neither knows that anything runs. [`label`], [`shape`]
 //! and [`record`] are the data; [`plan`], [`pattern`], [`expression`], [`filter`] and [`router`] what components
 //! do with them; [`json`] reads and writes them. [`boxes`] are the implementations, [`Network`] is a program with
-//! its implementations, and [`run`] unfolds it into tasks.
+//! its implementations (from text, or by [`build`] from Rust), and [`run`] unfolds it into tasks.
 
 pub mod boxes;
+pub mod build;
 pub mod check;
 mod error;
 pub mod expression;

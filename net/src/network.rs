@@ -26,7 +26,7 @@ pub struct Network {
     pub(crate) resolved: Resolved,
     /// In the order of `resolved.boxes`.
     implementations: Vec<Implementation>,
-    warnings: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 impl Network {

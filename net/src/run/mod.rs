@@ -19,7 +19,7 @@ mod star;
 mod unfold;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};

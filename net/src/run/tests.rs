@@ -63,6 +63,15 @@ fn run_with(
     let network = Network::parse("main", &text, &boxes()).unwrap_or_else(|errors| {
         panic!("{}", errors.iter().map(|e| e.render(false)).collect::<String>());
     });
+    run_network_with(&network, input, options)
+}
+
+/// What a network gives on one worker, as [`run_with`].
+pub(crate) fn run_network(network: &Network, input: &[String]) -> (Vec<String>, Vec<String>) {
+    run_network_with(network, input, options(1, 64))
+}
+
+fn run_network_with(network: &Network, input: &[String], options: Options) -> (Vec<String>, Vec<String>) {
     let runtime = Runtime::new(options).unwrap();
     let running = network.start(&runtime).unwrap();
     let records: Vec<_> = input.iter().map(|line| json::read_record(line.as_bytes()).unwrap()).collect();

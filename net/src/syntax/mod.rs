@@ -14,6 +14,7 @@ mod source;
 pub(crate) mod suggest;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
+pub(crate) use parser::{Fragment, parse_fragment};
 pub use parser::{parse, parse_box};
 pub use source::{LineColumn, Source, Span};
 

@@ -56,6 +56,50 @@ pub fn parse_box(source: &Arc<Source>) -> Result<BoxDef, Vec<Diagnostic>> {
     }
 }
 
+/// A piece of a text that a program gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fragment {
+    /// `[{a} -> {b}]` or `[]`.
+    Filter,
+    /// `[|{a}, {b}|]`.
+    Synchrocell,
+    /// `{a} if <t>, {b}`.
+    Patterns,
+    /// `<t>` or `<t>:<u>`.
+    Tags,
+    /// `{a} -> {b}`.
+    Signature,
+    /// The name of a net.
+    Name,
+}
+
+impl Fragment {
+    /// What it is, for messages.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Fragment::Filter => "filter",
+            Fragment::Synchrocell => "synchrocell",
+            Fragment::Patterns => "pattern",
+            Fragment::Tags => "tag",
+            Fragment::Signature => "signature",
+            Fragment::Name => "name",
+        }
+    }
+}
+
+/// Checks that a text is one such piece; gives its place, without comments around it.
+pub(crate) fn parse_fragment(source: &Arc<Source>, kind: Fragment) -> Result<Span, Vec<Diagnostic>> {
+    let mut parser = Parser::new(source);
+    let start = parser.span();
+    let read = parser.fragment(kind);
+    let span = parser.span_from(start);
+    if read.is_ok() && !parser.at(T::End) {
+        parser.expected(&format!("nothing more after the {}", kind.word()));
+    }
+    let errors = parser.finish();
+    if errors.is_empty() { Ok(span) } else { Err(errors) }
+}
+
 /// A rule could not go on; what is wrong was reported.
 #[derive(Debug)]
 struct Lost;
@@ -95,6 +139,25 @@ impl<'a> Parser<'a> {
             self.errors.last_mut().unwrap().remarks.push(text);
         }
         self.errors
+    }
+
+    fn fragment(&mut self, kind: Fragment) -> Read<()> {
+        match kind {
+            Fragment::Filter if self.at(T::BracketOpen) => drop(self.filter()),
+            Fragment::Synchrocell if self.at(T::CellOpen) => drop(self.synchrocell()),
+            Fragment::Filter => drop(self.expect(T::BracketOpen, "a filter such as `[{a} -> {b = a}]`")?),
+            Fragment::Synchrocell => drop(self.expect(T::CellOpen, "a synchrocell such as `[|{a}, {b}|]`")?),
+            Fragment::Patterns => drop(self.patterns("this")?),
+            Fragment::Tags => {
+                self.tag_label()?;
+                if self.eat(T::Colon) {
+                    self.tag_label()?;
+                }
+            }
+            Fragment::Signature => drop(self.signature()?),
+            Fragment::Name => drop(self.ident("the name of a net")?),
+        }
+        Ok(())
     }
 
     // ---- tokens ----
