@@ -84,7 +84,9 @@ impl Sink {
             early_max,
             missing: 0,
         });
-        Ok(Sink { file: BufWriter::with_capacity(1 << 16, file), form, order, line: Vec::new(), name })
+        // Lines are gathered; a chunk larger than the buffer goes past it.
+        let buffer_bytes = if bytes_of.is_some() { 1 << 13 } else { 1 << 16 };
+        Ok(Sink { file: BufWriter::with_capacity(buffer_bytes, file), form, order, line: Vec::new(), name })
     }
 
     /// Writes `record` now, or keeps it until its turn has come.

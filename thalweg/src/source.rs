@@ -192,24 +192,26 @@ impl Chunks {
 
     /// Reads a whole chunk, or what is left of the input; nothing when the run should end.
     fn read(&mut self, interrupt: &Interrupt) -> io::Result<Option<Vec<u8>>> {
+        if interrupt.is_stopping() {
+            return Ok(None);
+        }
         let mut chunk = Vec::with_capacity(self.chunk_bytes);
+        if !self.input.waits {
+            // Past the buffer: a file's bytes are copied once, by the system.
+            self.input.file.get_ref().take(self.chunk_bytes as u64).read_to_end(&mut chunk)?;
+            return Ok(Some(chunk));
+        }
         while chunk.len() < self.chunk_bytes {
             if !self.input.wait(interrupt)? {
                 return Ok(None);
             }
-            let wanted = (self.chunk_bytes - chunk.len()) as u64;
-            let read = if self.input.waits {
-                let available = self.input.file.fill_buf()?;
-                let taken = available.len().min(wanted as usize);
-                chunk.extend_from_slice(&available[..taken]);
-                self.input.file.consume(taken);
-                taken
-            } else {
-                (&mut self.input.file).take(wanted).read_to_end(&mut chunk)?
-            };
-            if read == 0 {
+            let available = self.input.file.fill_buf()?;
+            if available.is_empty() {
                 break;
             }
+            let taken = available.len().min(self.chunk_bytes - chunk.len());
+            chunk.extend_from_slice(&available[..taken]);
+            self.input.file.consume(taken);
         }
         Ok(Some(chunk))
     }
