@@ -57,6 +57,12 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
     // Without the clock there are no shares; with it every task and worker has its own.
     assert!(mode == "off" || shares > 20, "{context}: only {shares} rows have shares");
 
+    if mode == "full" {
+        // Every message is followed from its entry to its exit.
+        assert_eq!(report["latency"]["end_to_end"]["count"], messages, "{context}: {}", report["latency"]);
+        assert_eq!(report["latency"]["in_flight"], 0, "{context}: {}", report["latency"]);
+    }
+
     assert_eq!(report["broken_count"], 0, "{context}: {}", report["broken"]);
     let streams = report["streams"].as_array().expect("a list");
     let mut written_in_all = 0;
