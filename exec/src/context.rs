@@ -7,7 +7,6 @@ use thalweg_space::Writer;
 
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
-use crate::ring::Ring;
 use crate::stream::{In, Out, StreamSpec};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 
@@ -17,14 +16,12 @@ pub struct Context<'a> {
     pub(crate) task: *mut TaskCell,
     quantum: usize,
     pub(crate) full: bool,
-    /// The stream that the last message was popped from.
-    pub(crate) last_read: *const Ring,
     _dispatch: PhantomData<&'a mut Core>,
 }
 
 impl Context<'_> {
     pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
-        Context { core, task, quantum, full, last_read: std::ptr::null(), _dispatch: PhantomData }
+        Context { core, task, quantum, full, _dispatch: PhantomData }
     }
 
     /// How many messages the task should take at most before it stops with
@@ -63,20 +60,20 @@ impl Context<'_> {
         unsafe { self.core.as_mut().attach_writer(out.ring_pointer(), &*self.task) }
     }
 
-    /// Says that what was just pushed on `out` descends from the message popped last. Only needed in mode
+    /// Says that what was just pushed on `out` descends from the message popped last, in this dispatch or in one
+    /// before. Only needed in mode
     /// `full`, and only of tasks that are not [`one_to_one`](TaskSpec::one_to_one).
     #[inline]
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
-        if self.full && !self.last_read.is_null() {
+        if self.full {
             self.note_derived(out);
         }
     }
 
     #[cold]
     fn note_derived<T: Send + 'static>(&mut self, out: &Out<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held. The stream last read from in
-        // this dispatch is on its list, which keeps it.
-        unsafe { self.core.as_mut().note_derived(out.ring(), &*self.last_read) }
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core.as_mut() }.note_derived(out.ring())
     }
 
     /// The way to tell events of one's own, in this thread's element. None without a space.

@@ -24,7 +24,7 @@ use crate::ring::{
 };
 use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU8, Ordering};
-use crate::task::{State, Stop, TaskCell};
+use crate::task::{ReadBefore, State, Stop, TaskCell};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -54,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) now: u64,
     /// When measuring began, or was switched on.
     pub(crate) measured_since: u64,
+    /// When mode full began, if that was while running.
+    full_since: u64,
     /// When the current dispatch began (metrics and full).
     began: u64,
     pub(crate) dispatches: u64,
@@ -143,6 +145,7 @@ impl Core {
             mode,
             now,
             measured_since: if mode == Mode::Off { now } else { 0 },
+            full_since: 0,
             began: now,
             dispatches: 0,
             started: now,
@@ -252,6 +255,9 @@ impl Core {
         noted.retain(|&other| other != ring);
         // SAFETY: the end that moves holds a reference.
         let r = unsafe { ring.as_ref() };
+        if !writes {
+            self.keep_last_read(Some(ring));
+        }
         let (reads, writes_) = self.account(touch);
         self.count(reads, writes_);
         if self.mode == Mode::Full {
@@ -427,6 +433,8 @@ impl Core {
         if self.mode != Mode::Off {
             self.tell_dispatch();
         }
+        // SAFETY: the task being dispatched is alive.
+        unsafe { &(*self.task).last_read }.set(std::ptr::null());
         let (mut reads, mut writes) = (0, 0);
         // Waking runs no user's code, so the list does not change meanwhile.
         for at in 0..self.touched.len() {
@@ -499,6 +507,9 @@ impl Core {
         if self.mode == Mode::Off {
             self.measured_since = now;
         }
+        if mode == Mode::Full {
+            self.full_since = now;
+        }
         self.mode = mode;
     }
 
@@ -525,6 +536,7 @@ impl Core {
                 writes: writes as u32,
             };
             recorder.at(now, &dispatched);
+            self.keep_last_read(None);
             for at in 0..self.touched.len() {
                 self.tell_positions(self.touched[at], now);
             }
@@ -605,14 +617,43 @@ impl Core {
         self.tell(|recorder, now| recorder.at(now, &opened));
     }
 
-    /// Notes that the message pushed last on `child` descends from the one popped last from `parent`.
-    pub(crate) fn note_derived(&mut self, child: &Ring, parent: &Ring) {
+    /// The message that the current task popped last, as far as it was told: its stream, its index.
+    fn last_read(&self) -> Option<(u64, u64)> {
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
+        if let Some(ring) = unsafe { task.last_read.get().as_ref() } {
+            // What a leaving reader dropped was not popped.
+            return Some((ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1));
+        }
+        let before = task.read_before.get().filter(|before| before.at >= self.full_since)?;
+        Some((before.stream, before.index))
+    }
+
+    /// Keeps what was popped last for the dispatches to come, if it was from `ring` (none: whichever).
+    fn keep_last_read(&mut self, ring: Option<NonNull<Ring>>) {
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        let last = task.last_read.get();
+        if last.is_null() || ring.is_some_and(|ring| !std::ptr::eq(ring.as_ptr(), last)) {
+            return;
+        }
+        if self.mode == Mode::Full
+            && let Some((stream, index)) = self.last_read()
+        {
+            task.read_before.set(Some(ReadBefore { stream, index, at: self.now }));
+        }
+        task.last_read.set(std::ptr::null());
+    }
+
+    /// Notes that the message pushed last on `child` descends from the one popped last.
+    pub(crate) fn note_derived(&mut self, child: &Ring) {
         if child.pushed.get() == child.write_mark.get() || child.write_state.load(Ordering::Relaxed) == 0 {
             return;
         }
         let stream = child.id;
         let index = child.pushed.get() as u64 - 1;
-        let (parent_stream, parent_index) = (parent.id, parent.popped.get() as u64 - 1);
+        let Some((parent_stream, parent_index)) = self.last_read() else { return };
         let known = self.derived.iter_mut().rev().take(4).find(|run| run.stream == stream);
         if let Some(run) = known
             && run.parent_stream == parent_stream

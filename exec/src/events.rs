@@ -214,6 +214,15 @@ pub(crate) struct TaskEnded {
     /// Time it was ready and did not run.
     #[field(unit = "ticks")]
     pub(crate) ready_ticks: u64,
+    /// How often it was dispatched.
+    #[field(unit = "dispatches")]
+    pub(crate) dispatches: u64,
+    /// Messages it read.
+    #[field(unit = "messages")]
+    pub(crate) reads: u64,
+    /// Messages it wrote.
+    #[field(unit = "messages")]
+    pub(crate) writes: u64,
     /// Whether it ended badly.
     pub(crate) failed: bool,
     /// Whether it panicked.
@@ -264,7 +273,7 @@ pub(crate) struct StreamClosed {
     pub(crate) dropped: u64,
 }
 
-/// The mode changed.
+/// The mode from now on: told when the run begins, and at each change.
 #[derive(Kind)]
 #[kind(name = "exec.mode_changed")]
 pub(crate) struct ModeChanged {

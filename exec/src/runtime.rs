@@ -460,6 +460,7 @@ impl Runtime {
             recorders.push(recorder.transpose().map_err(of_space)?);
         }
         let shared = Shared::new(&options, outside)?;
+        shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
         let cores = if options.pin { affinity::cores() } else { Vec::new() };
         let mut runtime = Runtime {
             shared,

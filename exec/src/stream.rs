@@ -212,7 +212,8 @@ impl<T: Send + 'static> In<T> {
         // SAFETY: we are the reader, and `available` says that the slot holds a message.
         let message = unsafe { slot::<T>(ring.read_slots.get(), ring.read_mask.get(), at).read() };
         ring.popped.set(at + 1);
-        cx.last_read = self.ring.as_ptr();
+        // SAFETY: the task being dispatched is alive, and this is its thread.
+        unsafe { &(*cx.task).last_read }.set(self.ring.as_ptr());
         Some(message)
     }
 

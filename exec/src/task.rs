@@ -123,6 +123,10 @@ pub(crate) struct TaskCell {
     pub(crate) budget: Cell<u32>,
     pub(crate) until_sample: Cell<u32>,
     pub(crate) counts: Counts,
+    /// The stream that the last message of the current dispatch was popped from; null: none was.
+    pub(crate) last_read: Cell<*const Ring>,
+    /// The last message popped in a dispatch before, while everything is told.
+    pub(crate) read_before: Cell<Option<ReadBefore>>,
     pub(crate) times: Times,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
@@ -141,6 +145,15 @@ pub(crate) struct Counts {
     pub(crate) dispatches: Cell<u64>,
     pub(crate) reads: Cell<u64>,
     pub(crate) writes: Cell<u64>,
+}
+
+/// A message that a dispatch popped last.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadBefore {
+    pub(crate) stream: u64,
+    pub(crate) index: u64,
+    /// When that dispatch ended.
+    pub(crate) at: u64,
 }
 
 // SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
@@ -177,6 +190,8 @@ impl TaskCell {
             budget: Cell::new(0),
             until_sample: Cell::new(0),
             counts: Counts::default(),
+            last_read: Cell::new(std::ptr::null()),
+            read_before: Cell::new(None),
             times: Times::default(),
             waits_for: Cell::new(Share::Ready),
             observed,
@@ -251,6 +266,9 @@ impl TaskCell {
             input_wait_ticks: share(Share::InputWait),
             output_wait_ticks: share(Share::OutputWait),
             ready_ticks: share(Share::Ready),
+            dispatches: self.counts.dispatches.get(),
+            reads: self.counts.reads.get(),
+            writes: self.counts.writes.get(),
             failed: outcome.is_err(),
             panicked: matches!(outcome, Err((_, true))),
         };

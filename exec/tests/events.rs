@@ -149,6 +149,17 @@ fn check_shares(events: &[Told]) {
         assert_eq!(shares.iter().sum::<u64>(), life, "{event:?}");
         assert!(shares[0] > 0);
     }
+    check_counts(events);
+}
+
+/// What the ended tasks of a chain say they read and wrote is what its streams say.
+fn check_counts(events: &[Told]) {
+    let sum = |kind, field: &str| named(events, kind).iter().map(|event| event.get(field)).sum::<u64>();
+    assert_eq!(sum("task_ended", "reads"), sum("stream_closed", "read"));
+    assert_eq!(sum("task_ended", "writes"), sum("stream_closed", "written"));
+    for event in named(events, "task_ended") {
+        assert!(event.get("dispatches") > 0, "{event:?}");
+    }
 }
 
 /// Each stream's reads and writes are told without gaps, and agree with its totals.
@@ -234,6 +245,59 @@ fn check_lineage(events: &[Told]) {
     assert!(next.values().all(|&count| count == 3000), "{next:?}");
 }
 
+/// Reads a message, then writes three from it, each in a dispatch of its own.
+struct Triple {
+    input: In<u64>,
+    output: Out<u64>,
+    left: u64,
+}
+
+impl Task for Triple {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if self.left == 0 {
+            match self.input.pop(cx) {
+                Some(_) => self.left = 3,
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        } else {
+            if self.output.push(cx, self.left).is_err() {
+                return Stop::OutputFull;
+            }
+            cx.derived(&self.output);
+            self.left -= 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+#[test]
+fn lineage_reaches_back_over_dispatches() {
+    const MESSAGES: u64 = 100;
+    for workers in [1, 2] {
+        let place = Place::new();
+        let runtime = place.runtime(workers, Mode::Full);
+        let (mut first, input) = runtime.stream(StreamSpec::default());
+        let (output, mut last) = runtime.stream::<u64>(StreamSpec::default());
+        let (parent_stream, stream) = (input.id(), output.id());
+        runtime.spawn(TaskSpec::default(), Triple { input, output, left: 0 });
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            (0..MESSAGES).for_each(|message| task.push(&mut first, message).unwrap());
+        });
+        runtime.spawn_blocking(TaskSpec::default(), move |task| while task.pop(&mut last).is_some() {});
+        assert_eq!(runtime.join().unwrap().failures, []);
+        let events = place.events();
+        let mut parents = Vec::new();
+        for event in named(&events, "derived") {
+            assert_eq!((event.get("stream"), event.get("parent_stream")), (stream, parent_stream));
+            assert_eq!((event.get("first"), event.get("count")), (parents.len() as u64, 1));
+            parents.push(event.get("parent_first"));
+        }
+        let expected: Vec<u64> = (0..3 * MESSAGES).map(|index| index / 3).collect();
+        assert_eq!(parents, expected);
+    }
+}
+
 #[test]
 fn metrics_keeps_times_and_rows_without_events() {
     let place = Place::new();
@@ -293,12 +357,12 @@ fn the_mode_and_the_quantum_change_while_running() {
     });
     let events = place.events();
     let modes: Vec<u64> = named(&events, "mode_changed").iter().map(|event| event.get("mode")).collect();
-    assert_eq!(modes, [2, 0]);
+    assert_eq!(modes, [0, 2, 0]);
     let adopted = named(&events, "setting_adopted");
     assert_eq!((adopted.len(), adopted[0].get("old"), adopted[0].get("new")), (1, 64, 3));
     let read: u64 = named(&events, "stream_read").iter().map(|event| event.get("count")).sum();
     assert!((5 * 9_000..5 * 11_000).contains(&read), "{read}");
-    let start = named(&events, "mode_changed")[0].time;
+    let start = named(&events, "mode_changed")[1].time;
     for event in named(&events, "task_dispatched") {
         assert!(event.time >= start && event.get("duration_ticks") <= event.time - start);
     }
