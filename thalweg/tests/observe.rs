@@ -184,6 +184,9 @@ fn metrics_tells_counts_and_shares() {
     let double = component(&report, "net/double");
     assert_eq!((double.work.messages_in, double.work.messages_out), (Some(MESSAGES), Some(MESSAGES)));
     assert!(double.work.shares.unwrap().busy > 0.05, "{double:?}");
+    for component in &report.components {
+        assert!(component.work.dispatches.is_some_and(|dispatches| dispatches > 0), "{component:?}");
+    }
     assert!(report.latency.end_to_end.is_none());
     assert!(
         report.streams.iter().all(|stream| stream.conserved == Some(true) && stream.occupancy_mean.is_none())
