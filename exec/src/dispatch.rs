@@ -36,14 +36,13 @@ pub(crate) struct Core {
     pub(crate) me: u32,
     /// The task being dispatched.
     pub(crate) task: *mut TaskCell,
+    /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full,
+    /// or were dropped.
     touched: Vec<Touch>,
-    empty: Vec<NonNull<Ring>>,
-    full: Vec<NonNull<Ring>>,
     /// `Inputs::next_ready` said `None`.
     pub(crate) ports_wait: bool,
     ready: ReadyQueue,
     live: Vec<NonNull<TaskCell>>,
-    leaving: Vec<Touch>,
     released: Vec<NonNull<Ring>>,
     /// This thread's way to tell; none without a space, and none of threads that are just passing.
     pub(crate) recorder: Option<Recorder>,
@@ -79,6 +78,12 @@ impl Touch {
         // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
         let ring = unsafe { self.ring.as_ref() };
         if self.writes { &ring.write_state } else { &ring.read_state }
+    }
+
+    /// Whether the dispatch found the end empty or full, and keeps it.
+    #[inline]
+    fn waits(self) -> bool {
+        self.state().load(Ordering::Relaxed) & (NOTED | LEAVES) == NOTED
     }
 }
 
@@ -133,12 +138,9 @@ impl Core {
             me,
             task: std::ptr::null_mut(),
             touched: Vec::new(),
-            empty: Vec::new(),
-            full: Vec::new(),
             ports_wait: false,
             ready: ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() },
             live: Vec::new(),
-            leaving: Vec::new(),
             released: Vec::new(),
             recorder,
             row: None,
@@ -251,8 +253,6 @@ impl Core {
             return;
         };
         let touch = self.touched.swap_remove(at);
-        let noted = if writes { &mut self.full } else { &mut self.empty };
-        noted.retain(|&other| other != ring);
         // SAFETY: the end that moves holds a reference.
         let r = unsafe { ring.as_ref() };
         if !writes {
@@ -293,34 +293,13 @@ impl Core {
         true
     }
 
-    #[inline]
-    pub(crate) fn note_empty(&mut self, ring: NonNull<Ring>) {
-        // SAFETY: the end that called holds a reference.
-        let r = unsafe { ring.as_ref() };
-        if r.group.get() == u32::MAX && Ring::mark(&r.read_state, NOTED) {
-            self.empty.push(ring);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn note_full(&mut self, ring: NonNull<Ring>) {
-        // SAFETY: the end that called holds a reference.
-        let r = unsafe { ring.as_ref() };
-        if Ring::mark(&r.write_state, NOTED) {
-            self.full.push(ring);
-        }
-    }
-
     // ---- waking
 
     /// Makes a task ready (or tells it so while it runs).
     #[inline]
     pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if task.worker() != self.worker {
-            let stamp = if self.mode == Mode::Off { 0 } else { self.now };
-            if wake_elsewhere(task, stamp) {
-                self.tell_ready(task, cause, by_stream);
-            }
+            self.wake_away(task, cause, by_stream);
             return;
         }
         match task.state.get() {
@@ -336,13 +315,22 @@ impl Core {
         }
     }
 
+    /// Likewise a task of another thread.
+    #[inline(never)]
+    fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
+        let stamp = if self.mode == Mode::Off { 0 } else { self.now };
+        if wake_elsewhere(task, stamp) {
+            self.tell_ready(task, cause, by_stream);
+        }
+    }
+
     #[inline]
     fn make_ready(&mut self, task: &TaskCell) {
         task.state.set(State::Ready);
         self.ready.push(task);
     }
 
-    #[inline]
+    #[inline(never)]
     pub(crate) fn tell_ready(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if self.mode == Mode::Off {
             return;
@@ -436,24 +424,23 @@ impl Core {
         // SAFETY: the task being dispatched is alive.
         unsafe { &(*self.task).last_read }.set(std::ptr::null());
         let (mut reads, mut writes) = (0, 0);
+        let mut kept = 0;
         // Waking runs no user's code, so the list does not change meanwhile.
         for at in 0..self.touched.len() {
             let touch = self.touched[at];
             let (read, written) = self.account(touch);
             reads += read;
             writes += written;
-            if read + written != 0 {
-                self.publish(touch);
-            }
+            self.publish(touch);
             let state = touch.state();
-            let known = state.load(Ordering::Relaxed);
-            if known == TOUCHED {
+            if state.load(Ordering::Relaxed) == TOUCHED {
                 state.store(0, Ordering::Release);
-            } else if known & LEAVES != 0 {
-                self.leaving.push(touch);
+            } else {
+                self.touched[kept] = touch;
+                kept += 1;
             }
         }
-        self.touched.clear();
+        self.touched.truncate(kept);
         self.count(reads, writes);
     }
 
@@ -673,7 +660,7 @@ impl Core {
         self.derived.push(first);
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, touch: Touch) {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
@@ -711,13 +698,12 @@ impl Core {
                 let has_port = task.has_groups() && unsafe { task.has_ready_port() };
                 ready = has_port;
                 sleeps = has_port || self.ports_wait;
-                for at in 0..self.empty.len() {
-                    // SAFETY: an end is kept until its state is 0.
-                    let ring = unsafe { self.empty[at].as_ref() };
-                    if ready || ring.read_state.load(Ordering::Relaxed) & LEAVES != 0 {
+                for touch in &self.touched {
+                    if ready || touch.writes || !touch.waits() {
                         continue;
                     }
-                    match ring.wait_for_messages(self.me, TASK_WAITS) {
+                    // SAFETY: an end is kept until its state is 0.
+                    match unsafe { touch.ring.as_ref() }.wait_for_messages(self.me, TASK_WAITS) {
                         Wait::Armed => sleeps = true,
                         Wait::Ready => ready = true,
                         Wait::Over => {}
@@ -730,13 +716,12 @@ impl Core {
                 }
             }
             Stop::OutputFull => {
-                for &ring in &self.full {
-                    // SAFETY: noted ends are on the dispatch's list as well.
-                    let ring = unsafe { ring.as_ref() };
-                    if ready || ring.write_state.load(Ordering::Relaxed) & LEAVES != 0 {
+                for touch in &self.touched {
+                    if ready || !touch.writes || !touch.waits() {
                         continue;
                     }
-                    match ring.wait_for_room(self.me) {
+                    // SAFETY: an end is kept until its state is 0.
+                    match unsafe { touch.ring.as_ref() }.wait_for_room(self.me) {
                         Wait::Armed => sleeps = true,
                         Wait::Ready | Wait::Over => ready = true,
                     }
@@ -754,34 +739,27 @@ impl Core {
     /// that were dropped close.
     #[inline]
     fn let_go(&mut self) {
-        for ring in &self.empty {
-            // SAFETY: an end is kept until its state is 0.
-            free_noted(unsafe { &ring.as_ref().read_state });
-        }
-        self.empty.clear();
-        for ring in &self.full {
-            // SAFETY: as above.
-            free_noted(unsafe { &ring.as_ref().write_state });
-        }
-        self.full.clear();
         self.ports_wait = false;
-        if !self.leaving.is_empty() {
-            self.close_leaving();
+        while let Some(touch) = self.touched.pop() {
+            let state = touch.state();
+            if state.load(Ordering::Relaxed) & LEAVES == 0 {
+                state.store(0, Ordering::Release);
+            } else {
+                self.close_end(touch);
+            }
         }
     }
 
     #[cold]
-    fn close_leaving(&mut self) {
-        while let Some(touch) = self.leaving.pop() {
-            // SAFETY: the reference of the end that was dropped.
-            let ring = unsafe { touch.ring.as_ref() };
-            if touch.writes {
-                self.close(ring)
-            } else {
-                self.leave(ring)
-            }
-            self.released.push(touch.ring);
+    fn close_end(&mut self, touch: Touch) {
+        // SAFETY: the reference of the end that was dropped.
+        let ring = unsafe { touch.ring.as_ref() };
+        if touch.writes {
+            self.close(ring)
+        } else {
+            self.leave(ring)
         }
+        self.released.push(touch.ring);
     }
 
     fn close(&mut self, ring: &Ring) {
@@ -959,16 +937,24 @@ impl Core {
             return;
         }
         let Some(recorder) = &mut self.recorder else { return };
-        // SAFETY: noted ends are on the dispatch's list as well.
-        let only = |noted: &[NonNull<Ring>]| if let [one] = noted { unsafe { one.as_ref() }.id } else { 0 };
+        let only = |writes: bool| {
+            let noted =
+                |touch: &&Touch| touch.writes == writes && touch.state().load(Ordering::Relaxed) & NOTED != 0;
+            let mut noted = self.touched.iter().filter(noted);
+            match (noted.next(), noted.next()) {
+                // SAFETY: an end is kept until its state is 0.
+                (Some(one), None) => unsafe { one.ring.as_ref() }.id,
+                _ => 0,
+            }
+        };
         let id = task.id.0;
         match stop {
             Stop::InputEmpty => {
-                let stream = if self.ports_wait { 0 } else { only(&self.empty) };
+                let stream = if self.ports_wait { 0 } else { only(false) };
                 recorder.at(self.now, &TaskBlockedInput { task: id, stream });
             }
             Stop::OutputFull => {
-                recorder.at(self.now, &TaskBlockedOutput { task: id, stream: only(&self.full) });
+                recorder.at(self.now, &TaskBlockedOutput { task: id, stream: only(true) });
             }
             Stop::QuantumSpent | Stop::Ended => recorder.at(self.now, &TaskYielded { task: id }),
         }
@@ -1053,14 +1039,6 @@ impl Core {
         // SAFETY: as above.
         let core = unsafe { &mut *core.as_ptr() };
         core.ready = ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() };
-    }
-}
-
-/// Lets go of an end that was noted, unless it closes.
-#[inline]
-fn free_noted(state: &AtomicU8) {
-    if state.load(Ordering::Relaxed) & LEAVES == 0 {
-        state.store(0, Ordering::Release);
     }
 }
 

@@ -8,7 +8,7 @@ use thalweg_space::NameRef;
 use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
-use crate::ring::{Ring, wait_until_zero};
+use crate::ring::{NOTED, Ring, wait_until_zero};
 use crate::sync::{Ordering, Slot};
 
 /// What the runtime is told about a stream.
@@ -164,7 +164,7 @@ impl<T: Send + 'static> Out<T> {
             allocate::<T>(ring);
         }
         if ring.look_for_room() == 0 {
-            core.note_full(self.ring);
+            Ring::mark(&ring.write_state, NOTED);
             return Room::Full;
         }
         Room::Some
@@ -241,11 +241,13 @@ impl<T: Send + 'static> In<T> {
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core.as_mut() };
         core.own_reader(self.ring);
-        if self.ring().look_for_messages() == 0 {
-            core.note_empty(self.ring);
+        let ring = self.ring();
+        if ring.look_for_messages() == 0 {
+            if ring.group.get() == u32::MAX {
+                Ring::mark(&ring.read_state, NOTED);
+            }
             return false;
         }
-        let ring = self.ring();
         if ring.read_slots.get().is_null() {
             ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
             ring.read_mask.set(ring.mask);
