@@ -501,6 +501,7 @@ impl Core {
     }
 
     /// Ends the current dispatch's time: live cells, and in mode full its events.
+    #[inline(never)]
     fn tell_dispatch(&mut self) {
         let (mut reads, mut writes) = (0, 0);
         for &touch in &self.touched {
@@ -688,7 +689,7 @@ impl Core {
 
     /// Arms the wake-ups of the task that stopped. `Ok(true)`: it sleeps; `Ok(false)`: it is ready again;
     /// `Err`: nothing can ever wake it.
-    #[inline]
+    #[inline(always)]
     fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         let mut sleeps = false;
         let mut ready = false;

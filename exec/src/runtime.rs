@@ -281,12 +281,21 @@ impl Shared {
 
     #[inline]
     fn adopt(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) -> u64 {
+        let value = tunable.load();
+        if value != tunable.adopted.load(Ordering::Relaxed) {
+            self.tell_adopted(tunable, recorder);
+        }
+        value
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_adopted(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) {
         let (new, before) = tunable.adopt();
         if let (Some(old), Some(recorder)) = (before, recorder) {
             let name = tunable.name;
             recorder.at(self.clock.now(), &SettingAdopted { name, old, new });
         }
-        new
     }
 
     /// The mode now, told by nobody.
