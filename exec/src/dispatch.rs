@@ -422,15 +422,25 @@ impl Core {
             self.tell_dispatch();
         }
         // SAFETY: the task being dispatched is alive.
-        unsafe { &(*self.task).last_read }.set(std::ptr::null());
-        let (mut reads, mut writes) = (0, 0);
+        let task = unsafe { &*self.task };
+        task.last_read.set(std::ptr::null());
         let mut kept = 0;
         // Waking runs no user's code, so the list does not change meanwhile.
         for at in 0..self.touched.len() {
             let touch = self.touched[at];
-            let (read, written) = self.account(touch);
-            reads += read;
-            writes += written;
+            // SAFETY: an end on the list is kept until the list is emptied.
+            let ring = unsafe { touch.ring.as_ref() };
+            if touch.writes {
+                let pushed = ring.pushed.get();
+                ring.limit.set(pushed);
+                let written = pushed - ring.write_mark.get();
+                task.counts.writes.set(task.counts.writes.get() + written as u64);
+            } else {
+                let popped = ring.popped.get();
+                ring.available.set(popped);
+                let read = popped - ring.read_mark.get() - ring.discarded.get();
+                task.counts.reads.set(task.counts.reads.get() + read as u64);
+            }
             self.publish(touch);
             let state = touch.state();
             if state.load(Ordering::Relaxed) == TOUCHED {
@@ -441,7 +451,6 @@ impl Core {
             }
         }
         self.touched.truncate(kept);
-        self.count(reads, writes);
     }
 
     /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
