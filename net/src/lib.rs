@@ -22,6 +22,7 @@ pub mod record;
 pub mod router;
 pub mod run;
 pub mod shape;
+mod shield;
 pub mod syntax;
 
 pub use boxes::Boxes;

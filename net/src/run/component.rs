@@ -10,13 +10,14 @@ use thalweg_box::BoxEntry;
 use thalweg_space::{Site, SiteRef, Space};
 
 use crate::boxes::EntryOf;
-use crate::check::{BoxId, Node, NodeKind};
+use crate::check::{BoxId, Net, Node, NodeKind};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::label::{Label, labels_of};
 use crate::network::Network;
 use crate::pattern::Pattern;
 use crate::router::Router;
+use crate::shield::Shield;
 
 /// How many components a network may have when nets are put in their places.
 const COMPONENTS_MAX: usize = 1 << 20;
@@ -47,6 +48,8 @@ pub(crate) struct Component {
 pub(crate) enum Kind {
     /// Its parts, in the order in which records go through them. None: the identity.
     Serial(Vec<ComponentId>),
+    /// A net with a declared signature: its parts in order, between the two ends of its shield.
+    Shielded(Arc<Shield>, Vec<ComponentId>),
     Box(Arc<BoxPart>),
     Filter(Filter),
     Parallel {
@@ -109,8 +112,7 @@ impl Program {
             column: line.column,
         };
         let id = builder.add(main.name.clone(), &site, ComponentId(0))?;
-        let parts = builder.parts(&main.body, id)?;
-        builder.components[0].kind = Kind::Serial(parts);
+        builder.components[0].kind = builder.net(main, id)?;
         Ok(Program { components: builder.components, main: id })
     }
 
@@ -121,27 +123,31 @@ impl Program {
 
     /// The names on the way to a component, with the replicas: `main/star[2]/inc`.
     pub(crate) fn path(&self, id: ComponentId, instance: Option<&Instance>) -> String {
-        let mut names = Vec::new();
-        let (mut at, mut instance) = (id, instance);
-        loop {
-            let component = self.get(at);
-            let mut name = component.name.to_string();
-            if let Some(inside) = instance
-                && inside.of == at
-                && at != id
-            {
-                let _ = write!(name, "[{}]", inside.replica);
-                instance = inside.parent.as_deref();
-            }
-            names.push(name);
-            if component.parent == at {
-                break;
-            }
-            at = component.parent;
-        }
-        names.reverse();
-        names.join("/")
+        path(&self.components, id, instance)
     }
+}
+
+fn path(components: &[Component], id: ComponentId, instance: Option<&Instance>) -> String {
+    let mut names = Vec::new();
+    let (mut at, mut instance) = (id, instance);
+    loop {
+        let component = &components[at.0 as usize];
+        let mut name = component.name.to_string();
+        if let Some(inside) = instance
+            && inside.of == at
+            && at != id
+        {
+            let _ = write!(name, "[{}]", inside.replica);
+            instance = inside.parent.as_deref();
+        }
+        names.push(name);
+        if component.parent == at {
+            break;
+        }
+        at = component.parent;
+    }
+    names.reverse();
+    names.join("/")
 }
 
 /// Builds a program.
@@ -215,7 +221,7 @@ impl Builder<'_> {
             NodeKind::Box(box_id) => Kind::Box(Arc::new(self.box_part(*box_id))),
             NodeKind::Net(net) => {
                 let network = self.network;
-                Kind::Serial(self.parts(&network.resolved.net(*net).body, id)?)
+                self.net(network.resolved.net(*net), id)?
             }
             NodeKind::Filter(filter) if filter.rule.is_none() => Kind::Serial(Vec::new()),
             NodeKind::Filter(filter) => Kind::Filter(Filter::compile(filter)),
@@ -238,6 +244,15 @@ impl Builder<'_> {
                 return Err(Error::new(format!("{word}: this form cannot be run by this version yet")));
             }
         })
+    }
+
+    fn net(&mut self, net: &Net, id: ComponentId) -> Result<Kind, Error> {
+        let parts = self.parts(&net.body, id)?;
+        let Some(signature) = &net.signature else { return Ok(Kind::Serial(parts)) };
+        let variants = signature.iter().flat_map(|arrow| &arrow.input).map(labels_of).collect();
+        let path = path(&self.components, id, None);
+        let shield = Shield::new(variants, &net.body, &self.network.resolved, &path);
+        Ok(Kind::Shielded(Arc::new(shield), parts))
     }
 
     fn box_part(&self, id: BoxId) -> BoxPart {

@@ -2,6 +2,7 @@
 //!
 //! - a **box** or **filter** is a task; a chain of identities is none;
 //! - **`|`** is a dispatcher and a collector; **`!`** too, with a replica per tag value, made on demand;
+//! - a **net** is what is in it; with a declared signature, between two tasks that hide and show what passes around it;
 //! - **`*`** is a chain of exits, each before a replica, made when the first record needs it, and a collector.
 //!
 //! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
@@ -15,6 +16,7 @@ mod failure;
 mod filter_task;
 mod output;
 mod plan;
+mod shield_task;
 mod star;
 mod unfold;
 

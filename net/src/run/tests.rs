@@ -15,6 +15,7 @@ fn boxes() -> Boxes {
         .with("box add ((a, b) -> (c))", |a: i64, b: i64, out: &mut BoxOut| {
             a.checked_add(b).map(|c| out.emit((c,))).ok_or("too large")
         })
+        .with("box more ((x, y) -> (x))", |x: i64, y: i64, out: &mut BoxOut| out.emit((x * y,)))
         .with("box twice ((x) -> (x))", |x: i64, out: &mut BoxOut| {
             out.emit((x,));
             out.emit((-x,));
@@ -380,4 +381,52 @@ fn the_space_knows_components_ends_and_failures() {
     seen.sort();
     let expected = [("net.entry", None), ("net.exit", None), ("net.record_failed", Some(0))];
     assert_eq!(seen, expected.map(|(name, index)| (name.to_owned(), index)));
+}
+
+#[test]
+fn a_net_with_a_signature_shields() {
+    // Outside its input type: `y` would be taken by the branch, `<i>` be overwritten, `<n>` let nothing pass the star.
+    let nets = "box more ((x, y) -> (x)); net s ({x} -> {x}) connect inc | more;";
+    check_in(nets, "s", &[r#"{"x": 1, "y": 5}"#], &[r#"{"x": 2, "y": 5}"#], &[]);
+    check_in(
+        "net s ({x} -> {x}) connect inc;",
+        "s .. s",
+        &[r#"{"x": 1, "<k>": 5}"#],
+        &[r#"{"x": 3, "<k>": 5}"#],
+        &[],
+    );
+    let makes = "net s ({x} -> {x}) connect [{x} -> {x, <i = 7>}] .. [{<i>} -> {}] .. twice;";
+    check_in(
+        makes,
+        "s",
+        &[r#"{"x": 1, "<i>": 5}"#, r#"{"x": 2}"#],
+        &[r#"{"x": 1, "<i>": 5}"#, r#"{"x": -1, "<i>": 5}"#, r#"{"x": 2}"#, r#"{"x": -2}"#],
+        &[],
+    );
+    // What the net makes goes before what came around it; nets shield in nets, and in replicas.
+    check_in(
+        "net s ({x} -> {x, <i>}) connect [{x} -> {x, <i = 7>}];",
+        "s",
+        &[r#"{"x": 1, "<i>": 5}"#],
+        &[r#"{"x": 1, "<i>": 7}"#],
+        &[],
+    );
+    let nested =
+        "net o ({x, <i>} -> {x}) { net s ({x} -> {x}) connect [{x} -> {x, <i = 7>}] .. [{<i>} -> {}]; }
+        connect s .. [{<i>} -> {<j = i>}] .. [{x, <j>} -> {x, <i = j + 1>}];";
+    check_in(
+        nested,
+        "o * {<i>} if <i >= 3>",
+        &[r#"{"x": 1, "<i>": 0, "<j>": 9}"#],
+        &[r#"{"x": 1, "<i>": 3, "<j>": 9}"#],
+        &[],
+    );
+    // No declared input fits.
+    check_in(
+        "net s ({x} -> {x}) connect inc;",
+        "[] .. s",
+        &[r#"{"y": 1}"#],
+        &[],
+        &["main/s: the record matches no declared input of the net"],
+    );
 }

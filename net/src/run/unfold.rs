@@ -10,6 +10,7 @@ use super::component::{ComponentId, Instance, Kind};
 use super::dispatcher::{ParallelDispatcher, SplitDispatcher};
 use super::failure::{Position, Shared};
 use super::filter_task::FilterTask;
+use super::shield_task::{End, ShieldTask};
 use super::star::StarExit;
 use crate::record::Record;
 
@@ -88,6 +89,14 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         match &shared.program.get(id).kind {
             Kind::Serial(parts) => {
                 parts.iter().fold(input, |input, part| self.unfold(*part, instance, input))
+            }
+            Kind::Shielded(shield, parts) => {
+                let (out, entered) = self.stream();
+                self.spawn(id, ShieldTask::new(position.clone(), shield.clone(), End::Entry, input, out));
+                let left = parts.iter().fold(entered, |input, part| self.unfold(*part, instance, input));
+                let (out, output) = self.stream();
+                self.spawn(id, ShieldTask::new(position, shield.clone(), End::Exit, left, out));
+                output
             }
             Kind::Box(part) => {
                 let (out, output) = self.stream();

@@ -1,0 +1,126 @@
+//! Shields: a net with a declared signature does not see labels outside its input type; they pass around it.
+//!
+//! Noun: the *shield* of one net. Job: give such labels a name that nothing inside the net uses, before the net, and
+//! their own name back behind it. Between, flow inheritance carries them to every output, as it carries all that
+//! nobody consumes: so each of the 0…n outputs of a record gets back what that record had. Only labels that the net's
+//! inside mentions can be seen there at all; the others pass as they are.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::check::{Node, NodeKind, Resolved};
+use crate::label::{Label, labels_of};
+use crate::plan::{Rearrangement, RecordFault, Source};
+use crate::router::matched;
+use crate::shape::ShapeId;
+use crate::syntax::ast::{Filter, ItemValue, Pattern, TagExpr};
+
+/// The shield of a net.
+#[derive(Debug)]
+pub(crate) struct Shield {
+    /// The input variants that the net declares.
+    variants: Vec<Vec<Label>>,
+    /// What the net's inside mentions, each with the name it has inside when it comes from outside.
+    hidden: HashMap<Label, Label>,
+    /// The other way round.
+    shown: HashMap<Label, Label>,
+}
+
+impl Shield {
+    /// The shield of a net with these input variants and this inside; `path` tells it from all other components.
+    pub(crate) fn new(variants: Vec<Vec<Label>>, body: &Node, resolved: &Resolved, path: &str) -> Shield {
+        let mut mentioned = Mentioned { labels: BTreeSet::new(), resolved };
+        mentioned.node(body);
+        // A binding tag outside the input type is no match, so there is none to hide.
+        let hide =
+            |label: Label| (label, Label::new(label.kind(), &format!("{} around {path}", label.name())));
+        let hidden: HashMap<Label, Label> =
+            mentioned.labels.into_iter().filter(|label| !label.is_binding()).map(hide).collect();
+        let shown = hidden.iter().map(|(&label, &inside)| (inside, label)).collect();
+        Shield { variants, hidden, shown }
+    }
+
+    /// Before the net: hides what is outside the variant that matches best.
+    pub(crate) fn enter(&self, shape: ShapeId) -> Result<Rearrangement, RecordFault> {
+        let matching = self.variants.iter().filter(|variant| matched(variant, shape).is_some());
+        // Of equally good ones the first.
+        let Some(variant) = matching.rev().max_by_key(|variant| variant.len()) else {
+            let reason = "the record matches no declared input of the net";
+            return Err(RecordFault::Other(reason.into()));
+        };
+        Ok(renamed(shape, |label| match self.hidden.get(&label) {
+            Some(&inside) if !variant.contains(&label) => Some(inside),
+            _ => Some(label),
+        }))
+    }
+
+    /// Behind the net: shows what was hidden; what the net itself made goes before.
+    pub(crate) fn leave(&self, shape: ShapeId) -> Rearrangement {
+        renamed(shape, |label| match self.shown.get(&label) {
+            Some(&outside) => (!shape.has(outside)).then_some(outside),
+            None => Some(label),
+        })
+    }
+}
+
+/// All labels under other names; those without one are dropped.
+fn renamed(shape: ShapeId, name: impl Fn(Label) -> Option<Label>) -> Rearrangement {
+    let labels = shape.labels();
+    let explicit = labels.iter().enumerate().filter_map(|(slot, &l)| Some((name(l)?, Source::Input(slot))));
+    Rearrangement::new(shape, labels, explicit)
+}
+
+/// The labels that components look for, take or make.
+struct Mentioned<'a> {
+    labels: BTreeSet<Label>,
+    resolved: &'a Resolved,
+}
+
+impl Mentioned<'_> {
+    fn node(&mut self, node: &Node) {
+        match &node.kind {
+            NodeKind::Box(id) => {
+                let signature = &self.resolved.box_use(*id).signature;
+                let tuples = signature.input.iter().chain(&signature.outputs);
+                tuples.for_each(|tuple| self.labels.extend(labels_of(&tuple.labels)));
+            }
+            NodeKind::Net(id) => self.node(&self.resolved.net(*id).body),
+            NodeKind::Filter(filter) => self.filter(filter),
+            NodeKind::Synchrocell(patterns) => self.patterns(patterns),
+            NodeKind::Star { exits, .. } => self.patterns(exits),
+            NodeKind::Feedback { backs, .. } => self.patterns(backs),
+            NodeKind::Split { from, to, .. } => {
+                self.labels.extend(std::iter::once(from).chain(to).map(Label::from));
+            }
+            NodeKind::Serial(_) | NodeKind::Parallel { .. } | NodeKind::Place { .. } => {}
+        }
+        node.accepts.iter().for_each(|variant| self.labels.extend(labels_of(variant)));
+        node.parts().for_each(|part| self.node(part));
+    }
+
+    fn filter(&mut self, filter: &Filter) {
+        let Some(rule) = &filter.rule else { return };
+        self.labels.extend(labels_of(&rule.pattern.labels));
+        rule.action.guarded.iter().for_each(|(guard, _)| self.tags(guard));
+        for item in rule.action.records().flat_map(|record| &record.items) {
+            self.labels.insert(Label::from(&item.label));
+            match &item.value {
+                ItemValue::Copy => {}
+                ItemValue::Rename(from) => self.labels.extend([Label::field(&from.name)]),
+                ItemValue::Expr(expression) => self.tags(expression),
+            }
+        }
+    }
+
+    fn patterns(&mut self, patterns: &[Pattern]) {
+        for pattern in patterns {
+            self.labels.extend(labels_of(&pattern.labels.labels));
+            pattern.guard.iter().for_each(|guard| self.tags(guard));
+        }
+    }
+
+    fn tags(&mut self, expression: &TagExpr) {
+        expression.tags(&mut |name, _| self.labels.extend([Label::tag(name)]));
+    }
+}
