@@ -75,6 +75,9 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         bail!("there is no step `{name}`; `cargo xtask test --list` lists them");
     }
     process::require_c_compiler()?;
+    if !process::is_installed("openssl", "version") {
+        bail!("no `openssl`: the DES tests compare with it; on Debian `apt-get install openssl` brings it");
+    }
 
     let started = Instant::now();
     let mut count = Count::default();
