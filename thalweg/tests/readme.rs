@@ -66,3 +66,16 @@ fn words(folder: &Path, input: &str) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("JSON is UTF-8")
 }
+
+#[test]
+fn the_pages_lead_to_files_that_exist() {
+    for page in ["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "apps/des/README.md", "docs/report.md"] {
+        let text = std::fs::read_to_string(des_run::root().join(page)).expect(page);
+        let folder = des_run::root().join(page).parent().expect("a folder").to_path_buf();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or(link);
+            let local = !file.is_empty() && !file.contains("://");
+            assert!(!local || folder.join(file).exists(), "{page} leads to {link}, which does not exist");
+        }
+    }
+}
