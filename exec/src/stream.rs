@@ -111,7 +111,7 @@ impl<T: Send + 'static> Out<T> {
     }
 
     /// Writes a message; gives it back when the stream is full.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
         let ring = self.ring();
         let at = ring.pushed.get();
@@ -200,7 +200,7 @@ impl<T: Send + 'static> In<T> {
     }
 
     /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         let ring = self.ring();
         if (ring.popped.get() == ring.available.get() || ring.read_owner.load(Ordering::Relaxed) != cx.task)

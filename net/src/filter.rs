@@ -13,7 +13,7 @@ use thalweg_box::Value;
 use crate::expression::{Bound, Expression};
 use crate::label::{Label, labels_of};
 use crate::plan::{PlanCache, Rearrangement, RecordFault, Source};
-use crate::record::Record;
+use crate::record::{Record, put};
 use crate::shape::ShapeId;
 use crate::syntax::ast::{self, ItemValue};
 
@@ -49,11 +49,22 @@ enum Origin {
 /// A rule for records of one shape.
 #[derive(Clone, Debug)]
 struct Plan {
+    /// If the record only gets a number, or nothing but its shape.
+    direct: Option<Direct>,
     /// An alternative that copies what the shape has not faults when it is taken.
     alternatives: Box<[(Option<Bound>, Planned)]>,
 }
 
 type Planned = Result<Alternative, RecordFault>;
+
+/// What most filters come to: without a choice, one record, which is the input with at most one number written
+/// into it.
+#[derive(Clone, Debug)]
+struct Direct {
+    number: Option<(Bound, usize)>,
+    shape: ShapeId,
+    length: usize,
+}
 
 #[derive(Clone, Debug)]
 struct Alternative {
@@ -93,7 +104,7 @@ impl Filter {
     #[inline]
     pub fn apply(
         &mut self,
-        record: Record,
+        mut record: Record,
         emit: &mut impl FnMut(Record),
     ) -> Result<(), (Record, RecordFault)> {
         let Some(rule) = &self.rule else {
@@ -105,7 +116,31 @@ impl Filter {
             Ok(plan) => plan,
             Err(fault) => return Err((record, fault.clone())),
         };
-        for (guard, alternative) in &plan.alternatives {
+        let Some(direct) = &plan.direct else {
+            return plan.apply(&mut self.computed, record, emit);
+        };
+        if let Some((expression, slot)) = &direct.number {
+            match expression.value(record.slots()) {
+                Ok(value) => put(&mut record.slots_mut()[*slot], Value::Int(value)),
+                Err(fault) => return Err((record, expression.explain(fault))),
+            }
+        }
+        record.relabel(direct.shape, direct.length);
+        emit(record);
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// As [`Filter::apply`], for a record of the plan's shape.
+    #[inline(never)]
+    fn apply(
+        &self,
+        computed: &mut Vec<i64>,
+        record: Record,
+        emit: &mut impl FnMut(Record),
+    ) -> Result<(), (Record, RecordFault)> {
+        for (guard, alternative) in &self.alternatives {
             if let Some(guard) = guard {
                 match guard.value(record.slots()) {
                     Ok(0) => continue,
@@ -117,14 +152,14 @@ impl Filter {
                 Ok(alternative) => alternative,
                 Err(fault) => return Err((record, fault.clone())),
             };
-            self.computed.clear();
+            computed.clear();
             for expression in &alternative.computed {
                 match expression.value(record.slots()) {
-                    Ok(value) => self.computed.push(value),
+                    Ok(value) => computed.push(value),
                     Err(fault) => return Err((record, expression.explain(fault))),
                 }
             }
-            alternative.emit(record, &self.computed, emit);
+            alternative.emit(record, computed, emit);
             return Ok(());
         }
         unreachable!("the last alternative has no guard")
@@ -155,7 +190,12 @@ impl Rule {
             let guard = guard.as_ref().map(|guard| guard.bind(shape));
             (guard, outputs.map(|outputs| Alternative { computed: computed.into(), outputs }))
         };
-        Ok(Plan { alternatives: self.alternatives.iter().map(plan_one).collect() })
+        let alternatives: Box<[_]> = self.alternatives.iter().map(plan_one).collect();
+        let direct = match &*alternatives {
+            [(None, Ok(alternative))] => alternative.direct(),
+            _ => None,
+        };
+        Ok(Plan { direct, alternatives })
     }
 }
 
@@ -200,6 +240,17 @@ impl Output {
 }
 
 impl Alternative {
+    fn direct(&self) -> Option<Direct> {
+        let [output] = &*self.outputs else { return None };
+        let number = match (&*self.computed, output.rearrangement.written()?) {
+            ([], []) => None,
+            ([expression], &[(0, slot)]) => Some((expression.clone(), slot as usize)),
+            _ => return None,
+        };
+        let (shape, length) = output.rearrangement.output();
+        Some(Direct { number, shape, length })
+    }
+
     #[inline]
     fn emit(&self, record: Record, computed: &[i64], emit: &mut impl FnMut(Record)) {
         let Some((last, before)) = self.outputs.split_last() else { return };

@@ -178,22 +178,17 @@ impl OutPlan {
     }
 
     /// The slot from which on the output's values can simply be written into the input, in their order, to make it
-    /// the output (see [`relabel`](Self::relabel)); if that is so.
+    /// the output, with its new shape; if that is so.
     pub(crate) fn in_place(&self) -> Option<usize> {
-        let Rearrangement { steps, copies_or_zeros, given, .. } = &self.rearrangement;
-        let same_length = self.rearrangement.input_length == self.rearrangement.output_length;
+        let given = self.rearrangement.written()?;
         let first = given.iter().min()?.1;
         let in_order = given.iter().all(|&(n, to)| to == first + n);
-        (same_length && steps.is_empty() && !copies_or_zeros && in_order).then_some(first as usize)
+        in_order.then_some(first as usize)
     }
 
-    /// Makes an input, into which the values were written in place, the output.
-    #[inline]
-    pub(crate) fn relabel(&self, record: &mut Record) {
-        let Rearrangement { input, output, output_length, .. } = self.rearrangement;
-        if input != output {
-            record.relabel(output, output_length);
-        }
+    /// The shape of the outputs, and its number of labels.
+    pub(crate) fn output(&self) -> (ShapeId, usize) {
+        self.rearrangement.output()
     }
 
     /// As [`build`](Self::build), for the last use of the input: nothing is shared, the values move, as a rule
@@ -315,6 +310,17 @@ impl Rearrangement {
             given: given.into(),
             zeros: zeros.into(),
         }
+    }
+
+    /// If an input becomes the output by writing given values into it (which one, to), and by its new shape.
+    pub(crate) fn written(&self) -> Option<&[(u16, u16)]> {
+        let same_length = self.input_length == self.output_length;
+        (same_length && self.steps.is_empty() && !self.copies_or_zeros).then_some(&*self.given)
+    }
+
+    /// The shape of the output, and its number of labels.
+    pub(crate) fn output(&self) -> (ShapeId, usize) {
+        (self.output, self.output_length)
     }
 
     /// A new record; the input keeps its values.

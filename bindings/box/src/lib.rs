@@ -44,7 +44,10 @@ pub mod abi;
 mod value;
 
 pub use abi::LibraryTable;
-pub use abi::entry::{BoxEntry, BoxFunction, Desk, Emission, Emitted, Generator, Host, Out, Status, Variant};
+pub use abi::entry::{
+    BoxEntry, BoxFunction, CallsInPlace, Desk, Emission, Emitted, Generator, Host, Out, Place, Status,
+    Variant,
+};
 pub use abi::heap::{Bytes, Opaque, Text};
 pub use value::{Argument, Mismatch, Tuple, Value};
 

@@ -15,9 +15,35 @@ use crate::shape;
 
 /// A box with its input and output.
 pub(crate) struct BoxTask {
+    reader: Reader,
+    caller: Caller,
+}
+
+/// A box's input, and how far it is read.
+struct Reader {
     input: In<Record>,
     read: u64,
-    caller: Caller,
+    /// How many records it may read yet before the caller asks its task.
+    left: usize,
+}
+
+impl Reader {
+    /// Reads the next record, if there is one and it may.
+    #[inline(always)]
+    fn next(&mut self, cx: &mut Context<'_>) -> Option<Record> {
+        if self.left == 0 {
+            return None;
+        }
+        let record = self.input.pop(cx)?;
+        self.left -= 1;
+        self.read += 1;
+        Some(record)
+    }
+
+    /// The message read last; before the first one, the first.
+    fn message(&self) -> Message {
+        Message { stream: self.input.id(), index: self.read.saturating_sub(1) }
+    }
 }
 
 /// A generator, with the record it descends from.
@@ -53,15 +79,14 @@ impl BoxTask {
             generating: None,
             part,
         };
-        BoxTask { input, read: 0, caller }
+        BoxTask { reader: Reader { input, read: 0, left: 0 }, caller }
     }
 
     /// Runs the box on a thread of its own until its input ends.
     pub(crate) fn run_blocking(mut self, blocking: &mut Blocking) {
-        while let Some(record) = blocking.pop(&mut self.input) {
-            self.read += 1;
-            let message = self.message();
-            self.caller.call(blocking.context(), message, record);
+        while let Some(record) = blocking.pop(&mut self.reader.input) {
+            self.reader.read += 1;
+            self.caller.call(blocking.context(), &mut self.reader, record);
             loop {
                 while let Some(record) = self.caller.output.take_waiting() {
                     if blocking.push(&mut self.caller.output.out, record).is_err() {
@@ -76,14 +101,9 @@ impl BoxTask {
         }
     }
 
-    /// The message read last.
-    fn message(&self) -> Message {
-        Message { stream: self.input.id(), index: self.read - 1 }
-    }
-
     /// Polls the generator until it ends, the output is full, or it gave `limit` records; returns how many.
     fn poll_generator(&mut self, cx: &mut Context<'_>, limit: usize) -> usize {
-        let message = self.message();
+        let message = self.reader.message();
         let mut polled = 0;
         while polled < limit && !self.caller.output.is_full() && self.caller.poll(cx, message) {
             polled += 1;
@@ -94,7 +114,7 @@ impl BoxTask {
 
 impl Task for BoxTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        ports.input(&mut self.reader.input);
         self.caller.output.attach(ports);
     }
 
@@ -102,18 +122,15 @@ impl Task for BoxTask {
         if !self.caller.output.flush(cx) {
             return Stop::OutputFull;
         }
-        let mut left = cx.quantum();
-        while left > 0 {
+        self.reader.left = cx.quantum();
+        while self.reader.left > 0 {
             if self.caller.generating.is_some() {
-                left -= self.poll_generator(cx, left);
+                self.reader.left -= self.poll_generator(cx, self.reader.left);
             } else {
-                let Some(record) = self.input.pop(cx) else {
-                    return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+                let Some(record) = self.reader.next(cx) else {
+                    return if self.reader.input.ended() { Stop::Ended } else { Stop::InputEmpty };
                 };
-                left -= 1;
-                self.read += 1;
-                let message = self.message();
-                self.caller.call(cx, message, record);
+                self.caller.call(cx, &mut self.reader, record);
             }
             if self.caller.output.is_full() {
                 return Stop::OutputFull;
@@ -124,40 +141,67 @@ impl Task for BoxTask {
 }
 
 impl Caller {
-    /// Calls the box with a record. What it emits goes to the output; what it keeps generating is kept.
+    /// Calls the box with the record read last, and as long as the output has room and nothing generates, with
+    /// those that follow. What it emits goes to the output; what it keeps generating is kept.
     #[inline]
-    fn call(&mut self, cx: &mut Context<'_>, message: Message, mut record: Record) {
+    fn call(&mut self, cx: &mut Context<'_>, reader: &mut Reader, record: Record) {
+        let mut next = Some(record);
+        while let Some(record) = next {
+            next = self.call_alike(cx, reader, record);
+        }
+    }
+
+    /// The same for records of one shape; gives back the first of another one.
+    fn call_alike(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut Reader,
+        mut record: Record,
+    ) -> Option<Record> {
         let shape = record.shape();
         let plan = match self.plans.get(shape, || BoxPlan::new(&self.part, shape)) {
             Ok(plan) => plan,
             Err(fault) => {
                 let reason = fault.to_string();
-                return self.position.fail(cx, message, record, reason);
+                self.position.fail(cx, reader.message(), record, reason);
+                return None;
             }
         };
         let Some(place) = plan.in_place() else {
-            return self.call_apart(cx, message, record);
+            self.call_apart(cx, reader.message(), record);
+            return None;
         };
         let mut early = Early { cx, plan, source: None, output: &mut self.output, fault: None };
-        let done = self.desk.call_in_place(
-            self.part.entry(),
-            record.slots_mut(),
-            place.first_argument,
-            place.first_output,
-            place.output_count,
-            &mut early,
-        );
-        if !done || early.fault.is_some() || self.desk.generates() {
-            let (fault, plan) = (early.fault, plan.clone());
-            self.desk.lift(record.slots_mut(), place.first_output);
-            return self.settle(cx, message, record, done, fault, plan);
-        }
-        if let Some(emitted) = self.desk.emitted_in_place() {
-            match plan.finish_in_place(place, emitted, &mut record) {
-                Ok(()) => self.output.send(cx, record),
-                Err(reason) => self.position.fail(cx, message, record, reason),
+        let mut calls = self.desk.in_place(self.part.entry(), place.calls, &mut early);
+        let done = loop {
+            let done = calls.call(record.slots_mut());
+            if !done || calls.generates() || calls.host().fault.is_some() {
+                break done;
             }
-        }
+            let emitted = calls.emitted();
+            let Early { cx, output, .. } = calls.host();
+            let room = match emitted {
+                Some(emitted) => match plan.finish_in_place(place, emitted, &mut record) {
+                    Ok(()) => output.send(cx, record),
+                    Err(reason) => {
+                        self.position.fail(cx, reader.message(), record, reason);
+                        return None;
+                    }
+                },
+                None => !output.is_full(),
+            };
+            if !room {
+                return None;
+            }
+            record = reader.next(cx)?;
+            if record.shape() != shape {
+                return Some(record);
+            }
+        };
+        let (fault, plan) = (early.fault, plan.clone());
+        self.desk.lift(record.slots_mut(), place.calls.first_output);
+        self.settle(cx, reader.message(), record, done, fault, plan);
+        None
     }
 
     /// The same for a box whose arguments or output do not simply stand in the record.
@@ -175,7 +219,9 @@ impl Caller {
         }
         if let Some(last) = self.desk.emitted() {
             match plan.build_last(last, record) {
-                Ok(record) => self.output.send(cx, record),
+                Ok(record) => {
+                    self.output.send(cx, record);
+                }
                 Err((reason, record)) => self.position.fail(cx, message, record, reason),
             }
         }
@@ -221,7 +267,9 @@ impl Caller {
     fn generate(&mut self, cx: &mut Context<'_>, message: Message, generating: Generating) {
         if let Some(emitted) = self.desk.emitted() {
             match generating.plan.build(emitted, generating.source.slots()) {
-                Ok(record) => self.output.send(cx, record),
+                Ok(record) => {
+                    self.output.send(cx, record);
+                }
                 Err(reason) => return self.position.fail(cx, message, generating.source, reason),
             }
         }
@@ -262,7 +310,9 @@ impl Host for Early<'_, '_> {
     fn emitted(&mut self, emitted: Emitted<'_>) {
         let source = emitted.record.or(self.source).unwrap_or(&[]);
         match self.plan.build(emitted, source) {
-            Ok(record) => self.output.send(self.cx, record),
+            Ok(record) => {
+                self.output.send(self.cx, record);
+            }
             Err(reason) => self.fault = Some(reason),
         }
     }
@@ -289,28 +339,27 @@ impl Task for InitialiserTask {
         let task = &mut self.task;
         if !self.started {
             self.started = true;
-            let message = Message { stream: task.input.id(), index: 0 };
             let record = Record::with_shape(shape::of(&[]));
-            task.caller.call(cx, message, record);
+            task.caller.call(cx, &mut task.reader, record);
         }
         if !task.caller.output.flush(cx) {
             return Stop::OutputFull;
         }
         let mut left = cx.quantum();
         while left > 0 && task.caller.generating.is_some() {
-            task.read = task.read.max(1);
+            task.reader.read = task.reader.read.max(1);
             left -= task.poll_generator(cx, left);
             if task.caller.output.is_full() {
                 return Stop::OutputFull;
             }
         }
         while left > 0 {
-            let Some(record) = task.input.pop(cx) else {
-                return if task.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            let Some(record) = task.reader.input.pop(cx) else {
+                return if task.reader.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
             left -= 1;
-            task.read += 1;
-            let message = task.message();
+            task.reader.read += 1;
+            let message = task.reader.message();
             let reason = "this box only starts a network and takes no records".to_owned();
             task.caller.position.fail(cx, message, record, reason);
         }

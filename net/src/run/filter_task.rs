@@ -38,7 +38,9 @@ impl Task for FilterTask {
             };
             self.read += 1;
             let output = &mut self.output;
-            if let Err((record, fault)) = self.filter.apply(record, &mut |record| output.send(cx, record)) {
+            if let Err((record, fault)) = self.filter.apply(record, &mut |record| {
+                output.send(cx, record);
+            }) {
                 let message = Message { stream: self.input.id(), index: self.read - 1 };
                 self.position.fail(cx, message, record, fault.to_string());
             }

@@ -22,14 +22,24 @@ impl Output {
         ports.output(&mut self.out);
     }
 
-    /// Writes a record that descends from the message read last.
-    #[inline]
-    pub(crate) fn send(&mut self, cx: &mut Context<'_>, record: Record) {
-        if !self.waiting.is_empty() {
-            self.waiting.push_back(record);
-        } else if let Err(record) = push(&mut self.out, cx, record) {
-            self.waiting.push_back(record);
+    /// Writes a record that descends from the message read last. Whether there was room: if not, it waits.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
+        let mut record = record;
+        if self.waiting.is_empty() {
+            match push(&mut self.out, cx, record) {
+                Ok(()) => return true,
+                Err(refused) => record = refused,
+            }
         }
+        self.wait(record);
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&mut self, record: Record) {
+        self.waiting.push_back(record);
     }
 
     /// Whether records wait for room.

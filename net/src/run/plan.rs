@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_box::{Emitted, Value};
+use thalweg_box::{Emitted, Place, Value};
 
 use super::component::BoxPart;
 use crate::label::Label;
@@ -33,9 +33,11 @@ struct VariantPlan {
 /// Where a box finds its arguments in the record, and where it writes its output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InPlace {
-    pub(crate) first_argument: usize,
-    pub(crate) first_output: usize,
-    pub(crate) output_count: usize,
+    pub(crate) calls: Place,
+    /// Whether the output has tags, which must be integers.
+    tags: bool,
+    /// The output's shape, and its number of labels.
+    output: (ShapeId, usize),
 }
 
 impl InPlace {
@@ -44,7 +46,9 @@ impl InPlace {
         let first_argument = take.arguments().first().copied().unwrap_or(0);
         let side_by_side = take.arguments().iter().enumerate().all(|(k, &slot)| slot == first_argument + k);
         let (first_output, output_count) = (variant.out.in_place()?, variant.count);
-        side_by_side.then_some(InPlace { first_argument, first_output, output_count })
+        let calls = Place { first_argument, first_output, output_count };
+        let (tags, output) = (!variant.tags.is_empty(), variant.out.output());
+        side_by_side.then_some(InPlace { calls, tags, output })
     }
 }
 
@@ -68,21 +72,30 @@ impl BoxPlan {
     }
 
     /// Makes a record, into which the box wrote its output in place, the record that leaves.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish_in_place(
         &self,
         place: InPlace,
         emitted: (u32, usize),
         record: &mut Record,
     ) -> Result<(), String> {
-        let variant = &self.variants[0];
-        let values = &mut record.slots_mut()[place.first_output..][..place.output_count];
-        let integer = |&k: &usize| matches!(values[k], Value::Int(_));
-        if emitted == (1, place.output_count) && variant.tags.iter().all(integer) {
-            variant.out.relabel(record);
-            return Ok(());
+        if emitted != (1, place.calls.output_count) || (place.tags && !self.has_integer_tags(place, record)) {
+            return Err(self.refuse_in_place(place, emitted, record));
         }
-        Err(self.refuse(&Emitted { variant: emitted.0, count: emitted.1, values, record: None }))
+        record.relabel(place.output.0, place.output.1);
+        Ok(())
+    }
+
+    /// Whether what was written for the tags of the output is integers.
+    fn has_integer_tags(&self, place: InPlace, record: &Record) -> bool {
+        let values = &record.slots()[place.calls.first_output..][..place.calls.output_count];
+        self.variants[0].tags.iter().all(|&k| matches!(values[k], Value::Int(_)))
+    }
+
+    #[cold]
+    fn refuse_in_place(&self, place: InPlace, (variant, count): (u32, usize), record: &mut Record) -> String {
+        let values = &mut record.slots_mut()[place.calls.first_output..][..place.calls.output_count];
+        self.refuse(&Emitted { variant, count, values, record: None })
     }
 
     /// Moves the box's arguments off the record.

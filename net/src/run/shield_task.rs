@@ -63,7 +63,9 @@ impl Task for ShieldTask {
                 End::Exit => Ok(shield.leave(shape)),
             });
             match plan {
-                Ok(plan) => self.output.send(cx, plan.reuse(record, |_| Value::default())),
+                Ok(plan) => {
+                    self.output.send(cx, plan.reuse(record, |_| Value::default()));
+                }
                 Err(fault) => {
                     let message = Message { stream: self.input.id(), index: self.read - 1 };
                     self.position.fail(cx, message, record, fault.to_string());

@@ -8,7 +8,9 @@ use crate::value::{Argument, Tuple, Value};
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
 /// How a call ended.
 #[repr(transparent)]
@@ -512,43 +514,23 @@ impl Desk {
         Some(Emitted { variant, count, values: &mut self.slots[..in_slots], record: None })
     }
 
-    /// Calls a box whose arguments stand side by side in a record's slots, from `first_argument` on, and whose
-    /// output goes into the `output_count` slots from `first_output` on. Like [`Desk::call`], but the last
-    /// emission stays in the record: see [`Desk::emitted_in_place`], or [`Desk::lift`].
-    ///
-    /// # Panics
-    /// If the record has not these slots.
+    /// Prepares calls of a box whose arguments stand in a record, which takes the output too.
     #[inline]
-    pub fn call_in_place<H: Host>(
-        &mut self,
-        entry: &BoxEntry,
-        record: &mut [Value],
-        first_argument: usize,
-        first_output: usize,
-        output_count: usize,
-        host: &mut H,
-    ) -> bool {
-        let count = self.arguments.len();
-        assert!(first_argument + count <= record.len() && first_output + output_count <= record.len());
-        let (slots, length) = (record.as_mut_ptr(), record.len());
-        self.record = std::ptr::slice_from_raw_parts_mut(slots, length);
-        // SAFETY: both are within the record, by the assertion.
-        let (arguments, values) = unsafe { (slots.add(first_argument), slots.add(first_output)) };
-        let out =
-            self.out_for(host, values, output_count, const { &OutTable { take: take_in_place::<H>, fail } });
-        // SAFETY: as in `call`; the record's slots are valid values, borrowed for the call and used by nobody else.
-        let status = unsafe { (entry.call)(entry.data, arguments, count as u32, out) };
-        status == Status::DONE
-    }
-
-    /// Variant and number of values of the record emitted last, whose values a call in place left in the record.
-    #[inline]
-    pub fn emitted_in_place(&mut self) -> Option<(u32, usize)> {
-        if self.out.held == 0 {
-            return None;
-        }
-        self.out.held = 0;
-        Some((self.out.variant, self.out.count as usize))
+    pub fn in_place<'a, H: Host>(
+        &'a mut self,
+        entry: &'a BoxEntry,
+        place: Place,
+        host: &'a mut H,
+    ) -> CallsInPlace<'a, H> {
+        let Place { first_argument, first_output, output_count } = place;
+        let (arguments, outputs) =
+            (first_argument.saturating_add(self.arguments.len()), first_output.saturating_add(output_count));
+        let slot_count = arguments.max(outputs);
+        let host = NonNull::from(host);
+        self.out.host = host.as_ptr().cast();
+        self.out.table = const { &OutTable { take: take_in_place::<H>, fail } };
+        self.out.capacity = output_count as u32;
+        CallsInPlace { desk: self, entry, place, slot_count, host, _host: PhantomData }
     }
 
     /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
@@ -632,7 +614,7 @@ unsafe extern "C" fn take<H: Host>(out: *mut Out) {
 }
 
 unsafe extern "C" fn take_in_place<H: Host>(out: *mut Out) {
-    // SAFETY: as in `take`, for a call that `Desk::call_in_place` prepared: `record` are the slots lent to it, and
+    // SAFETY: as in `take`, for a call that `CallsInPlace::call` prepared: `record` are the slots lent to it, and
     // `values` points to `capacity` of them. The values move to the desk before the slots are shared.
     unsafe {
         let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
@@ -657,6 +639,84 @@ unsafe extern "C" fn fail(out: *mut Out, reason: *const u8, length: u64) {
             n => std::slice::from_raw_parts(reason, n as usize),
         };
         (*out.cast::<Desk>()).failure = Some(String::from_utf8_lossy(reason).into_owned());
+    }
+}
+
+/// Where a box finds its arguments in a record, and where its output goes: slots side by side each.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The slot of the first argument.
+    pub first_argument: usize,
+    /// The slot of the first value of the output.
+    pub first_output: usize,
+    /// How many values the output has.
+    pub output_count: usize,
+}
+
+/// A [`Desk`] prepared to call one box on one record after the other, in the records' slots.
+pub struct CallsInPlace<'a, H: Host> {
+    /// Its `out` has this host, its table, and the capacity of the place.
+    desk: &'a mut Desk,
+    entry: &'a BoxEntry,
+    place: Place,
+    /// How many slots a record has at least.
+    slot_count: usize,
+    host: NonNull<H>,
+    _host: PhantomData<&'a mut H>,
+}
+
+impl<H: Host> CallsInPlace<'_, H> {
+    /// Calls the box. Like [`Desk::call`], but the last emission stays in the record: see
+    /// [`CallsInPlace::emitted`], or [`Desk::lift`].
+    ///
+    /// # Panics
+    /// If the record has not the slots of the place.
+    #[inline(always)]
+    pub fn call(&mut self, record: &mut [Value]) -> bool {
+        let (slots, length) = (record.as_mut_ptr(), record.len());
+        assert!(self.slot_count <= length, "the record has not the slots of the box");
+        let Place { first_argument, first_output, .. } = self.place;
+        // SAFETY: both are within the record, by the assertion.
+        let (arguments, values) = unsafe { (slots.add(first_argument), slots.add(first_output)) };
+        self.desk.record = std::ptr::slice_from_raw_parts_mut(slots, length);
+        self.desk.out.values = values;
+        self.desk.out.held = 0;
+        let count = self.desk.arguments.len() as u32;
+        let out = std::ptr::from_mut(&mut *self.desk).cast();
+        // SAFETY: `data` belongs to `call`. The record's slots are valid values, borrowed for the call and used by
+        // nobody else: `count` arguments and `capacity` values of output are within, by the assertion. The host is
+        // borrowed as long as these calls are, and used by nobody else during this one.
+        let status = unsafe { (self.entry.call)(self.entry.data, arguments, count, out) };
+        status == Status::DONE
+    }
+
+    /// Variant and number of values of the record emitted last, whose values the call left in the record.
+    #[inline(always)]
+    pub fn emitted(&mut self) -> Option<(u32, usize)> {
+        if self.desk.out.held == 0 {
+            return None;
+        }
+        self.desk.out.held = 0;
+        Some((self.desk.out.variant, self.desk.out.count as usize))
+    }
+
+    /// Whether the box goes on to emit: see [`Desk::generator`].
+    #[inline(always)]
+    pub fn generates(&self) -> bool {
+        self.desk.generates()
+    }
+
+    /// The host, between calls.
+    #[inline(always)]
+    pub fn host(&mut self) -> &mut H {
+        // SAFETY: borrowed as long as `self` lives, and no call is going on.
+        unsafe { self.host.as_mut() }
+    }
+}
+
+impl<H: Host> std::fmt::Debug for CallsInPlace<'_, H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CallsInPlace({:?})", self.place)
     }
 }
 
