@@ -120,7 +120,7 @@ impl<T: Send + 'static> Out<T> {
                 Room::Some => {}
                 Room::Full => return Err(message),
                 Room::NoReader => {
-                    ring.refused.set(ring.refused.get() + 1);
+                    self.refuse(message);
                     return Ok(());
                 }
             }
@@ -129,6 +129,13 @@ impl<T: Send + 'static> Out<T> {
         unsafe { slot::<T>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
         ring.pushed.set(at + 1);
         Ok(())
+    }
+
+    /// Drops and counts a message that nobody will read.
+    #[inline(never)]
+    fn refuse(&self, message: T) {
+        self.ring().refused.set(self.ring().refused.get() + 1);
+        drop(message);
     }
 
     /// How many messages can be written now at least. 0 notes this stream as one the task is blocked on.

@@ -67,15 +67,15 @@ impl BoxPlan {
     }
 
     #[inline]
-    pub(crate) fn in_place(&self) -> Option<InPlace> {
-        self.in_place
+    pub(crate) fn in_place(&self) -> Option<&InPlace> {
+        self.in_place.as_ref()
     }
 
     /// Makes a record, into which the box wrote its output in place, the record that leaves.
     #[inline(always)]
     pub(crate) fn finish_in_place(
         &self,
-        place: InPlace,
+        place: &InPlace,
         emitted: (u32, usize),
         record: &mut Record,
     ) -> Result<(), String> {
@@ -87,13 +87,18 @@ impl BoxPlan {
     }
 
     /// Whether what was written for the tags of the output is integers.
-    fn has_integer_tags(&self, place: InPlace, record: &Record) -> bool {
+    fn has_integer_tags(&self, place: &InPlace, record: &Record) -> bool {
         let values = &record.slots()[place.calls.first_output..][..place.calls.output_count];
         self.variants[0].tags.iter().all(|&k| matches!(values[k], Value::Int(_)))
     }
 
     #[cold]
-    fn refuse_in_place(&self, place: InPlace, (variant, count): (u32, usize), record: &mut Record) -> String {
+    fn refuse_in_place(
+        &self,
+        place: &InPlace,
+        (variant, count): (u32, usize),
+        record: &mut Record,
+    ) -> String {
         let values = &mut record.slots_mut()[place.calls.first_output..][..place.calls.output_count];
         self.refuse(&Emitted { variant, count, values, record: None })
     }
