@@ -238,7 +238,7 @@ impl Caller {
         message: Message,
         record: Record,
         done: bool,
-        fault: Option<String>,
+        fault: Option<Box<str>>,
         plan: Arc<BoxPlan>,
     ) {
         if !done || fault.is_some() {
@@ -251,7 +251,7 @@ impl Caller {
 
     /// The box failed, or emitted what it does not declare.
     #[cold]
-    fn failed(&mut self, cx: &mut Context<'_>, message: Message, record: Record, fault: Option<String>) {
+    fn failed(&mut self, cx: &mut Context<'_>, message: Message, record: Record, fault: Option<Box<str>>) {
         let failure = self.desk.failure();
         // What it emitted before it failed goes on.
         let shape = record.shape();
@@ -262,7 +262,7 @@ impl Caller {
         {
             self.output.send(cx, built);
         }
-        self.position.fail(cx, message, record, fault.unwrap_or(failure));
+        self.position.fail(cx, message, record, fault.map_or(failure, String::from));
     }
 
     /// Begins to generate, after the record that still lies on the desk.
@@ -311,8 +311,8 @@ struct Early<'a, 'b> {
     /// The slots of the record it took; during a call in place, what is emitted brings them.
     source: Option<&'a [Value]>,
     output: &'a mut Output,
-    /// The box emitted what it does not declare.
-    fault: Option<String>,
+    /// The box emitted what it does not declare: why it is refused.
+    fault: Option<Box<str>>,
 }
 
 impl Host for Early<'_, '_> {
@@ -322,7 +322,7 @@ impl Host for Early<'_, '_> {
             Ok(record) => {
                 self.output.send(self.cx, record);
             }
-            Err(reason) => self.fault = Some(reason),
+            Err(reason) => self.fault = Some(reason.into()),
         }
     }
 }

@@ -26,6 +26,10 @@ impl Status {
     pub const AGAIN: Status = Status(2);
 }
 
+/// How a box is called: with the `data` of its entry.
+type CallFunction =
+    unsafe extern "C" fn(data: *const c_void, arguments: *mut Value, count: u32, out: *mut Out) -> Status;
+
 /// One box of a library.
 #[repr(C)]
 pub struct BoxEntry {
@@ -36,8 +40,7 @@ pub struct BoxEntry {
     argument_count: u32,
     /// 1: may wait for files, sockets, time; it gets a thread of its own.
     blocking: u32,
-    call:
-        unsafe extern "C" fn(data: *const c_void, arguments: *mut Value, count: u32, out: *mut Out) -> Status,
+    call: CallFunction,
     data: *const c_void,
 }
 
@@ -530,7 +533,8 @@ impl Desk {
         self.out.host = host.as_ptr().cast();
         self.out.table = const { &OutTable { take: take_in_place::<H>, fail } };
         self.out.capacity = output_count as u32;
-        CallsInPlace { desk: self, entry, place, slot_count, host, _host: PhantomData }
+        let (function, data) = (entry.call, entry.data);
+        CallsInPlace { desk: self, function, data, place, slot_count, host, _borrowed: PhantomData }
     }
 
     /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
@@ -657,12 +661,14 @@ pub struct Place {
 pub struct CallsInPlace<'a, H: Host> {
     /// Its `out` has this host, its table, and the capacity of the place.
     desk: &'a mut Desk,
-    entry: &'a BoxEntry,
+    /// The `call` and the `data` of its entry.
+    function: CallFunction,
+    data: *const c_void,
     place: Place,
     /// How many slots a record has at least.
     slot_count: usize,
     host: NonNull<H>,
-    _host: PhantomData<&'a mut H>,
+    _borrowed: PhantomData<(&'a BoxEntry, &'a mut H)>,
 }
 
 impl<H: Host> CallsInPlace<'_, H> {
@@ -686,7 +692,7 @@ impl<H: Host> CallsInPlace<'_, H> {
         // SAFETY: `data` belongs to `call`. The record's slots are valid values, borrowed for the call and used by
         // nobody else: `count` arguments and `capacity` values of output are within, by the assertion. The host is
         // borrowed as long as these calls are, and used by nobody else during this one.
-        let status = unsafe { (self.entry.call)(self.entry.data, arguments, count, out) };
+        let status = unsafe { (self.function)(self.data, arguments, count, out) };
         status == Status::DONE
     }
 
