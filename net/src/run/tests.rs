@@ -201,6 +201,49 @@ fn failures_leave_by_the_error_stream() {
 }
 
 #[test]
+fn records_of_other_shapes_or_fates_come_between() {
+    let input = [
+        r#"{"x": 1}"#,
+        r#"{"x": 2}"#,
+        r#"{"x": 3}"#,
+        r#"{"x": 4, "<n>": 1}"#,
+        r#"{"x": 5}"#,
+        r#"{"x": "text"}"#,
+        r#"{"y": 6}"#,
+        r#"{"x": 7, "<n>": 2}"#,
+        r#"{"x": 8, "<n>": 2}"#,
+    ];
+    check_failures(
+        "panic .. [{x} -> {x}] .. inc",
+        &input,
+        &[
+            r#"{"x":2}"#,
+            r#"{"x":3}"#,
+            r#"{"x":5,"<n>":1}"#,
+            r#"{"x":6}"#,
+            r#"{"x":8,"<n>":2}"#,
+            r#"{"x":9,"<n>":2}"#,
+        ],
+        &[
+            "main/panic: argument 1: expected integer, found text",
+            "main/panic: the box panicked: three",
+            "main/panic: the record has no field x",
+        ],
+    );
+    check("inc .. sink", &[r#"{"x": 1}"#, r#"{"x": 2}"#, r#"{"x": 3, "y": 4}"#], &[]);
+    let largest = format!(r#"{{"<n>": {}}}"#, i64::MAX);
+    check_failures(
+        "[{<n>} -> {<n = n + 1>}]",
+        &[r#"{"<n>": 1}"#, &largest, r#"{"<n>": 2}"#, r#"{"n": 2}"#, r#"{"<n>": 3, "a": "text"}"#],
+        &[r#"{"<n>":2}"#, r#"{"<n>":3}"#, r#"{"<n>":4,"a":"text"}"#],
+        &[
+            "main/filter: the result of `+` does not fit into 64 bits",
+            "main/filter: the record has no tag <n>",
+        ],
+    );
+}
+
+#[test]
 fn filters() {
     check("[{<n>} -> {<n = n + 1>}]", &[r#"{"<n>": 1, "x": 2}"#], &[r#"{"x":2,"<n>":2}"#]);
     check("[{a} -> {b = a}; {c = a, <t>}]", &[r#"{"a": 1}"#], &[r#"{"b":1}"#, r#"{"c":1,"<t>":0}"#]);
