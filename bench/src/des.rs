@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use thalweg_box::{Bytes, Value};
-use thalweg_exec::{Blocking, In, Mode, Out, TaskSpec};
+use thalweg_exec::{Blocking, In, Mode, Options, Out, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network};
@@ -18,6 +18,8 @@ use thalweg_net::{Boxes, Network};
 const FILE_BYTES: usize = 10_000_000;
 /// Bytes of a chunk: what `thalweg run` cuts by default.
 const CHUNK_BYTES: usize = 16384;
+/// Room of a stream: short, because chunks are large.
+const CAPACITY: usize = 8;
 const KEY: [u8; 8] = 0x1334_5779_9BBC_DFF1_u64.to_be_bytes();
 
 /// Plain text and its cipher by the plain loop.
@@ -137,7 +139,7 @@ fn network(workers: usize, mode: Mode) -> Contestant<'static> {
 /// As `thalweg run` does it: a source and a sink with threads of their own, the sink keeping the order.
 fn encrypt_by(network: &Network, workers: usize, mode: Mode) -> Result<f64, String> {
     let (plain, secret) = &*FILE;
-    let observed = Observed::new(workers, mode)?;
+    let observed = Observed::with(Options { workers, mode, capacity: CAPACITY, ..Options::default() })?;
     let begin = Instant::now();
     let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
     let (told, end) = std::sync::mpsc::channel();
@@ -162,7 +164,7 @@ fn cut(task: &mut Blocking, plain: &[u8], mut input: Out<Record>) {
         let last = i64::from(seq + 1 == count);
         let data = Value::Bytes(Bytes::from_vec(chunk.to_vec()));
         let values = [data, key.clone(), Value::Int(seq as i64), Value::Int(last)];
-        if task.push(&mut input, Record::from_pairs(labels.into_iter().zip(values))).is_err() {
+        if task.feed(&mut input, Record::from_pairs(labels.into_iter().zip(values))).is_err() {
             return;
         }
     }

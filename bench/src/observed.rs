@@ -19,14 +19,19 @@ impl Drop for Directory {
 }
 
 impl Observed {
-    /// Workers pinned to cores of their own, in the default place of spaces.
+    /// Workers pinned to cores of their own, streams of the default capacity, in the default place of spaces.
     pub(crate) fn new(workers: usize, mode: Mode) -> Result<Observed, String> {
+        Observed::with(Options { workers, mode, ..Options::default() })
+    }
+
+    /// The same with more to say about the runtime.
+    pub(crate) fn with(options: Options) -> Result<Observed, String> {
         static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let options = SpaceOptions { name: format!("thalweg-bench-{number}"), ..SpaceOptions::default() };
-        let space = Space::create(options).map_err(|error| error.to_string())?;
+        let space = SpaceOptions { name: format!("thalweg-bench-{number}"), ..SpaceOptions::default() };
+        let space = Space::create(space).map_err(|error| error.to_string())?;
         let directory = Directory(space.path().to_owned());
-        let options = Options { workers, pin: true, mode, space: Some(space), ..Options::default() };
+        let options = Options { pin: true, space: Some(space), ..options };
         let runtime = Runtime::new(options).map_err(|error| error.to_string())?;
         Ok(Observed { runtime, directory })
     }

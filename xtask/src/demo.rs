@@ -118,7 +118,8 @@ fn thalweg() -> Command {
 fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
     let mut command = thalweg();
     command.args(["run", "apps/des/des.snet", "--boxes"]).arg(program("libapp_des.so"));
-    command.args(["--workers", workers, "--with", &with.replace("KEY", KEY_BASE64)]);
+    // Chunks are large: short streams keep what is under way in the cache.
+    command.args(["--workers", workers, "--capacity", "8", "--with", &with.replace("KEY", KEY_BASE64)]);
     command.arg("--input").arg(input).args(["--input-bytes", "data"]);
     command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
     command

@@ -176,9 +176,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let space = space(&arguments)?;
     let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
 
-    let started = Instant::now();
     let runtime = Runtime::new(options(&arguments, workers, &space))
         .map_err(|error| Failure::coded("E0902", error.to_string()))?;
+    let started = Instant::now();
     let tally = Arc::new(Tally::default());
     let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
     let ends = Arc::new(Ends {
