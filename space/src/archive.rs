@@ -97,31 +97,35 @@ impl Archive {
         let element = OpenOptions::new().write(true).open(&ring_path);
         let element = element.map_err(|e| Error::io("open for writing", &ring_path, e))?;
         let path = directory.join(format!("{number:04}.archive"));
-        let position = match Blocks::open(path.clone(), true)? {
-            Some(archive) => archive.head()?,
-            None => 0,
+        let (file, position) = match Blocks::open(path.clone(), true)? {
+            Some(archive) => {
+                let file = OpenOptions::new().write(true).open(&path);
+                (file.map_err(|e| Error::io("open for writing", &path, e))?, archive.head()?)
+            }
+            None => (Archive::make(&path, &ring)?, 0),
         };
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(|e| Error::io("create", &path, e))?;
         let archive = Archive { ring, element, file, path, position, buffer: Vec::new() };
-        if position == 0 {
-            archive.write_header()?;
-        }
         archive.attach()?;
         Ok(Some(archive))
     }
 
-    fn write_header(&self) -> Result<(), Error> {
-        let mut header: [u8; PAGE] = *self.ring.header;
+    /// Makes an empty archive of `ring`. It gets its name when its header is complete, so that whoever finds it can read
+    /// it, whenever this process is killed.
+    fn make(path: &Path, ring: &Blocks) -> Result<File, Error> {
+        let mut header: [u8; PAGE] = *ring.header;
         let mut put = |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        put(element::BLOCKS, self.ring.block_bytes);
+        put(element::BLOCKS, ring.block_bytes);
         put(element::HEAD, 0);
         put(element::READ_POSITION, 0);
         put(element::READER, 0);
         put(element::READER_START, 0);
         put(element::MAGIC, element::MAGIC_ARCHIVE);
-        self.write(&header[8..], 8)?;
-        self.write(&header[..8], 0)
+        let new = path.with_extension("archive.new");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        let file = file.map_err(|e| Error::io("create", &new, e))?;
+        file.write_all_at(&header, 0).map_err(|e| Error::io("write", &new, e))?;
+        std::fs::rename(&new, path).map_err(|e| Error::io("name", path, e))?;
+        Ok(file)
     }
 
     /// Tells the writer who consumes, so that it does not wait for a dead process.

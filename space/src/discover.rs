@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 use crate::reader::{Info, SpaceReader};
+use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A directory that holds a space, or looks as if it did.
@@ -41,17 +43,18 @@ pub fn list(parent: &Path) -> Result<Vec<Listed>, Error> {
         let entry = entry.map_err(|e| Error::io("read", parent, e))?;
         // Not through links: what they point to is not ours to judge.
         let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
-        if is_directory && entry.path().join("space").exists() {
-            let info = SpaceReader::open(entry.path()).and_then(|reader| reader.info());
+        let path = entry.path();
+        if is_directory && (path.join(IDENTITY).exists() || path.join(IDENTITY_HALF_MADE).exists()) {
+            let info = SpaceReader::open(&path).and_then(|reader| reader.info());
             let alive = info.as_ref().is_ok_and(Info::is_alive);
-            listed.push(Listed { path: entry.path(), info, alive });
+            listed.push(Listed { path, info, alive });
         }
     }
     listed.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(listed)
 }
 
-/// Removes the spaces in `parent` whose processes are dead; kept ones only with `kept_too`, live ones never.
+/// Removes the spaces in `parent` whose processes are dead, half-made ones too; kept ones only with `kept_too`, live ones never.
 ///
 /// A space of another machine, or one that cannot be read, is left alone and told of.
 ///
@@ -63,20 +66,26 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
     for listed in list(parent)? {
         let Listed { path, info, alive } = listed;
         match info {
-            Err(error) => cleaned.problems.push((path, error)),
+            Err(error) if !is_abandoned(&path) => cleaned.problems.push((path, error)),
             Ok(_) if alive => {}
             Ok(info) if info.host != host => {
                 let error = Error::new(format!("its process ran on {}: clean it there", info.host));
                 cleaned.problems.push((path, error));
             }
             Ok(info) if info.keep && !kept_too => cleaned.kept.push(path),
-            Ok(_) => match remove(&path) {
+            _ => match remove(&path) {
                 Ok(()) => cleaned.removed.push(path),
                 Err(error) => cleaned.problems.push((path, error)),
             },
         }
     }
     Ok(cleaned)
+}
+
+/// Whether a process died while it made this space. It holds a lock on the directory until the identity is complete.
+fn is_abandoned(path: &Path) -> bool {
+    let unlocked = File::open(path).is_ok_and(|directory| directory.try_lock().is_ok());
+    unlocked && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
 /// Removes one space, whoever's it is: only the files that a space has, then the directory. The caller knows that its
@@ -89,11 +98,12 @@ pub fn remove(path: &Path) -> Result<(), Error> {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
         let name = entry.file_name();
         // The identity goes last, so that a removal cut short still shows as a space.
-        if belongs_to_space(&name.to_string_lossy()) && name != "space" {
+        if belongs_to_space(&name.to_string_lossy()) {
             remove_file(&entry.path())?;
         }
     }
-    remove_file(&path.join("space"))?;
+    remove_file(&path.join(IDENTITY_HALF_MADE))?;
+    remove_file(&path.join(IDENTITY))?;
     std::fs::remove_dir(path).map_err(|e| Error::io("remove", path, e))
 }
 
@@ -104,10 +114,12 @@ fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether a file of this name is a space's, its identity apart.
 fn belongs_to_space(name: &str) -> bool {
+    let name = name.strip_suffix(".new").unwrap_or(name);
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
         number(stem) && matches!(end, "element" | "catalog" | "archive") || stem == "live" && number(end)
     });
-    numbered || matches!(name, "space" | "settings")
+    numbered || name == "settings"
 }

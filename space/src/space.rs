@@ -16,6 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64 as PlainAtomicU64};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The file that makes a directory a space.
+pub(crate) const IDENTITY: &str = "space";
+/// The same file until everything in it is written.
+pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
+
 /// Size and policy of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementOptions {
@@ -138,7 +143,10 @@ impl Space {
         let clock = Clock::new();
         let pid = std::process::id();
         let process_start = crate::process::start_time(pid).unwrap_or(0);
-        let identity = Map::create(&path.join("space"), PAGE, Fork::Wipe)?;
+        // Told by its lock from one whose process died in the making (`discover`).
+        let directory = std::fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+        directory.lock().map_err(|e| Error::io("lock", &path, e))?;
+        let identity = Map::create(&path.join(IDENTITY_HALF_MADE), PAGE, Fork::Wipe)?;
         let catalog = Catalog::create(path.join("0000.catalog"), 0)?;
         let bytes = settings::CELLS + settings::CELL_BYTES * settings::CELL_COUNT;
         let cells = Map::create(&path.join("settings"), bytes, Fork::Share)?;
@@ -166,6 +174,10 @@ impl Space {
             anchored: PlainAtomicU64::new(clock.anchor().ticks),
         };
         shared.write_identity(options, name);
+        // All at once: whoever finds the identity finds all of it, whenever this process is killed.
+        let (new, identity) = (shared.path.join(IDENTITY_HALF_MADE), shared.path.join(IDENTITY));
+        std::fs::rename(&new, &identity).map_err(|e| Error::io("name", &identity, e))?;
+        directory.unlock().map_err(|e| Error::io("unlock", &shared.path, e))?;
         Ok(Space { shared: Arc::new(shared) })
     }
 

@@ -159,14 +159,25 @@ fn clean_leaves_live_kept_and_foreign_ones() {
     }
     change(&foreign.path().join("space"), thalweg_space::layout::identity::HOST + 8, b"elsewhere");
     std::fs::create_dir(directory.path().join("something else")).unwrap();
-    std::fs::create_dir(directory.path().join("half made")).unwrap();
-    std::fs::write(directory.path().join("half made/space"), "").unwrap();
+    std::fs::create_dir(directory.path().join("damaged")).unwrap();
+    std::fs::write(directory.path().join("damaged/space"), "").unwrap();
+    let half_made = |name: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("space.new"), "").unwrap();
+        path
+    };
+    let (abandoned, being_made) = (half_made("abandoned"), half_made("being made"));
+    let making = std::fs::File::open(&being_made).unwrap();
+    making.lock().unwrap();
     let alive: Vec<bool> = discover::list(directory.path()).unwrap().iter().map(|l| l.alive).collect();
-    assert_eq!(alive, [false, false, false, false, true]);
+    assert_eq!(alive, [false, false, false, false, false, false, true]);
+    let error = SpaceReader::open(&being_made).unwrap_err().to_string();
+    assert!(error.contains("is still being made"), "{error}");
     let cleaned = discover::clean(directory.path(), false).unwrap();
-    assert_eq!(cleaned.removed, [dead.path()]);
+    assert_eq!(cleaned.removed, [abandoned.as_path(), dead.path()]);
     assert_eq!(cleaned.kept, [kept.path()]);
-    assert_eq!(cleaned.problems.len(), 2);
+    assert_eq!(cleaned.problems.len(), 3);
     assert!(live.path().exists() && foreign.path().exists());
     std::fs::write(kept.path().join("a report.txt"), "precious").unwrap();
     let cleaned = discover::clean(directory.path(), true).unwrap();

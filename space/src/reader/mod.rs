@@ -19,6 +19,7 @@ use crate::kind::{NameRef, SiteRef};
 use crate::layout::{PAGE, identity, live, settings};
 use crate::live::{LIVE_CELLS, RowKind};
 use crate::setting::check_range;
+use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -133,8 +134,13 @@ impl SpaceReader {
     /// When there is none, it is damaged, or was made by a later version.
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
         let path = path.as_ref().to_path_buf();
-        let file_path = path.join("space");
+        let file_path = path.join(IDENTITY);
         let identity = File::open(&file_path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound if path.join(IDENTITY_HALF_MADE).exists() => Error::new(format!(
+                "the space in {} is still being made, or its process was killed while it made it; \
+                 `thalweg clean` removes it then",
+                path.display()
+            )),
             std::io::ErrorKind::NotFound => Error::new(format!(
                 "there is no space in {}: `thalweg ls` lists those there are",
                 path.display()
@@ -160,7 +166,7 @@ impl SpaceReader {
     /// # Errors
     /// When the header cannot be read any more.
     pub fn info(&self) -> Result<Info, Error> {
-        let mut info = read_info(&self.identity, &self.path.join("space"))?;
+        let mut info = read_info(&self.identity, &self.path.join(IDENTITY))?;
         if info.is_alive() {
             info.clock = info.clock.refined_here();
         }
@@ -275,7 +281,7 @@ impl SpaceReader {
 
     fn header_word(&self, at: usize) -> Result<u64, Error> {
         let mut word = [0; 8];
-        file::read_exact_at(&self.identity, &self.path.join("space"), &mut word, at as u64)?;
+        file::read_exact_at(&self.identity, &self.path.join(IDENTITY), &mut word, at as u64)?;
         Ok(u64::from_le_bytes(word))
     }
 
@@ -340,7 +346,7 @@ impl Numbers {
     ///
     /// The identity's count says whether it is worth to list the directory, and which elements are complete.
     pub(crate) fn new_ones(&mut self, directory: &Path) -> Result<Vec<u32>, Error> {
-        let path = directory.join("space");
+        let path = directory.join(IDENTITY);
         let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let mut word = [0; 8];
         file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
