@@ -218,8 +218,12 @@ fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("could not start `{shown}`"))?;
     let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut results = 0;
+    let mut failing = Vec::new();
     for line in output.lines() {
         let line = line?;
+        if let Some(test) = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED")) {
+            failing.push(test.to_owned());
+        }
         // Thousands of lines of tests that passed tell nothing.
         if !(line.starts_with("test ") && line.ends_with("... ok") || line.is_empty()) {
             writeln!(std::io::stdout(), "{line}")?;
@@ -232,6 +236,9 @@ fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
         }
     }
     let status = child.wait()?;
+    if !failing.is_empty() {
+        bail!("`{shown}` failed: {}", failing.join(", "));
+    }
     if !status.success() {
         bail!("`{shown}` failed: {status}");
     }
