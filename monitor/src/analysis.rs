@@ -653,7 +653,7 @@ impl Analysis {
             }
         }
         if state.closed.is_some() {
-            self.lineage.close(id, end);
+            self.lineage.close(id, state.reader, state.writer, end);
         }
     }
 

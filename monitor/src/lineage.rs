@@ -224,6 +224,17 @@ pub(crate) struct Lineage {
     /// What the current dispatch writes before it reads anything descends from this.
     carried: Option<Taken>,
     runnable: Vec<u64>,
+    closing: Vec<Closing>,
+    /// A task has no more deferred dispatches: streams that close may have waited for that.
+    caught_up: bool,
+}
+
+/// A stream that is closed, while dispatches of its tasks may be deferred.
+struct Closing {
+    stream: u64,
+    reader: u64,
+    writer: u64,
+    time: u64,
 }
 
 impl Lineage {
@@ -240,6 +251,8 @@ impl Lineage {
             taken: Vec::new(),
             carried: None,
             runnable: Vec::new(),
+            closing: Vec::new(),
+            caught_up: false,
         }
     }
 
@@ -271,8 +284,7 @@ impl Lineage {
 
     /// A dispatch ended.
     pub(crate) fn dispatch(&mut self, dispatch: &mut Dispatch) {
-        let deferred = self.holders.get(&dispatch.task).is_some_and(|holder| !holder.deferred.is_empty());
-        if deferred || !self.ready(dispatch) {
+        if self.has_deferred(dispatch.task) || !self.ready(dispatch) {
             self.defer(std::mem::take(dispatch));
         } else {
             self.take(dispatch);
@@ -280,6 +292,13 @@ impl Lineage {
                 self.forget(dispatch.task);
             }
         }
+        self.resume_runnable();
+        if self.caught_up && !self.closing.is_empty() {
+            self.close_settled();
+        }
+    }
+
+    fn resume_runnable(&mut self) {
         while let Some(task) = self.runnable.pop() {
             self.resume(task);
         }
@@ -297,25 +316,47 @@ impl Lineage {
         for task in tasks {
             while let Some(dispatch) = self.oldest_deferred(task) {
                 self.take(&dispatch);
-                while let Some(task) = self.runnable.pop() {
-                    self.resume(task);
-                }
+                self.resume_runnable();
+            }
+        }
+        self.close_settled();
+    }
+
+    /// A stream was closed, and all that was said of it has been seen.
+    pub(crate) fn close(&mut self, stream: u64, reader: u64, writer: u64, time: u64) {
+        self.closing.push(Closing { stream, reader, writer, time });
+        self.close_settled();
+    }
+
+    /// Forgets the closed streams of which no deferred dispatch is yet to take or put anything. What was never read is
+    /// dropped now.
+    fn close_settled(&mut self) {
+        self.caught_up = false;
+        let mut n = 0;
+        while let Some(&Closing { stream, reader, writer, time }) = self.closing.get(n) {
+            if self.has_deferred(writer) {
+                n += 1;
+                continue;
+            }
+            // Nobody will tell what its reader still waits for.
+            if let Some(flow) = self.flows.get_mut(&stream).filter(|flow| flow.waiting != 0) {
+                flow.known = Some(u64::MAX);
+                let task = std::mem::take(&mut flow.waiting);
+                self.resume(task);
+            }
+            if self.has_deferred(reader) {
+                n += 1;
+                continue;
+            }
+            self.closing.swap_remove(n);
+            for segment in self.flows.remove(&stream).unwrap_or_default().segments.0 {
+                self.roots.release(segment.root, segment.count, segment.step, Moments::at(time));
             }
         }
     }
 
-    /// A stream was closed with these positions, and all that was said of it has been seen. What was never read is
-    /// dropped now.
-    pub(crate) fn close(&mut self, stream: u64, time: u64) {
-        let Some(flow) = self.flows.remove(&stream) else { return };
-        for segment in flow.segments.0 {
-            self.roots.release(segment.root, segment.count, segment.step, Moments::at(time));
-        }
-        if flow.waiting != 0 {
-            self.flows.insert(stream, Flow { known: Some(u64::MAX), ..Flow::default() });
-            self.resume(flow.waiting);
-            self.flows.remove(&stream);
-        }
+    fn has_deferred(&self, task: u64) -> bool {
+        self.holders.get(&task).is_some_and(|holder| !holder.deferred.is_empty())
     }
 
     /// Forgets a task, unless dispatches of it are deferred.
@@ -369,6 +410,7 @@ impl Lineage {
                 self.forget(task);
             }
         }
+        self.caught_up = true;
     }
 
     /// Follows the messages of one dispatch.

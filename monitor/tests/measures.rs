@@ -274,6 +274,34 @@ fn reader_told_before_its_writer() {
     assert_eq!((report.latency.unattributed, report.latency.in_flight), (0, 0));
 }
 
+/// A chain is through with its message, and a stream in it closed, before the source tells that it wrote the message.
+#[test]
+fn stream_closed_before_its_messages_are_settled() {
+    const NEXT: u64 = 4;
+    const MIDDLE: u64 = 13;
+    let mut script = Script::default();
+    script.task(0, SOURCE, 100, false).task(0, BOX, 101, true).task(0, NEXT, 102, true);
+    script.stream(0, ENTRY, SOURCE, BOX).stream(0, MIDDLE, BOX, NEXT).stream(0, EXIT, NEXT, 0);
+    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    let one = |read, wrote| (vec![(read, 0, 1)], vec![(wrote, 0, 1)]);
+    for (task, (start, end), (read, wrote)) in
+        [(BOX, (300, 310), one(ENTRY, MIDDLE)), (NEXT, (320, 340), one(MIDDLE, EXIT))]
+    {
+        let did = Did { read: &read, wrote: &wrote, ..Did::default() };
+        script.run(1, task, (start, end), did, Then::End);
+    }
+    script.close(345, MIDDLE, 1, 1, 0);
+    // Written at 250 and 500; the second finds no reader.
+    script.run(0, SOURCE, (0, 500), Did { wrote: &[(ENTRY, 0, 2)], ..Did::default() }, Then::End);
+    script.close(510, ENTRY, 2, 1, 1).close(510, EXIT, 1, 1, 0);
+    let report = script.report();
+    near(us(report.latency.service.unwrap().max_ns), 30.0);
+    assert_eq!((report.latency.unattributed, report.latency.in_flight), (0, 0));
+    let end_to_end = report.latency.end_to_end.unwrap();
+    assert_eq!(end_to_end.count, 2, "the dropped one counts until it is dropped");
+    near(us(end_to_end.max_ns), 340.0 - 250.0);
+}
+
 /// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
 #[test]
 fn derived_lineage_with_splits_and_drops() {

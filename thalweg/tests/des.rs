@@ -58,13 +58,9 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
     assert!(mode == "off" || shares > 20, "{context}: only {shares} rows have shares");
 
     if mode == "full" {
-        // Messages are followed from their entry to their exit; those that cannot be are told, and are few.
-        let followed = report["latency"]["end_to_end"]["count"].as_u64().expect("a count");
-        assert!(
-            followed * 100 >= messages * 99,
-            "{context}: only {followed} followed: {}",
-            report["latency"]
-        );
+        // Every message is followed from its entry to its exit.
+        let followed = &report["latency"]["end_to_end"]["count"];
+        assert_eq!(*followed, messages, "{context}: {}", report["latency"]);
     }
 
     assert_eq!(report["broken_count"], 0, "{context}: {}", report["broken"]);
