@@ -87,13 +87,23 @@ impl Touch {
     }
 }
 
-/// Tasks ready to run, first come first served.
+/// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
+const OVERTAKE_MAX: u32 = 256;
+
+/// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
+/// before others enter it, so that few are under way, in the cache and at the end of a run.
 struct ReadyQueue {
     first: *mut TaskCell,
     last: *mut TaskCell,
+    /// Tasks that were pushed in front since one was taken that was not.
+    overtakes: u32,
 }
 
 impl ReadyQueue {
+    fn new() -> ReadyQueue {
+        ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut(), overtakes: 0 }
+    }
+
     #[inline]
     fn push(&mut self, task: &TaskCell) {
         let pointer = std::ptr::from_ref(task).cast_mut();
@@ -104,6 +114,17 @@ impl ReadyQueue {
             None => self.first = pointer,
         }
         self.last = pointer;
+    }
+
+    #[inline]
+    fn push_front(&mut self, task: &TaskCell) {
+        if self.overtakes == OVERTAKE_MAX || self.first.is_null() {
+            self.overtakes = 0;
+            return self.push(task);
+        }
+        self.overtakes += 1;
+        task.next_ready.set(self.first);
+        self.first = std::ptr::from_ref(task).cast_mut();
     }
 
     #[inline]
@@ -139,7 +160,7 @@ impl Core {
             task: std::ptr::null_mut(),
             touched: Vec::new(),
             ports_wait: false,
-            ready: ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() },
+            ready: ReadyQueue::new(),
             live: Vec::new(),
             released: Vec::new(),
             recorder,
@@ -308,7 +329,12 @@ impl Core {
                     task.times.turn(task.waits_for.get(), self.now, self.measured_since);
                     self.tell_ready(task, cause, by_stream);
                 }
-                self.make_ready(task);
+                task.state.set(State::Ready);
+                if cause == Cause::Input {
+                    self.ready.push_front(task);
+                } else {
+                    self.ready.push(task);
+                }
             }
             State::Running => task.notified.set(true),
             State::New | State::Ready | State::Ended => {}
@@ -1048,7 +1074,7 @@ impl Core {
         }
         // SAFETY: as above.
         let core = unsafe { &mut *core.as_ptr() };
-        core.ready = ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut() };
+        core.ready = ReadyQueue::new();
     }
 }
 

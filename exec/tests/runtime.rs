@@ -481,6 +481,42 @@ fn blocking_tasks_feed_and_drain() {
 }
 
 #[test]
+fn two_tasks_in_a_loop_leave_the_others_their_turn() {
+    /// Hands on what comes until told to stop.
+    struct Relay {
+        input: In<u64>,
+        output: Out<u64>,
+        stop: Arc<AtomicBool>,
+    }
+    impl Task for Relay {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            while let Some(message) = self.input.pop(cx) {
+                self.output.push(cx, message).unwrap();
+            }
+            let over = self.input.ended() || self.stop.load(Ordering::Relaxed);
+            if over { Stop::Ended } else { Stop::InputEmpty }
+        }
+    }
+    let runtime = runtime(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (first_out, first_in) = runtime.stream(room(4));
+    let (mut second_out, second_in) = runtime.stream(room(4));
+    let (mut start, last_in) = runtime.stream(room(4));
+    runtime.start();
+    let begin = stop.clone();
+    runtime.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
+        second_out.push(task.context(), 1).unwrap();
+        let cx = task.context();
+        cx.spawn(TaskSpec::default(), Relay { input: first_in, output: second_out, stop: begin.clone() });
+        cx.spawn(TaskSpec::default(), Relay { input: second_in, output: first_out, stop: begin });
+        task.push(&mut start, 1).unwrap();
+    });
+    let take = move |_| stop.store(true, Ordering::Relaxed);
+    runtime.spawn(TaskSpec::default(), Sink { input: last_in, take });
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+#[test]
 fn a_push_is_seen_although_its_task_then_sleeps() {
     let runtime = runtime(1);
     let (mut output, input) = runtime.stream(room(64));
