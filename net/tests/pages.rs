@@ -1,9 +1,12 @@
-//! `docs/errors/`: every code has a page, and every page's example yields that code.
+//! `docs/errors/`: every code has a page, and every page's example yields that code and the message that is shown.
+//!
+//! `UPDATE=1 cargo test -p thalweg-net --test pages` writes the messages into the pages: read them before committing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use thalweg_net::check::{KnownBoxes, check_file, check_text, unsupported};
+use thalweg_net::check::{KnownBoxes, check_file, unsupported};
+use thalweg_net::syntax::Diagnostic;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
@@ -60,15 +63,54 @@ fn blocks<'a>(page: &'a str, fence: &str) -> Vec<&'a str> {
     page.split(&open).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-fn codes_of(text: &str, boxes: &[&str]) -> Vec<&'static str> {
+fn diagnostics_of(path: &Path, boxes: &[&str]) -> Vec<Diagnostic> {
     let known = boxes.first().map(|text| {
         let mut known = KnownBoxes::default();
         text.lines().for_each(|line| known.add("library", line).unwrap());
         known
     });
-    let checked = check_text("main", text, known.as_ref());
+    let checked = check_file(path, known.as_ref());
     let later = checked.resolved.as_ref().map(unsupported).unwrap_or_default();
-    checked.diagnostics.iter().chain(&later).map(|d| d.code).collect()
+    checked.diagnostics.into_iter().chain(later).collect()
+}
+
+/// Does something with a folder that has this text as `main.snet`.
+fn with_file<T>(text: &str, look: impl FnOnce(&Path) -> T) -> T {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("main.snet");
+    std::fs::write(&path, text).unwrap();
+    look(&path)
+}
+
+fn codes_of(text: &str, boxes: &[&str]) -> Vec<&'static str> {
+    with_file(text, |path| diagnostics_of(path, boxes).iter().map(|d| d.code).collect())
+}
+
+/// What `thalweg` prints about a text in `main.snet`.
+fn messages_of(text: &str, boxes: &[&str]) -> String {
+    with_file(text, |path| {
+        let folder = format!("{}/", path.parent().unwrap().display());
+        let messages: Vec<String> = diagnostics_of(path, boxes).iter().map(|d| d.render(false)).collect();
+        messages.join("").replace(&folder, "")
+    })
+}
+
+/// The page with the messages of its examples behind them.
+fn with_messages(page: &str) -> String {
+    let boxes = blocks(page, "boxes");
+    let mut parts: Vec<String> = page.split("```").map(str::to_owned).collect();
+    let mut at = 1;
+    while at < parts.len() {
+        if let Some(text) = parts[at].strip_prefix("snet\n") {
+            let shown = format!("text,message\n{}", messages_of(text, &boxes));
+            match parts.get(at + 2).is_some_and(|next| next.starts_with("text,message\n")) {
+                true => parts[at + 2] = shown,
+                false => drop(parts.splice(at + 1..at + 1, ["\n\nThis gives\n\n".to_owned(), shown])),
+            }
+        }
+        at += 2;
+    }
+    parts.join("```")
 }
 
 #[test]
@@ -100,9 +142,21 @@ fn examples_yield_their_code_and_mended_ones_do_not() {
             assert!(found.iter().all(|c| *c == "E0701"), "{code}: mended, it gives {found:?}");
         }
         let shown = !blocks(&page, "snet").is_empty()
-            || !blocks(&page, "sh").is_empty()
+            || !blocks(&page, "console").is_empty()
             || !blocks(&page, "text").is_empty();
         assert!(shown, "{code}: an example");
+    }
+}
+
+#[test]
+fn the_messages_on_the_pages_are_those_that_are_printed() {
+    for (code, page) in pages() {
+        let anew = with_messages(&page);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(root().join(format!("docs/errors/{code}.md")), &anew).unwrap();
+        } else {
+            assert_eq!(page, anew, "{code}: UPDATE=1 writes its messages anew");
+        }
     }
 }
 

@@ -1,0 +1,86 @@
+//! Pages of `docs/` and the blocks in them.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A page that a test reads, and mends if `UPDATE` is set.
+pub(crate) struct Page {
+    path: PathBuf,
+    text: String,
+    as_read: String,
+}
+
+/// A piece of a page: a block between fences, or (fence "") what is between two blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) fence: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl Page {
+    /// Reads a page by its path from the root.
+    pub(crate) fn read(path: &str) -> Page {
+        let path = super::des_run::root().join(path);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Page { path, as_read: text.clone(), text }
+    }
+
+    /// The pieces, in order; prose paragraph by paragraph.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        self.text.split("```").enumerate().flat_map(|(i, part)| -> Vec<Block<'_>> {
+            if i % 2 == 0 {
+                return part.split("\n\n").map(|text| Block { fence: "", text }).collect();
+            }
+            let (fence, text) = part.split_once('\n').expect("a fence ends its line");
+            vec![Block { fence, text }]
+        })
+    }
+
+    /// Makes the blocks with this fence anew, each from the `snet` block before it.
+    pub(crate) fn replace(&mut self, fence: &str, anew: impl Fn(&str) -> String) {
+        let mut network = "";
+        let mut out = Vec::new();
+        for (i, part) in self.text.split("```").enumerate() {
+            match part.split_once('\n') {
+                Some((f, _)) if i % 2 == 1 && f == fence => {
+                    out.push(format!("{fence}\n{}", anew(network)));
+                    continue;
+                }
+                Some(("snet", text)) if i % 2 == 1 => network = text,
+                _ => {}
+            }
+            out.push(part.to_owned());
+        }
+        self.text = out.join("```");
+    }
+
+    /// Compares with what was read, or writes it.
+    #[track_caller]
+    pub(crate) fn compare(&self) {
+        if std::env::var_os("UPDATE").is_some() {
+            if self.text != self.as_read {
+                std::fs::write(&self.path, &self.text).expect("the page can be written");
+            }
+            return;
+        }
+        for (now, read) in self.text.lines().zip(self.as_read.lines()) {
+            assert_eq!(now, read, "{} (UPDATE=1 writes it anew)", self.path.display());
+        }
+        assert_eq!(self.text.len(), self.as_read.len(), "{} (UPDATE=1 writes it anew)", self.path.display());
+    }
+}
+
+/// The name in a first line `// NAME.snet`.
+pub(crate) fn file_name(network: &str) -> &str {
+    let line = network.lines().next().unwrap_or("");
+    let name = line.strip_prefix("// ").filter(|name| name.ends_with(".snet"));
+    name.unwrap_or_else(|| panic!("the first line is not `// NAME.snet` in:\n{network}"))
+}
+
+/// All that a command writes, standard error first.
+pub(crate) fn said(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    let all = [output.stderr, output.stdout].concat();
+    String::from_utf8(all).expect("text").replace("\n\n", "\n")
+}
