@@ -19,7 +19,7 @@
 
 use crate::error::Error;
 use crate::layout::{PAGE, block, element};
-use crate::reader::{Blocks, Numbers};
+use crate::reader::{Blocks, Numbers, Place};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,17 @@ struct Archive {
     position: u64,
     buffer: Vec<u8>,
 }
+
+/// The words of an element's header that tell how it ended.
+const KEPT_AT_THE_END: [usize; 7] = [
+    element::SEQUENCE,
+    element::STATE,
+    element::OWNER,
+    element::OWNER_NAME,
+    element::GENERATION,
+    element::DISCARDED_SEQUENCE,
+    element::DISCARDED,
+];
 
 impl Archiver {
     /// Begins to archive the space in `path`, as the consumer that its writers may wait for.
@@ -82,21 +93,21 @@ impl Archiver {
     }
 
     fn find_writers(&mut self) -> Result<(), Error> {
-        for number in self.numbers.new_ones(&self.path)? {
-            self.elements.extend(Archive::open(&self.path, number)?);
+        let mut problem = None;
+        for place in self.numbers.new_ones(&self.path, &mut problem)? {
+            self.elements.extend(Archive::open(&self.path, &place)?);
         }
-        Ok(())
+        problem.map_or(Ok(()), Err)
     }
 }
 
 impl Archive {
-    /// Makes the archive of element `number`, or goes on with the one that is there; `None` if there is no element.
-    fn open(directory: &Path, number: u32) -> Result<Option<Archive>, Error> {
-        let ring_path = directory.join(format!("{number:04}.element"));
-        let Some(ring) = Blocks::open(ring_path.clone(), false)? else { return Ok(None) };
-        let element = OpenOptions::new().write(true).open(&ring_path);
-        let element = element.map_err(|e| Error::io("open for writing", &ring_path, e))?;
-        let path = directory.join(format!("{number:04}.archive"));
+    /// Makes the archive of the element at `place`, or goes on with the one that is there; `None` if there is no element.
+    fn open(directory: &Path, place: &Place) -> Result<Option<Archive>, Error> {
+        let Some(ring) = Blocks::ring(directory, place)? else { return Ok(None) };
+        let element = OpenOptions::new().write(true).open(&ring.path);
+        let element = element.map_err(|e| Error::io("open for writing", &ring.path, e))?;
+        let path = place.id.archive(directory);
         let (file, position) = match Blocks::open(path.clone(), true)? {
             Some(archive) => {
                 let file = OpenOptions::new().write(true).open(&path);
@@ -112,7 +123,8 @@ impl Archive {
     /// Makes an empty archive of `ring`. It gets its name when its header is complete, so that whoever finds it can read
     /// it, whenever this process is killed.
     fn make(path: &Path, ring: &Blocks) -> Result<File, Error> {
-        let mut header: [u8; PAGE] = *ring.header;
+        let mut header = [0; PAGE];
+        header[..element::HEADER].copy_from_slice(&ring.header[..]);
         let mut put = |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
         put(element::BLOCKS, ring.block_bytes);
         put(element::HEAD, 0);
@@ -137,7 +149,7 @@ impl Archive {
     }
 
     fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
-        let written = self.element.write_all_at(&value.to_le_bytes(), at as u64);
+        let written = self.element.write_all_at(&value.to_le_bytes(), self.ring.start + at as u64);
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
 
@@ -180,7 +192,7 @@ impl Archive {
         let head = self.ring.head()?;
         self.copy_to(head)?;
         self.write(&drops.to_le_bytes(), element::DROPS as u64)?;
-        for at in [element::SEQUENCE, element::STATE] {
+        for at in KEPT_AT_THE_END {
             self.write(&self.ring.word(at)?.to_le_bytes(), at as u64)?;
         }
         Ok(())

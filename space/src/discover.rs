@@ -118,8 +118,11 @@ fn remove_file(path: &Path) -> Result<(), Error> {
 fn belongs_to_space(name: &str) -> bool {
     let name = name.strip_suffix(".new").unwrap_or(name);
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let in_pool = |stem: &str| stem.split_once('-').is_some_and(|(pool, slot)| number(pool) && number(slot));
     let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
-        number(stem) && matches!(end, "element" | "catalog" | "archive") || stem == "live" && number(end)
+        number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive")
+            || in_pool(stem) && end == "archive"
+            || stem == "live" && number(end)
     });
     numbered || name == "settings"
 }

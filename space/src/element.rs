@@ -11,11 +11,21 @@
 //! Invariant: `position` is where the next event goes, within the current block or at its end; `end` is the end of
 //! that block; every event's time has the high half of the base that the reader will know.
 
-use crate::kind::{Kind, KindId};
+use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{PAGE, block, element, event};
-use crate::map::{Map, Memory};
+use crate::map::{Memory, Region};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// Bytes of the event that tells who writes.
+const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
+
+/// Longest event of an element with such blocks, first word included.
+pub(crate) fn event_bytes_max(block_bytes: usize) -> usize {
+    // A block may have to say whose it is. (A model's blocks are smaller than any element's.)
+    let room = (block_bytes - block::HEADER).saturating_sub(OWNER_BYTES as usize).max(16);
+    room.min(8 * event::WORDS_MAX)
+}
 
 /// What a full element does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +51,23 @@ impl Policy {
     }
 }
 
+/// Who writes an element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) number: u32,
+    pub(crate) thread: u32,
+    pub(crate) name: NameRef,
+}
+
+impl Owner {
+    pub(crate) fn word(&self) -> u64 {
+        join(self.number, self.thread)
+    }
+}
+
 /// The writing end of an element.
-#[derive(Debug)]
-pub(crate) struct Ring<M: Memory = Map> {
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<M: Memory = Region> {
     /// Where the next event goes: bytes since the start, block headers included.
     position: u64,
     /// Where positions lie in the map; changes when a block rolls.
@@ -67,6 +91,15 @@ pub(crate) struct Ring<M: Memory = Map> {
     stalled: bool,
     /// Longest event in bytes.
     event_bytes_max: usize,
+    owner: Owner,
+    /// Sequence of the owner's first event.
+    owner_sequence: u64,
+    /// Events dropped before there was this owner.
+    owner_drops: u64,
+    /// How many owners there were. The first one's blocks do not say whose they are.
+    generation: u64,
+    /// Position before which everything was discarded.
+    discarded: u64,
 }
 
 impl<M: Memory> Ring<M> {
@@ -77,7 +110,7 @@ impl<M: Memory> Ring<M> {
 
     /// A ring over a fresh map of [`Ring::bytes`] zero bytes. The first block opens with the first event.
     pub(crate) fn new(map: M, block_bytes: usize, block_count: usize, policy: Policy) -> Ring<M> {
-        assert!(block_bytes.is_power_of_two() && block_bytes > block::HEADER && block_count >= 2);
+        assert!(block_bytes.is_power_of_two() && block_bytes >= block::HEADER && block_count >= 2);
         assert_eq!(map.bytes(), Self::bytes(block_bytes, block_count));
         Ring {
             position: 0,
@@ -93,22 +126,76 @@ impl<M: Memory> Ring<M> {
             drops: 0,
             read_position: 0,
             stalled: false,
-            event_bytes_max: (8 * event::WORDS_MAX).min(block_bytes - block::HEADER),
+            event_bytes_max: event_bytes_max(block_bytes),
+            owner: Owner::default(),
+            owner_sequence: 0,
+            owner_drops: 0,
+            generation: 0,
+            discarded: 0,
         }
     }
 
-    /// Longest event in bytes, first word included.
-    pub(crate) fn event_bytes_max(&self) -> usize {
-        self.event_bytes_max
+    /// From here on `owner` writes, after the one before released the element or as the first. What the one before
+    /// wrote stays there until it is overwritten.
+    pub(crate) fn take_over(&mut self, owner: Owner) {
+        self.owner = owner;
+        (self.owner_sequence, self.owner_drops) = (self.sequence, self.drops);
+        self.generation += 1;
+        self.stalled = false;
+        self.map.store(element::OWNER, owner.word(), Ordering::Relaxed);
+        self.map.store(element::OWNER_NAME, owner.name.0, Ordering::Relaxed);
+        self.map.store(element::GENERATION, self.generation, Ordering::Relaxed);
+        self.map.store(element::STATE, 1, Ordering::Release);
+        if self.generation == 1 {
+            return;
+        }
+        if self.position + OWNER_BYTES <= self.end {
+            self.put_owner();
+            self.map.store(element::HEAD, self.position, Ordering::Release);
+        } else {
+            self.close_block();
+        }
     }
 
-    /// Events written or dropped so far.
+    fn put_owner(&mut self) {
+        let words = [
+            event::pack(self.last_low, event::KIND_OWNER, event::OWNER_WORDS, 0),
+            self.owner.word(),
+            self.owner.name.0,
+            self.owner_sequence,
+        ];
+        for word in words {
+            self.store(self.position, word);
+            self.position += 8;
+        }
+    }
+
+    /// Takes back every event so far: readers find none of them, and do not count them as lost.
+    pub(crate) fn discard(&mut self) {
+        self.close_block();
+        self.discarded = self.end;
+        self.map.store(element::DISCARDED_SEQUENCE, self.sequence, Ordering::Relaxed);
+        self.map.store(element::DISCARDED, self.end, Ordering::Release);
+    }
+
+    /// How many owners there were, this one included.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Events that this owner wrote or dropped so far.
     pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
+        self.sequence - self.owner_sequence
     }
 
+    /// Events that this owner dropped so far.
     pub(crate) fn drops(&self) -> u64 {
-        self.drops
+        self.drops - self.owner_drops
+    }
+
+    /// Events that all owners wrote or dropped so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.sequence
     }
 
     /// Appends an event at a time given in halves, as the processor gives it.
@@ -270,6 +357,9 @@ impl<M: Memory> Ring<M> {
         self.end = start + self.block_bytes;
         self.base = self.map.base(place.wrapping_sub(start));
         self.high = high_half(ticks);
+        if self.generation > 1 {
+            self.put_owner();
+        }
     }
 
     fn next_block_is_free(&mut self) -> bool {
@@ -292,7 +382,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Whether this is the child of a fork, whose map is private zeroes: no consumer will ever read there.
-    fn is_wiped(&self) -> bool {
+    pub(crate) fn is_wiped(&self) -> bool {
         self.map.load(element::MAGIC, Ordering::Relaxed) == 0
     }
 
@@ -300,7 +390,7 @@ impl<M: Memory> Ring<M> {
         // Acquire, paired with the consumer's release: it has finished reading what lies before.
         let position = self.map.load(element::READ_POSITION, Ordering::Acquire);
         // A position beyond what was written is nonsense, and must not make us believe that there is room for ever.
-        self.read_position = position.min(self.end);
+        self.read_position = position.max(self.discarded).min(self.end);
     }
 
     fn wait_for_reader(&mut self, needed: u64, timeout: Duration) -> bool {
@@ -370,7 +460,10 @@ mod loom_model {
                 element::READ_POSITION => 4,
                 element::READER => 5,
                 element::MAGIC => 6,
-                at => 7 + (at - element::DATA) / 8,
+                element::OWNER => 7,
+                element::OWNER_NAME => 8,
+                element::GENERATION => 9,
+                at => 10 + (at - element::DATA) / 8,
             }
         }
     }
@@ -380,7 +473,11 @@ mod loom_model {
 
     impl Model {
         fn new() -> Model {
-            let words = 7 + (BLOCK_BYTES * BLOCKS / 8) as usize;
+            Model::of(BLOCK_BYTES)
+        }
+
+        fn of(block_bytes: u64) -> Model {
+            let words = 10 + (block_bytes * BLOCKS / 8) as usize;
             let model = Model(Arc::new(Words((0..words).map(|_| AtomicU64::new(0)).collect())));
             model.store(element::MAGIC, 1, Ordering::Relaxed);
             model
@@ -391,7 +488,7 @@ mod loom_model {
         type Base = u64;
 
         fn bytes(&self) -> usize {
-            Ring::<Model>::bytes(BLOCK_BYTES as usize, BLOCKS as usize)
+            element::DATA + 8 * (self.0.0.len() - 10)
         }
 
         fn base(&self, bias: u64) -> u64 {
@@ -526,6 +623,49 @@ mod loom_model {
             assert_eq!(ring.sequence(), 6);
             assert_eq!(seen.len() as u64 + ring.drops(), 6);
             assert!(seen.is_sorted());
+        });
+    }
+
+    /// An element changes hands in the middle of a block: no event is taken for another owner's.
+    #[test]
+    fn a_reader_tells_whose_an_event_is() {
+        const BYTES: u64 = 128;
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::of(BYTES);
+            let writer = model.clone();
+            // Owners hand the element over under a lock: for a reader they are one thread.
+            let writing = loom::thread::spawn(move || {
+                let mut ring = Ring::new(writer, BYTES as usize, BLOCKS as usize, Policy::Overwrite);
+                let kind = KindId::new(event::KIND_FIRST, 1);
+                for (number, counts) in [(1, 0..1), (2, 10..14)] {
+                    ring.take_over(Owner { number, thread: 0, name: NameRef(0) });
+                    for count in counts {
+                        ring.emit((100, 0), 0, kind, &Counted(count));
+                    }
+                }
+                assert_eq!((ring.events(), ring.sequence()), (5, 4));
+            });
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            for number in 0..head.div_ceil(BYTES) {
+                let place = element::DATA + (number * BYTES) as usize;
+                let bytes = (head - number * BYTES).min(BYTES) as usize;
+                let words: Vec<u64> =
+                    (4..bytes / 8).map(|n| model.load(place + 8 * n, Ordering::Relaxed)).collect();
+                let (mut owner, mut at) = (1, 0);
+                while at < words.len() {
+                    if (words[at] >> 32) as u16 == event::KIND_OWNER {
+                        assert_eq!(words[at + 3], 1, "its first event");
+                        owner = words[at + 1];
+                        at += event::OWNER_WORDS;
+                    } else {
+                        assert_eq!(owner == 2, words[at + 1] >= 10, "event {} is of {owner}", words[at + 1]);
+                        at += 2;
+                    }
+                }
+            }
+            writing.join().unwrap();
         });
     }
 }

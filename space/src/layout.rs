@@ -71,11 +71,11 @@ pub mod element {
     pub const VERSION: usize = MAGIC + 8;
     /// Bytes of a block (low half), count of blocks (high half; 0 in an archive: block k lies at place k).
     pub const BLOCKS: usize = VERSION + 8;
-    /// Process id (low half), thread id (high half).
+    /// Process id (low half).
     pub const PROCESS: usize = BLOCKS + 8;
     /// Start of the process.
     pub const PROCESS_START: usize = PROCESS + 8;
-    /// The writer's number (low half).
+    /// The number of the first writer (low half).
     pub const WRITER: usize = PROCESS_START + 8;
     /// Clock frequency in Hz.
     pub const FREQUENCY: usize = WRITER + 8;
@@ -85,20 +85,78 @@ pub mod element {
     pub const DROPS: usize = 128;
     /// State: 1 open, 2 closed. Writer only.
     pub const STATE: usize = DROPS + 8;
-    /// Sequence of the next event, published when a block rolls and on closing.
+    /// Sequence of the next event, published when a block rolls and on closing. Writer only.
     pub const SEQUENCE: usize = STATE + 8;
+    /// Who writes now: the writer's number (low half), its thread (high half). Writer only.
+    pub const OWNER: usize = SEQUENCE + 8;
+    /// The name of who writes now: its id in the process's catalog. Writer only.
+    pub const OWNER_NAME: usize = OWNER + 8;
+    /// How many writers had this element, the one of now included. Writer only.
+    pub const GENERATION: usize = OWNER_NAME + 8;
+    /// Position before which everything was discarded. Writer only.
+    pub const DISCARDED: usize = GENERATION + 8;
+    /// Sequence of the first event that was not discarded. Writer only.
+    pub const DISCARDED_SEQUENCE: usize = DISCARDED + 8;
     /// Line 4: position up to which a consumer has read; consumer only, release.
     pub const READ_POSITION: usize = 192;
     /// The consumer's process id (0: none); consumer only.
     pub const READER: usize = READ_POSITION + 8;
     /// Start of the consumer's process.
     pub const READER_START: usize = READER + 8;
-    /// Name of the writer: length, bytes.
-    pub const NAME: usize = 256;
-    /// Room for the name.
-    pub const NAME_BYTES: usize = 248;
+    /// Bytes of the header; a file of its own has a page of it.
+    pub const HEADER: usize = 4 * super::LINE;
     /// Where the blocks begin.
     pub const DATA: usize = super::PAGE;
+}
+
+/// `NNNN.pool`: many small elements of one size in a file. A page of header, a line per element with its latest event,
+/// then the elements, each with the header of [`element`] (of [`element::HEADER`] bytes) and its blocks.
+pub mod pool {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegP");
+    /// Magic, written last.
+    pub const MAGIC: usize = 0;
+    /// Version (low half), policy (high half), as in an element.
+    pub const VERSION: usize = MAGIC + 8;
+    /// Bytes of a block (low half), count of blocks of an element (high half).
+    pub const BLOCKS: usize = VERSION + 8;
+    /// How many elements there is room for.
+    pub const SLOTS: usize = BLOCKS + 8;
+    /// How many of them were ever in use; the first ones. Written by the process, release. Starts a line.
+    pub const USED: usize = 64;
+    /// Where the lines of the latest events begin; the elements follow at the next page.
+    pub const LINES: usize = super::PAGE;
+    /// Bytes of such a line.
+    pub const LINE_BYTES: usize = super::LINE;
+    /// The most elements of a pool.
+    pub const SLOTS_MAX: usize = 4096;
+
+    /// Where the elements begin.
+    pub const fn elements(slots: usize) -> usize {
+        (LINES + slots * LINE_BYTES).next_multiple_of(super::PAGE)
+    }
+
+    /// Bytes of an element.
+    pub const fn slot_bytes(block_bytes: usize, block_count: usize) -> usize {
+        super::element::HEADER + block_bytes * block_count
+    }
+}
+
+/// The line of an element's latest event, in a pool.
+pub mod latest {
+    /// Twice the events of the element so far; one less while the line is being written. Release.
+    pub const VERSION: usize = 0;
+    /// When.
+    pub const TIME: usize = VERSION + 8;
+    /// The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the
+    /// fixed part.
+    pub const FIRST: usize = TIME + 8;
+    /// The event's sequence.
+    pub const SEQUENCE: usize = FIRST + 8;
+    /// The first words of its arguments.
+    pub const ARGUMENTS: usize = SEQUENCE + 8;
+    /// How many words of arguments there is room for.
+    pub const ARGUMENT_WORDS: usize = 4;
 }
 
 /// A block: header, then events.
@@ -125,6 +183,12 @@ pub mod event {
     pub const KIND_PADDING: u16 = 0;
     /// Two words: the second is a full time, whose high half is that of what follows in this block.
     pub const KIND_FULL_TIME: u16 = 1;
+    /// Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header),
+    /// the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the
+    /// element, and at the start of each of its blocks; a block without it is the first writer's.
+    pub const KIND_OWNER: u16 = 2;
+    /// Words of such an event.
+    pub const OWNER_WORDS: usize = 4;
     /// Kinds below this one are reserved.
     pub const KIND_FIRST: u16 = 16;
     /// The event has the time of the one before; its own 32 bits say nothing.
@@ -203,8 +267,10 @@ const _: () = {
     assert!(identity::FLAGS + 8 <= identity::NAME);
     assert!(identity::COMMAND_BYTES > 1024);
     assert!(element::FREQUENCY + 8 <= element::HEAD);
-    assert!(element::SEQUENCE + 8 <= element::READ_POSITION);
-    assert!(element::READER_START + 8 <= element::NAME);
+    assert!(element::DISCARDED_SEQUENCE + 8 <= element::READ_POSITION);
+    assert!(element::READER_START + 8 <= element::HEADER);
+    assert!(latest::ARGUMENTS + 8 * latest::ARGUMENT_WORDS == pool::LINE_BYTES);
+    assert!(block::BYTES_MIN >= block::HEADER + 8 * event::OWNER_WORDS + 64);
     assert!(block::HEADER == 32);
     assert!(live::CELLS + 8 * live::CELL_COUNT <= live::ROW_BYTES);
 };

@@ -6,7 +6,7 @@
 //! tasks and streams that exist now). Observers read the files when they want; they cannot slow the process down, and
 //! what it committed survives even `kill -9`.
 //!
-//! * Writing: [`Space`], [`Writer`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
+//! * Writing: [`Space`], [`Writer`] and [`Collector`], [`Kind`] with its derive, [`Setting`], [`LiveRow`].
 //! * Reading: [`reader::SpaceReader`], [`archive::Archiver`], and [`discover`] to find spaces.
 //!
 //! The layout is drawn in `docs/layout.md` of this crate and described once, in [`layout`].
@@ -18,9 +18,12 @@ pub mod archive;
 mod catalog;
 #[allow(unsafe_code)]
 pub mod clock;
+mod collector;
+mod declared;
 pub mod discover;
 #[allow(unsafe_code)]
 mod element;
+mod elements;
 mod error;
 mod file;
 pub mod kind;
@@ -38,6 +41,7 @@ mod space;
 mod writer;
 
 pub use clock::Clock;
+pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
 pub use error::Error;
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};

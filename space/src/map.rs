@@ -5,12 +5,13 @@
 //! it still writes goes nowhere, at no cost to the parent.
 
 use crate::error::Error;
-use crate::layout::PAGE;
+use crate::layout::{LINE, PAGE, element};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file mapped for writing.
@@ -134,7 +135,8 @@ impl Map {
     }
 }
 
-/// The words that a ring is written to: a [`Map`], or loom's words in a model.
+/// The words that a ring is written to: a [`Region`] of a map, or loom's words in a model. Its header is at byte 0, its
+/// blocks are from [`element::DATA`] on.
 pub(crate) trait Memory {
     /// Where the positions of a ring's current block lie.
     type Base: Copy + std::fmt::Debug + Send;
@@ -146,7 +148,8 @@ pub(crate) trait Memory {
     /// Stores a word, relaxed.
     ///
     /// # Safety
-    /// `base` is of this memory, and `position` + bias is a multiple of 8 and less than [`Memory::bytes`].
+    /// `base` is of this memory, and `position` + bias is a multiple of 8, at least [`element::DATA`] and less than
+    /// [`Memory::bytes`].
     unsafe fn store_unchecked(&self, base: Self::Base, position: u64, value: u64);
     /// Stores the word at byte `at`.
     fn store(&self, at: usize, value: u64, order: Ordering);
@@ -163,22 +166,67 @@ pub(crate) struct Address(*mut u8);
 // SAFETY: it is only an address; using it is unsafe and needs the map, which is Send and Sync.
 unsafe impl Send for Address {}
 
-impl Memory for Map {
+/// The part of a map that is one element: a header and, anywhere else, its blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    header: Address,
+    /// Where the blocks lie, less [`element::DATA`].
+    data: Address,
+    data_bytes: usize,
+    _map: Arc<Map>,
+}
+
+// SAFETY: its addresses are of a map that is Sync and kept alive beside them; all access is atomic.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// The element of `map` with its header at byte `header` and `data_bytes` of blocks at byte `data`.
+    pub(crate) fn new(map: Arc<Map>, header: usize, data: usize, data_bytes: usize) -> Region {
+        assert!(header.is_multiple_of(8) && header + element::HEADER <= map.bytes);
+        assert!(data.is_multiple_of(8) && data_bytes.is_multiple_of(8) && data + data_bytes <= map.bytes);
+        let start = map.pointer.as_ptr();
+        Region {
+            header: Address(start.wrapping_add(header)),
+            data: Address(start.wrapping_add(data).wrapping_sub(element::DATA)),
+            data_bytes,
+            _map: map,
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "a word outside the element");
+        let address = if at < element::HEADER {
+            self.header.0.wrapping_add(at)
+        } else {
+            assert!(
+                (element::DATA..element::DATA + self.data_bytes).contains(&at),
+                "a word outside the element"
+            );
+            self.data.0.wrapping_add(at)
+        };
+        // SAFETY: `new` checked that header and blocks lie in the map, which is kept alive; aligned, as just checked.
+        unsafe { &*address.cast::<AtomicU64>() }
+    }
+}
+
+impl Memory for Region {
     type Base = Address;
 
     fn bytes(&self) -> usize {
-        self.bytes
+        element::DATA + self.data_bytes
     }
 
     fn base(&self, bias: u64) -> Address {
-        Address(self.pointer.as_ptr().wrapping_add(bias as usize))
+        Address(self.data.0.wrapping_add(bias as usize))
     }
 
     #[inline(always)]
     unsafe fn store_unchecked(&self, base: Address, position: u64, value: u64) {
         let pointer = base.0.wrapping_add(position as usize);
-        debug_assert!((pointer as usize).wrapping_sub(self.pointer.as_ptr() as usize) < self.bytes);
-        // SAFETY: the caller keeps the address within the map and aligned.
+        let start = self.data.0.wrapping_add(element::DATA);
+        debug_assert!((pointer as usize).wrapping_sub(start as usize) < self.data_bytes);
+        // SAFETY: the caller keeps the address within the blocks and aligned.
         unsafe { &*pointer.cast::<AtomicU64>() }.store(value.to_le(), Ordering::Relaxed);
     }
 
@@ -194,6 +242,32 @@ impl Memory for Map {
 
     fn fence(order: Ordering) {
         std::sync::atomic::fence(order);
+    }
+}
+
+/// A cache line of a map, with one writer.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    address: Address,
+    _map: Arc<Map>,
+}
+
+// SAFETY: its address is of a map that is Sync and kept alive beside it; all access is atomic.
+unsafe impl Sync for Line {}
+
+impl Line {
+    /// The line at byte `at` of `map`.
+    pub(crate) fn new(map: Arc<Map>, at: usize) -> Line {
+        assert!(at.is_multiple_of(LINE) && at + LINE <= map.bytes);
+        Line { address: Address(map.pointer.as_ptr().wrapping_add(at)), _map: map }
+    }
+
+    /// Stores the word at byte `at` of the line.
+    #[inline(always)]
+    pub(crate) fn store(&self, at: usize, value: u64, order: Ordering) {
+        assert!(at < LINE && at.is_multiple_of(8));
+        // SAFETY: in the line, which `new` found in the map; aligned.
+        unsafe { &*self.address.0.wrapping_add(at).cast::<AtomicU64>() }.store(value.to_le(), order);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use crate::catalog::{Catalog, Names, Record, SettingRecord};
 use crate::clock::{Anchor, Clock};
-use crate::element::{Policy, Ring};
+use crate::collector::{Collector, CollectorOptions};
+use crate::element::{Owner, Policy, Ring};
+use crate::elements::Elements;
 use crate::error::Error;
-use crate::kind::{NameRef, SiteRef};
-use crate::layout::{PAGE, VERSION, block, element, identity, settings};
+use crate::kind::{Kind, NameRef, SiteRef};
+use crate::layout::{PAGE, VERSION, block, identity, settings};
 use crate::live::{LiveRow, LiveTable, RowKind};
 use crate::map::{Fork, Map};
 use crate::setting::{Setting, SettingSpec};
@@ -96,16 +98,16 @@ pub struct Space {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     clock: Clock,
     pub(crate) pid: u32,
-    process_start: u64,
+    pub(crate) process_start: u64,
     element: ElementOptions,
-    identity: Arc<Map>,
+    pub(crate) identity: Arc<Map>,
     settings: Arc<Map>,
     cold: Mutex<Cold>,
-    /// How many writers were begun. Held while a writer's files are made, so that they are published in order.
-    writers: Mutex<u32>,
+    /// Held while a writer's files are made, so that they are published in order.
+    elements: Mutex<Elements>,
     /// Someone is writing the second anchor; taken by compare-exchange, given back with release.
     anchoring: AtomicBool,
     /// When the second anchor was last written, in ticks.
@@ -169,7 +171,7 @@ impl Space {
             identity,
             settings: Arc::new(cells),
             cold: Mutex::new(cold),
-            writers: Mutex::new(0),
+            elements: Mutex::new(Elements::default()),
             anchoring: AtomicBool::new(false),
             anchored: PlainAtomicU64::new(clock.anchor().ticks),
         };
@@ -191,7 +193,11 @@ impl Space {
         &self.shared.clock
     }
 
-    /// A new writer with an element and a catalog of its own, for one thread at a time.
+    /// A writer with an element of its own, for one thread at a time.
+    ///
+    /// It takes the element, of the same size and policy, that was released longest ago by a writer that was dropped;
+    /// there is a new one only if none is free. What the writer before wrote there stays readable, as that writer's,
+    /// until it is overwritten.
     ///
     /// # Errors
     /// When the file system is full, or this process is a fork of the one that made the space.
@@ -199,28 +205,44 @@ impl Space {
         self.writer_with(name, self.shared.element)
     }
 
-    /// A new writer whose element has its own size and policy.
+    /// A writer whose element has its own size and policy.
     ///
     /// # Errors
     /// As [`Space::writer`], and when the options are out of range.
     pub fn writer_with(&self, name: &str, options: ElementOptions) -> Result<Writer, Error> {
         check_element(&options)?;
+        let (shared, name) = (&self.shared, self.owner_name(name)?);
+        let (mut ring, declared, number) = shared.elements().take(shared, options)?;
+        ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
+        shared.publish_writers(number);
+        Ok(Writer::new(shared.clone(), ring, declared, number, options))
+    }
+
+    /// A collector of events of one kind, with a small element of its own: thousands of them share a few files, and a
+    /// reader gets the latest event of each at once.
+    ///
+    /// # Errors
+    /// As [`Space::writer`], and when the options are out of range.
+    pub fn collector<K: Kind>(&self, name: &str, options: CollectorOptions) -> Result<Collector<K>, Error> {
+        let options = ElementOptions::from(options);
+        check_element(&options)?;
+        let (shared, name) = (&self.shared, self.owner_name(name)?);
+        let (mut slot, number) = shared.elements().take_slot(shared, options)?;
+        let kind = match slot.declared.declare::<K>(number, options.block_bytes) {
+            Ok(kind) => kind,
+            Err(error) => {
+                shared.elements().give_back_slot(slot, options);
+                return Err(error);
+            }
+        };
+        slot.ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
+        shared.publish_writers(number);
+        Ok(Collector::new(shared.clone(), slot, kind, number, options))
+    }
+
+    fn owner_name(&self, name: &str) -> Result<NameRef, Error> {
         self.shared.check_fork()?;
-        let shared = &self.shared;
-        let mut writers = shared.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Counted before the files are made: after a failure the number is not used again, and readers skip it.
-        *writers += 1;
-        let number = *writers;
-        let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
-        let path = shared.path.join(format!("{number:04}.element"));
-        let map =
-            Map::create(&path, Ring::<Map>::bytes(options.block_bytes, options.block_count), Fork::Wipe)?;
-        shared.write_element_header(&map, name, number, &options);
-        let ring = Ring::new(map, options.block_bytes, options.block_count, options.policy);
-        shared.identity.word(identity::WRITERS).store(u64::from(number), Ordering::Release);
-        drop(writers);
-        shared.refresh_anchor();
-        Ok(Writer::new(shared.clone(), ring, catalog, number))
+        self.name(name)
     }
 
     /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
@@ -326,6 +348,27 @@ impl Shared {
         self.cold().live.give_back(row);
     }
 
+    pub(crate) fn elements(&self) -> MutexGuard<'_, Elements> {
+        // As above.
+        self.elements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells readers that there is a writer of this number, whose element is complete.
+    fn publish_writers(&self, number: u32) {
+        self.identity.word(identity::WRITERS).fetch_max(u64::from(number), Ordering::Release);
+        self.refresh_anchor();
+    }
+
+    /// Takes back the element of a writer that is done.
+    pub(crate) fn release(&self, ring: &mut Ring, give_back: impl FnOnce(&mut Elements)) {
+        self.refresh_anchor();
+        ring.close();
+        // In the child of a fork, another thread of the parent may hold the lock for ever.
+        if !ring.is_wiped() {
+            give_back(&mut self.elements());
+        }
+    }
+
     fn check_fork(&self) -> Result<(), Error> {
         if std::process::id() == self.pid {
             return Ok(());
@@ -381,19 +424,6 @@ impl Shared {
         version.store(odd + 1, Ordering::Release);
         self.anchored.store(anchor.ticks, Ordering::Relaxed);
         self.anchoring.store(false, Ordering::Release);
-    }
-
-    fn write_element_header(&self, map: &Map, name: &str, number: u32, options: &ElementOptions) {
-        let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
-        put(element::VERSION, u64::from(VERSION) | u64::from(options.policy.code()) << 32);
-        put(element::BLOCKS, options.block_bytes as u64 | (options.block_count as u64) << 32);
-        put(element::PROCESS, u64::from(self.pid) | u64::from(crate::process::thread_id()) << 32);
-        put(element::PROCESS_START, self.process_start);
-        put(element::WRITER, u64::from(number));
-        put(element::FREQUENCY, self.clock.hz().round() as u64);
-        put(element::STATE, 1);
-        map.put_text(element::NAME, element::NAME_BYTES, name);
-        map.word(element::MAGIC).store(element::MAGIC_VALUE, Ordering::Release);
     }
 }
 

@@ -1,35 +1,40 @@
 //! The writer: one thread's way into the space.
 
-use crate::catalog::{Catalog, Record};
 use crate::clock::Clock;
+use crate::declared::Declared;
 use crate::element::Ring;
 use crate::error::Error;
-use crate::kind::{Kind, KindId, schema_hash};
+use crate::kind::{Kind, KindId};
 use crate::layout::event;
-use crate::space::Shared;
+use crate::space::{ElementOptions, Shared};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Writes events into an element of its own. Moves between threads, but serves one at a time.
 ///
-/// Dropping it closes the element cleanly.
+/// Dropping it closes the element cleanly and releases it: a later writer of the same size and policy goes on there.
 #[derive(Debug)]
 pub struct Writer {
     ring: Ring,
     clock: Clock,
     number: u32,
-    /// Name and schema of the kinds declared so far; the id is the index plus the first.
-    kinds: Vec<(&'static str, u64)>,
-    catalog: Catalog,
+    declared: Arc<Declared>,
+    options: ElementOptions,
     shared: Arc<Shared>,
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, ring: Ring, catalog: Catalog, number: u32) -> Writer {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        ring: Ring,
+        declared: Arc<Declared>,
+        number: u32,
+        options: ElementOptions,
+    ) -> Writer {
         let clock = *shared.clock();
-        Writer { ring, clock, number, kinds: Vec::new(), catalog, shared, not_sync: PhantomData }
+        Writer { ring, clock, number, declared, options, shared, not_sync: PhantomData }
     }
 
     /// Declares a kind to this writer's catalog, once; again gives the same id.
@@ -37,33 +42,13 @@ impl Writer {
     /// # Errors
     /// When the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are taken.
     pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
-        let hash = schema_hash(K::NAME, K::FIELDS.iter().map(|f| (f.name, f.field_type, f.unit)));
-        let known = self.kinds.iter().position(|kind| *kind == (K::NAME, hash));
-        let index = match known {
-            Some(index) => index,
-            None => self.append_kind::<K>(hash)?,
-        };
-        let id = event::KIND_FIRST + index as u16;
-        Ok(KindId::new(id, self.number))
+        self.declared.declare(self.number, self.options.block_bytes)
     }
 
-    fn append_kind<K: Kind>(&mut self, hash: u64) -> Result<usize, Error> {
-        let index = self.kinds.len();
-        if index > usize::from(u16::MAX - event::KIND_FIRST) {
-            return Err(Error::new(format!("there is no room for kind `{}`: a writer has 65520", K::NAME)));
-        }
-        if 8 * (1 + K::WORDS) > self.ring.event_bytes_max() {
-            return Err(Error::new(format!(
-                "kind `{}` has {} bytes, and this element's blocks hold events of up to {}: use larger blocks",
-                K::NAME,
-                8 * (1 + K::WORDS),
-                self.ring.event_bytes_max()
-            )));
-        }
-        let id = event::KIND_FIRST + index as u16;
-        self.catalog.append(&Record::kind(id, K::NAME, K::DOC, K::FIELDS))?;
-        self.kinds.push((K::NAME, hash));
-        Ok(index)
+    /// Discards all events so far, also those of the writers that had this element before: readers neither find them nor
+    /// count them as lost.
+    pub fn discard(&mut self) {
+        self.ring.discard();
     }
 
     /// Writes an event with the time now.
@@ -109,6 +94,11 @@ impl Writer {
         self.ring.sequence()
     }
 
+    /// How many writers had this element, this one included.
+    pub fn generation(&self) -> u64 {
+        self.ring.generation()
+    }
+
     /// How many events were dropped.
     pub fn drops(&self) -> u64 {
         self.ring.drops()
@@ -117,7 +107,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.shared.refresh_anchor();
-        self.ring.close();
+        let (ring, declared, options) = (self.ring.clone(), self.declared.clone(), self.options);
+        self.shared.release(&mut self.ring, |elements| elements.give_back(ring, declared, options));
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use support::{Seen, options, read_events};
 use thalweg_space::archive::Archiver;
-use thalweg_space::layout::{self, block, catalog, element, event, identity, live, settings};
+use thalweg_space::layout::{self, block, catalog, element, event, identity, latest, live, pool, settings};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{
     Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
@@ -38,19 +38,34 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("element", "magic", element::MAGIC),
         ("element", "version, policy", element::VERSION),
         ("element", "block bytes, block count", element::BLOCKS),
-        ("element", "pid, thread", element::PROCESS),
+        ("element", "pid", element::PROCESS),
         ("element", "process start", element::PROCESS_START),
-        ("element", "writer", element::WRITER),
+        ("element", "first writer", element::WRITER),
         ("element", "frequency", element::FREQUENCY),
         ("element", "head", element::HEAD),
         ("element", "drops", element::DROPS),
         ("element", "state", element::STATE),
         ("element", "sequence", element::SEQUENCE),
+        ("element", "owner", element::OWNER),
+        ("element", "owner's name", element::OWNER_NAME),
+        ("element", "generation", element::GENERATION),
+        ("element", "discarded", element::DISCARDED),
+        ("element", "discarded events", element::DISCARDED_SEQUENCE),
         ("element", "read position", element::READ_POSITION),
         ("element", "reader pid", element::READER),
         ("element", "reader start", element::READER_START),
-        ("element", "name", element::NAME),
         ("element", "blocks", element::DATA),
+        ("pool", "magic", pool::MAGIC),
+        ("pool", "version, policy", pool::VERSION),
+        ("pool", "block bytes, block count", pool::BLOCKS),
+        ("pool", "slots", pool::SLOTS),
+        ("pool", "used", pool::USED),
+        ("pool", "lines", pool::LINES),
+        ("latest", "version", latest::VERSION),
+        ("latest", "time", latest::TIME),
+        ("latest", "first word", latest::FIRST),
+        ("latest", "sequence", latest::SEQUENCE),
+        ("latest", "arguments", latest::ARGUMENTS),
         ("block", "number + 1", block::NUMBER),
         ("block", "base time", block::BASE),
         ("block", "first sequence", block::SEQUENCE),
@@ -97,6 +112,9 @@ fn the_drawing_is_true() {
         ("rows of the first chunk", live::CHUNK_ROWS_FIRST),
         ("rows of the largest chunk", live::CHUNK_ROWS_MAX),
         ("words of the longest event", event::WORDS_MAX),
+        ("bytes of an element's header", element::HEADER),
+        ("bytes of a line of a pool", pool::LINE_BYTES),
+        ("elements of a pool, at most", pool::SLOTS_MAX),
         ("first kind of a writer's own", usize::from(event::KIND_FIRST)),
     ] {
         assert!(text.contains(&format!("| {what} | {value} |")), "docs/layout.md lacks: {what} {value}");

@@ -6,9 +6,11 @@
 
 use crate::error::Error;
 use crate::file;
-use crate::layout::{PAGE, block, element, event};
+use crate::kind::NameRef;
+use crate::layout::{block, element, event, pool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A position beyond this (4 EiB) is nonsense.
 const HEAD_MAX: u64 = 1 << 62;
@@ -16,12 +18,14 @@ const HEAD_MAX: u64 = 1 << 62;
 /// What an element's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterInfo {
-    /// The writer's number.
+    /// The writer's number: of the one that has the element now, or had it last.
     pub number: u32,
     /// Its name.
     pub name: String,
     /// The thread that made it.
     pub thread: u32,
+    /// How many writers had the element, this one included.
+    pub generation: u64,
     /// Policy: 0 overwrite, 1 drop newest, 2 wait.
     pub policy: u32,
     /// Bytes of a block.
@@ -41,6 +45,7 @@ pub struct WriterInfo {
 /// An event found in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
+    pub(super) owner: Owner,
     pub(super) time: u64,
     pub(super) sequence: u64,
     pub(super) kind: u16,
@@ -50,23 +55,100 @@ pub(super) struct Found {
     pub(super) to: usize,
 }
 
+/// Who wrote an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) number: u32,
+    pub(super) thread: u32,
+    pub(super) name: NameRef,
+}
+
+impl Owner {
+    fn new(word: u64, name: u64) -> Owner {
+        Owner { number: word as u32, thread: (word >> 32) as u32, name: NameRef(name) }
+    }
+}
+
 /// What comes next in an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Event(Found),
-    Gap { lost: u64, from_sequence: u64 },
+    Gap { writer: u32, lost: u64, from_sequence: u64 },
     Nothing,
+}
+
+/// Which element of a space: the number in its file's name and, in a pool, the place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ElementId {
+    /// The number of the file, and of the catalog with its kinds.
+    pub(crate) file: u32,
+    pub(crate) slot: Option<u32>,
+}
+
+impl ElementId {
+    pub(crate) fn archive(&self, directory: &Path) -> PathBuf {
+        directory.join(match self.slot {
+            None => format!("{:04}.archive", self.file),
+            Some(slot) => format!("{:04}-{slot:04}.archive", self.file),
+        })
+    }
+}
+
+/// An element that was found in a space.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) id: ElementId,
+    pub(crate) pool: Option<Arc<PoolFile>>,
+}
+
+/// A pool, opened.
+#[derive(Debug)]
+pub(crate) struct PoolFile {
+    pub(crate) number: u32,
+    pub(crate) file: Arc<File>,
+    pub(crate) path: PathBuf,
+    block_bytes: u64,
+    block_count: u64,
+    pub(crate) slots: u32,
+}
+
+impl PoolFile {
+    pub(crate) fn open(path: PathBuf, number: u32) -> Result<PoolFile, Error> {
+        let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+        let mut header = [0; pool::USED + 8];
+        file::read_exact_at(&file, &path, &mut header, 0)?;
+        file::check_magic(&path, &header, pool::MAGIC_VALUE, "a pool")?;
+        let (block_bytes, block_count) = checked_blocks(&path, file::word(&header, pool::BLOCKS), false)?;
+        let slots = file::word(&header, pool::SLOTS);
+        if !(1..=pool::SLOTS_MAX as u64).contains(&slots) {
+            return Err(Error::new(format!("{} is damaged: it claims {slots} elements", path.display())));
+        }
+        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
+        let needed = (pool::elements(slots as usize) as u64).saturating_add(slots.saturating_mul(slot_bytes));
+        check_length(&file, &path, needed)?;
+        Ok(PoolFile { number, file: Arc::new(file), path, block_bytes, block_count, slots: slots as u32 })
+    }
+
+    /// How many elements were ever in use.
+    pub(crate) fn used(&self) -> Result<u32, Error> {
+        let mut word = [0; 8];
+        file::read_exact_at(&self.file, &self.path, &mut word, pool::USED as u64)?;
+        Ok(u64::from_le_bytes(word).min(u64::from(self.slots)) as u32)
+    }
 }
 
 /// One file of blocks: the ring, or the archive.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
+    /// Where the element's header lies in the file, and where its blocks begin.
+    pub(crate) start: u64,
+    data: u64,
     pub(crate) block_bytes: u64,
     /// 0: an archive, whose blocks do not come around.
     pub(crate) block_count: u64,
-    pub(crate) header: Box<[u8; PAGE]>,
+    pub(crate) header: Box<[u8; element::HEADER]>,
 }
 
 impl Blocks {
@@ -77,35 +159,46 @@ impl Blocks {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", &path, e)),
         };
-        let mut header = Box::new([0; PAGE]);
+        let mut header = Box::new([0; element::HEADER]);
         file::read_exact_at(&file, &path, &mut header[..], 0)?;
         let magic = if archive { element::MAGIC_ARCHIVE } else { element::MAGIC_VALUE };
         file::check_magic(&path, &header[..], magic, if archive { "an archive" } else { "an element" })?;
-        let sizes = file::word(&header[..], element::BLOCKS);
-        let (block_bytes, block_count) = (sizes & 0xffff_ffff, sizes >> 32);
-        let good = block_bytes.is_power_of_two()
-            && (block::BYTES_MIN as u64..=block::BYTES_MAX as u64).contains(&block_bytes)
-            && (archive && block_count == 0 || !archive && block_count >= 2);
-        if !good {
-            return Err(Error::new(format!(
-                "{} is damaged: it claims {block_count} blocks of {block_bytes} bytes",
-                path.display()
-            )));
-        }
-        let needed = element::DATA as u64 + block_bytes * block_count;
-        let there = file::length(&file, &path)?;
-        if there < needed {
-            return Err(Error::new(format!(
-                "{} is truncated: it has {there} bytes of {needed}; the events in it are lost",
-                path.display()
-            )));
-        }
-        Ok(Some(Blocks { file, path, block_bytes, block_count, header }))
+        let (block_bytes, block_count) =
+            checked_blocks(&path, file::word(&header[..], element::BLOCKS), archive)?;
+        check_length(&file, &path, (element::DATA as u64).saturating_add(block_bytes * block_count))?;
+        let (start, data) = (0, element::DATA as u64);
+        Ok(Some(Blocks { file: Arc::new(file), path, start, data, block_bytes, block_count, header }))
     }
 
+    /// The element at place `slot` of a pool.
+    pub(crate) fn in_pool(pool: &PoolFile, slot: u32) -> Result<Blocks, Error> {
+        let PoolFile { block_bytes, block_count, .. } = *pool;
+        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
+        let start = pool::elements(pool.slots as usize) as u64 + u64::from(slot) * slot_bytes;
+        let mut header = Box::new([0; element::HEADER]);
+        file::read_exact_at(&pool.file, &pool.path, &mut header[..], start)?;
+        file::check_magic(&pool.path, &header[..], element::MAGIC_VALUE, "a pool with elements")?;
+        let (file, path, data) = (pool.file.clone(), pool.path.clone(), start + element::HEADER as u64);
+        Ok(Blocks { file, path, start, data, block_bytes, block_count, header })
+    }
+
+    /// The element at `place`; `None` if it has no ring.
+    pub(crate) fn ring(directory: &Path, place: &Place) -> Result<Option<Blocks>, Error> {
+        match (&place.pool, place.id.slot) {
+            (Some(pool), Some(slot)) => Blocks::in_pool(pool, slot).map(Some),
+            (None, Some(_)) => Ok(None),
+            _ => Blocks::open(directory.join(format!("{:04}.element", place.id.file)), false),
+        }
+    }
+
+    /// A word of the header.
     pub(crate) fn word(&self, at: usize) -> Result<u64, Error> {
+        self.word_at(self.start + at as u64)
+    }
+
+    fn word_at(&self, at: u64) -> Result<u64, Error> {
         let mut word = [0; 8];
-        file::read_exact_at(&self.file, &self.path, &mut word, at as u64)?;
+        file::read_exact_at(&self.file, &self.path, &mut word, at)?;
         Ok(u64::from_le_bytes(word))
     }
 
@@ -124,7 +217,7 @@ impl Blocks {
     /// Where block `number` lies in the file.
     pub(crate) fn place(&self, number: u64) -> u64 {
         let slot = if self.block_count == 0 { number } else { number % self.block_count };
-        element::DATA as u64 + slot * self.block_bytes
+        self.data + slot * self.block_bytes
     }
 
     /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there.
@@ -136,15 +229,39 @@ impl Blocks {
             return Ok(false);
         }
         // A system call lies between the two looks at the number: no load of the copy can move below it.
-        Ok(self.word(place as usize)? == number + 1)
+        Ok(self.word_at(place)? == number + 1)
     }
+}
+
+fn checked_blocks(path: &Path, sizes: u64, archive: bool) -> Result<(u64, u64), Error> {
+    let (block_bytes, block_count) = (sizes & 0xffff_ffff, sizes >> 32);
+    let good = block_bytes.is_power_of_two()
+        && (block::BYTES_MIN as u64..=block::BYTES_MAX as u64).contains(&block_bytes)
+        && (archive && block_count == 0 || !archive && block_count >= 2);
+    if good {
+        return Ok((block_bytes, block_count));
+    }
+    Err(Error::new(format!(
+        "{} is damaged: it claims {block_count} blocks of {block_bytes} bytes",
+        path.display()
+    )))
+}
+
+fn check_length(file: &File, path: &Path, needed: u64) -> Result<(), Error> {
+    let there = file::length(file, path)?;
+    if there >= needed {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{} is truncated: it has {there} bytes of {needed}; the events in it are lost",
+        path.display()
+    )))
 }
 
 /// Reads an element from its oldest event on, in the writer's order.
 #[derive(Debug)]
 pub(super) struct ElementReader {
-    number: u32,
-    directory: PathBuf,
+    archive_path: PathBuf,
     /// The ring; none when only the archive was kept.
     ring: Option<Blocks>,
     archive: Option<Blocks>,
@@ -160,8 +277,13 @@ pub(super) struct ElementReader {
     buffered: Option<u64>,
     base: u64,
     time: u64,
-    /// Sequence of the next event.
+    /// Sequence of the next event, as of the element's first.
     sequence: u64,
+    /// Who wrote what comes next, and the sequence of that writer's first event.
+    owner: Owner,
+    owner_sequence: u64,
+    /// A second gap, after one that was handed over.
+    gap: Option<Next>,
     /// Dropped events that were told of already.
     drops_told: u64,
     /// Dropped events, as the header said before `limit` was read.
@@ -171,10 +293,11 @@ pub(super) struct ElementReader {
 }
 
 impl ElementReader {
-    /// Opens element `number` of the space in `directory`; `None` if it has neither ring nor archive.
-    pub(super) fn open(directory: &Path, number: u32) -> Result<Option<ElementReader>, Error> {
-        let ring = Blocks::open(directory.join(format!("{number:04}.element")), false)?;
-        let archive = Blocks::open(directory.join(format!("{number:04}.archive")), true)?;
+    /// Opens the element at `place` of the space in `directory`; `None` if it has neither ring nor archive.
+    pub(super) fn open(directory: &Path, place: &Place) -> Result<Option<ElementReader>, Error> {
+        let archive_path = place.id.archive(directory);
+        let ring = Blocks::ring(directory, place)?;
+        let archive = Blocks::open(archive_path.clone(), true)?;
         let (Some(first), second) = (ring.as_ref().or(archive.as_ref()), archive.as_ref()) else {
             return Ok(None);
         };
@@ -184,9 +307,15 @@ impl ElementReader {
                 first.path.display()
             )));
         }
+        // The first owner's blocks do not say whose they are; its name may have gone with it.
+        let number = file::word(&first.header[..], element::WRITER) as u32;
+        let owner = Owner::new(file::word(&first.header[..], element::OWNER), 0);
+        let owner = match first.word(element::GENERATION)? {
+            0 | 1 => Owner { name: NameRef(first.word(element::OWNER_NAME)?), ..owner },
+            _ => Owner { number, ..Owner::default() },
+        };
         Ok(Some(ElementReader {
-            number,
-            directory: directory.to_path_buf(),
+            archive_path,
             ring,
             archive,
             position: 0,
@@ -197,6 +326,9 @@ impl ElementReader {
             base: 0,
             time: 0,
             sequence: 0,
+            owner: Owner { number, ..owner },
+            owner_sequence: 0,
+            gap: None,
             drops_told: 0,
             drops: 0,
             by_block: false,
@@ -207,28 +339,32 @@ impl ElementReader {
         self.ring.as_ref().or(self.archive.as_ref()).expect("opened with one of the two")
     }
 
-    pub(super) fn info(&mut self) -> Result<WriterInfo, Error> {
+    /// What the header says, and the reference of the writer's name.
+    pub(super) fn info(&mut self) -> Result<(WriterInfo, NameRef), Error> {
         self.look()?;
         let blocks = self.main();
-        let word = |at| file::word(&blocks.header[..], at);
-        Ok(WriterInfo {
-            number: self.number,
-            name: file::text(&blocks.header[..], element::NAME, element::NAME_BYTES),
-            thread: (word(element::PROCESS) >> 32) as u32,
-            policy: (word(element::VERSION) >> 32) as u32,
+        let constant = |at| file::word(&blocks.header[..], at);
+        let owner = Owner::new(blocks.word(element::OWNER)?, blocks.word(element::OWNER_NAME)?);
+        let info = WriterInfo {
+            number: owner.number,
+            name: String::new(),
+            thread: owner.thread,
+            generation: blocks.word(element::GENERATION)?,
+            policy: (constant(element::VERSION) >> 32) as u32,
             block_bytes: blocks.block_bytes,
             block_count: blocks.block_count,
             head: self.limit,
             drops: self.drops,
             closed: blocks.word(element::STATE)? == 2,
             archived: self.archive.is_some(),
-        })
+        };
+        Ok((info, owner.name))
     }
 
     /// Looks how far the writer (and the archive) has come.
     pub(super) fn look(&mut self) -> Result<(), Error> {
         if self.archive.is_none() {
-            self.archive = Blocks::open(self.directory.join(format!("{:04}.archive", self.number)), true)?;
+            self.archive = Blocks::open(self.archive_path.clone(), true)?;
         }
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
@@ -239,6 +375,21 @@ impl ElementReader {
         if self.ring.is_none() {
             self.limit = self.archived;
         }
+        self.skip_discarded()
+    }
+
+    /// Moves over what the writer discarded, which is not lost.
+    fn skip_discarded(&mut self) -> Result<(), Error> {
+        let blocks = self.main();
+        let discarded = blocks.word(element::DISCARDED)?;
+        if discarded <= self.position || discarded > HEAD_MAX || !discarded.is_multiple_of(blocks.block_bytes)
+        {
+            return Ok(());
+        }
+        let sequence = blocks.word(element::DISCARDED_SEQUENCE)?;
+        (self.position, self.buffered, self.gap) = (discarded, None, None);
+        self.sequence = self.sequence.max(sequence);
+        self.drops_told = self.drops_told.max(self.drops);
         Ok(())
     }
 
@@ -256,7 +407,7 @@ impl ElementReader {
         }
         for _ in 0..ring.block_count {
             let number = self.limit.max(self.position) / ring.block_bytes;
-            let next = ring.word(ring.place(number + 1) as usize + block::NUMBER)?;
+            let next = ring.word_at(ring.place(number + 1) + block::NUMBER as u64)?;
             if next > number + 2 {
                 return Ok(false);
             }
@@ -276,6 +427,17 @@ impl ElementReader {
         Ok(())
     }
 
+    /// Goes to the last block but `back` of what is committed now; what lies before is passed over.
+    pub(super) fn start_at_last_block(&mut self, back: u64) -> Result<(), Error> {
+        self.look()?;
+        let block_bytes = self.main().block_bytes;
+        let last = (self.limit.saturating_sub(1) / block_bytes).saturating_sub(back) * block_bytes;
+        // The same block again is read from its beginning, for its times.
+        self.limit = self.limit.min(last + block_bytes);
+        (self.position, self.buffered, self.gap, self.sequence) = (last, None, None, 0);
+        self.skip_discarded()
+    }
+
     /// The arguments of a found event.
     pub(super) fn arguments(&self, found: &Found) -> &[u8] {
         &self.buffer[found.from..found.to]
@@ -283,6 +445,9 @@ impl ElementReader {
 
     /// The next event before the limit of the last look.
     pub(super) fn next(&mut self) -> Result<Next, Error> {
+        if let Some(gap) = self.gap.take() {
+            return Ok(gap);
+        }
         loop {
             let block_bytes = self.main().block_bytes;
             let (number, offset) = (self.position / block_bytes, (self.position % block_bytes) as usize);
@@ -328,9 +493,44 @@ impl ElementReader {
         self.base = file::word(&self.buffer, block::BASE);
         self.time = self.base;
         self.drops_told = file::word(&self.buffer, block::DROPS);
-        let from_sequence = self.sequence;
+        Ok(self.move_to(first))
+    }
+
+    /// Goes on at sequence `first`, for whoever the block is of. What lies between is lost; returned is the first gap.
+    fn move_to(&mut self, first: u64) -> Option<Next> {
+        let (before, before_sequence) = (self.owner, self.owner_sequence);
+        self.read_owner();
+        let from = self.sequence;
         self.sequence = first;
-        Ok((first > from_sequence).then_some(Next::Gap { lost: first - from_sequence, from_sequence }))
+        // Of two writers, the one before lost what comes before the other one's first event.
+        let border = self.owner_sequence.clamp(from, first.max(from));
+        let lost = [
+            (before.number, before_sequence, from, border),
+            (self.owner.number, self.owner_sequence, border, first),
+        ];
+        let mut gaps =
+            lost.into_iter().filter(|(_, _, from, to)| to > from).map(|(writer, start, from, to)| {
+                Next::Gap { writer, lost: to - from, from_sequence: from.saturating_sub(start) }
+            });
+        let gap = gaps.next();
+        self.gap = gaps.next();
+        gap
+    }
+
+    /// Takes note of whose events follow, if an event at the current position says so.
+    fn read_owner(&mut self) -> bool {
+        let offset = (self.position % self.main().block_bytes) as usize;
+        let end = offset + 8 * event::OWNER_WORDS;
+        if end > self.buffer.len() {
+            return false;
+        }
+        let word = |n: usize| file::word(&self.buffer, offset + 8 * n);
+        let (kind, words) = ((word(0) >> 32) as u16, (word(0) >> 48 & 0xfff) as usize);
+        if kind != event::KIND_OWNER || words != event::OWNER_WORDS {
+            return false;
+        }
+        (self.owner, self.owner_sequence) = (Owner::new(word(1), word(2)), word(3));
+        true
     }
 
     fn copy(&mut self, number: u64, start: u64, bytes: usize) -> Result<bool, Error> {
@@ -379,9 +579,10 @@ impl ElementReader {
         if words == 0 || end > self.buffer.len() || (kind == event::KIND_FULL_TIME && words != 2) {
             // Damage: the rest of the block cannot be read. At least this event is lost; the next block tells the rest.
             self.skip_block();
-            let from_sequence = self.sequence;
-            self.sequence = self.sequence.saturating_add(1);
-            return Some(Next::Gap { lost: 1, from_sequence });
+            return Some(self.lose(1));
+        }
+        if kind == event::KIND_OWNER {
+            self.read_owner();
         }
         self.position += 8 * words as u64;
         if kind == event::KIND_FULL_TIME {
@@ -394,9 +595,17 @@ impl ElementReader {
         if flags & event::FLAG_SAME_TIME == 0 {
             self.time = self.base & !u64::from(u32::MAX) | u64::from(time);
         }
-        let sequence = self.sequence;
+        let (time, owner) = (self.time, self.owner);
+        let sequence = self.sequence.saturating_sub(self.owner_sequence);
         self.sequence = self.sequence.saturating_add(1);
-        Some(Next::Event(Found { time: self.time, sequence, kind, flags, from: offset + 8, to: end }))
+        Some(Next::Event(Found { owner, time, sequence, kind, flags, from: offset + 8, to: end }))
+    }
+
+    /// Counts events as lost from here on.
+    fn lose(&mut self, lost: u64) -> Next {
+        let from_sequence = self.sequence.saturating_sub(self.owner_sequence);
+        self.sequence = self.sequence.saturating_add(lost);
+        Next::Gap { writer: self.owner.number, lost, from_sequence }
     }
 
     fn skip_block(&mut self) {
@@ -411,10 +620,8 @@ impl ElementReader {
         if lost == 0 {
             return Next::Nothing;
         }
-        let from_sequence = self.sequence;
         self.drops_told = self.drops;
-        self.sequence = self.sequence.saturating_add(lost);
-        Next::Gap { lost, from_sequence }
+        self.lose(lost)
     }
 
     /// The time of the latest event.

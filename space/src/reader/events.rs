@@ -1,75 +1,18 @@
 //! The events of all writers, merged in time order with bounded memory: one block per element.
 
 use super::Numbers;
-use super::element::{ElementReader, Found, Next};
-use crate::catalog::{CatalogReader, FieldInfo, Record};
+use super::element::{ElementReader, Found, Next, Place};
+use super::kinds::{Catalogs, FieldRef, KindInfo, length_at};
+use crate::catalog::FieldInfo;
 use crate::error::Error;
-use crate::kind::FieldType;
+use crate::kind::{FieldType, NameRef};
 use crate::layout::event as layout;
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A kind as the catalog describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KindInfo {
-    /// Numbers the kinds of this stream from 0: the same schema has the same index, whichever writer declared it.
-    pub index: usize,
-    /// Its name.
-    pub name: String,
-    /// What such an event says.
-    pub doc: String,
-    /// Its fields, in order.
-    pub fields: Vec<FieldInfo>,
-    /// The schema's hash.
-    pub hash: u64,
-    /// Where each field lies in the fixed part.
-    offsets: Vec<usize>,
-    /// Words of the fixed part.
-    words: usize,
-    /// Offsets of the lengths of the variable fields.
-    variable: Vec<usize>,
-}
-
-/// A field of a kind, found by name once and used for many events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldRef {
-    offset: usize,
-    field_type: FieldType,
-    /// Which of the variable fields it is.
-    variable: usize,
-}
-
-impl KindInfo {
-    fn new(index: usize, name: String, doc: String, hash: u64, fields: Vec<FieldInfo>) -> KindInfo {
-        let mut at: usize = 0;
-        let mut offsets = Vec::new();
-        let mut variable = Vec::new();
-        for field in &fields {
-            let bytes = field.field_type.bytes();
-            at = at.next_multiple_of(bytes);
-            offsets.push(at);
-            if field.field_type.is_variable() {
-                variable.push(at);
-            }
-            at += bytes;
-        }
-        KindInfo { index, name, doc, fields, hash, offsets, words: at.div_ceil(8), variable }
-    }
-
-    /// The field called `name`.
-    pub fn field(&self, name: &str) -> Option<FieldRef> {
-        self.fields.iter().position(|f| f.name == name).map(|n| self.field_at(n))
-    }
-
-    fn field_at(&self, n: usize) -> FieldRef {
-        let variable = self.fields[..n].iter().filter(|f| f.field_type.is_variable()).count();
-        FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
-    }
-}
 
 /// An event, as long as the callback runs.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +21,8 @@ pub struct Event<'a> {
     pub time: u64,
     /// Which writer.
     pub writer: u32,
+    /// The writer's name; none for a writer whose element was taken over since.
+    pub writer_name: NameRef,
     /// The how-manieth event of that writer, from 0; dropped ones count.
     pub sequence: u64,
     /// What kind.
@@ -85,7 +30,7 @@ pub struct Event<'a> {
     /// Flags, see [`Event::is_same_time`] and its neighbours.
     pub flags: u8,
     /// The arguments: checked to hold the kind's fixed part.
-    arguments: &'a [u8],
+    pub(super) arguments: &'a [u8],
 }
 
 /// A field's value, for generic use.
@@ -96,7 +41,7 @@ pub enum Value<'a> {
     Signed(i64),
     Float(f64),
     Bool(bool),
-    Name(crate::kind::NameRef),
+    Name(NameRef),
     Site(crate::kind::SiteRef),
     /// An enum: the value and the choice's name, if the catalog has one.
     Choice(u64, Option<&'a str>),
@@ -216,7 +161,7 @@ impl<'a> Event<'a> {
             FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => Value::Signed(bits as i64),
             FieldType::F32 | FieldType::F64 => Value::Float(self.f64(field)),
             FieldType::Bool => Value::Bool(bits != 0),
-            FieldType::Name => Value::Name(crate::kind::NameRef(bits)),
+            FieldType::Name => Value::Name(NameRef(bits)),
             FieldType::Site => Value::Site(crate::kind::SiteRef(bits)),
             FieldType::Enum => {
                 let name = info.choices.iter().find(|(v, _)| *v == bits).map(|(_, name)| name.as_str());
@@ -226,11 +171,6 @@ impl<'a> Event<'a> {
             FieldType::Bytes => Value::Bytes(self.bytes(field)),
         }
     }
-}
-
-fn length_at(arguments: &[u8], offset: usize) -> usize {
-    let Some(bytes) = arguments.get(offset..offset + 4) else { return 0 };
-    u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize
 }
 
 /// What a stream of events yields.
@@ -255,7 +195,7 @@ pub struct EventStream {
     path: PathBuf,
     numbers: Numbers,
     sources: Vec<Source>,
-    kinds: Kinds,
+    catalogs: Catalogs,
     by_block: bool,
     /// Sources by the time of what they have next; the writer decides between equals.
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -263,20 +203,11 @@ pub struct EventStream {
 
 #[derive(Debug)]
 struct Source {
-    writer: u32,
     element: ElementReader,
-    catalog: CatalogReader,
-    /// By kind id; `None` where the catalog has none (yet).
-    kinds: Vec<Option<Arc<KindInfo>>>,
+    /// Which of the catalogs has its kinds.
+    catalog: usize,
     next: Next,
     failed: bool,
-}
-
-/// All kinds of a stream, by name and hash.
-#[derive(Debug, Default)]
-struct Kinds {
-    all: Vec<Arc<KindInfo>>,
-    known: HashMap<(String, u64), usize>,
 }
 
 impl EventStream {
@@ -285,7 +216,7 @@ impl EventStream {
             path,
             numbers: Numbers::default(),
             sources: Vec::new(),
-            kinds: Kinds::default(),
+            catalogs: Catalogs::default(),
             by_block: false,
             order: BinaryHeap::new(),
         }
@@ -303,7 +234,7 @@ impl EventStream {
 
     /// The kinds met so far; [`KindInfo::index`] is the place in this list.
     pub fn kinds(&self) -> &[Arc<KindInfo>] {
-        &self.kinds.all
+        self.catalogs.kinds()
     }
 
     /// Hands at most `limit` items to `take`; returns how many. 0 means that there is nothing more now.
@@ -326,9 +257,9 @@ impl EventStream {
             let until = self.order.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
             let source = &mut self.sources[index];
             loop {
-                source.hand_over(take);
+                source.hand_over(&self.catalogs, take);
                 taken += 1;
-                if let Err(error) = source.advance(&mut self.kinds) {
+                if let Err(error) = source.advance(&mut self.catalogs) {
                     source.failed = true;
                     source.next = Next::Nothing;
                     problem.get_or_insert(error);
@@ -348,7 +279,7 @@ impl EventStream {
             problem.get_or_insert(error);
         }
         for (index, source) in self.sources.iter_mut().enumerate().filter(|(_, s)| !s.failed) {
-            match source.element.look().and_then(|()| source.advance(&mut self.kinds)) {
+            match source.element.look().and_then(|()| source.advance(&mut self.catalogs)) {
                 Ok(()) => self.order.extend(source.next_time().map(|time| Reverse((time, index)))),
                 Err(error) => {
                     source.failed = true;
@@ -359,8 +290,8 @@ impl EventStream {
     }
 
     fn find_writers(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
-        for number in self.numbers.new_ones(&self.path)? {
-            match Source::open(&self.path, number) {
+        for place in self.numbers.new_ones(&self.path, problem)? {
+            match Source::open(&self.path, &place, &mut self.catalogs) {
                 Ok(Some(mut source)) => {
                     if self.by_block {
                         source.element.follow_by_block();
@@ -376,22 +307,20 @@ impl EventStream {
 }
 
 impl Source {
-    fn open(path: &Path, writer: u32) -> Result<Option<Source>, Error> {
-        let Some(element) = ElementReader::open(path, writer)? else { return Ok(None) };
-        let catalog = CatalogReader::open(&path.join(format!("{writer:04}.catalog")))?;
-        Ok(Some(Source { writer, element, catalog, kinds: Vec::new(), next: Next::Nothing, failed: false }))
+    fn open(path: &Path, place: &Place, catalogs: &mut Catalogs) -> Result<Option<Source>, Error> {
+        let Some(element) = ElementReader::open(path, place)? else { return Ok(None) };
+        let catalog = catalogs.open(path, place.id.file)?;
+        Ok(Some(Source { element, catalog, next: Next::Nothing, failed: false }))
     }
 
     /// Moves to the next item whose kind is known and whose size is right.
-    fn advance(&mut self, kinds: &mut Kinds) -> Result<(), Error> {
+    fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
         self.next = self.element.next()?;
         if let Next::Event(found) = self.next {
-            if self.kind(found.kind).is_none() {
-                self.read_catalog(kinds)?;
-            }
-            let arguments = self.element.arguments(&found);
-            if !self.kind(found.kind).is_some_and(|kind| fits(kind, arguments)) {
-                self.next = Next::Gap { lost: 1, from_sequence: found.sequence };
+            let kind = catalogs.find(self.catalog, found.kind)?;
+            if !kind.is_some_and(|kind| kind.fits(self.element.arguments(&found))) {
+                let Found { owner, sequence, .. } = found;
+                self.next = Next::Gap { writer: owner.number, lost: 1, from_sequence: sequence };
             }
         }
         Ok(())
@@ -405,65 +334,19 @@ impl Source {
         }
     }
 
-    fn hand_over(&self, take: &mut impl FnMut(Item<'_>)) {
+    fn hand_over(&self, catalogs: &Catalogs, take: &mut impl FnMut(Item<'_>)) {
         match self.next {
-            Next::Event(found) => take(Item::Event(self.event(&found))),
-            Next::Gap { lost, from_sequence } => take(Item::Gap { writer: self.writer, lost, from_sequence }),
+            Next::Event(found) => take(Item::Event(Event {
+                time: found.time,
+                writer: found.owner.number,
+                writer_name: found.owner.name,
+                sequence: found.sequence,
+                kind: catalogs.kind(self.catalog, found.kind).expect("advance looked"),
+                flags: found.flags,
+                arguments: self.element.arguments(&found),
+            })),
+            Next::Gap { writer, lost, from_sequence } => take(Item::Gap { writer, lost, from_sequence }),
             Next::Nothing => {}
         }
     }
-
-    fn event(&self, found: &Found) -> Event<'_> {
-        Event {
-            time: found.time,
-            writer: self.writer,
-            sequence: found.sequence,
-            kind: self.kind(found.kind).expect("advance looked"),
-            flags: found.flags,
-            arguments: self.element.arguments(found),
-        }
-    }
-
-    fn kind(&self, id: u16) -> Option<&Arc<KindInfo>> {
-        self.kinds.get(usize::from(id))?.as_ref()
-    }
-
-    fn read_catalog(&mut self, kinds: &mut Kinds) -> Result<(), Error> {
-        let mine = &mut self.kinds;
-        self.catalog.read_new(&mut |record| {
-            if let Record::Kind { id, hash, name, doc, fields } = record {
-                let id = usize::from(id);
-                if mine.len() <= id {
-                    mine.resize(id + 1, None);
-                }
-                mine[id] = Some(kinds.intern(hash, name, doc, fields));
-            }
-        })
-    }
-}
-
-impl Kinds {
-    fn intern(&mut self, hash: u64, name: String, doc: String, fields: Vec<FieldInfo>) -> Arc<KindInfo> {
-        let known = self.known.get(&(name.clone(), hash)).map(|index| &self.all[*index]);
-        // A hash that lies would hand out another schema's offsets.
-        if let Some(kind) = known.filter(|kind| kind.fields == fields) {
-            return kind.clone();
-        }
-        let index = self.all.len();
-        self.known.insert((name.clone(), hash), index);
-        self.all.push(Arc::new(KindInfo::new(index, name, doc, hash, fields)));
-        self.all[index].clone()
-    }
-}
-
-/// Whether the arguments hold the fixed part and the bytes that it announces.
-fn fits(kind: &KindInfo, arguments: &[u8]) -> bool {
-    let mut needed = 8 * kind.words;
-    if arguments.len() < needed {
-        return false;
-    }
-    for offset in &kind.variable {
-        needed = needed.saturating_add(length_at(arguments, *offset).next_multiple_of(8));
-    }
-    needed <= arguments.len()
 }

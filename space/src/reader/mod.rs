@@ -5,11 +5,15 @@
 
 mod element;
 mod events;
+mod kinds;
+mod latest;
 
 pub use crate::catalog::FieldInfo;
-pub(crate) use element::Blocks;
 pub use element::WriterInfo;
-pub use events::{Event, EventStream, FieldRef, Item, KindInfo, Value};
+pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
+pub use events::{Event, EventStream, Item, Value};
+pub use kinds::{FieldRef, KindInfo};
+pub use latest::LatestEvents;
 
 use crate::catalog::{CatalogReader, Record};
 use crate::clock::{Anchor, Clock, ClockKind};
@@ -20,7 +24,7 @@ use crate::layout::{PAGE, identity, live, settings};
 use crate::live::{LIVE_CELLS, RowKind};
 use crate::setting::check_range;
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -266,12 +270,20 @@ impl SpaceReader {
     /// When an element is damaged.
     pub fn writers(&self) -> Result<Vec<WriterInfo>, Error> {
         let mut writers = Vec::new();
-        for number in Numbers::default().new_ones(&self.path)? {
-            if let Some(mut element) = element::ElementReader::open(&self.path, number)? {
-                writers.push(element.info()?);
+        let mut problem = None;
+        for place in Numbers::default().new_ones(&self.path, &mut problem)? {
+            if let Some(mut element) = element::ElementReader::open(&self.path, &place)? {
+                let (mut info, name) = element.info()?;
+                info.name = self.name(name).map_or_else(String::new, |name| name.to_string());
+                writers.push(info);
             }
         }
-        Ok(writers)
+        problem.map_or(Ok(writers), Err)
+    }
+
+    /// The latest event of each element, at once: heartbeats.
+    pub fn latest(&self) -> LatestEvents {
+        LatestEvents::new(self.path.clone())
     }
 
     /// The events of all writers, from the oldest that is still there.
@@ -333,19 +345,24 @@ impl Info {
     }
 }
 
-/// The writers of a space that were found so far.
+/// The elements of a space that were found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     /// What the identity said when the directory was listed last.
     count: u64,
-    found: BTreeSet<u32>,
+    found: BTreeSet<ElementId>,
+    pools: BTreeMap<u32, Arc<PoolFile>>,
 }
 
 impl Numbers {
-    /// The writers that appeared since the last call, in order.
+    /// The elements that appeared since the last call, in order. A pool that cannot be read is a `problem`, told of once.
     ///
     /// The identity's count says whether it is worth to list the directory, and which elements are complete.
-    pub(crate) fn new_ones(&mut self, directory: &Path) -> Result<Vec<u32>, Error> {
+    pub(crate) fn new_ones(
+        &mut self,
+        directory: &Path,
+        problem: &mut Option<Error>,
+    ) -> Result<Vec<Place>, Error> {
         let path = directory.join(IDENTITY);
         let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let mut word = [0; 8];
@@ -356,19 +373,57 @@ impl Numbers {
         }
         self.count = count;
         let mut new = Vec::new();
+        let mut pools = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))? {
             let name = entry.map_err(|e| Error::io("read", directory, e))?.file_name();
-            let number = writer_number(&name.to_string_lossy()).filter(|n| u64::from(*n) <= count);
-            new.extend(number.filter(|n| self.found.insert(*n)));
+            let name = name.to_string_lossy();
+            if let Some(number) = number_before(&name, ".pool").filter(|n| u64::from(*n) <= count) {
+                pools.push(number);
+            }
+            let id = element_id(&name).filter(|id| u64::from(id.file) <= count);
+            new.extend(id.filter(|id| self.found.insert(*id)));
+        }
+        for number in pools {
+            if let Err(error) = self.look_at_pool(directory, number, &mut new) {
+                problem.get_or_insert(error);
+            }
         }
         new.sort_unstable();
-        Ok(new)
+        let place = |id: ElementId| Place { id, pool: self.pools.get(&id.file).cloned() };
+        Ok(new.into_iter().map(place).collect())
+    }
+
+    fn look_at_pool(&mut self, directory: &Path, number: u32, new: &mut Vec<ElementId>) -> Result<(), Error> {
+        let pool = match self.pools.get(&number) {
+            Some(pool) => pool.clone(),
+            None => {
+                let pool = Arc::new(PoolFile::open(directory.join(format!("{number:04}.pool")), number)?);
+                self.pools.insert(number, pool.clone());
+                pool
+            }
+        };
+        for slot in 0..pool.used()? {
+            let id = ElementId { file: number, slot: Some(slot) };
+            if self.found.insert(id) {
+                new.push(id);
+            }
+        }
+        Ok(())
     }
 }
 
-/// The number of the writer whose element or archive is called `name`.
-fn writer_number(name: &str) -> Option<u32> {
-    let stem = name.strip_suffix(".element").or_else(|| name.strip_suffix(".archive"))?;
+/// The element that the file called `name` is of, or the archive of.
+fn element_id(name: &str) -> Option<ElementId> {
+    if let Some(file) = number_before(name, ".element").or_else(|| number_before(name, ".archive")) {
+        return Some(ElementId { file, slot: None });
+    }
+    let (file, slot) = name.split_once('-')?;
+    Some(ElementId { file: number_before(file, "")?, slot: Some(number_before(slot, ".archive")?) })
+}
+
+/// The number that stands before `ending`.
+fn number_before(name: &str, ending: &str) -> Option<u32> {
+    let stem = name.strip_suffix(ending)?;
     let number = stem.parse().ok()?;
     // Only the one spelling that a writer uses, so that no number is found and its file is not.
     (format!("{number:04}") == stem).then_some(number)

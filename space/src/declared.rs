@@ -1,0 +1,60 @@
+//! The kinds that were declared in one catalog, for the writers whose elements belong to it.
+
+use crate::catalog::{Catalog, Record};
+use crate::element::event_bytes_max;
+use crate::error::Error;
+use crate::kind::{Kind, KindId, schema_hash};
+use crate::layout::event;
+use std::sync::{Mutex, PoisonError};
+
+/// A catalog of kinds, and what was declared in it.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    catalog: Catalog,
+    /// Name and schema of the kinds declared so far; the id is the index plus the first.
+    kinds: Vec<(&'static str, u64)>,
+}
+
+impl Declared {
+    pub(crate) fn new(catalog: Catalog) -> Declared {
+        Declared { inner: Mutex::new(Inner { catalog, kinds: Vec::new() }) }
+    }
+
+    /// Declares a kind for `writer`, once; again gives the same id. Its events must fit into blocks of this size.
+    pub(crate) fn declare<K: Kind>(&self, writer: u32, block_bytes: usize) -> Result<KindId<K>, Error> {
+        let bytes = 8 * (1 + K::WORDS);
+        let room = event_bytes_max(block_bytes);
+        if bytes > room {
+            return Err(Error::new(format!(
+                "kind `{}` has {bytes} bytes, and this element's blocks hold events of up to {room}: use larger blocks",
+                K::NAME
+            )));
+        }
+        let hash = schema_hash(K::NAME, K::FIELDS.iter().map(|f| (f.name, f.field_type, f.unit)));
+        // A panic under the lock leaves every step either done or not begun.
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match inner.kinds.iter().position(|kind| *kind == (K::NAME, hash)) {
+            Some(index) => index,
+            None => inner.append::<K>(hash)?,
+        };
+        Ok(KindId::new(event::KIND_FIRST + index as u16, writer))
+    }
+}
+
+impl Inner {
+    fn append<K: Kind>(&mut self, hash: u64) -> Result<usize, Error> {
+        let index = self.kinds.len();
+        if index > usize::from(u16::MAX - event::KIND_FIRST) {
+            return Err(Error::new(format!("there is no room for kind `{}`: a writer has 65520", K::NAME)));
+        }
+        let id = event::KIND_FIRST + index as u16;
+        self.catalog.append(&Record::kind(id, K::NAME, K::DOC, K::FIELDS))?;
+        self.kinds.push((K::NAME, hash));
+        Ok(index)
+    }
+}

@@ -1,0 +1,164 @@
+//! The kinds of a space's events, from the catalogs that its elements belong to.
+
+use crate::catalog::{CatalogReader, FieldInfo, Record};
+use crate::error::Error;
+use crate::kind::FieldType;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A kind as the catalog describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindInfo {
+    /// Numbers the kinds of this stream from 0: the same schema has the same index, whichever writer declared it.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What such an event says.
+    pub doc: String,
+    /// Its fields, in order.
+    pub fields: Vec<FieldInfo>,
+    /// The schema's hash.
+    pub hash: u64,
+    /// Where each field lies in the fixed part.
+    offsets: Vec<usize>,
+    /// Words of the fixed part.
+    pub(super) words: usize,
+    /// Offsets of the lengths of the variable fields.
+    pub(super) variable: Vec<usize>,
+}
+
+/// A field of a kind, found by name once and used for many events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldRef {
+    pub(super) offset: usize,
+    pub(super) field_type: FieldType,
+    /// Which of the variable fields it is.
+    pub(super) variable: usize,
+}
+
+impl KindInfo {
+    fn new(index: usize, name: String, doc: String, hash: u64, fields: Vec<FieldInfo>) -> KindInfo {
+        let mut at: usize = 0;
+        let mut offsets = Vec::new();
+        let mut variable = Vec::new();
+        for field in &fields {
+            let bytes = field.field_type.bytes();
+            at = at.next_multiple_of(bytes);
+            offsets.push(at);
+            if field.field_type.is_variable() {
+                variable.push(at);
+            }
+            at += bytes;
+        }
+        KindInfo { index, name, doc, fields, hash, offsets, words: at.div_ceil(8), variable }
+    }
+
+    /// The field called `name`.
+    pub fn field(&self, name: &str) -> Option<FieldRef> {
+        self.fields.iter().position(|f| f.name == name).map(|n| self.field_at(n))
+    }
+
+    pub(super) fn field_at(&self, n: usize) -> FieldRef {
+        let variable = self.fields[..n].iter().filter(|f| f.field_type.is_variable()).count();
+        FieldRef { offset: self.offsets[n], field_type: self.fields[n].field_type, variable }
+    }
+
+    /// Whether the arguments hold the fixed part and the bytes that it announces.
+    pub(super) fn fits(&self, arguments: &[u8]) -> bool {
+        let mut needed = 8 * self.words;
+        if arguments.len() < needed {
+            return false;
+        }
+        for offset in &self.variable {
+            needed = needed.saturating_add(length_at(arguments, *offset).next_multiple_of(8));
+        }
+        needed <= arguments.len()
+    }
+}
+
+/// The length that a variable field has at `offset` of the fixed part.
+pub(super) fn length_at(arguments: &[u8], offset: usize) -> usize {
+    let Some(bytes) = arguments.get(offset..offset + 4) else { return 0 };
+    u32::from_le_bytes(bytes.try_into().expect("4 bytes")) as usize
+}
+
+/// The catalogs of kinds that were opened, and all kinds in them, by name and hash.
+#[derive(Debug, Default)]
+pub(super) struct Catalogs {
+    open: Vec<Catalog>,
+    all: Vec<Arc<KindInfo>>,
+    known: HashMap<(String, u64), usize>,
+}
+
+#[derive(Debug)]
+struct Catalog {
+    number: u32,
+    reader: CatalogReader,
+    /// By kind id; `None` where the catalog has none (yet).
+    kinds: Vec<Option<Arc<KindInfo>>>,
+}
+
+impl Catalogs {
+    /// All kinds; [`KindInfo::index`] is the place here.
+    pub(super) fn kinds(&self) -> &[Arc<KindInfo>] {
+        &self.all
+    }
+
+    /// Opens the catalog of this number, once; returns its place.
+    pub(super) fn open(&mut self, directory: &Path, number: u32) -> Result<usize, Error> {
+        // The elements of a pool come one after another.
+        if let Some(index) = self.open.iter().rposition(|catalog| catalog.number == number) {
+            return Ok(index);
+        }
+        let reader = CatalogReader::open(&directory.join(format!("{number:04}.catalog")))?;
+        self.open.push(Catalog { number, reader, kinds: Vec::new() });
+        Ok(self.open.len() - 1)
+    }
+
+    /// Kind `id` of the catalog at place `catalog`, as far as the catalog was read.
+    pub(super) fn kind(&self, catalog: usize, id: u16) -> Option<&Arc<KindInfo>> {
+        self.open[catalog].kinds.get(usize::from(id))?.as_ref()
+    }
+
+    /// The same, reading what the catalog gained if need be.
+    pub(super) fn find(&mut self, catalog: usize, id: u16) -> Result<Option<&Arc<KindInfo>>, Error> {
+        if self.kind(catalog, id).is_none() {
+            self.read_new(catalog)?;
+        }
+        Ok(self.kind(catalog, id))
+    }
+
+    fn read_new(&mut self, catalog: usize) -> Result<(), Error> {
+        let Catalogs { open, all, known } = self;
+        let Catalog { reader, kinds, .. } = &mut open[catalog];
+        reader.read_new(&mut |record| {
+            if let Record::Kind { id, hash, name, doc, fields } = record {
+                let id = usize::from(id);
+                if kinds.len() <= id {
+                    kinds.resize(id + 1, None);
+                }
+                kinds[id] = Some(intern(all, known, hash, name, doc, fields));
+            }
+        })
+    }
+}
+
+fn intern(
+    all: &mut Vec<Arc<KindInfo>>,
+    known: &mut HashMap<(String, u64), usize>,
+    hash: u64,
+    name: String,
+    doc: String,
+    fields: Vec<FieldInfo>,
+) -> Arc<KindInfo> {
+    let same = known.get(&(name.clone(), hash)).map(|index| &all[*index]);
+    // A hash that lies would hand out another schema's offsets.
+    if let Some(kind) = same.filter(|kind| kind.fields == fields) {
+        return kind.clone();
+    }
+    let index = all.len();
+    known.insert((name.clone(), hash), index);
+    all.push(Arc::new(KindInfo::new(index, name, doc, hash, fields)));
+    all[index].clone()
+}

@@ -1,0 +1,250 @@
+//! The latest event of each element at once, without reading those before: heartbeats.
+//!
+//! A pool has a line per element with its latest event; all of them are read by three system calls. The line's version is
+//! odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and
+//! an event that does not fit into its line, is read from the element's last block.
+
+use super::element::{Blocks, ElementReader, Found, Next, Place, PoolFile};
+use super::events::Event;
+use super::kinds::Catalogs;
+use super::{NameRef, Numbers};
+use crate::error::Error;
+use crate::file;
+use crate::layout::{element, event, latest, pool};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How often a line is read again that was being written each time before.
+const TRIES: usize = 64;
+
+/// The latest events of a space. See [`crate::Collector`] for an example.
+#[derive(Debug)]
+pub struct LatestEvents {
+    path: PathBuf,
+    numbers: Numbers,
+    pools: Vec<Lines>,
+    /// The elements with files of their own.
+    singles: Vec<(ElementReader, usize)>,
+    catalogs: Catalogs,
+}
+
+/// The lines of a pool.
+#[derive(Debug)]
+struct Lines {
+    pool: Arc<PoolFile>,
+    catalog: usize,
+    /// The lines in use.
+    used: usize,
+    /// Three copies: the versions of the first and third say which lines of the second are whole.
+    copies: [Vec<u8>; 3],
+    /// The names of the writers, as far as they were asked for.
+    names: Vec<(u32, NameRef)>,
+}
+
+impl LatestEvents {
+    pub(super) fn new(path: PathBuf) -> LatestEvents {
+        LatestEvents {
+            path,
+            numbers: Numbers::default(),
+            pools: Vec::new(),
+            singles: Vec::new(),
+            catalogs: Catalogs::default(),
+        }
+    }
+
+    /// Hands the latest event of each element that has one to `take`; returns how many there were.
+    ///
+    /// # Errors
+    /// When files are damaged, after everything that could be read was handed over.
+    pub fn look(&mut self, take: &mut impl FnMut(Event<'_>)) -> Result<usize, Error> {
+        let mut problem = None;
+        if let Err(error) = self.find_elements(&mut problem) {
+            problem.get_or_insert(error);
+        }
+        let mut count = 0;
+        for lines in &mut self.pools {
+            match lines.look(&self.path, &mut self.catalogs, take) {
+                Ok(found) => count += found,
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        for (reader, catalog) in &mut self.singles {
+            match latest_of(reader, *catalog, &mut self.catalogs, take) {
+                Ok(found) => count += usize::from(found),
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        problem.map_or(Ok(count), Err)
+    }
+
+    fn find_elements(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
+        for place in self.numbers.new_ones(&self.path, problem)? {
+            if let Err(error) = self.add(&place) {
+                problem.get_or_insert(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, place: &Place) -> Result<(), Error> {
+        let catalog = self.catalogs.open(&self.path, place.id.file)?;
+        match (&place.pool, place.id.slot) {
+            (Some(pool), Some(slot)) => {
+                let known = self.pools.iter_mut().find(|lines| lines.pool.number == pool.number);
+                let lines = match known {
+                    Some(lines) => lines,
+                    None => {
+                        self.pools.push(Lines::new(pool.clone(), catalog));
+                        self.pools.last_mut().expect("just pushed")
+                    }
+                };
+                lines.used = lines.used.max(slot as usize + 1);
+            }
+            _ => self.singles.extend(ElementReader::open(&self.path, place)?.map(|reader| (reader, catalog))),
+        }
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn new(pool: Arc<PoolFile>, catalog: usize) -> Lines {
+        Lines { pool, catalog, used: 0, copies: Default::default(), names: Vec::new() }
+    }
+
+    fn look(
+        &mut self,
+        directory: &Path,
+        catalogs: &mut Catalogs,
+        take: &mut impl FnMut(Event<'_>),
+    ) -> Result<usize, Error> {
+        for copy in &mut self.copies {
+            copy.resize(self.used * pool::LINE_BYTES, 0);
+            // System calls in this order: the versions of the first are older than the second, those of the third newer.
+            file::read_exact_at(&self.pool.file, &self.pool.path, copy, pool::LINES as u64)?;
+        }
+        self.names.resize(self.used, (0, NameRef::NONE));
+        let mut count = 0;
+        for slot in 0..self.used {
+            count += usize::from(self.look_at(slot, directory, catalogs, take)?);
+        }
+        Ok(count)
+    }
+
+    fn look_at(
+        &mut self,
+        slot: usize,
+        directory: &Path,
+        catalogs: &mut Catalogs,
+        take: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, Error> {
+        let at = slot * pool::LINE_BYTES;
+        let mut whole = self.is_whole(at);
+        for _ in 0..TRIES {
+            if whole {
+                break;
+            }
+            for copy in &mut self.copies {
+                let line = &mut copy[at..at + pool::LINE_BYTES];
+                file::read_exact_at(&self.pool.file, &self.pool.path, line, (pool::LINES + at) as u64)?;
+            }
+            whole = self.is_whole(at);
+        }
+        let line = &self.copies[1][at..at + pool::LINE_BYTES];
+        let version = file::word(line, latest::VERSION);
+        if whole && version == 0 {
+            return Ok(false);
+        }
+        let first = file::word(line, latest::FIRST);
+        let (writer, kind, words) = (first as u32, (first >> 32) as u16, (first >> 48 & 0xfff) as usize);
+        let arguments = latest::ARGUMENTS..latest::ARGUMENTS + 8 * words.saturating_sub(1);
+        if !whole || words == 0 || arguments.end > pool::LINE_BYTES || kind < event::KIND_FIRST {
+            return self.read_element(slot, directory, catalogs, take);
+        }
+        if self.names[slot].0 != writer {
+            self.names[slot] = (writer, self.name(slot, writer)?);
+        }
+        let line = &self.copies[1][at..at + pool::LINE_BYTES];
+        let arguments = &line[arguments];
+        let Some(kind) = catalogs.find(self.catalog, kind)?.filter(|kind| kind.fits(arguments)) else {
+            return Ok(false);
+        };
+        take(Event {
+            time: file::word(line, latest::TIME),
+            writer,
+            writer_name: self.names[slot].1,
+            sequence: file::word(line, latest::SEQUENCE),
+            kind,
+            flags: (first >> 60) as u8,
+            arguments,
+        });
+        Ok(true)
+    }
+
+    fn is_whole(&self, at: usize) -> bool {
+        let version = |copy: &[u8]| file::word(copy, at + latest::VERSION);
+        let before = version(&self.copies[0]);
+        before & 1 == 0 && before == version(&self.copies[2])
+    }
+
+    /// The name of `writer`, if it has the element still.
+    fn name(&self, slot: usize, writer: u32) -> Result<NameRef, Error> {
+        let blocks = Blocks::in_pool(&self.pool, slot as u32)?;
+        let name = NameRef(blocks.word(element::OWNER_NAME)?);
+        let owner = blocks.word(element::OWNER)? as u32;
+        Ok(if owner == writer { name } else { NameRef::NONE })
+    }
+
+    fn read_element(
+        &self,
+        slot: usize,
+        directory: &Path,
+        catalogs: &mut Catalogs,
+        take: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, Error> {
+        let id = super::ElementId { file: self.pool.number, slot: Some(slot as u32) };
+        let place = Place { id, pool: Some(self.pool.clone()) };
+        let Some(mut reader) = ElementReader::open(directory, &place)? else { return Ok(false) };
+        latest_of(&mut reader, self.catalog, catalogs, take)
+    }
+}
+
+/// Hands over the latest event of one element, from its last block.
+fn latest_of(
+    reader: &mut ElementReader,
+    catalog: usize,
+    catalogs: &mut Catalogs,
+    take: &mut impl FnMut(Event<'_>),
+) -> Result<bool, Error> {
+    // A last block that a new owner has just opened has no event yet.
+    let mut found = last_event(reader, 0)?;
+    if found.is_none() {
+        found = last_event(reader, 1)?;
+    }
+    let Some(found) = found else { return Ok(false) };
+    let arguments = reader.arguments(&found);
+    let Some(kind) = catalogs.find(catalog, found.kind)?.filter(|kind| kind.fits(arguments)) else {
+        return Ok(false);
+    };
+    take(Event {
+        time: found.time,
+        writer: found.owner.number,
+        writer_name: found.owner.name,
+        sequence: found.sequence,
+        kind,
+        flags: found.flags,
+        arguments,
+    });
+    Ok(true)
+}
+
+fn last_event(reader: &mut ElementReader, back: u64) -> Result<Option<Found>, Error> {
+    let mut found: Option<Found> = None;
+    reader.start_at_last_block(back)?;
+    loop {
+        match reader.next()? {
+            Next::Event(next) => found = Some(next),
+            Next::Gap { .. } => {}
+            Next::Nothing => return Ok(found),
+        }
+    }
+}

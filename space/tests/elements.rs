@@ -1,0 +1,371 @@
+//! Small elements and elements that are used again: pools, the latest event of each, owners, discarding.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::{Counted, Directory, Seen, options, read_events, space, totals};
+use thalweg_space::archive::Archiver;
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{Collector, CollectorOptions, Kind, PathCollector, Policy, Space, SpaceOptions};
+
+fn bytes_in(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().metadata().unwrap()).map(|about| about.blocks() * 512).sum()
+}
+
+fn collectors(space: &Space, count: usize) -> Vec<Collector<Counted>> {
+    let options = CollectorOptions::default();
+    (0..count).map(|n| space.collector(&format!("path {n}"), options).unwrap()).collect()
+}
+
+#[test]
+fn two_thousand_elements_fit_into_sixteen_megabytes() {
+    let directory = Directory::new("small");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut all = collectors(&space, 2240);
+    for round in 0..3 {
+        for (n, collector) in all.iter_mut().enumerate() {
+            collector.record_at(round * 10_000 + n as u64, &Counted { count: n as u64 });
+        }
+    }
+    let bytes = bytes_in(space.path());
+    assert!(bytes <= 16 << 20, "{bytes}");
+    let files = std::fs::read_dir(space.path()).unwrap().count();
+    assert!(files < 40, "{files} files");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let mut latest = reader.latest();
+    let mut seen = Vec::new();
+    let count = latest
+        .look(&mut |event| {
+            let name = reader.name(event.writer_name).unwrap();
+            let count = event.u64(event.kind.field("count").unwrap());
+            assert_eq!((&*name, event.time, event.sequence), (&*format!("path {count}"), 20_000 + count, 2));
+            seen.push(count);
+        })
+        .unwrap();
+    assert_eq!((count, seen), (2240, (0..2240).collect()));
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    assert_eq!(totals(&seen), (3 * 2240, 0));
+    let times: Vec<u64> = seen
+        .iter()
+        .map(|item| match item {
+            Seen::Event { time, .. } => *time,
+            gap => panic!("{gap:?}"),
+        })
+        .collect();
+    assert!(times.is_sorted());
+    let infos = reader.writers().unwrap();
+    assert_eq!((infos.len(), infos[7].name.as_str(), infos[7].generation), (2240, "path 7", 1));
+}
+
+/// The latest event, of whatever element and kind, is the one that reading everything finds last.
+#[test]
+fn the_latest_event_is_the_last_one() {
+    /// More words than fit into a line.
+    #[derive(Kind)]
+    #[kind(name = "test.wide")]
+    struct Wide<'a> {
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+        e: u64,
+        text: &'a str,
+    }
+    let directory = Directory::new("latest");
+    let space = space(&directory, 512, 4, Policy::Overwrite);
+    let mut small = collectors(&space, 2);
+    let mut wide = space.collector::<Wide<'static>>("wide", CollectorOptions::default()).unwrap();
+    let mut path = PathCollector::new(&space, "path", CollectorOptions::default()).unwrap();
+    let write = space.name("write").unwrap();
+    let mut writer = space.writer("own").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let mut latest = SpaceReader::open(space.path()).unwrap().latest();
+    assert_eq!(latest.look(&mut |event| panic!("{event:?}")).unwrap(), 0);
+    for n in 0..200u64 {
+        small[0].record(&Counted { count: n });
+        wide.record(&Wide { a: n, b: 1, c: 2, d: 3, e: 4, text: "a text" });
+        let started = path.start();
+        path.complete(started, write, n, n);
+        writer.emit(counted, &Counted { count: n });
+        if n % 2 == 1 {
+            writer.emit_same_time(counted, &Counted { count: n });
+        }
+        let mut last = BTreeMap::new();
+        let (seen, problem) = read_events(space.path());
+        assert!(problem.is_none(), "{problem:?}");
+        for item in seen {
+            if let Seen::Event { writer, .. } = &item {
+                last.insert(*writer, item);
+            }
+        }
+        let mut found = BTreeMap::new();
+        let look = &mut |event: thalweg_space::reader::Event<'_>| {
+            found.insert(event.writer, support::see(&Item::Event(event)));
+        };
+        assert_eq!(latest.look(look).unwrap(), 4);
+        assert_eq!(found, last);
+    }
+}
+
+/// A writer records as fast as it can: each line that is taken is of one event.
+#[test]
+fn the_latest_event_is_never_torn() {
+    /// The same number over and over.
+    #[derive(Kind)]
+    #[kind(name = "test.fourfold")]
+    struct Fourfold {
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+    }
+    let directory = Directory::new("torn");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut collector = space.collector::<Fourfold>("fast", CollectorOptions::default()).unwrap();
+    let looks = AtomicU64::new(0);
+    let mut latest = SpaceReader::open(space.path()).unwrap().latest();
+    std::thread::scope(|scope| {
+        let looks = &looks;
+        scope.spawn(move || {
+            let mut n = 0;
+            while looks.load(Ordering::Relaxed) < 2_000 {
+                collector.record_at(n, &Fourfold { a: n, b: n, c: n, d: n });
+                n += 1;
+            }
+        });
+        let mut before = 0;
+        for _ in 0..2_000 {
+            let look = &mut |event: thalweg_space::reader::Event<'_>| {
+                let words = ["a", "b", "c", "d"].map(|name| event.u64(event.kind.field(name).unwrap()));
+                assert_eq!(words, [event.time; 4]);
+                assert_eq!(event.sequence, event.time);
+                assert!(event.time >= before, "{} after {before}", event.time);
+                before = event.time;
+            };
+            latest.look(look).unwrap();
+            looks.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Threads that come and go need one element, and what each wrote is read as its own until it is overwritten.
+#[test]
+fn ten_thousand_threads_use_a_few_elements() {
+    const THREADS: u64 = 10_000;
+    let directory = Directory::new("churn");
+    let space = space(&directory, 4096, 16, Policy::Overwrite);
+    let mut stream = SpaceReader::open(space.path()).unwrap().events();
+    let (mut next, mut events, mut lost) = (BTreeMap::new(), 0, 0);
+    let mut poll = || {
+        stream
+            .poll(usize::MAX, &mut |item| match item {
+                Item::Event(event) => {
+                    let count = event.u64(event.kind.field("count").unwrap());
+                    // Who wrote it says so itself.
+                    assert_eq!((u64::from(event.writer), event.sequence), (count / 10, count % 10));
+                    let next = next.entry(event.writer).or_insert(0);
+                    assert_eq!(event.sequence, *next);
+                    *next += 1;
+                    events += 1;
+                }
+                Item::Gap { lost: more, .. } => lost += more,
+            })
+            .unwrap();
+    };
+    for round in 0..THREADS / 4 {
+        std::thread::scope(|scope| {
+            for n in 0..4 {
+                let space = &space;
+                scope.spawn(move || {
+                    let mut writer = space.writer(&format!("thread {n}")).unwrap();
+                    let counted = writer.declare::<Counted>().unwrap();
+                    for count in 0..5 + u64::from(writer.number()) % 5 {
+                        writer.emit(counted, &Counted { count: u64::from(writer.number()) * 10 + count });
+                    }
+                });
+            }
+        });
+        // Less than a ring holds is written between two looks: nothing may be lost.
+        if round % 8 == 0 {
+            poll();
+        }
+    }
+    poll();
+    let expected: u64 = (1..=THREADS).map(|number| 5 + number % 5).sum();
+    assert_eq!((events, lost), (expected, 0));
+    let elements = std::fs::read_dir(space.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "element"))
+        .count();
+    assert!(elements <= 4, "{elements} elements for four threads at a time");
+    assert!(bytes_in(space.path()) < 1 << 20);
+    // Later, too, the rings hold the latest of what was written, each as its writer's.
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    let (held, overwritten) = totals(&seen);
+    assert_eq!(held + overwritten, expected);
+    assert!(held > 4 * 10 * 100, "{held}");
+    for item in seen {
+        if let Seen::Event { writer, sequence, fields, .. } = item {
+            assert_eq!(fields[0], (u64::from(writer) * 10 + sequence).to_string());
+        }
+    }
+}
+
+#[test]
+fn owners_of_an_element_keep_their_events_and_losses() {
+    let directory = Directory::new("owners");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let emit = |name: &str, events: std::ops::Range<u64>| {
+        let mut writer = space.writer(name).unwrap();
+        let counted = writer.declare::<Counted>().unwrap();
+        for count in events.clone() {
+            writer.emit(counted, &Counted { count });
+        }
+        assert_eq!(writer.sequence(), events.end - events.start);
+        writer.generation()
+    };
+    assert_eq!(
+        [emit("a", 0..5), emit("b", 100..110), emit("c", 200..200), emit("d", 300..303)],
+        [1, 2, 3, 4]
+    );
+    let event = |item: &Seen| match item {
+        Seen::Event { writer, sequence, fields, .. } => (*writer, *sequence, fields[0].parse().unwrap()),
+        gap => panic!("{gap:?}"),
+    };
+    let (seen, _) = read_events(space.path());
+    let mut expected: Vec<(u32, u64, u64)> = (0..5).map(|n| (1, n, n)).collect();
+    expected.extend((0..10).map(|n| (2, n, 100 + n)));
+    expected.extend((0..3).map(|n| (4, n, 300 + n)));
+    assert_eq!(seen.iter().map(event).collect::<Vec<_>>(), expected);
+    let info = &SpaceReader::open(space.path()).unwrap().writers().unwrap()[0];
+    assert_eq!((info.number, info.name.as_str(), info.generation, info.closed), (4, "d", 4, true));
+    // The next one overwrites them: what is lost of whom is told apart, as far as it is known.
+    emit("e", 400..450);
+    let (seen, _) = read_events(space.path());
+    let (events, lost) = totals(&seen);
+    assert_eq!(events + lost, 18 + 50);
+    assert_eq!(seen[0], Seen::Gap { writer: 1, lost: 18, from_sequence: 0 });
+    assert!(matches!(seen[1], Seen::Gap { writer: 5, from_sequence: 0, .. }), "{:?}", seen[1]);
+    assert_eq!(event(&seen[2]).0, 5);
+    assert_eq!(event(seen.last().unwrap()), (5, 49, 449));
+}
+
+#[test]
+fn a_released_pool_element_is_used_again() {
+    let directory = Directory::new("released");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut first = collectors(&space, 16);
+    for collector in &mut first {
+        collector.record_at(1, &Counted { count: 1 });
+    }
+    let bytes = bytes_in(space.path());
+    let second = first.remove(3).number();
+    let mut again = space.collector::<Counted>("again", CollectorOptions::default()).unwrap();
+    assert_eq!((again.generation(), first[0].generation()), (2, 1));
+    again.record_at(2, &Counted { count: 2 });
+    assert_eq!(bytes_in(space.path()), bytes, "no new file");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let mut latest = Vec::new();
+    reader.latest().look(&mut |event| latest.push((event.writer, event.time, event.sequence))).unwrap();
+    assert!(latest.contains(&(again.number(), 2, 0)) && latest.len() == 16);
+    let (seen, _) = read_events(space.path());
+    assert_eq!(totals(&seen), (17, 0));
+    let of =
+        |number| seen.iter().filter(move |s| matches!(s, Seen::Event { writer, .. } if *writer == number));
+    assert_eq!((of(second).count(), of(again.number()).count()), (1, 1));
+}
+
+#[test]
+fn discarded_events_are_neither_found_nor_lost() {
+    let directory = Directory::new("discard");
+    let space = space(&directory, 512, 4, Policy::DropNewest);
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    let mut stream = SpaceReader::open(space.path()).unwrap().events();
+    writer.discard();
+    for count in 0..10 {
+        writer.emit(counted, &Counted { count });
+    }
+    writer.discard();
+    assert_eq!(read_events(space.path()).0, []);
+    assert_eq!(stream.poll(usize::MAX, &mut |item| panic!("{item:?}")).unwrap(), 0);
+    for count in 10..15 {
+        writer.emit(counted, &Counted { count });
+    }
+    let (seen, _) = read_events(space.path());
+    assert_eq!(totals(&seen), (5, 0));
+    assert!(matches!(seen[0], Seen::Event { sequence: 10, .. }), "{:?}", seen[0]);
+    assert_eq!(stream.poll(usize::MAX, &mut |_| {}).unwrap(), 5);
+    // What was discarded is room: nothing is dropped for a long time of discarding.
+    for count in 0..1_000 {
+        writer.emit(counted, &Counted { count });
+        if count % 50 == 0 {
+            writer.discard();
+        }
+    }
+    assert_eq!(writer.drops(), 0);
+    let mut collector = collectors(&space, 1).remove(0);
+    collector.record(&Counted { count: 1 });
+    collector.discard();
+    collector.record(&Counted { count: 2 });
+    let counts = |seen: Vec<Seen>| {
+        let of = collector.number();
+        seen.into_iter().filter(move |s| matches!(s, Seen::Event { writer, .. } if *writer == of)).count()
+    };
+    assert_eq!(counts(read_events(space.path()).0), 1);
+}
+
+#[test]
+fn pools_are_archived_too() {
+    let directory = Directory::new("pool-archive");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut all = collectors(&space, 3);
+    let mut archiver = Archiver::open(space.path()).unwrap();
+    for count in 0..1_000 {
+        for collector in &mut all {
+            collector.record(&Counted { count });
+        }
+        if count % 100 == 0 {
+            archiver.step().unwrap();
+        }
+    }
+    drop(all);
+    archiver.finish().unwrap();
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    assert_eq!(totals(&seen), (3_000, 0));
+    // The archives stand alone.
+    let pool = std::fs::read_dir(space.path()).unwrap().map(|e| e.unwrap().path());
+    std::fs::remove_file(pool.into_iter().find(|p| p.extension().is_some_and(|e| e == "pool")).unwrap())
+        .unwrap();
+    assert_eq!(read_events(space.path()).0, seen);
+    space.finish();
+    let path = space.path().to_path_buf();
+    drop(space);
+    thalweg_space::discover::remove(&path).unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_damaged_pool_is_told_once() {
+    let directory = Directory::new("bad-pool");
+    let space = Space::create(SpaceOptions { ..options(&directory, 512, 2, Policy::Overwrite) }).unwrap();
+    let mut all = collectors(&space, 1);
+    all[0].record(&Counted { count: 1 });
+    let mut writer = space.writer("good").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    writer.emit(counted, &Counted { count: 1 });
+    let pool = std::fs::OpenOptions::new().write(true).open(space.path().join("0001.pool")).unwrap();
+    pool.set_len(9_000).unwrap();
+    let (seen, problem) = read_events(space.path());
+    assert_eq!(totals(&seen), (1, 0));
+    let problem = problem.unwrap().to_string();
+    assert!(problem.contains("0001.pool") && problem.contains("truncated"), "{problem}");
+    assert!(SpaceReader::open(space.path()).unwrap().latest().look(&mut |_| {}).is_err());
+}
