@@ -30,7 +30,7 @@ Examples:
   thalweg set monitor.mode full                      see every message, while it runs
 
 Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted.
-Each error code (such as E0301) has a page in docs/errors/.";
+`thalweg explain E0301` says what the code of an error means.";
 
 /// Runs networks of stream-processing boxes and says what limits their flow.
 #[derive(Parser)]
@@ -60,6 +60,10 @@ enum Command {
     Run(commands::run::Arguments),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
+    /// Lay networks out in one way.
+    Fmt(commands::fmt::Arguments),
+    /// Say what the code of an error or a warning means.
+    Explain(commands::explain::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
     /// Print the events of a run.
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(a) => commands::run::main(a, terminal),
         Command::Check(a) => commands::check::main(a, terminal),
+        Command::Fmt(a) => commands::fmt::main(a, terminal),
+        Command::Explain(a) => commands::explain::main(a, terminal),
         Command::Report(a) => commands::report::main(a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),

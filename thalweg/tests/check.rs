@@ -76,7 +76,8 @@ fn external_nets_are_read_and_their_errors_told_too() {
     assert_eq!(check("external-circle", &files), (2, vec!["E0305 main.snet:1:18".into()]));
     let files = [("main.snet", "net main connect a;"), ("a.snet", "net a;")];
     assert_eq!(check("external-itself", &files).0, 2);
-    assert_eq!(check("unused-external", &[("main.snet", "net gone; net main connect [];")]), (0, vec![]));
+    let unused = check("unused-external", &[("main.snet", "net gone; net main connect [];")]);
+    assert_eq!(unused, (0, vec!["W0605 main.snet:1:5".into()]));
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use super::KnownBoxes;
 use super::resolved::{BoxUse, Resolved};
-use crate::syntax::{Diagnostic, Span, suggest};
+use crate::syntax::{Diagnostic, suggest};
 
 /// Tells boxes without an implementation, and those whose implementation has another signature.
-pub(super) fn check(resolved: &Resolved, known: &KnownBoxes) -> Vec<Diagnostic> {
-    resolved.boxes.iter().filter_map(|used| check_box(resolved, used, known)).collect()
+/// Looks at the first `used` boxes, those of the main net.
+pub(super) fn check(resolved: &Resolved, used: usize, known: &KnownBoxes) -> Vec<Diagnostic> {
+    resolved.boxes[..used].iter().filter_map(|used| check_box(resolved, used, known)).collect()
 }
 
 fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<Diagnostic> {
@@ -26,7 +27,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         return Some(error.help("give the library that has it: `--boxes LIB`"));
     };
     // A signature that could not be read has an error of its own.
-    if signature.same_as(&used.signature) || used.signature.span == Span::default() {
+    if signature.same_as(&used.signature) || used.signature.is_hole() {
         return None;
     }
     let message = format!("box `{name}` is implemented with another signature");

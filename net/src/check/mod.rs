@@ -17,19 +17,24 @@
 #![forbid(unsafe_code)]
 
 mod implementations;
+mod index;
 mod names;
 mod resolved;
 mod shape;
+mod signatures;
 mod types;
 mod unsupported;
+mod unused;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use index::{Definition, DefinitionKind, Files, Index, Reference};
 pub use resolved::{
     Arrow, BoxId, BoxUse, DEPTH_MAX, LabelSet, Net, NetId, Node, NodeKind, Place, Resolved, SourceId,
 };
+pub use signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
 pub use unsupported::unsupported;
 
 use crate::syntax::ast::BoxSignature;
@@ -61,28 +66,78 @@ pub struct Checked {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What checking gives an editor.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The program; `None` if there is an error.
+    pub resolved: Option<Resolved>,
+    /// Errors and warnings, in the order of their places.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Definitions and references, as far as the text could be read.
+    pub index: Index,
+    /// Signatures, as far as they could be inferred.
+    pub signatures: Signatures,
+}
+
 /// Checks the net of a file: the net named like the file. External nets are found beside it.
 /// With `boxes`, each box that is used must be among them with the same signature.
 pub fn check_file(path: &Path, boxes: Option<&KnownBoxes>) -> Checked {
-    check_names(names::resolve_file(path, boxes), boxes)
+    check_names(names::resolve_file(path, &Files::default(), boxes), boxes, false).into()
 }
 
 /// Checks the net `name` of a text. There are no external nets.
 pub fn check_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -> Checked {
-    check_names(names::resolve_text(name, text, boxes), boxes)
+    check_names(names::resolve_text(name, text, boxes), boxes, false).into()
 }
 
-fn check_names(names: names::Names, boxes: Option<&KnownBoxes>) -> Checked {
-    let names::Names { mut draft, syntax_ok, mut diagnostics, sources } = names;
-    if let Some(draft) = &mut draft {
-        diagnostics.extend(boxes.iter().flat_map(|known| implementations::check(draft, known)));
-        if syntax_ok {
-            diagnostics.extend(types::check(draft));
-        }
+/// As [`check_file`], with all that is known of the text, sound or not. Texts in `files` stand for what is in the
+/// file system: what an editor has not saved yet.
+///
+/// ```
+/// use std::path::Path;
+/// use thalweg_net::check::{Files, analyse};
+///
+/// let mut files = Files::default();
+/// let path = Path::new("twice.snet");
+/// files.give(path, "net twice { box inc ((x, <n>) -> (x)); } connect inc .. [{x} -> {y = x}];");
+/// let analysis = analyse(path, &files, None);
+/// assert!(analysis.diagnostics.is_empty());
+/// let file = analysis.index.source(path).unwrap();
+/// let (_, definition) = analysis.index.definition_at(file, 52).unwrap();
+/// assert_eq!((&*definition.name, definition.at.span.start), ("inc", 16));
+/// let twice = analysis.signatures.of_definition(definition.at).is_none();
+/// assert!(twice, "a box is declared, nothing is inferred");
+/// assert_eq!(analysis.signatures.nets[0].to_string(), "{x, <n>} -> {y}");
+/// assert_eq!(analysis.signatures.component_at(file, 60).unwrap().to_string(), "{x} -> {y}");
+/// ```
+pub fn analyse(path: &Path, files: &Files, boxes: Option<&KnownBoxes>) -> Analysis {
+    check_names(names::resolve_file(path, files, boxes), boxes, true)
+}
+
+fn check_names(names: names::Names, boxes: Option<&KnownBoxes>, signatures: bool) -> Analysis {
+    let names::Names { mut draft, main, mut diagnostics, index } = names;
+    let used = main.map_or(0, |(_, boxes)| boxes);
+    diagnostics.extend(boxes.iter().flat_map(|known| implementations::check(&draft, used, known)));
+    let (told, signatures) = types::check(&mut draft, signatures);
+    diagnostics.extend(told);
+    // Where names are wrong, what they were meant for seems unused.
+    if !diagnostics.iter().any(|d| d.is_error() && d.code < "E04") {
+        diagnostics.extend(unused::check(&index));
     }
-    sort(&mut diagnostics, &sources);
+    sort(&mut diagnostics, &index.sources);
     let sound = !diagnostics.iter().any(Diagnostic::is_error);
-    Checked { resolved: draft.filter(|_| sound), diagnostics }
+    let resolved = main.filter(|_| sound).map(|(nets, boxes)| {
+        draft.nets.truncate(nets);
+        draft.boxes.truncate(boxes);
+        draft
+    });
+    Analysis { resolved, diagnostics, index, signatures }
+}
+
+impl From<Analysis> for Checked {
+    fn from(analysis: Analysis) -> Checked {
+        Checked { resolved: analysis.resolved, diagnostics: analysis.diagnostics }
+    }
 }
 
 /// By source, then by place.

@@ -6,11 +6,11 @@
 //! so that all wrong names are told in one run.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::KnownBoxes;
+use super::index::{Definition, DefinitionKind, Files, Index, Reference};
 use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
 use crate::syntax::{Diagnostic, Source, Span, parse, suggest};
@@ -24,83 +24,37 @@ const ERRORS_MAX: usize = 100;
 /// How deep type names may refer to type names, and how many variants a type may have.
 const TYPES_MAX: usize = 256;
 
-/// The program with names resolved; nets that are used, in the order of [`Resolved::nets`].
+/// The program with names resolved.
 pub(super) struct Names {
-    /// `None` if there is no main net, or nets contain each other.
-    pub(super) draft: Option<Resolved>,
-    /// Whether every text could be read without a syntax error.
-    pub(super) syntax_ok: bool,
+    /// All nets, used or not; those that the main net uses and itself come first, see [`Names::main`].
+    pub(super) draft: Resolved,
+    /// How many nets and boxes belong to the main net; `None` if there is none, or if it has no topology.
+    pub(super) main: Option<(usize, usize)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    pub(super) sources: Vec<Arc<Source>>,
+    pub(super) index: Index,
 }
 
 /// Reads and resolves the net of a file.
-pub(super) fn resolve_file(path: &Path, boxes: Option<&KnownBoxes>) -> Names {
-    let mut names = Resolver::new(boxes);
+pub(super) fn resolve_file(path: &Path, files: &Files, boxes: Option<&KnownBoxes>) -> Names {
+    let mut names = Resolver::new(files, boxes);
     let dir = path.parent().map(Path::to_path_buf).unwrap_or_default();
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    match read_source(path) {
+    match files.read(path) {
         Ok(source) => {
-            let key = std::fs::canonicalize(path).unwrap_or(path.to_path_buf());
+            let key = files.key(path).unwrap_or(path.to_path_buf());
             names.unit(source, &stem, Some(dir), Some(key));
         }
-        Err(error) => names.unreadable(*error),
+        Err(error) => names.diagnostics.push(*error),
     }
     names.run()
 }
 
 /// Reads and resolves the net `name` of a text.
 pub(super) fn resolve_text(name: &str, text: &str, boxes: Option<&KnownBoxes>) -> Names {
-    let mut names = Resolver::new(boxes);
+    let files = Files::default();
+    let mut names = Resolver::new(&files, boxes);
     names.unit(Source::new(name, text), name, None, None);
     names.run()
-}
-
-fn read_source(path: &Path) -> Result<Arc<Source>, Box<Diagnostic>> {
-    let wrong = |what: String| {
-        Box::new(Diagnostic::error_without_place("E0304", format!("can't read `{}`: {what}", path.display())))
-    };
-    let file = std::fs::File::open(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            let error = wrong("there is no such file".into());
-            match nearest_file(path) {
-                Some(near) => Box::new(error.help(format!("did you mean `{}`?", near.display()))),
-                None => error,
-            }
-        }
-        _ => wrong(e.to_string()),
-    })?;
-    let mut bytes = Vec::new();
-    let limit = Source::BYTES_MAX as u64 + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
-    if bytes.len() > Source::BYTES_MAX {
-        return Err(wrong(format!("it is longer than {} MiB", Source::BYTES_MAX >> 20)));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Source::new(path, text)),
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            let error = wrong(format!("it is not UTF-8 text (byte {at})"));
-            Err(Box::new(error.help("save it as UTF-8; is it a network at all?")))
-        }
-    }
-}
-
-fn nearest_file(path: &Path) -> Option<PathBuf> {
-    let dir = path.parent()?;
-    let names: Vec<String> = snet_files(dir);
-    let name = path.file_name()?.to_string_lossy();
-    suggest::nearest(&name, names.iter().map(String::as_str)).map(|near| dir.join(near))
-}
-
-/// The names of the `.snet` files of a directory (at most 1,000), sorted.
-fn snet_files(dir: &Path) -> Vec<String> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let names = entries.take(1000).flatten().map(|e| e.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.filter(|n| n.ends_with(".snet")).collect();
-    names.sort();
-    names
 }
 
 /// A file, or a text.
@@ -110,6 +64,8 @@ struct Unit {
     dir: Option<PathBuf>,
     /// The net named like the file.
     main: Option<usize>,
+    /// Where its syntax errors are.
+    wrong: Vec<Span>,
 }
 
 #[derive(Default)]
@@ -138,6 +94,7 @@ struct NetDecl {
     signature: Option<ast::Signature>,
     body: Body,
     metas: Vec<ast::Meta>,
+    definition: usize,
 }
 
 enum Body {
@@ -154,6 +111,7 @@ enum Body {
 struct TypeDecl<T, Expanded> {
     name: Ident,
     scope: usize,
+    definition: usize,
     of: T,
     state: State<Expanded>,
 }
@@ -166,6 +124,7 @@ enum State<Expanded> {
 }
 
 struct Resolver<'a> {
+    files: &'a Files,
     boxes_known: Option<&'a KnownBoxes>,
     sources: Vec<Arc<Source>>,
     units: Vec<Unit>,
@@ -175,16 +134,20 @@ struct Resolver<'a> {
     boxes: Vec<BoxUse>,
     types: Vec<TypeDecl<ast::Type, Vec<LabelSet>>>,
     typesigs: Vec<TypeDecl<ast::Signature, Vec<Arrow>>>,
+    /// Index into `definitions` of each of `boxes`.
+    box_definitions: Vec<usize>,
+    definitions: Vec<Definition>,
+    references: Vec<Reference>,
     diagnostics: Vec<Diagnostic>,
     left_out: usize,
-    syntax_ok: bool,
     /// The next net whose topology is not looked at yet.
     next: usize,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(boxes_known: Option<&'a KnownBoxes>) -> Resolver<'a> {
+    fn new(files: &'a Files, boxes_known: Option<&'a KnownBoxes>) -> Resolver<'a> {
         Resolver {
+            files,
             boxes_known,
             sources: Vec::new(),
             units: Vec::new(),
@@ -194,9 +157,11 @@ impl<'a> Resolver<'a> {
             boxes: Vec::new(),
             types: Vec::new(),
             typesigs: Vec::new(),
+            box_definitions: Vec::new(),
+            definitions: Vec::new(),
+            references: Vec::new(),
             diagnostics: Vec::new(),
             left_out: 0,
-            syntax_ok: true,
             next: 0,
         }
     }
@@ -214,19 +179,41 @@ impl<'a> Resolver<'a> {
                 self.find_type(scope, name);
             }
         }
+        for index in 0..self.typesigs.len() {
+            let scope = self.typesigs[index].scope;
+            for map in self.typesigs[index].of.maps.clone() {
+                match map {
+                    Map::Named(name) => drop(self.find_typesig(scope, &name)),
+                    Map::Arrow { input, output, .. } => {
+                        let output = if let MapOutput::Type(output) = output { Some(output) } else { None };
+                        for name in input.iter().chain(&output).flat_map(named_variants) {
+                            self.find_type(scope, &name);
+                        }
+                    }
+                }
+            }
+        }
         if self.left_out > 0
             && let Some(last) = self.diagnostics.last_mut()
         {
             last.remarks.push(format!("{} more unknown names are not shown", self.left_out));
         }
-        let main = self.units.first().and_then(|u| u.main);
-        let draft = main.and_then(|main| self.order(main));
-        Names { draft, syntax_ok: self.syntax_ok, diagnostics: self.diagnostics, sources: self.sources }
+        let main = self.units.first().and_then(|u| u.main).filter(|&main| self.has_topology(main));
+        let (draft, main) = self.order(main);
+        let index = self.index(&draft);
+        Names { draft, main, diagnostics: self.diagnostics, index }
     }
 
-    fn unreadable(&mut self, error: Diagnostic) {
-        self.syntax_ok = false;
-        self.diagnostics.push(error);
+    fn index(&mut self, draft: &Resolved) -> Index {
+        self.references.sort_by_key(|r| (r.at.source, r.at.span, r.definition));
+        self.references.dedup();
+        let mains = self.units.iter().filter_map(|unit| Some(self.nets[unit.main?].definition)).collect();
+        Index {
+            sources: draft.sources.clone(),
+            definitions: std::mem::take(&mut self.definitions),
+            references: std::mem::take(&mut self.references),
+            mains,
+        }
     }
 
     fn source(&self, at: Place) -> Arc<Source> {
@@ -249,15 +236,16 @@ impl<'a> Resolver<'a> {
         let scope = self.scopes.len();
         self.scopes.push(Scope { unit, ..Scope::default() });
         self.sources.push(source.clone());
-        self.units.push(Unit { name: name.to_string(), scope, dir, main: None });
+        self.units.push(Unit { name: name.to_string(), scope, dir, main: None, wrong: Vec::new() });
         if let Some(key) = key {
             self.by_path.insert(key, Some(unit));
         }
         let (file, errors) = parse(&source);
-        self.syntax_ok &= errors.is_empty();
         let broken = !errors.is_empty();
+        let places = errors.iter().flat_map(|e| e.primary.iter().chain(&e.others)).map(|note| note.span);
+        self.units[unit].wrong = places.collect();
         self.diagnostics.extend(errors);
-        self.collect(file.defs, scope);
+        self.collect(file.defs, scope, file.span);
         self.find_main(unit, broken);
         unit
     }
@@ -297,18 +285,53 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error);
     }
 
-    fn collect(&mut self, defs: Vec<Def>, scope: usize) -> Vec<ast::Meta> {
+    /// Whether a syntax error is in this place: then it may be known in part only.
+    fn is_wrong(&self, scope: usize, span: Span) -> bool {
+        let wrong = &self.units[self.scopes[scope].unit].wrong;
+        wrong.iter().any(|w| w.start < span.end && w.end.max(w.start + 1) > span.start)
+    }
+
+    /// Remembers a definition; `seen` is where it can be used.
+    fn defined(
+        &mut self,
+        kind: DefinitionKind,
+        name: &Ident,
+        whole: Span,
+        seen: Span,
+        scope: usize,
+    ) -> usize {
+        let at = self.place(scope, name.span);
+        self.definitions.push(Definition { kind, name: name.name.clone(), at, whole, seen });
+        let definition = self.definitions.len() - 1;
+        self.references.push(Reference { at, definition });
+        definition
+    }
+
+    fn refer(&mut self, scope: usize, span: Span, definition: usize) {
+        let at = self.place(scope, span);
+        self.references.push(Reference { at, definition });
+    }
+
+    /// `seen`: what is around the definitions, where they can be used.
+    fn collect(&mut self, defs: Vec<Def>, scope: usize, seen: Span) -> Vec<ast::Meta> {
         let mut metas = Vec::new();
         for def in defs {
             match def {
                 Def::Meta(meta) => metas.push(meta),
-                Def::Net(net) => self.collect_net(net, scope),
-                Def::Box(def) => self.collect_box(def, scope),
+                Def::Net(net) => self.collect_net(net, scope, seen),
+                Def::Box(def) => self.collect_box(def, scope, seen),
                 Def::Type(def) => {
                     let index = self.types.len();
-                    let ast::TypeDef { name, of, .. } = def;
+                    let ast::TypeDef { name, of, span } = def;
                     self.labels_of_type(&of, scope);
-                    self.types.push(TypeDecl { name: name.clone(), scope, of, state: State::New });
+                    let definition = self.defined(DefinitionKind::Type, &name, span, seen, scope);
+                    self.types.push(TypeDecl {
+                        name: name.clone(),
+                        scope,
+                        definition,
+                        of,
+                        state: State::New,
+                    });
                     if let Some(first) = self.scopes[scope].types.insert(name.name.clone(), index) {
                         let first = self.place(scope, self.types[first].name.span);
                         self.duplicate("type", &name, scope, first);
@@ -316,9 +339,16 @@ impl<'a> Resolver<'a> {
                 }
                 Def::Typesig(def) => {
                     let index = self.typesigs.len();
-                    let ast::TypesigDef { name, of, .. } = def;
+                    let ast::TypesigDef { name, of, span } = def;
                     self.labels_of_signature(&of, scope);
-                    self.typesigs.push(TypeDecl { name: name.clone(), scope, of, state: State::New });
+                    let definition = self.defined(DefinitionKind::Typesig, &name, span, seen, scope);
+                    self.typesigs.push(TypeDecl {
+                        name: name.clone(),
+                        scope,
+                        definition,
+                        of,
+                        state: State::New,
+                    });
                     if let Some(first) = self.scopes[scope].typesigs.insert(name.name.clone(), index) {
                         let first = self.place(scope, self.typesigs[first].name.span);
                         self.duplicate("signature", &name, scope, first);
@@ -347,33 +377,38 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error);
     }
 
-    fn collect_net(&mut self, net: ast::NetDef, outer: usize) {
+    fn collect_net(&mut self, net: ast::NetDef, outer: usize, seen: Span) {
         let index = self.nets.len();
         let at = self.place(outer, net.name.span);
         let inner = self.scopes.len();
         self.define(&net.name, Component::Net(index), outer);
+        let definition = self.defined(DefinitionKind::Net, &net.name, net.span, seen, outer);
         let unit = self.scopes[outer].unit;
         self.scopes.push(Scope { parent: Some(outer), unit, ..Scope::default() });
         if let Some(signature) = &net.signature {
             self.labels_of_signature(signature, outer);
         }
+        let whole = net.span;
         let (body, defs) = match net.body {
             NetBody::External => (Body::External, Vec::new()),
             NetBody::Defined { defs, connect: None } => (Body::NoTopology, defs),
             NetBody::Defined { defs, connect: Some(topo) } => (Body::Topology(topo), defs),
         };
         let metas = Vec::new();
-        self.nets.push(NetDecl { name: net.name, at, outer, inner, signature: net.signature, body, metas });
-        self.nets[index].metas = self.collect(defs, inner);
+        let (name, signature) = (net.name, net.signature);
+        self.nets.push(NetDecl { name, at, outer, inner, signature, body, metas, definition });
+        self.nets[index].metas = self.collect(defs, inner, whole);
     }
 
-    fn collect_box(&mut self, def: ast::BoxDef, scope: usize) {
+    fn collect_box(&mut self, def: ast::BoxDef, scope: usize, seen: Span) {
         self.define(&def.name, Component::Box(self.boxes.len()), scope);
         for tuple in def.signature.input.iter().chain(&def.signature.outputs) {
             self.labels_once(&tuple.labels, scope, true);
         }
         let at = self.place(scope, def.name.span);
-        let ast::BoxDef { name, signature, codes, metas, .. } = def;
+        let ast::BoxDef { name, signature, codes, metas, span } = def;
+        let definition = self.defined(DefinitionKind::Box, &name, span, seen, scope);
+        self.box_definitions.push(definition);
         self.boxes.push(BoxUse { name: name.name, at, signature, codes, metas });
     }
 
@@ -424,6 +459,7 @@ impl<'a> Resolver<'a> {
         let mut at = Some(scope);
         while let Some(scope) = at {
             if let Some(&found) = self.scopes[scope].types.get(&name.name) {
+                self.refer(scope, name.span, self.types[found].definition);
                 return Some(found);
             }
             at = self.scopes[scope].parent;
@@ -436,6 +472,7 @@ impl<'a> Resolver<'a> {
         let mut at = Some(scope);
         while let Some(scope) = at {
             if let Some(&found) = self.scopes[scope].typesigs.get(&name.name) {
+                self.refer(scope, name.span, self.typesigs[found].definition);
                 return Some(found);
             }
             at = self.scopes[scope].parent;
@@ -495,6 +532,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
+        if of.variants.is_empty() && depth <= TYPES_MAX {
+            // It could not be read, which was told.
+            return None;
+        }
         let mut sets = Vec::new();
         for variant in &of.variants {
             match variant {
@@ -542,6 +583,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn expand_signature(&mut self, of: &ast::Signature, scope: usize, depth: usize) -> Option<Vec<Arrow>> {
+        if of.maps.is_empty() {
+            // It could not be read, which was told.
+            return None;
+        }
         let mut arrows = Vec::new();
         let maps = if depth > TYPES_MAX { &of.maps[..0] } else { &of.maps };
         for map in maps {
@@ -618,6 +663,9 @@ impl<'a> Resolver<'a> {
                 }
             }
             TopoKind::Missing => NodeKind::Net(HOLE),
+            TopoKind::Filter(_) | TopoKind::Synchrocell(_) if self.is_wrong(scope, topo.span) => {
+                NodeKind::Net(HOLE)
+            }
             TopoKind::Filter(filter) => {
                 self.labels_of_filter(&filter, scope);
                 NodeKind::Filter(filter)
@@ -629,6 +677,13 @@ impl<'a> Resolver<'a> {
             TopoKind::Serial(parts) => NodeKind::Serial(self.nodes(parts, scope, names)),
             TopoKind::Parallel { branches, deterministic } => {
                 NodeKind::Parallel { branches: self.nodes(branches, scope, names), deterministic }
+            }
+            TopoKind::Star { body, exits: patterns, .. } | TopoKind::Feedback { body, backs: patterns }
+                if patterns.iter().any(|p| self.is_wrong(scope, p.span)) =>
+            {
+                // What is repeated is still looked at.
+                self.node(*body, scope, names);
+                NodeKind::Net(HOLE)
             }
             TopoKind::Star { body, exits, deterministic } => {
                 self.labels_of_patterns(&exits, scope);
@@ -675,17 +730,30 @@ impl<'a> Resolver<'a> {
         let mut at = Some(scope);
         while let Some(scope) = at {
             if let Some(&(component, _)) = self.scopes[scope].components.get(&name.name) {
+                self.refer_component(scope, name.span, component);
                 return self.use_component(component, name, scope);
             }
             at = self.scopes[scope].parent;
         }
         match self.external(&name.name, scope) {
-            External::Net(found) => found.map(Component::Net),
+            External::Net(found) => {
+                let found = found.map(Component::Net);
+                found.iter().for_each(|&component| self.refer_component(scope, name.span, component));
+                found
+            }
             External::NoFile(note) => {
                 self.no_component(name, scope, note);
                 None
             }
         }
+    }
+
+    fn refer_component(&mut self, scope: usize, span: Span, component: Component) {
+        let definition = match component {
+            Component::Net(net) => self.nets[net].definition,
+            Component::Box(index) => self.box_definitions[index],
+        };
+        self.refer(scope, span, definition);
     }
 
     fn use_component(&mut self, component: Component, name: &Ident, scope: usize) -> Option<Component> {
@@ -714,6 +782,7 @@ impl<'a> Resolver<'a> {
         self.nets[net].body = Body::Hole;
         match self.external(&name.name, outer) {
             External::Net(Some(found)) => {
+                self.refer(outer, name.span, self.nets[found].definition);
                 let kind = NodeKind::Net(NetId(found as u32));
                 self.nets[net].body =
                     Body::Done(Node { kind, name: name.name.clone(), at, accepts: Vec::new() });
@@ -737,20 +806,20 @@ impl<'a> Resolver<'a> {
             return External::NoFile("not defined in this text".into());
         };
         let path = dir.join(format!("{name}.snet"));
-        let Ok(key) = std::fs::canonicalize(&path) else {
+        let Some(key) = self.files.key(&path) else {
             return External::NoFile(format!("not defined, and there is no file `{name}.snet`"));
         };
         if let Some(&known) = self.by_path.get(&key) {
             return External::Net(known.and_then(|unit| self.units[unit].main));
         }
-        let found = match read_source(&path) {
+        let found = match self.files.read(&path) {
             Ok(source) => {
                 let unit = self.unit(source, name, path.parent().map(Path::to_path_buf), Some(key));
                 self.units[unit].main
             }
             Err(error) => {
                 self.by_path.insert(key, None);
-                self.unreadable(*error);
+                self.diagnostics.push(*error);
                 None
             }
         };
@@ -779,7 +848,7 @@ impl<'a> Resolver<'a> {
         let mut error = self.error("E0301", format!("there is no net or box named `{name}`"), at).label(note);
         let mut all = self.visible(scope, |s| s.components.keys().cloned().collect());
         if let Some(dir) = &self.units[self.scopes[scope].unit].dir {
-            all.extend(snet_files(dir).iter().map(|f| Name::from(f.trim_end_matches(".snet"))));
+            all.extend(self.files.networks(dir).iter().map(|f| Name::from(f.trim_end_matches(".snet"))));
         }
         if let Some(near) = suggest::nearest(&name.name, all.iter().map(|n| &**n)) {
             error = error.help(format!("did you mean `{near}`?"));
@@ -800,70 +869,74 @@ impl<'a> Resolver<'a> {
 
     // ---- order ----
 
-    /// The nets that `main` uses, each after those it uses; tells circles and what is too deep.
-    fn order(&mut self, main: usize) -> Option<Resolved> {
-        if matches!(self.nets[main].body, Body::External) {
-            let NetDecl { name, at, .. } = &self.nets[main];
-            let error = self
+    fn has_topology(&mut self, main: usize) -> bool {
+        let NetDecl { name, at, .. } = &self.nets[main];
+        let error = match self.nets[main].body {
+            Body::External => self
                 .error("E0307", format!("net `{name}` has no topology: it is declared as external"), *at)
-                .help(format!("this is the file of `{name}`: say what it does: `net {name} connect …;`"));
-            self.diagnostics.push(error);
-            return None;
-        }
-        if matches!(self.nets[main].body, Body::NoTopology) {
-            let NetDecl { name, at, .. } = &self.nets[main];
-            let error = self
+                .help(format!("this is the file of `{name}`: say what it does: `net {name} connect …;`")),
+            Body::NoTopology => self
                 .error("E0307", format!("net `{name}` has no topology"), *at)
                 .label("the main net needs `connect …`")
-                .help(format!("say what it does: `net {name} {{ … }} connect …;`"));
-            self.diagnostics.push(error);
-            return None;
-        }
-        let mut ordering = Ordering::default();
-        let well = self.visit(main, &mut ordering);
-        well.then(|| self.draft(&ordering))
+                .help(format!("say what it does: `net {name} {{ … }} connect …;`")),
+            _ => return true,
+        };
+        self.diagnostics.push(error);
+        false
     }
 
-    fn visit(&mut self, net: usize, ordering: &mut Ordering) -> bool {
+    /// All nets with a topology, each after those it uses: first what `main` uses, then `main` itself, then the others.
+    /// Tells circles and what is too deep.
+    fn order(&mut self, main: Option<usize>) -> (Resolved, Option<(usize, usize)>) {
+        let mut ordering = Ordering::default();
+        if let Some(main) = main {
+            self.visit(main, &mut ordering);
+        }
+        let of_main = ordering.order.len();
+        for net in 0..self.nets.len() {
+            if matches!(self.nets[net].body, Body::Done(_)) {
+                self.visit(net, &mut ordering);
+            }
+        }
+        self.draft(&ordering, main.map(|_| of_main))
+    }
+
+    /// Puts a net behind those it uses. A use that closes a circle, or is too deep, is told and cut.
+    fn visit(&mut self, net: usize, ordering: &mut Ordering) {
         if ordering.height.contains_key(&net) {
-            return true;
+            return;
         }
-        if let Some(start) = ordering.chain.iter().position(|&(n, _)| n == net) {
-            self.contains_itself(&ordering.chain[start..]);
-            return false;
-        }
-        let Body::Done(body) = &self.nets[net].body else {
-            ordering.height.insert(net, 1);
-            ordering.order.push(net);
-            return true;
-        };
         let mut uses = Vec::new();
-        uses_of(body, &mut uses);
+        if let Body::Done(body) = &self.nets[net].body {
+            uses_of(body, &mut uses);
+        }
         let mut seen = HashSet::new();
         for (used, at) in uses {
             if !seen.insert(used) {
                 continue;
             }
             ordering.chain.push((net, at));
-            let too_long = ordering.chain.len() > DEPTH_MAX;
-            let well = !too_long && self.visit(used, ordering);
+            if ordering.chain.len() > DEPTH_MAX {
+                self.too_deep(at, ordering);
+                ordering.cut.insert((net, used));
+            } else if let Some(start) = ordering.chain.iter().position(|&(n, _)| n == used) {
+                self.contains_itself(&ordering.chain[start..]);
+                ordering.cut.insert((net, used));
+            } else {
+                self.visit(used, ordering);
+            }
             ordering.chain.pop();
-            if too_long {
-                self.too_deep(at);
-            }
-            if !well {
-                return false;
-            }
         }
-        let Body::Done(body) = &self.nets[net].body else { return true };
-        let height = height_of(body, &ordering.height) + 1;
+        let height = match &self.nets[net].body {
+            Body::Done(body) => height_of(body, &ordering.height) + 1,
+            _ => 1,
+        };
         if height > DEPTH_MAX {
-            self.too_deep(self.nets[net].at);
-            return false;
+            self.too_deep(self.nets[net].at, ordering);
         }
-        ordering.height.insert(net, height);
+        // A circle that is closed while its first net is still open has no height yet.
+        ordering.height.insert(net, height.min(DEPTH_MAX));
         ordering.order.push(net);
-        true
     }
 
     fn contains_itself(&mut self, circle: &[(usize, Place)]) {
@@ -883,19 +956,23 @@ impl<'a> Resolver<'a> {
         self.diagnostics.push(error.label("used here, inside itself"));
     }
 
-    fn too_deep(&mut self, at: Place) {
+    fn too_deep(&mut self, at: Place, ordering: &mut Ordering) {
+        if std::mem::replace(&mut ordering.too_deep, true) {
+            return;
+        }
         let error = self
             .error("E0309", format!("nets are nested more than {DEPTH_MAX} levels deep here"), at)
             .help("use fewer levels of nets");
         self.diagnostics.push(error);
     }
 
-    fn draft(&mut self, ordering: &Ordering) -> Resolved {
-        let mut numbers = Numbers::default();
+    fn draft(&mut self, ordering: &Ordering, of_main: Option<usize>) -> (Resolved, Option<(usize, usize)>) {
+        let mut numbers = Numbers { cut: ordering.cut.clone(), ..Numbers::default() };
         for (i, &net) in ordering.order.iter().enumerate() {
             numbers.nets.insert(net as u32, i as u32);
         }
         let mut nets = Vec::new();
+        let mut boxes_of_main = 0;
         for &net in &ordering.order {
             let decl = &mut self.nets[net];
             let hole = || NodeKind::Net(HOLE);
@@ -906,13 +983,22 @@ impl<'a> Resolver<'a> {
             let (name, at) = (decl.name.name.clone(), decl.at);
             let (metas, outer) = (std::mem::take(&mut decl.metas), decl.outer);
             let signature = decl.signature.take();
+            let declared = signature.is_some();
             let signature = signature.and_then(|s| self.expand_signature(&s, outer, 0));
+            if declared && signature.is_none() {
+                numbers.unknown.insert(nets.len() as u32);
+            }
+            numbers.user = net;
             let body = numbers.node(body);
             nets.push(Net { name, at, signature, body, metas });
+            if Some(nets.len()) == of_main {
+                boxes_of_main = numbers.boxes.len();
+            }
         }
         let boxes = numbers.boxes.iter().map(|&b| self.boxes[b as usize].clone()).collect();
-        let main = NetId(nets.len() as u32 - 1);
-        Resolved { sources: self.sources.clone(), nets, boxes, main }
+        let main = NetId(of_main.unwrap_or(nets.len()).saturating_sub(1) as u32);
+        let draft = Resolved { sources: self.sources.clone(), nets, boxes, main };
+        (draft, of_main.map(|nets| (nets, boxes_of_main)))
     }
 }
 
@@ -928,12 +1014,20 @@ struct Ordering {
     chain: Vec<(usize, Place)>,
     height: HashMap<usize, usize>,
     order: Vec<usize>,
+    /// Uses that are left out: who, and what is used.
+    cut: HashSet<(usize, usize)>,
+    too_deep: bool,
 }
 
 /// Numbers nets and boxes anew, as they are used.
 #[derive(Default)]
 struct Numbers {
     nets: HashMap<u32, u32>,
+    /// Nets, as numbered anew, with a declared signature that is not known: what they do is not known either.
+    unknown: HashSet<u32>,
+    /// Uses to leave out, by who uses what; and the net that is numbered.
+    cut: HashSet<(usize, usize)>,
+    user: usize,
     boxes: Vec<u32>,
     box_numbers: HashMap<u32, u32>,
 }
@@ -942,7 +1036,11 @@ impl Numbers {
     fn node(&mut self, mut node: Node) -> Node {
         node.kind = match node.kind {
             NodeKind::Net(HOLE) => NodeKind::Net(HOLE),
-            NodeKind::Net(net) => NodeKind::Net(NetId(self.nets[&net.0])),
+            NodeKind::Net(net) if self.cut.contains(&(self.user, net.0 as usize)) => NodeKind::Net(HOLE),
+            NodeKind::Net(net) => match self.nets.get(&net.0) {
+                Some(number) if !self.unknown.contains(number) => NodeKind::Net(NetId(*number)),
+                _ => NodeKind::Net(HOLE),
+            },
             NodeKind::Box(index) => NodeKind::Box(BoxId(self.of_box(index.0))),
             NodeKind::Serial(parts) => NodeKind::Serial(parts.into_iter().map(|n| self.node(n)).collect()),
             NodeKind::Parallel { branches, deterministic } => {
@@ -1000,7 +1098,7 @@ fn uses_of(node: &Node, uses: &mut Vec<(usize, Place)>) {
 fn height_of(node: &Node, nets: &HashMap<usize, usize>) -> usize {
     match node.kind {
         NodeKind::Net(HOLE) => 1,
-        NodeKind::Net(net) => nets[&(net.0 as usize)] + 1,
+        NodeKind::Net(net) => nets.get(&(net.0 as usize)).copied().unwrap_or(0) + 1,
         _ => node.parts().map(|part| height_of(part, nets)).max().unwrap_or(0) + 1,
     }
 }

@@ -1,6 +1,6 @@
 //! Shapes: sets of records, described by labels that they surely have or surely lack; how they match variants and patterns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// Most labels remembered as surely missing in one shape.
@@ -167,6 +167,35 @@ pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>], strict: bool) -> Ve
         }
     }
     won
+}
+
+/// Two branches that records of a shape fit equally well, with the labels that decide; only if that is sure for some
+/// records: the labels are the same, or all of them are surely there.
+pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usize, usize, &'a Set)> {
+    let routed = |variant: &&Set| {
+        shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
+            && shape.presence_of(variant) != Presence::Lacks
+    };
+    let known = shape.unbound || !shape.open;
+    let there = |variant: &Set| known && shape.presence_of(variant) == Presence::Has;
+    let all =
+        || accepts.iter().enumerate().flat_map(|(i, sets)| sets.iter().filter(routed).map(move |v| (i, v)));
+    let least = all().filter(|(_, v)| there(v)).map(|(_, v)| v.len()).max().unwrap_or(0);
+    let mut first_with: HashMap<&Set, usize> = HashMap::new();
+    let mut first_there = None;
+    for (branch, variant) in all().filter(|(_, v)| v.len() >= least) {
+        let same = *first_with.entry(variant).or_insert(branch);
+        if same != branch {
+            return Some((same, branch, variant));
+        }
+        if there(variant) {
+            let first = *first_there.get_or_insert(branch);
+            if first != branch {
+                return Some((first, branch, variant));
+            }
+        }
+    }
+    None
 }
 
 /// The records that match one of the patterns (with whether it has a guard), and those that do not.

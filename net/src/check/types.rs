@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use super::names::HOLE;
 use super::resolved::*;
-use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, least_missing, route};
+use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, least_missing, route, tie};
+use super::signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
 use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pattern};
 use crate::syntax::{Diagnostic, Source};
 
@@ -27,14 +28,18 @@ const SHAPES_MAX: usize = 64;
 /// rest is taken as fitting.
 const WORK_MAX: usize = 40_000;
 const WORK_PER_COMPONENT: usize = 3;
+/// How much more work signatures may take, which only editors and people who ask for them wait for.
+const SIGNATURE_WORK: usize = 25;
 /// Most input variants inferred for a component.
 const ACCEPTS_MAX: usize = 256;
 
-/// Fills in [`Node::accepts`] of every node, and tells what does not fit.
-pub(super) fn check(draft: &mut Resolved) -> Vec<Diagnostic> {
+/// Fills in [`Node::accepts`] of every node, and tells what does not fit; with `signatures` also what the nets and
+/// their components take and give.
+pub(super) fn check(draft: &mut Resolved, signatures: bool) -> (Vec<Diagnostic>, Signatures) {
     let components: usize = draft.nets.iter().map(|net| size(&net.body)).sum();
     let mut types = Types::new(draft);
     types.work_max = WORK_MAX + WORK_PER_COMPONENT * components;
+    types.find_holes();
     for net in 0..types.resolved.nets.len() {
         types.fill_net(net);
     }
@@ -42,11 +47,22 @@ pub(super) fn check(draft: &mut Resolved) -> Vec<Diagnostic> {
     types.work = 0;
     types.memo.clear();
     types.made.clear();
-    types.main();
+    types.all();
     if !types.exhausted {
         types.doubts();
     }
-    types.diagnostics
+    let signatures = if signatures { types.signatures() } else { Signatures::default() };
+    (types.diagnostics, signatures)
+}
+
+/// Marks the nets that a topology uses.
+fn note_uses(node: &Node, used: &mut [bool]) {
+    if let NodeKind::Net(net) = node.kind
+        && net != HOLE
+    {
+        used[net.0 as usize] = true;
+    }
+    node.parts().for_each(|part| note_uses(part, used));
 }
 
 /// The number of components in a topology.
@@ -115,6 +131,8 @@ struct Types<'a> {
     resolved: &'a mut Resolved,
     ids: HashMap<Label, Id>,
     labels: Vec<Label>,
+    /// Nets of which something is not known.
+    holes: Vec<bool>,
     diagnostics: Vec<Diagnostic>,
     told: HashSet<(&'static str, Place)>,
     /// While input variants are inferred nothing is told.
@@ -149,6 +167,7 @@ impl<'a> Types<'a> {
             resolved,
             ids: HashMap::new(),
             labels: Vec::new(),
+            holes: Vec::new(),
             diagnostics: Vec::new(),
             told: HashSet::new(),
             muted: true,
@@ -213,6 +232,25 @@ impl<'a> Types<'a> {
         format!("{}{}", shown.join(" | "), if variants.len() > 8 { " | …" } else { "" })
     }
 
+    // ---- holes: what could not be read or resolved ----
+
+    fn find_holes(&mut self) {
+        for net in 0..self.resolved.nets.len() {
+            let hole = self.has_hole(&self.resolved.nets[net].body);
+            self.holes.push(hole);
+        }
+    }
+
+    fn has_hole(&self, node: &Node) -> bool {
+        match node.kind {
+            NodeKind::Net(HOLE) => true,
+            // A net stands after those it uses.
+            NodeKind::Net(net) => self.holes[net.0 as usize],
+            NodeKind::Box(index) => self.resolved.box_use(index).signature.is_hole(),
+            _ => node.parts().any(|part| self.has_hole(part)),
+        }
+    }
+
     /// Takes the body of a net out while it is walked (nets do not contain themselves, so nobody misses it).
     fn take_body(&mut self, net: usize) -> Node {
         let body = &mut self.resolved.nets[net].body;
@@ -267,6 +305,7 @@ impl<'a> Types<'a> {
 
     fn infer_accepts(&mut self, node: &Node) -> Vec<Set> {
         match &node.kind {
+            NodeKind::Box(index) if self.resolved.box_use(*index).signature.is_hole() => vec![Vec::new()],
             NodeKind::Box(index) => {
                 let input = self.resolved.box_use(*index).signature.input.clone();
                 input.iter().map(|t| self.set(t.labels.iter().map(|l| &l.label))).collect()
@@ -326,17 +365,16 @@ impl<'a> Types<'a> {
 
     // ---- pushing shapes ----
 
-    fn main(&mut self) {
-        let main = self.resolved.main;
-        let signature = self.resolved.net(main).signature.clone();
-        match signature {
-            None => drop(self.push_net_body(main, Stream::from([Shape::anything()]))),
-            Some(arrows) => self.declared(main, &arrows),
-        }
-        // Nets with a signature are right or wrong by themselves.
-        for net in 0..self.resolved.nets.len() - 1 {
-            if let Some(arrows) = self.resolved.nets[net].signature.clone() {
-                self.declared(NetId(net as u32), &arrows);
+    /// Looks at every net: at one with a declared signature by itself, at any other where it is used, or with any
+    /// record if nobody uses it.
+    fn all(&mut self) {
+        let mut used = vec![false; self.resolved.nets.len()];
+        self.resolved.nets.iter().for_each(|net| note_uses(&net.body, &mut used));
+        for (net, used) in used.into_iter().enumerate() {
+            match self.resolved.nets[net].signature.clone() {
+                Some(arrows) => self.declared(NetId(net as u32), &arrows),
+                None if used => {}
+                None => drop(self.push_net_body(NetId(net as u32), Stream::from([Shape::anything()]))),
             }
         }
     }
@@ -452,6 +490,9 @@ impl<'a> Types<'a> {
     }
 
     fn push_box(&mut self, node: &Node, index: BoxId, input: &Stream) -> Stream {
+        if self.resolved.box_use(index).signature.is_hole() {
+            return Stream::from([Shape::anything().doubtful()]);
+        }
         let (sets, initialiser) = self.box_sets(index);
         let outputs = &sets[1..];
         if initialiser {
@@ -600,9 +641,15 @@ impl<'a> Types<'a> {
     fn push_parallel(&mut self, node: &Node, branches: &[Node], input: &Stream) -> Stream {
         let accepts: Vec<Rc<Vec<Set>>> = branches.iter().map(|b| self.accepts_of(b)).collect();
         let mut inputs: Vec<Stream> = vec![Stream::new(); branches.len()];
-        for shape in input {
+        // What a branch with a hole takes is not known: any record may go there.
+        let doubtful: Option<Stream> = branches
+            .iter()
+            .any(|branch| self.has_hole(branch))
+            .then(|| input.iter().map(|shape| shape.clone().doubtful()).collect());
+        for shape in doubtful.as_ref().unwrap_or(input) {
             self.work += branches.len() / 4;
             let won = route(shape, &accepts, true);
+            self.tie(node, branches, &accepts, shape);
             if won.is_empty() && shape.sure {
                 self.no_branch(node, branches, &accepts, shape);
             }
@@ -744,6 +791,82 @@ impl<'a> Types<'a> {
         }
     }
 
+    // ---- signatures ----
+
+    fn signatures(&mut self) -> Signatures {
+        self.muted = true;
+        self.work = 0;
+        self.work_max *= SIGNATURE_WORK;
+        let mut found = Signatures::default();
+        for net in 0..self.resolved.nets.len() {
+            let body = self.take_body(net);
+            self.component_signatures(&body, &mut found.components);
+            self.resolved.nets[net].body = body;
+            let inferred = self.net_signature(NetId(net as u32));
+            let Net { name, at, signature, .. } = &self.resolved.nets[net];
+            found.nets.push(NetSignature {
+                name: name.clone(),
+                at: *at,
+                declared: signature.clone(),
+                inferred,
+            });
+        }
+        found
+    }
+
+    fn net_signature(&mut self, net: NetId) -> Vec<Inferred> {
+        let Some(border) = self.border(net) else {
+            let body = self.take_body(net.0 as usize);
+            let inferred = self.component_signature(&body);
+            self.resolved.nets[net.0 as usize].body = body;
+            return inferred;
+        };
+        let mut inferred = Vec::new();
+        for &start in &border.starts {
+            let out = self.shielded(net, &self.arrow(net, start), None);
+            inferred.push(Inferred { input: None, output: self.known(&out) });
+        }
+        for (i, accepts) in border.accepts.iter().enumerate() {
+            let out = self.made(net, &border, i);
+            inferred.push(Inferred { input: Some(self.label_set(&accepts[0])), output: self.known(&out) });
+        }
+        inferred
+    }
+
+    fn component_signatures(&mut self, node: &Node, found: &mut Vec<ComponentSignature>) {
+        let inferred = self.component_signature(node);
+        let (name, word) = (node.name.clone(), node.kind.word());
+        found.push(ComponentSignature { at: node.at, word, name, inferred });
+        node.parts().for_each(|part| self.component_signatures(part, found));
+    }
+
+    fn component_signature(&mut self, node: &Node) -> Vec<Inferred> {
+        let accepts = self.accepts_of(node);
+        if accepts.is_empty() {
+            let out = self.push(node, Stream::new());
+            return vec![Inferred { input: None, output: self.known(&out) }];
+        }
+        let mut inferred = Vec::new();
+        for variant in accepts.iter() {
+            let out = self.push(node, Stream::from([Shape::anything().with(variant)]));
+            inferred.push(Inferred { input: Some(self.label_set(variant)), output: self.known(&out) });
+        }
+        inferred
+    }
+
+    /// What surely is in the records of a stream; `None` if nothing is known of some.
+    fn known(&self, out: &Stream) -> Option<Vec<LabelSet>> {
+        let unknown =
+            |shape: &Shape| shape.open && !shape.sure && shape.has.is_empty() && shape.lacks.is_empty();
+        if out.iter().any(unknown) {
+            return None;
+        }
+        let mut sets: Vec<LabelSet> = out.iter().map(|shape| self.label_set(&shape.has)).collect();
+        sets.sort();
+        sets.dedup();
+        Some(sets)
+    }
+
     // ---- what is told ----
 
     fn source(&self, at: Place) -> Arc<Source> {
@@ -867,7 +990,9 @@ impl<'a> Types<'a> {
     fn doubts_of(&mut self, node: &Node) {
         match &node.kind {
             NodeKind::Parallel { branches, .. }
-                if self.reached.contains(&key(node)) && !self.told.contains(&("E0504", node.at)) =>
+                if self.reached.contains(&key(node))
+                    && !self.told.contains(&("E0504", node.at))
+                    && !branches.iter().any(|branch| self.has_hole(branch)) =>
             {
                 branches.iter().for_each(|branch| self.unreachable(branch));
             }
@@ -900,6 +1025,24 @@ impl<'a> Types<'a> {
             .remark("a record goes to the branch that matches most of its labels")
             .help("remove the branch, or let it ask for labels that the other branches do not match");
         self.tell(branch.at, warning);
+    }
+
+    fn tie(&mut self, node: &Node, branches: &[Node], accepts: &[Rc<Vec<Set>>], shape: &Shape) {
+        if self.silent(shape) || self.told.contains(&("W0603", node.at)) {
+            return;
+        }
+        let Some((first, second, labels)) = tie(shape, accepts) else { return };
+        let fits = shape.with(labels);
+        let at = branches[second].at;
+        let message = format!("records {} fit two branches equally well", self.show_shape(&fits));
+        let source = self.source(at);
+        let warning = self
+            .warning("W0603", message, at)
+            .label("this one")
+                    .also(&source, branches[first].at.span, "and this one")
+            .remark("which of them takes such a record is decided while the network runs, and may change from run to run")
+            .help("let one of them ask for a label that the other does not ask for");
+        self.tell(node.at, warning);
     }
 
     fn no_exit(&mut self, node: &Node) {

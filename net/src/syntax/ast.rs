@@ -3,7 +3,8 @@
 //! The tree follows the grammar rule by rule (see [`super::parse`]). Names are not resolved here; `check`
 //! does that. Its depth is bounded by the parser ([`super::NESTING_MAX`]), so walking it recursively is safe.
 //!
-//! A tree read from a text with errors has holes: [`TopoKind::Missing`] where no topology could be read.
+//! A tree read from a text with errors has holes: [`TopoKind::Missing`] where no topology could be read, and empty
+//! signatures and types. What has an error in its place may be known in part only.
 
 use std::fmt;
 use std::sync::Arc;
@@ -115,6 +116,15 @@ pub struct BoxSignature {
 }
 
 impl BoxSignature {
+    /// One that could not be read; an error was reported.
+    pub(crate) const HOLE: BoxSignature =
+        BoxSignature { input: None, outputs: Vec::new(), span: Span { start: 0, end: 0 } };
+
+    /// Whether it could not be read.
+    pub fn is_hole(&self) -> bool {
+        self.span == Span::default()
+    }
+
     /// Whether arguments and variants are the same, in the same order.
     pub fn same_as(&self, other: &BoxSignature) -> bool {
         fn labels(tuple: &Tuple) -> impl Iterator<Item = &Label> {
@@ -199,7 +209,7 @@ pub struct TypesigDef {
 /// The signature of a net: one or more maps from an input type to an output type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
-    /// The maps, separated by `,`.
+    /// The maps, separated by `,`; none if they could not be read.
     pub maps: Vec<Map>,
     /// Without the brackets.
     pub span: Span,
@@ -235,7 +245,7 @@ pub enum MapOutput {
 /// One or more variants, separated by `|`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Type {
-    /// The variants.
+    /// The variants; none if they could not be read.
     pub variants: Vec<Variant>,
     /// The whole.
     pub span: Span,

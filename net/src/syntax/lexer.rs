@@ -1,4 +1,4 @@
-//! Text → tokens. Longest match; comments are dropped, metadata and box code are one token each.
+//! Text → tokens. Longest match; comments stand beside the tokens, metadata and box code are one token each.
 //!
 //! Any text gives tokens, ending in [`TokenKind::End`]; what can't be a token is reported and left out.
 
@@ -127,18 +127,29 @@ impl TokenKind {
     }
 }
 
-/// The tokens of a text and what is wrong with it.
-pub(super) fn lex(source: &Arc<Source>) -> (Vec<Token>, Vec<Diagnostic>) {
+/// A text as tokens.
+pub(super) struct Lexed {
+    pub(super) tokens: Vec<Token>,
+    /// What is between the tokens and not blank.
+    pub(super) comments: Vec<Span>,
+    pub(super) errors: Vec<Diagnostic>,
+}
+
+/// The tokens of a text, its comments, and what is wrong with it.
+pub(super) fn lex(source: &Arc<Source>) -> Lexed {
+    let text = source.text();
     let mut lexer = Lexer {
         source,
-        text: source.text(),
+        text,
         at: 0,
-        tokens: Vec::new(),
+        // Most tokens have some five bytes, with the blanks around them.
+        tokens: Vec::with_capacity(text.len() / 4),
+        comments: Vec::new(),
         errors: Vec::new(),
         no_more_metadata: false,
     };
     lexer.run();
-    (lexer.tokens, lexer.errors)
+    Lexed { tokens: lexer.tokens, comments: lexer.comments, errors: lexer.errors }
 }
 
 struct Lexer<'a> {
@@ -146,6 +157,7 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     tokens: Vec<Token>,
+    comments: Vec<Span>,
     errors: Vec<Diagnostic>,
     /// No `</metadata>` follows: not to be looked for again.
     no_more_metadata: bool,
@@ -187,12 +199,17 @@ impl Lexer<'_> {
     }
 
     fn line_comment(&mut self) {
+        let start = self.at;
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        self.comments.push(Span::new(start, self.at));
     }
 
     fn block_comment(&mut self) {
         match self.rest()[2..].find("*/") {
-            Some(length) => self.at += length + 4,
+            Some(length) => {
+                self.comments.push(Span::new(self.at, self.at + length + 4));
+                self.at += length + 4;
+            }
             None => {
                 let start = self.at;
                 let error = self.error("E0102", "this comment does not end".into(), start, start + 2);
@@ -341,7 +358,7 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let source = Source::new("t.snet", text);
-        let (tokens, errors) = lex(&source);
+        let Lexed { tokens, errors, .. } = lex(&source);
         let shown: Vec<String> = tokens
             .iter()
             .map(|t| match t.kind {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::NESTING_MAX;
 use super::ast::*;
 use super::diagnostic::Diagnostic;
-use super::lexer::{Token, TokenKind, lex};
+use super::lexer::{Lexed, Token, TokenKind, lex};
 use super::source::{Source, Span};
 use super::suggest;
 
@@ -116,6 +116,8 @@ struct Parser<'a> {
     next: usize,
     /// Brackets open around the next token, as levels of recursion.
     depth: usize,
+    /// Whether the topology that is read stands in round brackets.
+    in_brackets: bool,
     errors: Vec<Diagnostic>,
     errors_left_out: usize,
     /// Index of the token at which the last error was reported: it gives no second one.
@@ -124,8 +126,17 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(source: &'a Arc<Source>) -> Parser<'a> {
-        let (tokens, errors) = lex(source);
-        Parser { source, tokens, next: 0, depth: 0, errors, errors_left_out: 0, reported_at: None }
+        let Lexed { tokens, errors, .. } = lex(source);
+        Parser {
+            source,
+            tokens,
+            next: 0,
+            depth: 0,
+            in_brackets: false,
+            errors,
+            errors_left_out: 0,
+            reported_at: None,
+        }
     }
 
     fn finish(mut self) -> Vec<Diagnostic> {
@@ -364,17 +375,18 @@ impl<'a> Parser<'a> {
     /// Definitions, up to something that can't be one and must be handled by who knows what is around.
     fn definitions(&mut self, defs: &mut Vec<Def>) {
         loop {
-            let def = match self.kind() {
+            let kind = match self.kind() {
+                T::End | T::BraceClose | T::Connect => return,
+                kind if kind.starts_definition() => Some(kind),
+                _ => self.not_a_definition(),
+            };
+            let def = match kind.unwrap_or(T::Unknown) {
                 T::Meta => Ok(Def::Meta(self.meta())),
                 T::Net => self.net_def().map(Def::Net),
                 T::Box => self.box_def().map(Def::Box),
                 T::Type => self.type_def(),
                 T::Typesig => self.typesig_def(),
-                T::End | T::BraceClose | T::Connect => return,
-                _ => {
-                    self.not_a_definition();
-                    Err(Lost)
-                }
+                _ => Err(Lost),
             };
             match def {
                 Ok(def) => defs.push(def),
@@ -383,14 +395,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn not_a_definition(&mut self) {
+    /// Tells what stands in place of a definition. If that is a word for one, misspelt, gives the word: the definition
+    /// can be read.
+    fn not_a_definition(&mut self) -> Option<TokenKind> {
+        let mut meant = None;
         let mut error = self.expected_error("a definition (`net`, `box`, `type` or `typesig`)");
         match self.kind() {
             T::Ident => {
                 let word = self.source.slice(self.span());
-                let words = ["net", "box", "type", "typesig", "connect"];
-                match suggest::nearest(word, words) {
-                    Some(near) => error = error.help(format!("did you mean `{near}`?")),
+                const KINDS: [TokenKind; 5] = [T::Net, T::Box, T::Type, T::Typesig, T::Connect];
+                match suggest::nearest(word, KINDS.map(TokenKind::text)) {
+                    Some(near) => {
+                        error = error.help(format!("did you mean `{near}`?"));
+                        meant = KINDS.into_iter().find(|kind| kind.text() == near);
+                    }
                     None if self.kind_after(1) == T::DotDot || self.kind_after(1) == T::Bar => {
                         error = error.help("a topology follows the word `connect`")
                     }
@@ -401,10 +419,12 @@ impl<'a> Parser<'a> {
             _ => {}
         }
         self.report(error);
+        let meant = meant.filter(|&kind| kind != T::Connect && self.kind_after(1) == T::Ident);
         // A sign at which skipping stops must not stay.
-        if !matches!(self.kind(), T::Semicolon) {
+        if meant.is_none() && !matches!(self.kind(), T::Semicolon) {
             self.advance();
         }
+        meant
     }
 
     fn meta(&mut self) -> Meta {
@@ -448,8 +468,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let last = self.last_span();
-        let starts_line =
-            self.source.line_column(last.end).line < self.source.line_column(self.span().start).line;
+        let starts_line = self.starts_line();
         if self.kind().starts_definition() || self.at(T::BraceClose) || self.at(T::Connect) || starts_line {
             let error = self.error("E0206", format!("a `;` is missing after {after}"), last.after());
             self.report(error.label("`;` expected here"));
@@ -488,14 +507,16 @@ impl<'a> Parser<'a> {
         }
         let mut connect = None;
         if self.eat(T::Connect) {
-            let topo = self.topo();
-            if topo.is_ok() {
-                let _ = self.semicolon("the topology").map_err(|Lost| self.skip_definition());
-            } else {
+            let start = self.span();
+            let mut topo = match self.topo() {
+                Ok((topo, _)) => topo,
+                Err(Lost) => self.missing(start),
+            };
+            if self.semicolon("the topology").is_err() {
                 self.skip_definition();
+                topo = self.and_missing(topo);
             }
-            let missing = || Topo { kind: TopoKind::Missing, span: self.last_span() };
-            connect = Some(topo.map_or_else(|Lost| missing(), |(topo, _)| topo));
+            connect = Some(topo);
         } else if braces && self.eat(T::Semicolon) {
             // Only definitions.
         } else {
@@ -505,10 +526,21 @@ impl<'a> Parser<'a> {
             if self.eat(T::Connect) {
                 self.skip_definition();
             }
-            connect = Some(Topo { kind: TopoKind::Missing, span: self.last_span() });
+            connect = Some(self.missing(self.last_span()));
         }
         let span = self.span_from(start);
         Ok(NetDef { name, signature, body: NetBody::Defined { defs, connect }, span })
+    }
+
+    /// A hole from here to the last token read.
+    fn missing(&self, start: Span) -> Topo {
+        Topo { kind: TopoKind::Missing, span: self.span_from(start) }
+    }
+
+    /// A topology after which something could not be read.
+    fn and_missing(&self, topo: Topo) -> Topo {
+        let (span, after) = (topo.span, self.missing(topo.span.after()));
+        Topo { kind: TopoKind::Serial(vec![topo, after]), span: span.to(self.last_span()) }
     }
 
     fn no_connect(&mut self, braces: bool) {
@@ -527,12 +559,14 @@ impl<'a> Parser<'a> {
 
     fn net_signature(&mut self) -> Option<Signature> {
         let open = self.advance();
+        let errors = self.error_count();
         let read = self.signature();
         let read = read.and_then(|s| self.close(T::ParenClose, open).map(|()| s));
         if read.is_err() {
             self.skip_to_close(T::ParenClose);
         }
-        read.ok()
+        let read = read.and_then(|s| if self.error_count() == errors { Ok(s) } else { Err(Lost) });
+        Some(read.unwrap_or(Signature { maps: Vec::new(), span: self.span_from(open.span) }))
     }
 
     /// `{ definitions }`.
@@ -552,25 +586,39 @@ impl<'a> Parser<'a> {
     fn box_def(&mut self) -> Read<BoxDef> {
         let start = self.advance().span;
         let name = self.defined_name("the name of a box")?;
-        let open = self.expect(T::ParenOpen, "`(` and the signature of the box: `((a) -> (b))`")?;
-        let signature = self.box_signature();
-        let signature = signature.and_then(|s| self.close(T::ParenClose, open).map(|()| s));
-        if signature.is_err() {
-            self.skip_to_close(T::ParenClose);
-        }
+        let signature = self.box_signature_in_brackets();
         let (mut codes, mut metas) = (Vec::new(), Vec::new());
         if self.at(T::BraceOpen) {
-            self.box_body(&mut codes, &mut metas)?;
+            if self.box_body(&mut codes, &mut metas).is_err() {
+                self.skip_definition();
+            }
             self.eat(T::Semicolon);
         } else if signature.is_ok() {
-            self.semicolon("the box")?;
+            if self.semicolon("the box").is_err() {
+                self.skip_definition();
+            }
         } else {
             self.skip_definition();
         }
         // A box with a broken signature is still known by its name.
         let span = self.span_from(start);
-        let empty = BoxSignature { input: None, outputs: Vec::new(), span: Span::new(0, 0) };
-        Ok(BoxDef { name, signature: signature.unwrap_or(empty), codes, metas, span })
+        Ok(BoxDef { name, signature: signature.unwrap_or(BoxSignature::HOLE), codes, metas, span })
+    }
+
+    fn box_signature_in_brackets(&mut self) -> Read<BoxSignature> {
+        let open = self.expect(T::ParenOpen, "`(` and the signature of the box: `((a) -> (b))`")?;
+        let errors = self.error_count();
+        let signature = self.box_signature();
+        let signature = signature.and_then(|s| self.close(T::ParenClose, open).map(|()| s));
+        if signature.is_err() {
+            self.skip_to_close(T::ParenClose);
+        }
+        // Its labels may be known in part only.
+        signature.and_then(|s| if self.error_count() == errors { Ok(s) } else { Err(Lost) })
+    }
+
+    fn error_count(&self) -> usize {
+        self.errors.len() + self.errors_left_out
     }
 
     fn box_body(&mut self, codes: &mut Vec<Code>, metas: &mut Vec<Meta>) -> Read<()> {
@@ -656,19 +704,31 @@ impl<'a> Parser<'a> {
     fn type_def(&mut self) -> Read<Def> {
         let start = self.advance().span;
         let name = self.defined_name("the name of a type")?;
-        self.expect(T::Equal, "`=`")?;
-        let of = self.type_()?;
-        self.semicolon("the type")?;
-        Ok(Def::Type(TypeDef { name, of, span: self.span_from(start) }))
+        let errors = self.error_count();
+        let read = self.expect(T::Equal, "`=`").and_then(|_| self.type_());
+        let read = read.and_then(|of| self.semicolon("the type").map(|()| of));
+        let whole = read.is_ok() && self.error_count() == errors;
+        if read.is_err() {
+            self.skip_definition();
+        }
+        let span = self.span_from(start);
+        let of = read.ok().filter(|_| whole).unwrap_or(Type { variants: Vec::new(), span });
+        Ok(Def::Type(TypeDef { name, of, span }))
     }
 
     fn typesig_def(&mut self) -> Read<Def> {
         let start = self.advance().span;
         let name = self.defined_name("the name of a signature")?;
-        self.expect(T::Equal, "`=`")?;
-        let of = self.signature()?;
-        self.semicolon("the signature")?;
-        Ok(Def::Typesig(TypesigDef { name, of, span: self.span_from(start) }))
+        let errors = self.error_count();
+        let read = self.expect(T::Equal, "`=`").and_then(|_| self.signature());
+        let read = read.and_then(|of| self.semicolon("the signature").map(|()| of));
+        let whole = read.is_ok() && self.error_count() == errors;
+        if read.is_err() {
+            self.skip_definition();
+        }
+        let span = self.span_from(start);
+        let of = read.ok().filter(|_| whole).unwrap_or(Signature { maps: Vec::new(), span });
+        Ok(Def::Typesig(TypesigDef { name, of, span }))
     }
 
     // ---- types ----
@@ -857,16 +917,53 @@ impl<'a> Parser<'a> {
     fn serial(&mut self) -> Read<(Topo, usize)> {
         let start = self.span();
         let (first, mut height) = self.postfix()?;
-        if !self.at(T::DotDot) {
-            return Ok((first, height));
-        }
         let mut parts = vec![first];
-        while self.eat(T::DotDot) {
+        loop {
+            if !self.eat(T::DotDot) {
+                if !self.no_operator() {
+                    break;
+                }
+                parts.push(self.missing(self.last_span().after()));
+            }
             let (part, h) = self.postfix()?;
             height = height.max(h);
             parts.push(part);
         }
+        if parts.len() == 1 {
+            return Ok((parts.remove(0), height));
+        }
         Ok((Topo { kind: TopoKind::Serial(parts), span: self.span_from(start) }, height + 1))
+    }
+
+    /// Whether one more component follows, though no operator stands before it: that is told, and it is read.
+    fn no_operator(&mut self) -> bool {
+        match self.kind() {
+            T::Ellipsis | T::Unknown => {
+                let error = self.expected_error("`..`");
+                self.report(error.help("components in series are joined by `..`, two points"));
+                self.advance();
+                true
+            }
+            _ if !self.starts_prim() => false,
+            _ if self.in_brackets => {
+                let error = self.expected_error("`..`, `|` or `)`");
+                self.report(error.help("components in series are joined by `..`"));
+                true
+            }
+            // On a line of its own it may be something else: a `;` is missing then.
+            _ if self.starts_line() => false,
+            _ => {
+                let error = self.expected_error("`;` after the topology");
+                self.report(error.help("components in series are joined by `..`"));
+                true
+            }
+        }
+    }
+
+    /// Whether the next token stands on another line than the one before it.
+    fn starts_line(&self) -> bool {
+        let between = Span { start: self.last_span().end, end: self.span().start };
+        self.source.slice(between).contains('\n')
     }
 
     fn postfix(&mut self) -> Read<(Topo, usize)> {
@@ -888,22 +985,34 @@ impl<'a> Parser<'a> {
             self.enter(height)?;
             self.leave();
             self.advance();
-            let kind = self.postfix_kind(sign, Box::new(inner))?;
-            topo = Topo { kind, span: self.span_from(start) };
+            let mut body = Some(Box::new(inner));
+            match self.postfix_kind(sign, &mut body) {
+                Ok(kind) => topo = Topo { kind, span: self.span_from(start) },
+                Err(Lost) => {
+                    self.skip_component();
+                    topo = body.map_or_else(|| self.missing(start), |body| self.and_missing(*body));
+                }
+            }
             height += 1;
         }
     }
 
-    fn postfix_kind(&mut self, sign: TokenKind, body: Box<Topo>) -> Read<TopoKind> {
+    /// What stands behind the sign; takes the body only if that can be read.
+    fn postfix_kind(&mut self, sign: TokenKind, body: &mut Option<Box<Topo>>) -> Read<TopoKind> {
+        let mut taken = || body.take().expect("taken once");
         Ok(match sign {
             T::Star | T::StarStar => {
-                TopoKind::Star { body, exits: self.patterns("the star")?, deterministic: sign == T::StarStar }
+                let (exits, deterministic) = (self.patterns("the star")?, sign == T::StarStar);
+                TopoKind::Star { body: taken(), exits, deterministic }
             }
-            T::Backslash => TopoKind::Feedback { body, backs: self.patterns("the feedback")? },
+            T::Backslash => {
+                let backs = self.patterns("the feedback")?;
+                TopoKind::Feedback { body: taken(), backs }
+            }
             T::At => match self.kind() {
                 T::Number(place) => {
                     self.advance();
-                    TopoKind::Place { body, place: place as u64 }
+                    TopoKind::Place { body: taken(), place: place as u64 }
                 }
                 _ => {
                     let mut error = self.expected_error("the number of a place after `@`");
@@ -919,9 +1028,25 @@ impl<'a> Parser<'a> {
                 let to = if self.eat(T::Colon) { Some(self.tag_label()?) } else { None };
                 let deterministic = matches!(sign, T::BangBang | T::BangBangAt);
                 let placed = matches!(sign, T::BangAt | T::BangBangAt);
-                TopoKind::Split { body, from, to, deterministic, placed }
+                TopoKind::Split { body: taken(), from, to, deterministic, placed }
             }
         })
+    }
+
+    /// After an error in a component: skips to the operator, bracket or definition that follows it.
+    fn skip_component(&mut self) {
+        loop {
+            let kind = self.kind();
+            match kind {
+                T::DotDot | T::Bar | T::OrOr | T::Semicolon | T::End | T::Connect => return,
+                kind if kind.starts_definition() || is_closer(kind) => return,
+                _ => {}
+            }
+            self.advance();
+            if let Some(close) = closer(kind) {
+                self.skip_to_close(close);
+            }
+        }
     }
 
     /// `Pat {, Pat}`.
@@ -967,7 +1092,8 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.not_a_component();
-                Err(Lost)
+                self.skip_component();
+                Ok((self.missing(start), 1))
             }
         }
     }
@@ -988,26 +1114,22 @@ impl<'a> Parser<'a> {
         if let Err(Lost) = self.enter(0) {
             self.advance();
             self.skip_to_close(T::ParenClose);
-            return Ok((Topo { kind: TopoKind::Missing, span: self.span_from(open.span) }, 1));
+            return Ok((self.missing(open.span), 1));
         }
         self.advance();
+        let outer = std::mem::replace(&mut self.in_brackets, true);
         let read = self.topo();
+        self.in_brackets = outer;
         self.leave();
-        let closed = match &read {
-            Ok(_) if self.starts_prim() => {
-                let error =
-                    self.expected_error("`..`, `|` or `)`").help("components in series are joined by `..`");
-                self.report(error);
-                Err(Lost)
-            }
-            Ok(_) => self.close(T::ParenClose, open),
-            Err(Lost) => Err(Lost),
-        };
-        if closed.is_err() {
+        let Ok((topo, height)) = read else {
             self.skip_to_close(T::ParenClose);
+            return Ok((self.missing(open.span), 1));
+        };
+        if self.close(T::ParenClose, open).is_err() {
+            self.skip_to_close(T::ParenClose);
+            return Ok((self.and_missing(topo), height + 1));
         }
-        let missing = (Topo { kind: TopoKind::Missing, span: self.span_from(open.span) }, 1);
-        Ok(read.unwrap_or(missing))
+        Ok((topo, height))
     }
 
     fn synchrocell(&mut self) -> TopoKind {

@@ -2,7 +2,7 @@
 
 /// The name nearest to `word`, if it is near enough to be meant: at most a third of the word's letters (at least one)
 /// wrong, missing, too many or swapped. Differences of case alone count as one.
-pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }

@@ -18,7 +18,7 @@ Examples:
   thalweg check tidy.snet --json                   one JSON object a line, for editors
 
 Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
-Each code, such as E0301, has a page in docs/errors/.";
+`thalweg explain E0301` says what a code means.";
 
 /// What `thalweg check` is told.
 #[derive(clap::Args)]

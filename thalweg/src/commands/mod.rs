@@ -3,6 +3,8 @@
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod ls;
 pub(crate) mod report;

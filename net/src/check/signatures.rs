@@ -1,0 +1,104 @@
+//! What nets and components take and give, as inferred.
+
+use std::fmt;
+
+use super::resolved::{Arrow, LabelSet, Place, SourceId};
+use crate::syntax::ast::Name;
+
+/// All signatures of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Signatures {
+    /// Of every net that has a topology; a net stands after those it uses.
+    pub nets: Vec<NetSignature>,
+    /// Of every component in the nets.
+    pub components: Vec<ComponentSignature>,
+}
+
+/// What a net takes and gives. Its `Display` is how a program declares it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetSignature {
+    /// Its name.
+    pub name: Name,
+    /// Where it is defined (its name).
+    pub at: Place,
+    /// As declared, with all type names replaced.
+    pub declared: Option<Vec<Arrow>>,
+    /// As inferred: one for each input variant.
+    pub inferred: Vec<Inferred>,
+}
+
+/// What a component takes and gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentSignature {
+    /// Where it stands.
+    pub at: Place,
+    /// `box`, `net`, `filter`, …: see [`NodeKind::word`](super::NodeKind::word).
+    pub word: &'static str,
+    /// Its name: see [`Node::name`](super::Node::name).
+    pub name: Name,
+    /// One for each input variant.
+    pub inferred: Vec<Inferred>,
+}
+
+/// What comes out for one input variant: its labels and those inherited from it; what else a record has is inherited
+/// too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Inferred {
+    /// The variant; `None` for what comes without any input.
+    pub input: Option<LabelSet>,
+    /// What comes out; `None` if that is not known.
+    pub output: Option<Vec<LabelSet>>,
+}
+
+impl Signatures {
+    /// The signature of the net that is defined at this place.
+    pub fn of_definition(&self, at: Place) -> Option<&NetSignature> {
+        self.nets.iter().find(|net| net.at == at)
+    }
+
+    /// The innermost component at a byte of a source.
+    pub fn component_at(&self, source: SourceId, byte: u32) -> Option<&ComponentSignature> {
+        let there = |c: &&ComponentSignature| {
+            c.at.source == source && c.at.span.start <= byte && byte < c.at.span.end.max(c.at.span.start + 1)
+        };
+        self.components.iter().filter(there).min_by_key(|c| c.at.span.end - c.at.span.start)
+    }
+}
+
+impl fmt::Display for NetSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_all(&self.inferred, f)
+    }
+}
+
+impl fmt::Display for ComponentSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_all(&self.inferred, f)
+    }
+}
+
+impl fmt::Display for Inferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(input) = &self.input {
+            write!(f, "{} ", shown(input))?;
+        }
+        f.write_str("->")?;
+        let Some(output) = &self.output else { return f.write_str(" ...") };
+        for (i, variant) in output.iter().enumerate() {
+            write!(f, "{} {}", if i == 0 { "" } else { " |" }, shown(variant))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_all(all: &[Inferred], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (i, one) in all.iter().enumerate() {
+        write!(f, "{}{one}", if i == 0 { "" } else { ", " })?;
+    }
+    Ok(())
+}
+
+fn shown(set: &LabelSet) -> String {
+    let labels: Vec<String> = set.iter().map(ToString::to_string).collect();
+    format!("{{{}}}", labels.join(", "))
+}
