@@ -92,6 +92,11 @@ pub(crate) enum Record {
         file: String,
     },
     Setting(SettingRecord),
+    Probe {
+        name: String,
+        on: bool,
+    },
+    Switch(Switch),
     /// Of a type that this version does not know: skipped.
     Unknown,
 }
@@ -109,6 +114,15 @@ pub(crate) struct SettingRecord {
     pub(crate) choices: Vec<String>,
 }
 
+/// Probes to be switched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Switch {
+    pub(crate) pattern: String,
+    pub(crate) on: bool,
+    pub(crate) pid: u32,
+    pub(crate) user: u32,
+}
+
 impl Record {
     pub(crate) fn kind(id: u16, name: &str, doc: &str, fields: &[FieldSpec]) -> Record {
         let hash = schema_hash(name, fields.iter().map(|f| (f.name, f.field_type, f.unit)));
@@ -123,7 +137,7 @@ impl Record {
         Record::Kind { id, hash, name: name.to_string(), doc: doc.to_string(), fields }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder(vec![0; catalog::RECORD_HEADER]);
         let record_type = match self {
             Record::Kind { id, hash, name, doc, fields } => {
@@ -174,6 +188,18 @@ impl Record {
                 }
                 catalog::SETTING
             }
+            Record::Probe { name, on } => {
+                out.u32(u32::from(*on));
+                out.text(name);
+                catalog::PROBE
+            }
+            Record::Switch(Switch { pattern, on, pid, user }) => {
+                out.u32(u32::from(*on));
+                out.u32(*pid);
+                out.u32(*user);
+                out.text(pattern);
+                catalog::SWITCH
+            }
             Record::Unknown => unreachable!("an unknown record is only ever read"),
         };
         out.seal(record_type)
@@ -217,6 +243,13 @@ impl Record {
                 unit: input.text()?,
                 choices: input.list(Decoder::text)?,
             }),
+            catalog::PROBE => Record::Probe { on: input.u32()? != 0, name: input.text()? },
+            catalog::SWITCH => Record::Switch(Switch {
+                on: input.u32()? != 0,
+                pid: input.u32()?,
+                user: input.u32()?,
+                pattern: input.text()?,
+            }),
             _ => Record::Unknown,
         })
     }
@@ -237,6 +270,11 @@ impl CatalogReader {
         crate::file::read_exact_at(&file, path, &mut header, 0)?;
         crate::file::check_magic(path, &header, catalog::MAGIC_VALUE, "a catalog")?;
         Ok(CatalogReader { path: path.to_path_buf(), file, position: catalog::HEADER as u64 })
+    }
+
+    /// Up to where there were complete records at the last look.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     /// Hands each new record to `take`. A record that is not complete yet is left for the next look.
@@ -282,10 +320,16 @@ fn record_hash(record_type: u32, payload: &[u8]) -> u64 {
     hash.0
 }
 
-struct Encoder(Vec<u8>);
+/// Writes numbers and texts one after another.
+#[derive(Default)]
+pub(crate) struct Encoder(Vec<u8>);
 
 impl Encoder {
-    fn u32(&mut self, value: u32) {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
 
@@ -293,7 +337,7 @@ impl Encoder {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.0.extend(text.as_bytes());
     }
@@ -309,16 +353,21 @@ impl Encoder {
     }
 }
 
-struct Decoder<'a>(&'a [u8]);
+/// Reads what an [`Encoder`] wrote, or anything else.
+pub(crate) struct Decoder<'a>(&'a [u8]);
 
-impl Decoder<'_> {
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Decoder<'a> {
+        Decoder(bytes)
+    }
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
 
@@ -326,7 +375,7 @@ impl Decoder<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<String> {
         let bytes = self.u32()? as usize;
         let (text, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
@@ -334,7 +383,7 @@ impl Decoder<'_> {
     }
 
     /// A counted list; the count is bounded by the bytes that are there, since no item is empty.
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()? as usize;
         if count > self.0.len() {
             return None;

@@ -124,5 +124,5 @@ fn belongs_to_space(name: &str) -> bool {
             || in_pool(stem) && end == "archive"
             || stem == "live" && number(end)
     });
-    numbered || name == "settings"
+    numbered || matches!(name, "settings" | "mailbox" | "probes")
 }

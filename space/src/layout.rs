@@ -225,18 +225,81 @@ pub mod catalog {
     pub const SITE: u32 = 3;
     /// A setting's description.
     pub const SETTING: u32 = 4;
+    /// The name of a probe.
+    pub const PROBE: u32 = 5;
+    /// In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
+    pub const SWITCH: u32 = 6;
 }
 
 /// `settings`: one page of header, then a line per cell, the value in its first word.
 pub mod settings {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegV");
+    /// How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts
+    /// a line.
+    pub const CHANGES: usize = 64;
     /// Where the cells begin.
     pub const CELLS: usize = super::PAGE;
     /// Bytes of a cell.
     pub const CELL_BYTES: usize = super::LINE;
+    /// In a cell, the value.
+    pub const VALUE: usize = 0;
+    /// In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release.
+    pub const CELL_VERSION: usize = VALUE + 8;
+    /// In a cell, who set it: process id (low half) and user (high half).
+    pub const SETTER: usize = CELL_VERSION + 8;
     /// How many cells there are.
     pub const CELL_COUNT: usize = 512;
+}
+
+/// `mailbox`: one page of header (magic, version, a count), then slots for commands and their answers.
+pub mod mailbox {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegM");
+    /// How many commands were sent. Senders only, under the file's lock; release. Starts a line.
+    pub const SENT_COUNT: usize = 64;
+    /// How many numbers commands were given. Senders only, under the file's lock.
+    pub const NUMBERS: usize = SENT_COUNT + 8;
+    /// Where the slots begin.
+    pub const SLOTS: usize = super::PAGE;
+    /// Bytes of a slot.
+    pub const SLOT_BYTES: usize = 4096;
+    /// How many slots there are.
+    pub const SLOT_COUNT: usize = 64;
+    /// State of a slot.
+    pub const STATE: usize = 0;
+    /// The command's number.
+    pub const ID: usize = STATE + 8;
+    /// The sender's process id (low half) and user (high half).
+    pub const SENDER: usize = ID + 8;
+    /// Start of the sender's process.
+    pub const SENDER_START: usize = SENDER + 8;
+    /// Bytes of the command.
+    pub const COMMAND_BYTES: usize = SENDER_START + 8;
+    /// FNV-1a of the command's bytes.
+    pub const COMMAND_HASH: usize = COMMAND_BYTES + 8;
+    /// Bytes of the answer; receiver only.
+    pub const ANSWER_BYTES: usize = COMMAND_HASH + 8;
+    /// Not 0: the sender does not wait for the answer.
+    pub const ABANDONED: usize = ANSWER_BYTES + 8;
+    /// The command.
+    pub const COMMAND: usize = ABANDONED + 8;
+    /// Room for the command.
+    pub const COMMAND_ROOM: usize = ANSWER - COMMAND;
+    /// The answer; receiver only.
+    pub const ANSWER: usize = 2048;
+    /// Room for the answer.
+    pub const ANSWER_ROOM: usize = SLOT_BYTES - ANSWER;
+    /// A state: nothing in it.
+    pub const FREE: u64 = 0;
+    /// A state: sent, and not taken yet. Set by the sender, release.
+    pub const SENT: u64 = 1;
+    /// A state: taken. Set by the receiver.
+    pub const ADOPTED: u64 = 2;
+    /// A state: done. Set by the receiver, release.
+    pub const DONE: u64 = 3;
+    /// A state: failed. Set by the receiver, release.
+    pub const FAILED: u64 = 4;
 }
 
 /// `live.N`: one page of header (magic, version, rows), then rows.

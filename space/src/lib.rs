@@ -15,6 +15,7 @@
 extern crate self as thalweg_space;
 
 pub mod archive;
+mod audit;
 mod catalog;
 #[allow(unsafe_code)]
 pub mod clock;
@@ -30,8 +31,10 @@ pub mod kind;
 pub mod layout;
 #[allow(unsafe_code)]
 mod live;
+pub mod mailbox;
 #[allow(unsafe_code)]
 mod map;
+mod probe;
 #[allow(unsafe_code)]
 mod process;
 pub mod reader;
@@ -45,7 +48,9 @@ pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
 pub use error::Error;
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
+pub use mailbox::{Answer, Command};
 pub use live::{LIVE_CELLS, LiveRow, RowKind};
+pub use probe::Probe;
 pub use setting::{Setting, SettingSpec};
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use writer::Writer;

@@ -1,7 +1,8 @@
 //! The space: the directory in which a process is observed, seen from inside that process.
 
-use crate::catalog::{Catalog, Names, Record, SettingRecord};
+use crate::catalog::{Catalog, Names, Record, SettingRecord, Switch};
 use crate::clock::{Anchor, Clock};
+use crate::audit::{Audit, ProbesSwitched, SettingAdopted};
 use crate::collector::{Collector, CollectorOptions};
 use crate::element::{Owner, Policy, Ring};
 use crate::elements::Elements;
@@ -9,8 +10,10 @@ use crate::error::Error;
 use crate::kind::{Kind, NameRef, SiteRef};
 use crate::layout::{PAGE, VERSION, block, identity, settings};
 use crate::live::{LiveRow, LiveTable, RowKind};
+use crate::mailbox::Mailbox;
 use crate::map::{Fork, Map};
-use crate::setting::{Setting, SettingSpec};
+use crate::probe::{Probe, Probes};
+use crate::setting::{Adopted, Setting, SettingSpec, Settings};
 use crate::writer::Writer;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -104,10 +107,14 @@ pub(crate) struct Shared {
     pub(crate) process_start: u64,
     element: ElementOptions,
     pub(crate) identity: Arc<Map>,
-    settings: Arc<Map>,
+    settings: Arc<Settings>,
+    /// How many changes of settings and probes were adopted.
+    adopted: PlainAtomicU64,
     cold: Mutex<Cold>,
     /// Held while a writer's files are made, so that they are published in order.
     elements: Mutex<Elements>,
+    /// The space's own events; taken after `cold` and before `elements`.
+    audit: Mutex<Option<Audit>>,
     /// Someone is writing the second anchor; taken by compare-exchange, given back with release.
     anchoring: AtomicBool,
     /// When the second anchor was last written, in ticks.
@@ -120,7 +127,8 @@ struct Cold {
     catalog: Catalog,
     names: Names,
     sites: u64,
-    settings: Vec<(String, Setting)>,
+    settings: Vec<(Setting, Adopted)>,
+    probes: Option<Probes>,
     live: LiveTable,
 }
 
@@ -154,12 +162,14 @@ impl Space {
         let cells = Map::create(&path.join("settings"), bytes, Fork::Share)?;
         cells.word(8).store(u64::from(VERSION), Ordering::Relaxed);
         cells.word(0).store(settings::MAGIC_VALUE, Ordering::Release);
+        let settings = Settings { map: Arc::new(cells), path: path.join("settings") };
         let identity = Arc::new(identity);
         let cold = Cold {
             catalog,
             names: Names::new(),
             sites: 0,
             settings: Vec::new(),
+            probes: None,
             live: LiveTable::new(path.clone(), identity.clone()),
         };
         let shared = Shared {
@@ -169,9 +179,11 @@ impl Space {
             process_start,
             element: options.element,
             identity,
-            settings: Arc::new(cells),
+            settings: Arc::new(settings),
+            adopted: PlainAtomicU64::new(0),
             cold: Mutex::new(cold),
             elements: Mutex::new(Elements::default()),
+            audit: Mutex::new(None),
             anchoring: AtomicBool::new(false),
             anchored: PlainAtomicU64::new(clock.anchor().ticks),
         };
@@ -250,14 +262,16 @@ impl Space {
     /// # Errors
     /// When the catalog cannot be written.
     pub fn name(&self, text: &str) -> Result<NameRef, Error> {
-        let mut cold = self.shared.cold();
-        if let Some(id) = cold.names.get(text) {
-            return Ok(NameRef(*id));
-        }
-        let id = cold.names.len() as u64 + 1;
-        cold.catalog.append(&Record::Name { id, text: text.to_string() })?;
-        cold.names.insert(text.to_string(), id);
-        Ok(NameRef(id))
+        self.shared.cold().name(text)
+    }
+
+    /// The mailbox through which other processes send this one commands. There is one.
+    ///
+    /// # Errors
+    /// When it was made before, the file system is full, or this process is a fork of the one that made the space.
+    pub fn mailbox(&self) -> Result<Mailbox, Error> {
+        self.shared.check_fork()?;
+        Mailbox::create(self.shared.clone())
     }
 
     /// Adds a site of the static structure to the catalog.
@@ -288,7 +302,7 @@ impl Space {
         self.shared.check_fork()?;
         spec.check()?;
         let mut cold = self.shared.cold();
-        if let Some((_, setting)) = cold.settings.iter().find(|(name, _)| name == spec.name) {
+        if let Some((setting, _)) = cold.settings.iter().find(|(setting, _)| setting.name() == spec.name) {
             return Ok(setting.clone());
         }
         let index = cold.settings.len();
@@ -300,7 +314,6 @@ impl Space {
             )));
         }
         let setting = Setting::new(self.shared.settings.clone(), index, &spec);
-        setting.set(spec.default)?;
         cold.catalog.append(&Record::Setting(SettingRecord {
             index: index as u64,
             min: spec.min,
@@ -311,9 +324,39 @@ impl Space {
             unit: spec.unit.to_string(),
             choices: spec.choices.iter().map(|c| c.to_string()).collect(),
         }))?;
-        cold.settings.push((spec.name.to_string(), setting.clone()));
+        cold.settings.push((setting.clone(), Adopted { value: spec.default, ..Adopted::default() }));
         self.shared.identity.word(identity::SETTINGS).store(index as u64 + 1, Ordering::Release);
         Ok(setting)
+    }
+
+    /// A probe: a place in the program that can be switched on and off by its name while the program runs, `on` at first.
+    /// The same name gives the same probe. See [`Probe`].
+    ///
+    /// # Errors
+    /// When the catalog cannot be written.
+    pub fn probe(&self, name: &str, on: bool) -> Result<Probe, Error> {
+        self.shared.check_fork()?;
+        let mut guard = self.shared.cold();
+        let cold = &mut *guard;
+        let probes = match &mut cold.probes {
+            Some(probes) => probes,
+            none => none.insert(Probes::create(&self.shared.path)?),
+        };
+        probes.get(name, on, &mut cold.catalog)
+    }
+
+    /// Adopts what was changed from outside since the last call: records each change of a setting, with who made it, and
+    /// switches probes. To be called at safe points; one load when nothing was changed. Returns how many were adopted.
+    ///
+    /// # Errors
+    /// When the event cannot be recorded, or the switches cannot be read; what was changed holds all the same.
+    #[inline]
+    pub fn adopt(&self) -> Result<usize, Error> {
+        let changes = self.shared.settings.changes();
+        if changes == self.shared.adopted.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        self.shared.adopt(changes)
     }
 
     /// A row of the live table, for a task, stream or worker that exists now; given back when dropped.
@@ -334,7 +377,58 @@ impl Space {
     }
 }
 
+impl Cold {
+    fn name(&mut self, text: &str) -> Result<NameRef, Error> {
+        if let Some(id) = self.names.get(text) {
+            return Ok(NameRef(*id));
+        }
+        let id = self.names.len() as u64 + 1;
+        self.catalog.append(&Record::Name { id, text: text.to_string() })?;
+        self.names.insert(text.to_string(), id);
+        Ok(NameRef(id))
+    }
+}
+
 impl Shared {
+    #[cold]
+    fn adopt(&self, changes: u64) -> Result<usize, Error> {
+        self.check_fork()?;
+        // Counted before they are looked for: what comes meanwhile is found now or next time, or both times.
+        self.adopted.store(changes, Ordering::Relaxed);
+        let mut settings = Vec::new();
+        let mut guard = self.cold();
+        let cold = &mut *guard;
+        for (setting, adopted) in &mut cold.settings {
+            let Some(now) = setting.changed_since(adopted) else { continue };
+            settings.push((setting.name().to_string(), adopted.value, now));
+            *adopted = now;
+        }
+        let switched = cold.probes.as_mut().map_or(Ok(Vec::new()), Probes::adopt)?;
+        drop(guard);
+        let count = settings.len() + switched.len();
+        for (name, old, Adopted { value: new, pid, user, .. }) in settings {
+            let name = self.cold().name(&name)?;
+            self.tell(&SettingAdopted { name, old, new, pid, user })?;
+        }
+        for (Switch { pattern, on, pid, user }, probes) in switched {
+            self.tell(&ProbesSwitched { pattern: &pattern, on, probes, pid, user })?;
+        }
+        Ok(count)
+    }
+
+    /// Records an event of the space's own.
+    pub(crate) fn tell<K: Kind>(&self, event: &K) -> Result<(), Error> {
+        self.check_fork()?;
+        let name = self.cold().name("audit")?;
+        let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);
+        if audit.is_none() {
+            let made = Audit::new(self, &mut self.elements(), name)?;
+            self.publish_writers(made.number());
+            *audit = Some(made);
+        }
+        audit.as_mut().expect("just made if there was none").emit(event)
+    }
+
     fn cold(&self) -> MutexGuard<'_, Cold> {
         // A panic under the lock leaves every step either done or not begun, so the data stay good.
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)

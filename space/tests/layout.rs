@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use support::{Seen, options, read_events};
 use thalweg_space::archive::Archiver;
-use thalweg_space::layout::{self, block, catalog, element, event, identity, latest, live, pool, settings};
+use thalweg_space::layout::{self, block, catalog, element, event, identity, latest, live, mailbox, pool, settings};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{
     Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
@@ -72,7 +72,24 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("block", "drops before", block::DROPS),
         ("block", "events", block::HEADER),
         ("catalog", "records", catalog::HEADER),
+        ("settings", "changes", settings::CHANGES),
         ("settings", "cells", settings::CELLS),
+        ("cell", "value", settings::VALUE),
+        ("cell", "version", settings::CELL_VERSION),
+        ("cell", "setter", settings::SETTER),
+        ("mailbox", "sent", mailbox::SENT_COUNT),
+        ("mailbox", "numbers", mailbox::NUMBERS),
+        ("mailbox", "slots", mailbox::SLOTS),
+        ("slot", "state", mailbox::STATE),
+        ("slot", "number", mailbox::ID),
+        ("slot", "sender", mailbox::SENDER),
+        ("slot", "sender start", mailbox::SENDER_START),
+        ("slot", "command bytes", mailbox::COMMAND_BYTES),
+        ("slot", "command hash", mailbox::COMMAND_HASH),
+        ("slot", "answer bytes", mailbox::ANSWER_BYTES),
+        ("slot", "abandoned", mailbox::ABANDONED),
+        ("slot", "command", mailbox::COMMAND),
+        ("slot", "answer", mailbox::ANSWER),
         ("live", "rows", live::ROWS),
         ("row", "tag", live::TAG),
         ("row", "id", live::ID),
@@ -107,6 +124,9 @@ fn the_drawing_is_true() {
         ("version", layout::VERSION as usize),
         ("cells of a settings file", settings::CELL_COUNT),
         ("bytes of a setting's cell", settings::CELL_BYTES),
+        ("slots of a mailbox", mailbox::SLOT_COUNT),
+        ("bytes of a slot", mailbox::SLOT_BYTES),
+        ("bytes of a command", mailbox::COMMAND_ROOM),
         ("bytes of a row", live::ROW_BYTES),
         ("cells of a row", live::CELL_COUNT),
         ("rows of the first chunk", live::CHUNK_ROWS_FIRST),

@@ -3,12 +3,15 @@
 //! Everything is read with `pread`, and nothing in the files is trusted: lengths are bounded, offsets checked, texts
 //! decoded with replacement. A file that is cut short or damaged is an [`Error`] or a counted gap, never a crash.
 
+mod command;
 mod element;
 mod events;
 mod kinds;
 mod latest;
 
 pub use crate::catalog::FieldInfo;
+pub use command::Sent;
+pub(crate) use command::lock;
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
@@ -22,11 +25,10 @@ use crate::file;
 use crate::kind::{NameRef, SiteRef};
 use crate::layout::{PAGE, identity, live, settings};
 use crate::live::{LIVE_CELLS, RowKind};
-use crate::setting::check_range;
+use crate::setting::{change, check_range};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -82,6 +84,32 @@ pub struct SettingView {
     index: u64,
 }
 
+impl SettingView {
+    /// A setting that is only ever written: 0 is off, 1 is on.
+    pub fn switch(name: &str) -> SettingView {
+        SettingView {
+            name: name.to_string(),
+            doc: String::new(),
+            unit: String::new(),
+            min: 0,
+            max: 1,
+            default: 1,
+            value: 1,
+            choices: Vec::new(),
+            index: 0,
+        }
+    }
+}
+
+/// A probe of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is on, as soon as the process has adopted it.
+    pub on: bool,
+}
+
 /// A live row, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveView {
@@ -129,6 +157,7 @@ struct Tables {
     names: HashMap<u64, Arc<str>>,
     sites: Vec<SiteInfo>,
     settings: Vec<SettingView>,
+    probes: Vec<ProbeView>,
 }
 
 impl SpaceReader {
@@ -153,7 +182,7 @@ impl SpaceReader {
         })?;
         read_info(&identity, &file_path)?;
         let catalog = CatalogReader::open(&path.join("0000.catalog"))?;
-        let tables = Tables { catalog, names: HashMap::new(), sites: Vec::new(), settings: Vec::new() };
+        let tables = Tables { catalog, names: HashMap::new(), sites: Vec::new(), settings: Vec::new(), probes: Vec::new() };
         let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
         drop(reader.refreshed()?);
         Ok(reader)
@@ -189,7 +218,7 @@ impl SpaceReader {
     pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
         let mut views = self.refreshed()?.settings.clone();
         let path = self.path.join("settings");
-        let file = open_settings(&path, false)?;
+        let file = crate::setting::open(&path, false)?;
         for view in &mut views {
             let mut value = [0; 8];
             file::read_exact_at(&file, &path, &mut value, cell_offset(&path, view)?)?;
@@ -198,11 +227,15 @@ impl SpaceReader {
         Ok(views)
     }
 
-    /// Changes the setting `name`; the observed process adopts it at its next safe point.
+    /// Changes the setting `name`, or switches probes with `probe/PATTERN.on`; the observed process adopts it at its next safe point.
     ///
     /// # Errors
     /// When there is no such setting, or `value` is out of its range.
     pub fn set(&self, name: &str, value: u64) -> Result<(), Error> {
+        if let Some(pattern) = crate::probe::pattern_in(name) {
+            check_range(name, value, 0, 1)?;
+            return self.switch(pattern, value == 1);
+        }
         let tables = self.refreshed()?;
         let Some(view) = tables.settings.iter().find(|s| s.name == name) else {
             let names: Vec<_> = tables.settings.iter().map(|s| s.name.as_str()).collect();
@@ -210,15 +243,36 @@ impl SpaceReader {
         };
         check_range(name, value, view.min, view.max)?;
         let path = self.path.join("settings");
-        let file = open_settings(&path, true)?;
-        let at = cell_offset(&path, view)?;
-        if at + 8 > file::length(&file, &path)? {
-            return Err(Error::new(format!(
-                "{} is truncated: the cell of `{name}` is missing",
-                path.display()
-            )));
+        cell_offset(&path, view)?;
+        let index = view.index as usize;
+        drop(tables);
+        change(&path, index, value)
+    }
+
+    /// Switches the probes whose names match `pattern`, where `*` stands for any text and `?` for any character, on or
+    /// off: those that are there and those to come. The process adopts it at its next safe point. The same as setting
+    /// `probe/PATTERN.on`.
+    ///
+    /// # Errors
+    /// When the process has no probes, or its files cannot be written.
+    pub fn switch(&self, pattern: &str, on: bool) -> Result<(), Error> {
+        crate::probe::switch(&self.path, pattern, on)
+    }
+
+    /// The probes of the process, each with what it is switched to.
+    ///
+    /// # Errors
+    /// When the files are damaged.
+    pub fn probes(&self) -> Result<Vec<ProbeView>, Error> {
+        let mut probes = self.refreshed()?.probes.clone();
+        for switch in crate::probe::switches(&self.path)? {
+            for probe in &mut probes {
+                if crate::probe::matches(&switch.pattern, &probe.name) {
+                    probe.on = switch.on;
+                }
+            }
         }
-        file.write_all_at(&value.to_le_bytes(), at).map_err(|e| Error::io("write", &path, e))
+        Ok(probes)
     }
 
     /// The rows of the live table that have an owner now.
@@ -303,7 +357,7 @@ impl SpaceReader {
 
     fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
         let mut guard = self.tables();
-        let Tables { catalog, names, sites, settings } = &mut *guard;
+        let Tables { catalog, names, sites, settings, probes } = &mut *guard;
         catalog.read_new(&mut |record| match record {
             Record::Name { id, text } => {
                 names.insert(id, text.into());
@@ -330,7 +384,8 @@ impl SpaceReader {
                 choices: s.choices,
                 index: s.index,
             }),
-            Record::Kind { .. } | Record::Unknown => {}
+            Record::Probe { name, on } => probes.push(ProbeView { name, on }),
+            Record::Kind { .. } | Record::Switch(_) | Record::Unknown => {}
         })?;
         Ok(guard)
     }
@@ -471,15 +526,6 @@ fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
         finished: word(identity::STATE) == 2,
         keep: word(identity::FLAGS) & 1 != 0,
     })
-}
-
-fn open_settings(path: &Path, write: bool) -> Result<File, Error> {
-    let file =
-        OpenOptions::new().read(true).write(write).open(path).map_err(|e| Error::io("open", path, e))?;
-    let mut header = [0; 16];
-    file::read_exact_at(&file, path, &mut header, 0)?;
-    file::check_magic(path, &header, settings::MAGIC_VALUE, "the settings")?;
-    Ok(file)
 }
 
 fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {

@@ -16,7 +16,8 @@ use crate::units::duration;
 const EXAMPLES: &str = "\
 Examples:
   thalweg set monitor.mode full        of the newest run
-  thalweg set 4242 exec.quantum 128    of process 4242";
+  thalweg set 4242 exec.quantum 128    of process 4242
+  thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names";
 
 /// How long to wait for the run to say that it adopted the value.
 const ADOPTION_MAX: Duration = Duration::from_secs(1);
@@ -35,7 +36,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
     let reader = SpaceReader::open(&path).map_err(usage)?;
     let settings = reader.settings().map_err(usage)?;
-    let setting = known(&settings, name)?;
+    let probes = probes(name);
+    let setting = match &probes {
+        Some(probes) => probes,
+        None => known(&settings, name)?,
+    };
     let value = value_of(setting, value)?;
     if !reader.is_alive() {
         return Err(Failure::Usage(format!(
@@ -49,10 +54,13 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     reader.set(name, value).map_err(usage)?;
     let adopted = wait(&reader, &mut events, name, value);
     let mut output = Output::new(terminal);
-    let changed = format!("{name} = {} (was {})", written(setting, value), written(setting, setting.value));
+    let changed = match probes {
+        Some(_) => format!("{name} = {value}"),
+        None => format!("{name} = {} (was {})", written(setting, value), written(setting, setting.value)),
+    };
     output.line(&if adopted {
         format!("{changed}, adopted after {}", duration(begun.elapsed().as_nanos() as f64))
-    } else if value == setting.value {
+    } else if value == setting.value && probes.is_none() {
         format!("{changed}: nothing to adopt")
     } else {
         format!("{changed}, not adopted yet: the run does so at its next safe point")
@@ -66,6 +74,12 @@ fn split(arguments: &[String]) -> Result<(PathBuf, &str, &str), Failure> {
         [space, name, value] => Ok((spaces::find(Some(space))?, name, value)),
         _ => Err(Failure::Usage("set takes a setting's name and a value".to_owned())),
     }
+}
+
+/// What `probe/PATTERN.on` stands for: a switch of all probes that match.
+fn probes(name: &str) -> Option<SettingView> {
+    name.strip_prefix("probe/")?.strip_suffix(".on")?;
+    Some(SettingView::switch(name))
 }
 
 fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Failure> {
@@ -136,7 +150,13 @@ fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64)
     if name == "monitor.mode" && event.kind.name == "exec.mode_changed" {
         return event.kind.field("mode").is_some_and(|mode| event.u64(mode) == value);
     }
-    if event.kind.name != "exec.setting_adopted" {
+    if event.kind.name == "space.probes_switched" {
+        let (Some(pattern), Some(on)) = (event.kind.field("pattern"), event.kind.field("on")) else {
+            return false;
+        };
+        return name == format!("probe/{}.on", event.str(pattern)) && event.u64(on) == value;
+    }
+    if !matches!(event.kind.name.as_str(), "exec.setting_adopted" | "space.setting_adopted") {
         return false;
     }
     let (Some(of), Some(new)) = (event.kind.field("name"), event.kind.field("new")) else { return false };

@@ -1,0 +1,103 @@
+//! The space's own events: what was asked of the process from outside, by whom, and when it was adopted.
+
+use crate::clock::Clock;
+use crate::declared::Declared;
+use crate::element::{Owner, Policy, Ring};
+use crate::elements::Elements;
+use crate::error::Error;
+use crate::kind::{Kind, KindId, NameRef};
+use crate::space::{ElementOptions, Shared};
+use std::sync::Arc;
+
+/// Room for some thousand events: people ask for them.
+const ELEMENT: ElementOptions =
+    ElementOptions { block_bytes: 16 << 10, block_count: 4, policy: Policy::Overwrite };
+
+/// A setting's new value was adopted.
+#[derive(Kind)]
+#[kind(name = "space.setting_adopted")]
+pub(crate) struct SettingAdopted {
+    /// The setting.
+    pub(crate) name: NameRef,
+    /// Its value before.
+    pub(crate) old: u64,
+    /// Its value from here on.
+    pub(crate) new: u64,
+    /// The process that set it; 0: unknown.
+    pub(crate) pid: u32,
+    /// The user that set it.
+    pub(crate) user: u32,
+}
+
+/// Probes were switched on or off.
+#[derive(Kind)]
+#[kind(name = "space.probes_switched")]
+pub(crate) struct ProbesSwitched<'a> {
+    /// Which: a pattern of their names.
+    pub(crate) pattern: &'a str,
+    /// On or off.
+    pub(crate) on: bool,
+    /// How many there are of that name now.
+    pub(crate) probes: u32,
+    /// The process that switched them.
+    pub(crate) pid: u32,
+    /// The user that switched them.
+    pub(crate) user: u32,
+}
+
+/// A command was adopted.
+#[derive(Kind)]
+#[kind(name = "space.command_adopted")]
+pub(crate) struct CommandAdopted<'a> {
+    /// The command's number.
+    pub(crate) command: u64,
+    /// The process that sent it.
+    pub(crate) pid: u32,
+    /// The user that sent it.
+    pub(crate) user: u32,
+    /// What it is for.
+    pub(crate) target: &'a str,
+    /// What is to be done.
+    pub(crate) name: &'a str,
+    /// With what, separated by spaces.
+    pub(crate) arguments: &'a str,
+}
+
+/// A command was answered.
+#[derive(Kind)]
+#[kind(name = "space.command_answered")]
+pub(crate) struct CommandAnswered<'a> {
+    /// The command's number.
+    pub(crate) command: u64,
+    /// Whether it was done.
+    pub(crate) done: bool,
+    /// What came of it, or why it failed.
+    pub(crate) answer: &'a str,
+}
+
+/// The element of the space's own events; made when there is the first one.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    ring: Ring,
+    declared: Arc<Declared>,
+    number: u32,
+    clock: Clock,
+}
+
+impl Audit {
+    pub(crate) fn new(shared: &Shared, elements: &mut Elements, name: NameRef) -> Result<Audit, Error> {
+        let (mut ring, declared, number) = elements.take(shared, ELEMENT)?;
+        ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
+        Ok(Audit { ring, declared, number, clock: *shared.clock() })
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn emit<K: Kind>(&mut self, event: &K) -> Result<(), Error> {
+        let kind: KindId<K> = self.declared.declare(self.number, ELEMENT.block_bytes)?;
+        self.ring.emit(self.clock.now_in_halves(), 0, kind, event);
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! Sending commands to a process, and waiting for its answers.
+
+use super::SpaceReader;
+use crate::error::Error;
+use crate::file;
+use crate::layout::mailbox as layout;
+use crate::mailbox::{Answer, Command, Sender, Slot, answered, encode, send};
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long to wait for others who write into the same file.
+const LOCK_MAX: Duration = Duration::from_secs(2);
+
+/// A command that was sent.
+///
+/// Dropping it before there is an answer leaves the command with the process, and nobody waits for the answer.
+#[derive(Debug)]
+pub struct Sent {
+    reader: SpaceReader,
+    slot: FileSlot,
+    id: u64,
+}
+
+/// A slot in the mailbox's file. The first error stays with it.
+#[derive(Debug)]
+struct FileSlot {
+    file: Arc<File>,
+    path: PathBuf,
+    start: u64,
+    problem: RefCell<Option<Error>>,
+}
+
+impl FileSlot {
+    fn new(file: &Arc<File>, path: &Path, start: usize) -> FileSlot {
+        let (file, path) = (file.clone(), path.to_path_buf());
+        FileSlot { file, path, start: start as u64, problem: RefCell::default() }
+    }
+
+    fn result<T>(&self, value: T) -> Result<T, Error> {
+        self.problem.borrow_mut().take().map_or(Ok(value), Err)
+    }
+}
+
+impl Slot for FileSlot {
+    fn load(&self, at: usize) -> u64 {
+        self.get(at, 1)[0]
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        // A system call: what was stored before is seen by who sees this.
+        self.put(at, &[value]);
+    }
+
+    fn put(&self, at: usize, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if let Err(error) = self.file.write_all_at(&bytes, self.start + at as u64) {
+            self.problem.borrow_mut().get_or_insert(Error::io("write", &self.path, error));
+        }
+    }
+
+    fn get(&self, at: usize, count: usize) -> Vec<u64> {
+        let mut bytes = vec![0; 8 * count];
+        let read = file::read_exact_at(&self.file, &self.path, &mut bytes, self.start + at as u64);
+        if let Err(error) = read {
+            self.problem.borrow_mut().get_or_insert(error);
+        }
+        bytes.chunks_exact(8).map(|word| file::word(word, 0)).collect()
+    }
+}
+
+impl SpaceReader {
+    /// Sends a command to the process, which takes it at its next safe point.
+    ///
+    /// # Errors
+    /// When the process is dead or takes no commands, when its mailbox is full, or the command is too long.
+    pub fn send(&self, command: &Command) -> Result<Sent, Error> {
+        let bytes = encode(command)?;
+        if !self.is_alive() {
+            return Err(Error::new(format!(
+                "the process of {} has ended, and takes no commands any more",
+                self.path.display()
+            )));
+        }
+        let path = self.path.join("mailbox");
+        let file = Arc::new(open_mailbox(&path)?);
+        lock(&file, &path)?;
+        let sent = self.send_locked(&file, &path, &bytes);
+        file.unlock().map_err(|e| Error::io("unlock", &path, e))?;
+        sent
+    }
+
+    fn send_locked(&self, file: &Arc<File>, path: &Path, bytes: &[u8]) -> Result<Sent, Error> {
+        let slots = (0..layout::SLOT_COUNT)
+            .map(|n| FileSlot::new(file, path, layout::SLOTS + n * layout::SLOT_BYTES));
+        let mut free = None;
+        for slot in slots {
+            let is_free = is_free(&slot);
+            if slot.result(is_free)? {
+                free = Some(slot);
+                break;
+            }
+        }
+        let slot = free.ok_or_else(|| {
+            Error::new(format!(
+                "the mailbox of {} is full: {} commands wait for the process, or their answers for who sent them; \
+                 try again later",
+                self.path.display(),
+                layout::SLOT_COUNT
+            ))
+        })?;
+        let reader = SpaceReader::open(&self.path)?;
+        let header = FileSlot::new(file, path, 0);
+        // Taken before it is used: a sender killed here leaves a number unused, not one used twice.
+        let id = header.load(layout::NUMBERS).wrapping_add(1);
+        header.store(layout::NUMBERS, id);
+        header.result(())?;
+        let pid = std::process::id();
+        let sender = Sender { pid, user: crate::process::user() };
+        send(&slot, id, sender, crate::process::start_time(pid).unwrap_or(0), bytes);
+        slot.result(())?;
+        header.store(layout::SENT_COUNT, header.load(layout::SENT_COUNT).wrapping_add(1));
+        header.result(())?;
+        Ok(Sent { reader, slot, id })
+    }
+}
+
+/// Whether nobody needs the slot: it was never used, was freed, or its sender is not interested in the answer any more.
+fn is_free(slot: &FileSlot) -> bool {
+    match slot.load(layout::STATE) {
+        layout::FREE => true,
+        layout::DONE | layout::FAILED => {
+            let words = slot.get(layout::ID, 7);
+            let abandoned = words[6] != 0;
+            abandoned || !crate::process::is_alive(words[1] as u32, words[2])
+        }
+        _ => false,
+    }
+}
+
+fn open_mailbox(path: &Path) -> Result<File, Error> {
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::new(format!(
+            "the process of {} takes no commands: it has made no mailbox",
+            path.parent().unwrap_or(path).display()
+        )),
+        _ => Error::io("open", path, e),
+    })?;
+    let mut header = [0; 16];
+    file::read_exact_at(&file, path, &mut header, 0)?;
+    file::check_magic(path, &header, layout::MAGIC_VALUE, "the mailbox")?;
+    let needed = (layout::SLOTS + layout::SLOT_BYTES * layout::SLOT_COUNT) as u64;
+    let there = file::length(&file, path)?;
+    if there < needed {
+        return Err(Error::new(format!("{} is truncated: it has {there} bytes of {needed}", path.display())));
+    }
+    Ok(file)
+}
+
+/// Locks a file that several processes write into. The kernel gives the lock back when its holder dies.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_MAX => {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(format!(
+                    "{} is locked by another process, for more than {} seconds: is it stopped?",
+                    path.display(),
+                    LOCK_MAX.as_secs()
+                )));
+            }
+        }
+    }
+}
+
+impl Sent {
+    /// The command's number, as in the events of the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the process has taken the command.
+    ///
+    /// # Errors
+    /// When the mailbox cannot be read any more.
+    pub fn is_adopted(&self) -> Result<bool, Error> {
+        let state = self.slot.load(layout::STATE);
+        self.slot.result(state != layout::SENT)
+    }
+
+    /// The answer, if there is one by now.
+    ///
+    /// # Errors
+    /// When the mailbox cannot be read any more, or is damaged.
+    pub fn answer(&self) -> Result<Option<Answer>, Error> {
+        let answer = answered(&self.slot);
+        self.slot.result(())?;
+        answer.map_err(|why| Error::new(format!("{} is damaged: {why}", self.slot.path.display())))
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// As [`Sent::answer`], when the process ends without an answer, and when there is none for `timeout`.
+    pub fn wait(&self, timeout: Duration) -> Result<Answer, Error> {
+        let begun = Instant::now();
+        loop {
+            if let Some(answer) = self.answer()? {
+                return Ok(answer);
+            }
+            if !self.reader.is_alive() {
+                // It may have answered before it ended.
+                return self.answer()?.ok_or_else(|| Error::new("the process ended without an answer"));
+            }
+            if begun.elapsed() >= timeout {
+                let state = if self.is_adopted()? {
+                    "was taken, and there is no answer yet"
+                } else {
+                    "was not taken yet: the process does so at its next safe point"
+                };
+                return Err(Error::new(format!("after {timeout:?} the command {state}")));
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        // Whoever needs the slot next frees it; this only says that it may.
+        self.slot.put(layout::ABANDONED, &[1]);
+    }
+}

@@ -1,0 +1,302 @@
+//! What observers ask of a process: commands with answers, settings with who set them, probes switched by name.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use support::{Directory, Seen, read_events, space};
+use thalweg_space::mailbox::Sender;
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Answer, Command, Policy, SettingSpec, Space};
+
+/// Long enough on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn made(name: &str) -> (Directory, Space) {
+    let directory = Directory::new(name);
+    let space = space(&directory, 512, 4, Policy::Overwrite);
+    (directory, space)
+}
+
+fn of_kind(space: &Space, wanted: &str) -> Vec<Vec<String>> {
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    let fields = |item| match item {
+        Seen::Event { kind, fields, .. } if kind == wanted => Some(fields),
+        _ => None,
+    };
+    seen.into_iter().filter_map(fields).collect()
+}
+
+fn done(result: &str) -> Answer {
+    Answer::Done { result: result.into(), inverse: None }
+}
+
+#[test]
+fn commands_are_taken_in_order_and_answered() {
+    let (_directory, space) = made("order");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let error = reader.send(&Command::new("t", "n")).unwrap_err().to_string();
+    assert!(error.contains("takes no commands"), "{error}");
+    let mut mailbox = space.mailbox().unwrap();
+    assert!(space.mailbox().is_err(), "there is one");
+    assert!(mailbox.poll().unwrap().is_none());
+    let first = reader.send(&Command::new("task 7", "move").with("worker 1").with("now")).unwrap();
+    let second = reader.send(&Command::new("box inc", "reload")).unwrap();
+    assert_eq!((first.is_adopted().unwrap(), first.answer().unwrap()), (false, None));
+    let error = first.wait(Duration::from_millis(1)).unwrap_err().to_string();
+    assert!(error.contains("not taken yet"), "{error}");
+    let received = mailbox.poll().unwrap().unwrap();
+    assert_eq!(received.command(), &Command::new("task 7", "move").with("worker 1").with("now"));
+    let (pid, user) = (received.sender().pid, received.sender().user);
+    assert_eq!((received.id(), pid), (first.id(), std::process::id()));
+    assert_eq!((first.is_adopted().unwrap(), first.answer().unwrap()), (true, None));
+    let inverse = Command::new("task 7", "move").with("worker 0");
+    received.done_with_inverse("moved", &inverse).unwrap();
+    let expected = Answer::Done { result: "moved".into(), inverse: Some(inverse) };
+    assert_eq!(first.wait(PATIENCE).unwrap(), expected);
+    mailbox.poll().unwrap().unwrap().failed("no such library").unwrap();
+    assert_eq!(second.wait(PATIENCE).unwrap(), Answer::Failed { why: "no such library".into() });
+    assert!(mailbox.poll().unwrap().is_none());
+    // Whoever gets a command and forgets it has failed.
+    let third = reader.send(&Command::new("", "forget")).unwrap();
+    drop(mailbox.poll().unwrap().unwrap());
+    assert!(matches!(third.wait(PATIENCE).unwrap(), Answer::Failed { .. }));
+    let who = [pid.to_string(), user.to_string()];
+    let adopted = of_kind(&space, "space.command_adopted");
+    assert_eq!(adopted.len(), 3);
+    assert_eq!(adopted[0][0], first.id().to_string());
+    assert_eq!(adopted[0][1..], [&who[0], &who[1], "\"task 7\"", "\"move\"", "\"worker 1 now\""]);
+    let answered = of_kind(&space, "space.command_answered");
+    assert_eq!(answered[0][1..], ["true", "\"moved\""]);
+    assert_eq!(answered[1][1..], ["false", "\"no such library\""]);
+}
+
+#[test]
+fn a_full_mailbox_and_a_long_command_are_errors() {
+    let (_directory, space) = made("full");
+    let mut mailbox = space.mailbox().unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let mut sent: Vec<_> =
+        (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
+    let error = reader.send(&Command::new("t", "one more")).unwrap_err().to_string();
+    assert!(error.contains("is full") && error.contains("64"), "{error}");
+    // An answer that nobody has looked at keeps its slot; one that nobody waits for does not.
+    mailbox.poll().unwrap().unwrap().done("").unwrap();
+    assert!(reader.send(&Command::new("t", "one more")).is_err());
+    assert_eq!(sent[0].wait(PATIENCE).unwrap(), done(""));
+    sent.remove(0);
+    let more = reader.send(&Command::new("t", "one more")).unwrap();
+    assert_eq!(more.id(), 65);
+    for n in 1..64 {
+        assert_eq!(mailbox.poll().unwrap().unwrap().command().name, n.to_string());
+    }
+    assert_eq!(mailbox.poll().unwrap().unwrap().command().name, "one more");
+    let error = reader.send(&Command::new("t", "x".repeat(3_000))).unwrap_err().to_string();
+    assert!(error.contains("up to"), "{error}");
+    // A long answer is cut, not lost.
+    drop(sent);
+    let long = reader.send(&Command::new("t", "n")).unwrap();
+    mailbox.poll().unwrap().unwrap().done(&"é".repeat(5_000)).unwrap();
+    let Answer::Done { result, .. } = long.wait(PATIENCE).unwrap() else { panic!() };
+    assert!(result.len() > 100 && result.starts_with("éé"));
+}
+
+#[test]
+fn a_damaged_command_is_refused() {
+    use std::os::unix::fs::FileExt;
+    let (_directory, space) = made("damaged");
+    let mut mailbox = space.mailbox().unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(space.path().join("mailbox")).unwrap();
+    // Its bytes; its length.
+    for (at, damage) in [(4096 + 64 + 4, 0x55u64), (4096 + 32, u64::MAX), (4096 + 32, 3)] {
+        let sent = reader.send(&Command::new("target", "name")).unwrap();
+        file.write_all_at(&damage.to_le_bytes(), at).unwrap();
+        assert!(mailbox.poll().unwrap().is_none());
+        let Answer::Failed { why } = sent.wait(PATIENCE).unwrap() else { panic!() };
+        assert!(why.contains("command"), "{why}");
+    }
+}
+
+/// The process that gets killed: it sends as fast as it can.
+#[test]
+#[ignore = "run by the other tests"]
+fn sender_process() {
+    let Some(path) = std::env::var_os("THALWEG_TEST_SPACE") else { return };
+    let reader = SpaceReader::open(path).unwrap();
+    eprintln!("/ready");
+    for n in 0u64.. {
+        let text = n.to_string().repeat(50);
+        let command = Command::new(text.clone(), std::process::id().to_string()).with(text);
+        // Dropped at once: nobody waits for the answer.
+        while reader.send(&command).is_err() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn sender(space: &Space) -> Child {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["sender_process", "--ignored", "--exact", "--nocapture"])
+        .env("THALWEG_TEST_SPACE", space.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line == "/ready")), "the child says so");
+    child
+}
+
+/// Senders killed at any moment: no command is half, none comes twice, and the mailbox goes on.
+#[test]
+fn a_sender_killed_at_any_moment_leaves_whole_commands() {
+    let (_directory, space) = made("killed");
+    let mut mailbox = space.mailbox().unwrap();
+    let mut state = u64::from(std::process::id());
+    let mut last_id = 0;
+    let mut taken = 0;
+    for _ in 0..20 {
+        let mut senders = [sender(&space), sender(&space)];
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let enough = (state >> 33) % 200;
+        let mut take = |mailbox: &mut thalweg_space::mailbox::Mailbox| {
+            let received = mailbox.poll().unwrap()?;
+            let Command { target, name, arguments } = received.command();
+            assert_eq!(name, &received.sender().pid.to_string());
+            assert_eq!(arguments, &[target.clone()]);
+            let number = &target[..target.len() / 50];
+            assert_eq!(target, &number.repeat(50));
+            assert!(received.id() > last_id, "{} after {last_id}", received.id());
+            last_id = received.id();
+            received.done("").unwrap();
+            Some(())
+        };
+        let mut round = 0;
+        while round < enough {
+            round += u64::from(take(&mut mailbox).is_some());
+        }
+        senders.iter_mut().for_each(|child| child.kill().unwrap());
+        for child in &mut senders {
+            child.wait().unwrap();
+        }
+        // What they had sent comes, also what they had not counted yet.
+        for _ in 0..600 {
+            round += u64::from(take(&mut mailbox).is_some());
+        }
+        taken += round;
+        // The slots of the dead are free again, all of them.
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let sent: Vec<_> = (0..64)
+            .map(|n: u64| {
+                let text = n.to_string().repeat(50);
+                let name = std::process::id().to_string();
+                reader.send(&Command::new(text.clone(), name).with(text)).unwrap()
+            })
+            .collect();
+        while take(&mut mailbox).is_some() {}
+        assert!(sent.iter().all(|sent| sent.answer().unwrap() == Some(done(""))));
+    }
+    assert!(taken > 20, "{taken}");
+}
+
+#[test]
+fn waiting_for_a_dead_process_ends() {
+    let (_directory, space) = made("dead");
+    let _mailbox = space.mailbox().unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let sent = reader.send(&Command::new("t", "n")).unwrap();
+    // Another process start: as if the process had ended and its pid were another's.
+    use std::os::unix::fs::FileExt;
+    let identity = std::fs::OpenOptions::new().write(true).open(space.path().join("space")).unwrap();
+    identity.write_all_at(&1u64.to_le_bytes(), thalweg_space::layout::identity::PROCESS_START as u64).unwrap();
+    let error = sent.wait(PATIENCE).unwrap_err().to_string();
+    assert!(error.contains("without an answer"), "{error}");
+    let error = reader.send(&Command::new("t", "n")).unwrap_err().to_string();
+    assert!(error.contains("has ended"), "{error}");
+}
+
+#[test]
+fn a_change_of_a_setting_tells_who_made_it() {
+    let (_directory, space) = made("audit");
+    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let setting = space.setting(spec).unwrap();
+    let other = space.setting(SettingSpec { name: "other", ..spec }).unwrap();
+    assert_eq!(space.adopt().unwrap(), 0);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    reader.set("s", 5).unwrap();
+    assert_eq!((setting.load(), other.load()), (5, 3));
+    assert_eq!(space.adopt().unwrap(), 1);
+    reader.set("other", 4).unwrap();
+    setting.set(6).unwrap();
+    assert_eq!(space.adopt().unwrap(), 2);
+    assert_eq!(space.adopt().unwrap(), 0);
+    let mut who = Sender { pid: std::process::id(), user: 0 };
+    let adopted = of_kind(&space, "space.setting_adopted");
+    who.user = adopted[0][4].parse().unwrap();
+    let name = |name: &str| format!("name#{}", space.name(name).unwrap().0);
+    let expect = |of: &str, old: u64, new: u64| {
+        vec![name(of), old.to_string(), new.to_string(), who.pid.to_string(), who.user.to_string()]
+    };
+    assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
+    // Somebody who was killed while setting: the next one goes on, and nobody waits.
+    use std::os::unix::fs::FileExt;
+    use thalweg_space::layout::settings;
+    let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
+    file.write_all_at(&99u64.to_le_bytes(), (settings::CELLS + settings::CELL_VERSION) as u64).unwrap();
+    file.write_all_at(&99u64.to_le_bytes(), settings::CHANGES as u64).unwrap();
+    assert_eq!(space.adopt().unwrap(), 1);
+    reader.set("s", 7).unwrap();
+    assert_eq!(space.adopt().unwrap(), 1);
+    let adopted = of_kind(&space, "space.setting_adopted");
+    assert_eq!(adopted[3][1..], ["6", "6", "0", "0"], "nobody knows who");
+    assert_eq!(adopted[4], expect("s", 6, 7));
+}
+
+#[test]
+fn probes_are_switched_by_pattern() {
+    let (_directory, space) = made("probes");
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let error = reader.switch("*", true).unwrap_err().to_string();
+    assert!(error.contains("no probes"), "{error}");
+    let [sent, received, done] =
+        ["net.link.sent", "net.link.received", "task.done"].map(|name| space.probe(name, true).unwrap());
+    reader.set("probe/net.*.on", 0).unwrap();
+    assert!(sent.is_on(), "not before the next safe point");
+    assert_eq!(space.adopt().unwrap(), 1);
+    assert_eq!([&sent, &received, &done].map(|probe| probe.is_on()), [false, false, true]);
+    reader.switch("net.link.s?nt", true).unwrap();
+    reader.switch("task.*", false).unwrap();
+    assert_eq!(space.adopt().unwrap(), 2);
+    assert_eq!([&sent, &received, &done].map(|probe| probe.is_on()), [true, false, false]);
+    // Those to come, and the same again.
+    let later = space.probe("net.link.closed", true).unwrap();
+    assert!(!later.is_on() && !space.probe("task.done", true).unwrap().is_on());
+    assert!(space.probe("another", true).unwrap().is_on());
+    let views = reader.probes().unwrap();
+    let on: Vec<_> = views.iter().map(|probe| (probe.name.as_str(), probe.on)).collect();
+    let expected = [
+        ("net.link.sent", true),
+        ("net.link.received", false),
+        ("task.done", false),
+        ("net.link.closed", false),
+        ("another", true),
+    ];
+    assert_eq!(on, expected);
+    let switched = of_kind(&space, "space.probes_switched");
+    let pid = std::process::id().to_string();
+    assert_eq!(switched[0][..4], ["\"net.*\"", "false", "2", &pid]);
+    assert_eq!(switched[1][..4], ["\"net.link.s?nt\"", "true", "1", &pid]);
+    assert_eq!(switched.len(), 3);
+    let error = reader.set("probe/net.*.on", 2).unwrap_err().to_string();
+    assert!(error.contains("0 to 1"), "{error}");
+    // Half of a record, of somebody who was killed: the next one repairs it.
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().append(true).open(space.path().join("probes")).unwrap();
+    file.write_all(&[64, 0, 0, 0, 6, 0, 0, 0, 1, 2, 3]).unwrap();
+    reader.switch("*", true).unwrap();
+    assert_eq!(space.adopt().unwrap(), 1);
+    assert!([&sent, &received, &done, &later].iter().all(|probe| probe.is_on()));
+}
