@@ -4,6 +4,12 @@ use proptest::prelude::*;
 use thalweg_net::check::check_text;
 use thalweg_net::syntax::{Diagnostic, Source, parse};
 
+#[path = "support/programs.rs"]
+#[allow(dead_code)]
+mod programs;
+
+use programs::{Random, program};
+
 /// A program with every construct.
 const PROGRAM: &str = r#"//! snet 2.0
 type point = {x, y} | {<at>};
@@ -234,4 +240,100 @@ proptest! {
         }
         draw(&check_text("main", &text, None).diagnostics);
     }
+}
+
+/// How a damaged text is told.
+#[derive(Default)]
+struct Told {
+    cases: usize,
+    /// By an error at most two tokens away.
+    near: usize,
+    /// A bracket is lost or too many: by an error at a bracket of its kind, which is the other one of the pair.
+    at_partner: usize,
+    /// Not at all, because the damaged text is well-formed: a list with one element less, another component, …
+    well_formed: usize,
+    far: Vec<String>,
+}
+
+/// The tokens with one damaged; `None` if that changes nothing.
+fn with_damage(tokens: &[String], at: usize, damage: Damage) -> Option<Vec<&str>> {
+    let mut tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    match damage {
+        Damage::Deleted => drop(tokens.remove(at)),
+        Damage::Doubled => tokens.insert(at, tokens[at]),
+        Damage::Swapped if at + 1 < tokens.len() && tokens[at] != tokens[at + 1] => tokens.swap(at, at + 1),
+        Damage::Swapped => return None,
+    }
+    Some(tokens)
+}
+
+impl Told {
+    fn look(&mut self, whole: &[String], at: usize, damage: Damage) {
+        let Some(tokens) = with_damage(whole, at, damage) else { return };
+        self.cases += 1;
+        let mut starts = Vec::new();
+        let mut text = String::new();
+        for token in &tokens {
+            starts.push(text.len() as u32);
+            text += token;
+            text.push(' ');
+        }
+        let (_, errors) = parse(&Source::new("main", text.as_str()));
+        if self.cases.is_multiple_of(7) {
+            draw(&check_text("main", &text, None).diagnostics);
+        }
+        if errors.is_empty() {
+            self.well_formed += 1;
+            return;
+        }
+        let index = |byte: u32| starts.partition_point(|&start| start <= byte).saturating_sub(1);
+        let mut places = errors.iter().flat_map(|e| e.primary.iter().chain(&e.others)).map(|note| note.span);
+        if places
+            .clone()
+            .any(|s| index(s.start).abs_diff(at) <= 2 || index(s.end.max(1) - 1).abs_diff(at) <= 2)
+        {
+            self.near += 1;
+            return;
+        }
+        let pairs = ["()", "{}", "[]", "<>", "[||]"];
+        let touched = [whole.get(at), whole.get(at + 1)].into_iter().flatten();
+        let mut kinds = pairs
+            .iter()
+            .filter(|pair| touched.clone().any(|t| pair.starts_with(&**t) || pair.ends_with(&**t)));
+        if kinds.any(|pair| {
+            places.any(|s| {
+                let there = tokens[index(s.start)..].iter().take(2);
+                there.map(|token| token.trim_start_matches("<#")).any(|t| !t.is_empty() && pair.contains(t))
+            })
+        }) {
+            self.at_partner += 1;
+            return;
+        }
+        self.far.push(format!("{damage:?} `{}`:\n{text}\n{}", whole[at], errors[0].render(false)));
+    }
+}
+
+/// Each token of many programs deleted, doubled, and swapped with the next.
+#[test]
+fn damage_to_a_token_is_told_beside_it() {
+    let mut told = Told::default();
+    for seed in 0.. {
+        if told.cases >= 21_000 {
+            break;
+        }
+        let tokens = program(&mut Random::new(seed));
+        for at in 0..tokens.len() {
+            for damage in [Damage::Deleted, Damage::Doubled, Damage::Swapped] {
+                told.look(&tokens, at, damage);
+            }
+        }
+    }
+    let Told { cases, near, at_partner, well_formed, far } = told;
+    let counted = format!(
+        "{cases} cases: {near} near, {at_partner} at the partner, {well_formed} well-formed, {} far",
+        far.len()
+    );
+    assert!(far.is_empty(), "{counted}\n{}", far.join("\n"));
+    // What the damage leaves well-formed is little, and brackets that are told at their partner too.
+    assert!(near > 50 * well_formed && near > 50 * at_partner, "{counted}");
 }

@@ -1,180 +1,104 @@
-//! `docs/language.md`: every example gives what the page says, run by the program as a reader would.
-//!
-//! `UPDATE=1 cargo test -p thalweg --test language` writes the messages and the boxes into the page anew.
+//! `thalweg fmt`, `explain`, `check --types` and `check --graph` as they are called.
 
-mod des_run;
-mod page;
-
-use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
-use page::{Block, Page};
-use serde_json::Value;
+const NET: &str = "net main { box inc ((x, <n>) -> (x, <n>)); box odd ((x) -> (y) | (z)); } connect\n\
+                   inc * {<n>} if <n > 3> .. (odd | [{k} -> {y = k}]) .. [] ! <n>;\n";
 
-/// The line that marks an example which this version checks and does not run.
-const NOT_YET: &str = "*Not yet: this version checks it, but does not run it.*";
-
-/// One network with what it takes and gives.
-struct Example<'a> {
-    name: &'a str,
-    files: Vec<(&'a str, &'a str)>,
-    not_yet: bool,
-    input: &'a str,
-    output: &'a str,
-    in_order: bool,
-    said: &'a str,
+/// A directory of its own with this network as `main.snet`.
+fn directory(name: &str, text: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("language").join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("main.snet"), text).unwrap();
+    dir
 }
 
-fn examples(page: &Page) -> Vec<Example<'_>> {
-    let mut examples: Vec<Example<'_>> = Vec::new();
-    let mut files: Vec<(&str, &str)> = Vec::new();
-    let mut not_yet = false;
-    for block in page.blocks() {
-        match block {
-            Block { text, .. } if text.trim() == NOT_YET => not_yet = true,
-            Block { fence: "snet", text } => {
-                let name = page::file_name(text);
-                files.push((name, text));
-            }
-            Block { fence: "jsonl,in", text } => {
-                let name = files.first().expect("a network before its records").0;
-                let files = std::mem::take(&mut files);
-                let (output, in_order, said) = ("", false, "");
-                examples.push(Example { name, files, not_yet, input: text, output, in_order, said });
-                not_yet = false;
-            }
-            Block { fence: "jsonl,out" | "jsonl,out,in-order", text } => {
-                let example = examples.last_mut().expect("records in before those out");
-                example.output = text;
-                example.in_order = block.fence.ends_with("in-order");
-            }
-            Block { fence: "text,said", text } => examples.last_mut().expect("an example").said = text.trim(),
-            // Shown only, with its messages.
-            Block { fence: "text,message", .. } => files.clear(),
-            _ => {}
-        }
-    }
-    examples
+fn thalweg(dir: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments).current_dir(dir).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A command that fails early does not read.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
 }
 
-/// The library of the page's boxes.
-fn library() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a target folder");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "language_boxes"]);
-    build.current_dir(des_run::root());
-    if folder.ends_with("release") {
-        build.arg("--release");
-    }
-    build.env("CARGO_TARGET_DIR", folder.parent().expect("a target folder"));
-    assert!(build.status().expect("cargo runs").success(), "the boxes do not build");
-    folder.join("examples/liblanguage_boxes.so")
-}
-
-fn check(example: &Example<'_>, library: &Path, workers: &str) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    for (name, text) in &example.files {
-        std::fs::write(folder.path().join(name), text).expect("a temporary folder takes files");
-    }
-    std::fs::write(folder.path().join("in.jsonl"), example.input).expect("a temporary folder takes files");
-    let mut run = des_run::thalweg();
-    run.args(["run", example.name, "--workers", workers, "--input", "in.jsonl", "--boxes"]).arg(library);
-    let output = run.current_dir(folder.path()).output().expect("thalweg starts");
+#[track_caller]
+fn check(dir: &Path, arguments: &[&str], input: &str, code: i32, expected: &str) {
+    let output = thalweg(dir, arguments, input);
     let said = String::from_utf8_lossy(&output.stderr);
-    if example.not_yet {
-        let message = "runs now: take its line \"Not yet\" out of the page";
-        assert!(
-            !output.status.success() && said.contains("error[E0701]"),
-            "{} {message}: {said}",
-            example.name
-        );
-        return;
-    }
-    let code = if example.said.is_empty() { 0 } else { 1 };
-    assert_eq!(output.status.code(), Some(code), "{}: {said}", example.name);
-    assert!(said.contains(example.said), "{} said {said}", example.name);
-    assert!(!said.contains("warning"), "{} said {said}", example.name);
-    let found = records(&String::from_utf8_lossy(&output.stdout), example.in_order);
-    assert_eq!(found, records(example.output, example.in_order), "{}, {workers} workers", example.name);
-}
-
-fn records(lines: &str, in_order: bool) -> Vec<String> {
-    let read = |line: &str| serde_json::from_str::<BTreeMap<String, Value>>(line).expect("a record");
-    let mut records: Vec<String> = lines.lines().map(|line| format!("{:?}", read(line))).collect();
-    if !in_order {
-        records.sort();
-    }
-    records
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
+    assert_eq!(output.status.code(), Some(code), "{said}");
 }
 
 #[test]
-fn every_example_gives_what_the_page_says() {
-    let page = Page::read("docs/language.md");
-    let examples = examples(&page);
-    assert!(examples.len() > 25, "only {} examples", examples.len());
-    let library = library();
-    for example in &examples {
-        for workers in ["1", "2"] {
-            check(example, &library, workers);
-        }
-    }
+fn fmt_lays_out_in_place_or_from_input_to_output() {
+    let text = "net main{box f((a)->(b));}connect f;// f\n";
+    let laid_out = "net main {\n    box f ((a) -> (b));\n}\nconnect f; // f\n";
+    let dir = directory("fmt", text);
+    check(&dir, &["fmt", "-"], text, 0, laid_out);
+    check(&dir, &["fmt", "--check", "-"], text, 1, "");
+    check(&dir, &["fmt", "--check", "main.snet"], "", 1, "");
+    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), text, "--check changes nothing");
+    check(&dir, &["fmt", "main.snet"], "", 0, "");
+    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), laid_out);
+    check(&dir, &["fmt", "--check", "main.snet", "-"], laid_out, 0, "");
 }
 
 #[test]
-fn the_page_shows_the_boxes_and_messages_as_they_are() {
-    let mut page = Page::read("docs/language.md");
-    let source = std::fs::read_to_string(des_run::root().join("thalweg/examples/language_boxes.rs")).unwrap();
-    let (_, boxes) = source.split_once("\n\n").expect("a headline");
-    page.replace("rust", |_| boxes.to_owned());
-    page.replace("text,message", |network| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let name = page::file_name(network);
-        std::fs::write(folder.path().join(name), network).expect("a temporary folder takes files");
-        page::said(des_run::thalweg().args(["check", name]).current_dir(folder.path()))
-    });
-    page.compare();
+fn fmt_does_not_touch_what_it_cannot_read() {
+    let dir = directory("fmt-broken", "net main connect (f;");
+    let output = thalweg(&dir, &["fmt", "main.snet", "gone.snet"], "");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("E0202") && said.contains("E0304") && said.contains("gone.snet"), "{said}");
+    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), "net main connect (f;");
+    check(&dir, &["fmt", "-"], "net main connect (f;", 2, "");
 }
 
 #[test]
-fn every_construct_has_an_example() {
-    let page = Page::read("docs/language.md");
-    let networks: String = page.blocks().filter(|b| b.fence == "snet").map(|b| b.text).collect();
-    for construct in [
-        "net",
-        "box",
-        "connect",
-        "if",
-        "then",
-        "else",
-        "type",
-        "typesig",
-        "..",
-        "...",
-        "|",
-        "||",
-        "*",
-        "**",
-        "!",
-        "!!",
-        "!@",
-        "@",
-        "\\",
-        "[]",
-        "[|",
-        "|]",
-        "->",
-        "(->",
-        "<#",
-        "<metadata>",
-        "<<<",
-        "//",
-        "/*",
-        "?",
-        "min",
-        "max",
-        "0x",
-    ] {
-        assert!(networks.contains(construct), "no example has `{construct}`");
+fn explain_prints_the_page_of_a_code() {
+    let dir = directory("explain", NET);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors/E0203.md");
+    check(&dir, &["explain", "e0203"], "", 0, &std::fs::read_to_string(page).unwrap());
+    let all = thalweg(&dir, &["explain"], "");
+    let all = String::from_utf8_lossy(&all.stdout).into_owned();
+    assert!(all.contains("E0203  a bracket that closes nothing\n") && all.lines().count() > 40, "{all}");
+    let unknown = thalweg(&dir, &["explain", "E023"], "");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("did you mean E0"));
+}
+
+#[test]
+fn types_are_printed_a_net_each() {
+    let text = "net main {\n    box f ((a, <t>) -> (b) | (c));\n    net shut ({b} -> ...) connect [{b} -> {d = b, <e>}];\n}\n\
+                connect f .. (shut | [{c} -> {d = c}]);\n";
+    let expected = "net shut  (input as declared)\n    {b} -> {d, <e>}\nnet main\n    {a, <t>} -> {d} | {d, <e>}\n\
+                    main.snet: sound (2 nets, 1 box)\n";
+    check(&directory("types", text), &["check", "--types", "main.snet"], "", 0, expected);
+}
+
+#[test]
+fn graphs_have_every_component() {
+    let dir = directory("graph", NET);
+    let drawn = |format: &str| {
+        let output = thalweg(&dir, &["check", "main.snet", "--graph", format], "");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = drawn("text");
+    for part in ["net main", "* {<n>} if …", "│ inc │", "│ odd │", "[{k} -> {y}]", "! <n>", "│ [] │", "▶"]
+    {
+        assert!(text.contains(part), "{part}:\n{text}");
     }
+    let svg = drawn("svg");
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("! &lt;n&gt;"), "{svg}");
+    assert_eq!(svg.matches("<rect ").count(), 1 + 3 + 4, "the page, three frames, four components\n{svg}");
+    let dot = drawn("dot");
+    assert!(
+        dot.starts_with("digraph network {") && dot.contains("cluster3") && dot.contains("n2 -> n4;"),
+        "{dot}"
+    );
 }

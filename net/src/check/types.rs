@@ -848,7 +848,8 @@ impl<'a> Types<'a> {
         }
         let mut inferred = Vec::new();
         for variant in accepts.iter() {
-            let out = self.push(node, Stream::from([Shape::anything().with(variant)]));
+            let exactly = Shape { open: false, ..Shape::anything().with(variant) };
+            let out = self.push(node, Stream::from([exactly]));
             inferred.push(Inferred { input: Some(self.label_set(variant)), output: self.known(&out) });
         }
         inferred

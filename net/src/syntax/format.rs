@@ -156,8 +156,10 @@ impl Layout<'_> {
             self.next_comment += 1;
             self.behind = span.end as usize;
             let after = self.comments.get(self.next_comment).map_or(byte, |c| (c.start as usize).min(byte));
-            let ends_line = self.text[span.start as usize..].starts_with("//") || self.lines_to(after) > 0;
             let starts_line = lines > 0 || self.pieces.is_empty();
+            // Behind a token the layout decides whether a line ends; it would not be the same the next time.
+            let ends_line = self.text[span.start as usize..].starts_with("//")
+                || (starts_line && self.lines_to(after) > 0);
             self.push(Piece::Comment { span, starts_line, ends_line });
         }
     }

@@ -263,12 +263,15 @@ impl<'a> Parser<'a> {
         Err(Lost)
     }
 
-    fn arrow(&mut self, help: &str) -> Read<()> {
+    fn arrow(&mut self, help: &str, before: Option<Span>) -> Read<()> {
         if self.eat(T::Arrow) {
             return Ok(());
         }
         let help = if self.at(T::Equal) || self.at(T::Minus) { "the arrow is written `->`" } else { help };
-        let error = self.expected_error("`->`").help(help);
+        let mut error = self.expected_error("`->`").help(help);
+        if let Some(span) = before {
+            error = error.also(self.source, span, "this is read as what goes in");
+        }
         self.report(error);
         Err(Lost)
     }
@@ -684,7 +687,8 @@ impl<'a> Parser<'a> {
                 return Err(Lost);
             }
         };
-        self.arrow("a box's signature is written `box NAME ((a, <t>) -> (b) | (c));`")?;
+        let before = input.as_ref().map(|input: &Tuple| input.span);
+        self.arrow("a box's signature is written `box NAME ((a, <t>) -> (b) | (c));`", before)?;
         let mut outputs = Vec::new();
         if self.at(T::ParenOpen) {
             outputs.push(self.tuple()?);
@@ -739,6 +743,15 @@ impl<'a> Parser<'a> {
         while self.eat(T::Comma) {
             maps.push(self.map()?);
         }
+        if self.at(T::Arrow)
+            && let Some(Map::Arrow { output: MapOutput::Type(output), .. }) = maps.last()
+        {
+            let span = output.span;
+            let error = self.expected_error("the end of the signature").help("maps are separated by `,`");
+            let error = error.also(self.source, span, "this is what comes out of the map before");
+            self.report(error);
+            return Err(Lost);
+        }
         Ok(Signature { maps, span: self.span_from(start) })
     }
 
@@ -751,7 +764,7 @@ impl<'a> Parser<'a> {
         {
             return Ok(Map::Named(name.clone()));
         }
-        self.arrow("a signature is written `{a} | {b} -> {c}`")?;
+        self.arrow("a signature is written `{a} | {b} -> {c}`", input.as_ref().map(|input| input.span))?;
         let output = match self.kind() {
             T::Ellipsis => {
                 self.advance();
@@ -1184,7 +1197,7 @@ impl<'a> Parser<'a> {
             self.report(error);
             return Err(Lost);
         }
-        self.arrow("a filter is written `[{a} -> {b = a}]`")?;
+        self.arrow("a filter is written `[{a} -> {b = a}]`", None)?;
         let action = self.action()?;
         Ok(FilterRule { pattern, action })
     }
@@ -1194,10 +1207,12 @@ impl<'a> Parser<'a> {
         while self.eat(T::If) {
             let guard = self.guard()?;
             self.expect(T::Then, "`then`")?;
+            let then = self.span();
             let outputs = self.outputs()?;
             if !self.at(T::Else) {
                 let error = self
                     .expected_error("`else`")
+                    .also(self.source, then, "this is done if the guard holds")
                     .help("every `if` of a filter has an `else`; nothing after it consumes the record");
                 self.report(error);
                 return Err(Lost);
@@ -1284,19 +1299,19 @@ impl<'a> Parser<'a> {
     }
 
     fn tag_expr(&mut self) -> Read<TagExpr> {
-        self.choose(false).map(|(expr, _)| expr)
+        self.choose().map(|(expr, _)| expr)
     }
 
-    /// `c ? a : b`. `inside`: between round brackets, where `>` can only compare.
-    fn choose(&mut self, inside: bool) -> Read<(TagExpr, usize)> {
+    /// `c ? a : b`.
+    fn choose(&mut self) -> Read<(TagExpr, usize)> {
         let start = self.span();
-        let (condition, height) = self.binary(0, inside)?;
+        let (condition, height) = self.binary(0)?;
         if !self.at(T::Question) {
             return Ok((condition, height));
         }
         self.enter(height)?;
         self.advance();
-        let read = self.choose_rest(inside);
+        let read = self.choose_rest();
         self.leave();
         let ((a, height_a), (b, height_b)) = read?;
         let kind = TagExprKind::Choose(Box::new(condition), Box::new(a), Box::new(b));
@@ -1304,21 +1319,21 @@ impl<'a> Parser<'a> {
         Ok((TagExpr { kind, span }, height.max(height_a).max(height_b) + 1))
     }
 
-    fn choose_rest(&mut self, inside: bool) -> Read<((TagExpr, usize), (TagExpr, usize))> {
-        let yes = self.choose(inside)?;
+    fn choose_rest(&mut self) -> Read<((TagExpr, usize), (TagExpr, usize))> {
+        let yes = self.choose()?;
         self.expect(T::Colon, "`:` and what holds otherwise")?;
-        Ok((yes, self.choose(inside)?))
+        Ok((yes, self.choose()?))
     }
 
-    fn binary(&mut self, level: usize, inside: bool) -> Read<(TagExpr, usize)> {
+    fn binary(&mut self, level: usize) -> Read<(TagExpr, usize)> {
         let start = self.span();
         let (mut left, mut height) = self.unary()?;
-        while let Some((operator, of_level)) = self.operator(inside)
+        while let Some((operator, of_level)) = self.operator()
             && of_level >= level
         {
             self.enter(height)?;
             self.advance();
-            let read = self.binary(of_level + 1, inside);
+            let read = self.binary(of_level + 1);
             self.leave();
             let (right, h) = read?;
             height = height.max(h) + 1;
@@ -1329,7 +1344,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The operator of two operands that the next token is, and how tightly it binds.
-    fn operator(&self, inside: bool) -> Option<(BinaryOp, usize)> {
+    fn operator(&self) -> Option<(BinaryOp, usize)> {
         Some(match self.kind() {
             T::OrOr => (BinaryOp::Or, 0),
             T::AndAnd => (BinaryOp::And, 1),
@@ -1337,7 +1352,7 @@ impl<'a> Parser<'a> {
             T::NotEqual => (BinaryOp::NotEqual, 2),
             T::Less => (BinaryOp::Less, 3),
             T::LessEqual => (BinaryOp::LessEqual, 3),
-            T::Greater if inside || self.operand_follows() => (BinaryOp::Greater, 3),
+            T::Greater if self.operand_follows() => (BinaryOp::Greater, 3),
             T::GreaterEqual => (BinaryOp::GreaterEqual, 3),
             T::Plus => (BinaryOp::Add, 4),
             T::Minus => (BinaryOp::Subtract, 4),
@@ -1404,7 +1419,7 @@ impl<'a> Parser<'a> {
     fn between_brackets(&mut self) -> Read<(TagExpr, usize)> {
         self.enter(0)?;
         let open = self.advance();
-        let read = self.choose(true);
+        let read = self.choose();
         self.leave();
         let (mut expr, height) = read?;
         self.close(T::ParenClose, open)?;
@@ -1438,14 +1453,14 @@ impl<'a> Parser<'a> {
             }
         };
         let open = self.advance();
-        let (a, height) = self.choose(true)?;
+        let (a, height) = self.choose()?;
         let Some(operator) = operator else {
             self.close(T::ParenClose, open)?;
             let kind = TagExprKind::Unary(UnaryOp::Abs, Box::new(a));
             return Ok((TagExpr { kind, span: self.span_from(name) }, height + 1));
         };
         self.expect(T::Comma, "`,` and the second operand")?;
-        let (b, h) = self.choose(true)?;
+        let (b, h) = self.choose()?;
         self.close(T::ParenClose, open)?;
         let kind = TagExprKind::Binary(operator, Box::new(a), Box::new(b));
         Ok((TagExpr { kind, span: self.span_from(name) }, height.max(h) + 1))

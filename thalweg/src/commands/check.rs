@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use thalweg_net::Boxes;
-use thalweg_net::check::{Checked, KnownBoxes, check_file, unsupported};
+use thalweg_net::check::{
+    Analysis, Checked, Files, KnownBoxes, Signatures, analyse, check_file, unsupported,
+};
 use thalweg_net::syntax::{Diagnostic, Note};
 
+use super::graph;
 use crate::Terminal;
 use crate::failure::{Failure, print_diagnostics};
 
@@ -16,6 +19,8 @@ Examples:
   thalweg check tidy.snet                          syntax, names and types
   thalweg check tidy.snet --boxes ./libtidy.so     also: is there an implementation of every box?
   thalweg check tidy.snet --json                   one JSON object a line, for editors
+  thalweg check tidy.snet --types                  also: what each net takes and gives
+  thalweg check tidy.snet --graph svg > tidy.svg   draw it; dot is for Graphviz, text for the terminal
 
 Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
 `thalweg explain E0301` says what a code means.";
@@ -36,11 +41,34 @@ pub(crate) struct Arguments {
     /// Warnings are failures too.
     #[arg(long)]
     deny_warnings: bool,
+    /// Print what each net takes and gives, as inferred.
+    #[arg(long, conflicts_with_all = ["json", "graph"])]
+    types: bool,
+    /// Draw the network on standard output.
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    graph: Option<GraphFormat>,
+}
+
+/// How a network is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum GraphFormat {
+    /// Characters, for a terminal.
+    Text,
+    /// An image.
+    Svg,
+    /// Input of Graphviz.
+    Dot,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let boxes = known_boxes(&arguments.boxes)?;
-    let Checked { resolved, diagnostics } = check_file(&arguments.net, boxes.as_ref());
+    let (Checked { resolved, diagnostics }, signatures) = if arguments.types {
+        let Analysis { resolved, diagnostics, signatures, .. } =
+            analyse(&arguments.net, &Files::default(), boxes.as_ref());
+        (Checked { resolved, diagnostics }, Some(signatures))
+    } else {
+        (check_file(&arguments.net, boxes.as_ref()), None)
+    };
     if arguments.json {
         print_json(&diagnostics)?;
     } else {
@@ -54,7 +82,22 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     let counts = [count(errors, "error"), count(warnings, "warning")];
     let counts = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if let Some(signatures) = &signatures {
+        print_types(signatures)?;
+    }
     match resolved {
+        Some(resolved) if !failed && arguments.graph.is_some() => {
+            let drawing = match arguments.graph {
+                Some(GraphFormat::Svg) => graph::svg(&resolved),
+                Some(GraphFormat::Dot) => graph::dot(&resolved),
+                _ => graph::text(&resolved).ok_or_else(|| {
+                    Failure::Usage(
+                        "the network is too large to be drawn with characters: use `--graph svg`".into(),
+                    )
+                })?,
+            };
+            write!(std::io::stdout(), "{drawing}").map_err(cannot_write)
+        }
         Some(resolved) if !failed => {
             let (nets, boxes) = (count(resolved.nets.len(), "net"), count(resolved.boxes.len(), "box"));
             let size = [nets, boxes].into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -74,6 +117,16 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             Err(Failure::Said(Failure::USAGE))
         }
     }
+}
+
+/// A line for each net and each input variant.
+fn print_types(signatures: &Signatures) -> Result<(), Failure> {
+    for net in &signatures.nets {
+        let declared = if net.declared.is_some() { "  (input as declared)" } else { "" };
+        say(&format!("net {}{declared}", net.name))?;
+        net.inferred.iter().try_for_each(|one| say(&format!("    {one}")))?;
+    }
+    Ok(())
 }
 
 fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
@@ -96,8 +149,14 @@ fn count(number: usize, what: &str) -> Option<String> {
 }
 
 fn say(line: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{line}")
-        .map_err(|e| Failure::Usage(format!("can't write to standard output: {e}")))
+    writeln!(std::io::stdout(), "{line}").map_err(cannot_write)
+}
+
+fn cannot_write(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::Said(0),
+        _ => Failure::Usage(format!("can't write to standard output: {error}")),
+    }
 }
 
 fn print_json(diagnostics: &[Diagnostic]) -> Result<(), Failure> {

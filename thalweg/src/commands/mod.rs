@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod fmt;
 pub(crate) mod get;
+pub(crate) mod graph;
 pub(crate) mod ls;
 pub(crate) mod report;
 pub(crate) mod run;
