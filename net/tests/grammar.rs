@@ -1,7 +1,8 @@
 //! `docs/grammar.md`: what its rules make, the parser reads; and it has every word and sign of the language.
 
+mod signs;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use thalweg_net::syntax::{Source, parse};
 
@@ -19,13 +20,8 @@ enum Rule {
 
 type Rules = BTreeMap<String, Rule>;
 
-fn file(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    std::fs::read_to_string(root.join(path)).unwrap()
-}
-
 fn rules() -> Rules {
-    let page = file("docs/grammar.md");
+    let page = signs::file("docs/grammar.md");
     let blocks = page.split("```ebnf\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let words: Vec<String> =
         blocks.flat_map(|b| b.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
@@ -164,20 +160,6 @@ fn a_sentence_with_a_hole_is_refused() {
     }
 }
 
-/// The words and signs of the lexer's source.
-fn signs_of_the_lexer() -> BTreeSet<String> {
-    let source = file("net/src/syntax/lexer.rs");
-    let (_, tokens) = source.split_once("tokens! {\n").expect("the lexer's tokens");
-    let (tokens, _) = tokens.split_once("\n}").unwrap();
-    let signs: BTreeSet<String> = tokens
-        .split(", ")
-        .flat_map(|t| t.split(",\n"))
-        .map(|t| t.split('"').nth(1).unwrap().replace("\\\\", "\\"))
-        .collect();
-    assert!(signs.len() > 40, "{signs:?}");
-    signs
-}
-
 #[test]
 fn the_rules_have_every_word_and_sign() {
     fn collect(rule: &Rule, found: &mut BTreeSet<String>) {
@@ -190,7 +172,7 @@ fn the_rules_have_every_word_and_sign() {
     }
     let mut found = BTreeSet::new();
     rules().values().for_each(|rule| collect(rule, &mut found));
-    let mut expected = signs_of_the_lexer();
+    let mut expected = signs::of_the_lexer();
     assert!(expected.remove("::"), "`::` is reserved");
     expected.extend(["abs", "min", "max"].map(str::to_owned));
     assert_eq!(found, expected);

@@ -64,6 +64,8 @@ enum Command {
     Fmt(commands::fmt::Arguments),
     /// Say what the code of an error or a warning means.
     Explain(commands::explain::Arguments),
+    /// Serve an editor: errors, types, definitions, completion and layout while a network is written.
+    Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
     /// Print the events of a run.
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Check(a) => commands::check::main(a, terminal),
         Command::Fmt(a) => commands::fmt::main(a, terminal),
         Command::Explain(a) => commands::explain::main(a, terminal),
+        Command::Lsp(a) => commands::lsp::main(a),
         Command::Report(a) => commands::report::main(a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),

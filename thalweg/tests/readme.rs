@@ -72,7 +72,7 @@ fn the_pages_lead_to_files_that_exist() {
     let errors = std::fs::read_dir(des_run::root().join("docs/errors")).expect("the pages of errors");
     let errors = errors.map(|page| format!("docs/errors/{}", page.expect("a page").file_name().display()));
     let pages = ["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "apps/des/README.md", "docs/report.md"];
-    let language = ["docs/language.md", "docs/grammar.md"];
+    let language = ["docs/language.md", "docs/grammar.md", "docs/editors.md"];
     for page in errors.chain(pages.into_iter().chain(language).map(str::to_owned)) {
         let text = std::fs::read_to_string(des_run::root().join(&page)).expect(&page);
         let folder = des_run::root().join(&page).parent().expect("a folder").to_path_buf();

@@ -129,7 +129,8 @@ fn print_types(signatures: &Signatures) -> Result<(), Failure> {
     Ok(())
 }
 
-fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
+/// The boxes that libraries have; `None` without any library.
+pub(crate) fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, Failure> {
     if libraries.is_empty() {
         return Ok(None);
     }

@@ -8,6 +8,7 @@ pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod ls;
+pub(crate) mod lsp;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod set;
