@@ -105,12 +105,12 @@ impl Archive {
     /// Makes the archive of the element at `place`, or goes on with the one that is there; `None` if there is no element.
     fn open(directory: &Path, place: &Place) -> Result<Option<Archive>, Error> {
         let Some(ring) = Blocks::ring(directory, place)? else { return Ok(None) };
-        let element = OpenOptions::new().write(true).open(&ring.path);
+        let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
         let element = element.map_err(|e| Error::io("open for writing", &ring.path, e))?;
         let path = place.id.archive(directory);
         let (file, position) = match Blocks::open(path.clone(), true)? {
             Some(archive) => {
-                let file = OpenOptions::new().write(true).open(&path);
+                let file = crate::file::open(&path, OpenOptions::new().write(true));
                 (file.map_err(|e| Error::io("open for writing", &path, e))?, archive.head()?)
             }
             None => (Archive::make(&path, &ring)?, 0),
@@ -133,7 +133,9 @@ impl Archive {
         put(element::READER_START, 0);
         put(element::MAGIC, element::MAGIC_ARCHIVE);
         let new = path.with_extension("archive.new");
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        // One of an archiver that was killed; or a link, through which nothing must be written.
+        let _ = std::fs::remove_file(&new);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
         let file = file.map_err(|e| Error::io("create", &new, e))?;
         file.write_all_at(&header, 0).map_err(|e| Error::io("write", &new, e))?;
         std::fs::rename(&new, path).map_err(|e| Error::io("name", path, e))?;
@@ -167,11 +169,14 @@ impl Archive {
             let start = number * block_bytes;
             let bytes = (limit - start).min(block_bytes);
             // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
+            self.position = start + bytes;
             if bytes >= block::HEADER as u64 && self.ring.copy(number, bytes as usize, &mut self.buffer)? {
                 let place = element::DATA as u64 + start;
                 self.write(&self.buffer, place)?;
+            } else {
+                let next = self.ring.next_written(number + 1, limit / block_bytes);
+                self.position = self.position.max(next * block_bytes);
             }
-            self.position = start + bytes;
             self.write(&self.position.to_le_bytes(), element::HEAD as u64)?;
             self.tell(element::READ_POSITION, self.position)?;
         }

@@ -265,7 +265,7 @@ pub(crate) struct CatalogReader {
 
 impl CatalogReader {
     pub(crate) fn open(path: &Path) -> Result<CatalogReader, Error> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = crate::file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
         let mut header = [0; catalog::HEADER];
         crate::file::read_exact_at(&file, path, &mut header, 0)?;
         crate::file::check_magic(path, &header, catalog::MAGIC_VALUE, "a catalog")?;

@@ -1,10 +1,33 @@
-//! Reading files that nobody promises anything about.
+//! Reading files that nobody promises anything about. A room for unsafe, for one system call.
 
 use crate::error::Error;
 use crate::layout::VERSION;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Opens a file of a space. It must be a plain file: a FIFO would block whoever reads, and a link may lead anywhere.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let refused = |what| io::Error::other(format!("it is {what}, and the files of a space are plain ones"));
+    // Not to block is for the opening of a FIFO; it means nothing to a plain file.
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|e| match e.raw_os_error() {
+        Some(libc::ELOOP) => refused("a symbolic link"),
+        Some(libc::ENXIO) => refused("a FIFO or a device"),
+        _ => e,
+    })?;
+    if !file.metadata()?.is_file() {
+        return Err(refused("a directory, a FIFO or a device"));
+    }
+    Ok(file)
+}
+
+/// Opens a file of a space to read it, see [`open`].
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    open(path, OpenOptions::new().read(true))
+}
 
 pub(crate) fn length(file: &File, path: &Path) -> Result<u64, Error> {
     Ok(file.metadata().map_err(|e| Error::io("examine", path, e))?.len())
@@ -19,6 +42,21 @@ pub(crate) fn read_exact_at(file: &File, path: &Path, bytes: &mut [u8], at: u64)
         )),
         _ => Error::io("read", path, e),
     })
+}
+
+/// The first byte from `at` on that was ever written, as far as the file system knows; none if all the rest is a hole.
+///
+/// A file may claim to be larger than all disks: who looks for something in it walks over what is there.
+pub(crate) fn next_data(file: &File, at: u64) -> Option<u64> {
+    let at = libc::off_t::try_from(at).ok()?;
+    // SAFETY: moves the position of a descriptor that is borrowed; all reading is done at explicit positions.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), at, libc::SEEK_DATA) };
+    match u64::try_from(found) {
+        Ok(found) => Some(found),
+        Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) => None,
+        // A file system that does not tell holes from data.
+        Err(_) => Some(at as u64),
+    }
 }
 
 /// Checks magic and version, the first two words of every file.

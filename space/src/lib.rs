@@ -26,6 +26,7 @@ pub mod discover;
 mod element;
 mod elements;
 mod error;
+#[allow(unsafe_code)]
 mod file;
 pub mod kind;
 pub mod layout;

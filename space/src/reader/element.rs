@@ -114,7 +114,7 @@ pub(crate) struct PoolFile {
 
 impl PoolFile {
     pub(crate) fn open(path: PathBuf, number: u32) -> Result<PoolFile, Error> {
-        let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+        let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
         let mut header = [0; pool::USED + 8];
         file::read_exact_at(&file, &path, &mut header, 0)?;
         file::check_magic(&path, &header, pool::MAGIC_VALUE, "a pool")?;
@@ -154,7 +154,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// Opens a file of blocks; `None` if there is none.
     pub(crate) fn open(path: PathBuf, archive: bool) -> Result<Option<Blocks>, Error> {
-        let file = match File::open(&path) {
+        let file = match file::open_to_read(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", &path, e)),
@@ -218,6 +218,19 @@ impl Blocks {
     pub(crate) fn place(&self, number: u64) -> u64 {
         let slot = if self.block_count == 0 { number } else { number % self.block_count };
         self.data + slot * self.block_bytes
+    }
+
+    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if there
+    /// is none. Never fewer than the ring's next turn is looked at.
+    pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
+        let place = self.place(number);
+        let found = match file::next_data(&self.file, place) {
+            Some(data) => number + data.saturating_sub(place) / self.block_bytes,
+            None => end,
+        };
+        // A ring goes on at its beginning.
+        let turn = if self.block_count == 0 { end } else { (number / self.block_count + 1) * self.block_count };
+        found.min(turn).min(end)
     }
 
     /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there.
@@ -558,12 +571,13 @@ impl ElementReader {
     fn oldest(&mut self, number: u64) -> Result<u64, Error> {
         self.look_at_archive()?;
         let block_bytes = self.main().block_bytes;
-        if number * block_bytes < self.archived {
-            return Ok(number);
+        if let Some(archive) = self.archive.as_ref().filter(|_| number * block_bytes < self.archived) {
+            return Ok(archive.next_written(number, self.archived / block_bytes));
         }
         let Some(ring) = &self.ring else { return Ok(number) };
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
-        Ok(number.max((newest + 1).saturating_sub(ring.block_count)))
+        let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
+        Ok(ring.next_written(oldest, newest).max(oldest))
     }
 
     /// The event at `offset` of the buffer; `None` after moving past something that is none.

@@ -168,7 +168,7 @@ impl SpaceReader {
     pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
         let path = path.as_ref().to_path_buf();
         let file_path = path.join(IDENTITY);
-        let identity = File::open(&file_path).map_err(|e| match e.kind() {
+        let identity = file::open_to_read(&file_path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound if path.join(IDENTITY_HALF_MADE).exists() => Error::new(format!(
                 "the space in {} is still being made, or its process was killed while it made it; \
                  `thalweg clean` removes it then",
@@ -419,7 +419,7 @@ impl Numbers {
         problem: &mut Option<Error>,
     ) -> Result<Vec<Place>, Error> {
         let path = directory.join(IDENTITY);
-        let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+        let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
         let mut word = [0; 8];
         file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
         let count = u64::from_le_bytes(word);
@@ -541,7 +541,7 @@ fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {
 }
 
 fn read_live_chunk(path: &Path, views: &mut Vec<LiveView>) -> Result<(), Error> {
-    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let file = file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
     let mut header = [0; 24];
     file::read_exact_at(&file, path, &mut header, 0)?;
     file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
