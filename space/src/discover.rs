@@ -79,7 +79,30 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
             },
         }
     }
+    remove_empty(parent, &mut cleaned)?;
     Ok(cleaned)
+}
+
+/// Removes the directories that dead processes made for spaces and had put nothing into.
+fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
+    let Ok(entries) = std::fs::read_dir(parent) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.map_err(|e| Error::io("read", parent, e))?;
+        let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
+        let is_dead = names_dead_process(&entry.file_name().to_string_lossy());
+        // One that is not empty is not removed by this call.
+        if is_directory && is_dead && std::fs::remove_dir(entry.path()).is_ok() {
+            cleaned.removed.push(entry.path());
+        }
+    }
+    cleaned.removed.sort();
+    Ok(())
+}
+
+/// Whether the name is `NAME-PID` or `NAME-PID-AGAIN`, and no process lives that it may mean.
+fn names_dead_process(name: &str) -> bool {
+    let numbers: Vec<u32> = name.rsplit('-').take(2).map_while(|part| part.parse().ok()).collect();
+    !numbers.is_empty() && numbers.iter().all(|pid| crate::process::start_time(*pid).is_none())
 }
 
 /// Whether a process died while it made this space. It holds a lock on the directory until the identity is complete.

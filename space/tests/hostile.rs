@@ -3,72 +3,20 @@
 
 mod support;
 
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::{Counted, Directory, read_events, space, totals};
+use support::hostile::{Template, fifo, make, read_all_ways, write_all_ways};
+use support::{Directory, Random, child, read_events, totals};
 use thalweg_space::archive::Archiver;
-use thalweg_space::layout::{PAGE, VERSION};
+use thalweg_space::layout::{PAGE, VERSION, element};
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Kind, Policy, RowKind, SettingSpec, Site, discover};
-
-/// Says something.
-#[derive(Kind)]
-#[kind(name = "test.said")]
-struct Said<'a> {
-    who: u16,
-    what: &'a str,
-    how: &'a [u8],
-}
-
-/// A space with something in every file: two writers, one of them archived, settings, a live row.
-fn make(directory: &Directory) -> PathBuf {
-    let space = space(directory, 512, 2, Policy::Overwrite);
-    let name = space.name("a name").unwrap();
-    space.site(&Site { name: "inc", kind: "box", file: "a.snet", line: 3, column: 9, parent: None }).unwrap();
-    let spec = SettingSpec { name: "s", doc: "d", unit: "u", min: 0, max: 9, default: 3, choices: &[] };
-    space.setting(spec).unwrap();
-    let row = space.live_row(RowKind::Task, 5).unwrap();
-    row.cell(1).store(name.0, Ordering::Relaxed);
-    let mut writers = [space.writer("first").unwrap(), space.writer("second").unwrap()];
-    for writer in &mut writers {
-        let counted = writer.declare::<Counted>().unwrap();
-        let said = writer.declare::<Said<'static>>().unwrap();
-        for count in 0..30 {
-            writer.emit_at(1000 + count, counted, &Counted { count });
-            writer.emit_same_time(said, &Said { who: 7, what: "hello", how: b"loud and clear" });
-            writer.emit_at(1 << (count + 20), counted, &Counted { count });
-        }
-    }
-    Archiver::open(space.path()).unwrap().finish().unwrap();
-    std::fs::remove_file(space.path().join("0002.archive")).unwrap();
-    // The row stays taken: this is the space of a process that was killed.
-    std::mem::forget(row);
-    space.path().to_path_buf()
-}
 
 /// Reads all there is, in every way. What comes back matters only as far as it is finite.
 fn read_all(path: &Path) {
     let start = Instant::now();
     read_all_ways(path);
     assert!(start.elapsed() < Duration::from_secs(10), "a reader must come to an end");
-}
-
-fn read_all_ways(path: &Path) {
-    let (seen, _) = read_events(path);
-    assert!(seen.len() < 2000, "made up {} items", seen.len());
-    let _ = discover::list(path.parent().unwrap());
-    let Ok(reader) = SpaceReader::open(path) else { return };
-    let _ = (
-        reader.info(),
-        reader.settings(),
-        reader.live_rows(),
-        reader.names(),
-        reader.sites(),
-        reader.writers(),
-    );
-    let _ = reader.events().by_block().poll(1000, &mut |item| drop(format!("{item:?}")));
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {
@@ -80,7 +28,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_space_is_good_before_it_is_damaged() {
     let directory = Directory::new("good");
-    let path = make(&directory);
+    let path = make(directory.path());
     let (seen, problem) = read_events(&path);
     assert!(problem.is_none(), "{problem:?}");
     let (events, lost) = totals(&seen);
@@ -95,7 +43,7 @@ fn the_space_is_good_before_it_is_damaged() {
 #[test]
 fn every_byte_changed() {
     let directory = Directory::new("flip");
-    let path = make(&directory);
+    let path = make(directory.path());
     for name in files(&path) {
         let bytes = std::fs::read(&name).unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
@@ -117,7 +65,7 @@ fn every_byte_changed() {
 #[test]
 fn words_of_extreme_values() {
     let directory = Directory::new("words");
-    let path = make(&directory);
+    let path = make(directory.path());
     for name in files(&path) {
         let bytes = std::fs::read(&name).unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
@@ -140,7 +88,7 @@ fn words_of_extreme_values() {
 #[test]
 fn every_file_cut_at_every_length() {
     let directory = Directory::new("cut");
-    let path = make(&directory);
+    let path = make(directory.path());
     for name in files(&path) {
         let bytes = std::fs::read(&name).unwrap();
         let step = if bytes.len() > 4 * PAGE { 211 } else { 1 };
@@ -159,7 +107,7 @@ fn every_file_cut_at_every_length() {
 #[test]
 fn one_cut_element_leaves_the_others_readable() {
     let directory = Directory::new("one");
-    let path = make(&directory);
+    let path = make(directory.path());
     let (before, _) = read_events(&path);
     let element = std::fs::OpenOptions::new().write(true).open(path.join("0002.element")).unwrap();
     element.set_len(4000).unwrap();
@@ -178,7 +126,7 @@ fn one_cut_element_leaves_the_others_readable() {
 #[test]
 fn a_later_version_is_refused_with_its_number() {
     let directory = Directory::new("version");
-    let path = make(&directory);
+    let path = make(directory.path());
     for name in
         ["space", "0000.catalog", "0001.element", "0001.archive", "0001.catalog", "settings", "live.0"]
     {
@@ -203,4 +151,158 @@ fn no_space_is_an_error_that_says_what_to_do() {
     let directory = Directory::new("none");
     let error = SpaceReader::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("no space") && error.contains("thalweg ls"), "{error}");
+}
+
+/// How many damaged spaces are read, by how many processes.
+const DAMAGED: u64 = 100_000;
+const READERS: u64 = 2;
+
+/// Damaged spaces without number, read in processes that may not have much memory, nor wait for anything.
+#[test]
+fn a_hundred_thousand_damaged_spaces() {
+    let directory = Directory::new("damaged");
+    let children: Vec<_> = (0..READERS)
+        .map(|reader| {
+            let place = directory.path().join(reader.to_string());
+            std::fs::create_dir(&place).unwrap();
+            let variables = [
+                ("THALWEG_TEST_PARENT", place.to_str().unwrap().to_string()),
+                ("THALWEG_TEST_READER", reader.to_string()),
+            ];
+            std::thread::spawn(move || child::run("damaged_spaces_process", &variables))
+        })
+        .collect();
+    for child in children {
+        let said = child.join().expect("no panic, no signal, no end of memory");
+        assert!(said.contains(&format!("read {}", DAMAGED / READERS)), "{said}");
+    }
+}
+
+/// To see one case again: `THALWEG_TEST_PARENT=/tmp/an-empty-directory THALWEG_TEST_READER=0 THALWEG_TEST_CASE=4711`.
+#[test]
+#[ignore = "run by another test"]
+fn damaged_spaces_process() {
+    let Some(parent) = child::given::<PathBuf>("THALWEG_TEST_PARENT") else { return };
+    let Some(reader) = child::given::<u64>("THALWEG_TEST_READER") else { return };
+    let one = child::given::<u64>("THALWEG_TEST_CASE");
+    child::confine(&parent, 256 << 20, 1 << 30, 0);
+    let path = make(&parent);
+    let template = Template::of(&path);
+    for case in 0..DAMAGED / READERS {
+        if one.is_some_and(|one| one != case) {
+            continue;
+        }
+        // So that a parent that sees only a signal can say which case it was.
+        eprintln!("case {case}");
+        child::end_after(60);
+        let mut random = Random::new(case * READERS + reader);
+        let choose = &mut |limit| random.below(limit);
+        if case % 16 == 0 {
+            // While it is read.
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..4).for_each(|_| template.damage(choose)));
+                read_all_ways(&path);
+            });
+        } else {
+            template.damage(choose);
+        }
+        read_all_ways(&path);
+        if case % 8 == 1 {
+            write_all_ways(&path);
+        }
+        template.restore();
+    }
+    assert!(read_events(&path).1.is_none(), "the files were put back");
+    eprintln!("read {}", DAMAGED / READERS);
+}
+
+/// Files that are none: whoever opened a FIFO would wait, and a link may lead to what is nobody else's business.
+#[test]
+fn links_fifos_and_directories_are_refused() {
+    let directory = Directory::new("kinds");
+    let path = make(directory.path());
+    let elsewhere = directory.path().join("elsewhere");
+    for name in files(&path) {
+        let bytes = std::fs::read(&name).unwrap();
+        std::fs::write(&elsewhere, &bytes).unwrap();
+        let made: [(&str, &dyn Fn() -> std::io::Result<()>); 3] = [
+            ("symbolic link", &|| symlink(&elsewhere, &name)),
+            ("FIFO", &|| fifo(&name)),
+            ("directory", &|| std::fs::create_dir(&name)),
+        ];
+        for (what, make) in made {
+            std::fs::remove_file(&name).unwrap();
+            make().unwrap();
+            let error = SpaceReader::open(&path).and_then(|reader| {
+                reader.settings()?;
+                reader.live_rows()?;
+                reader.events().poll(usize::MAX, &mut |_| {}).map(|_| ())
+            });
+            let error = error.expect_err(&format!("{what} {}", name.display())).to_string();
+            assert!(error.contains(what) && error.contains(name.to_str().unwrap()), "{error}");
+            if what == "directory" {
+                std::fs::remove_dir(&name).unwrap();
+                std::fs::write(&name, &bytes).unwrap();
+            }
+        }
+    }
+    assert!(read_events(&path).1.is_none(), "the files were put back");
+}
+
+/// An archive that is being made is no way to write into a file elsewhere.
+#[test]
+fn an_archiver_writes_through_no_link() {
+    let directory = Directory::new("link");
+    let path = make(directory.path());
+    let precious = directory.path().join("precious");
+    for name in ["0002.archive.new", "0002.archive", "0002.element"] {
+        let name = path.join(name);
+        let before = std::fs::read(&name).ok();
+        std::fs::write(&precious, before.as_deref().unwrap_or(b"precious")).unwrap();
+        let expected = std::fs::read(&precious).unwrap();
+        let _ = std::fs::remove_file(&name);
+        symlink(&precious, &name).unwrap();
+        let _ = Archiver::open(&path).and_then(Archiver::finish);
+        assert_eq!(std::fs::read(&precious).unwrap(), expected, "{}", name.display());
+        let _ = std::fs::remove_file(&name);
+        if let Some(before) = before {
+            std::fs::write(&name, before).unwrap();
+        }
+    }
+}
+
+/// Files that claim to hold more than all disks do, and hold next to nothing: what is not there is not walked through.
+#[test]
+fn huge_files_with_holes_are_read_at_once() {
+    let directory = Directory::new("huge");
+    child::run(
+        "huge_files_process",
+        &[("THALWEG_TEST_PARENT", directory.path().to_str().unwrap().to_string())],
+    );
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn huge_files_process() {
+    let Some(parent) = child::given::<PathBuf>("THALWEG_TEST_PARENT") else { return };
+    child::confine(&parent, 256 << 20, 1 << 30, 120);
+    let path = make(&parent);
+    let (before, _) = read_events(&path);
+    for (name, blocks) in [("0001.archive", 512), ("0002.element", 512 | 1 << 63)] {
+        let bytes = std::fs::read(path.join(name)).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(path.join(name)).unwrap();
+        if file.set_len(1 << 43).is_err() {
+            eprintln!("not run: no room for a file with a large hole");
+            continue;
+        }
+        file.write_all_at(&u64::to_le_bytes(blocks), element::BLOCKS as u64).unwrap();
+        file.write_all_at(&(1_u64 << 43).to_le_bytes(), element::HEAD as u64).unwrap();
+        read_all_ways(&path);
+        write_all_ways(&path);
+        std::fs::write(path.join(name), bytes).unwrap();
+    }
+    let _ = std::fs::remove_file(path.join("0002.archive"));
+    let (after, problem) = read_events(&path);
+    assert!(problem.is_none(), "{problem:?}");
+    assert_eq!(totals(&after), totals(&before));
 }

@@ -182,7 +182,7 @@ fn make_golden() {
     let path = golden();
     let _ = std::fs::remove_dir_all(&path);
     let directory = support::Directory::new("golden");
-    let options = options(&directory, 512, 2, Policy::Overwrite);
+    let options = options(directory.path(), 512, 2, Policy::Overwrite);
     let space =
         Space::create(SpaceOptions { name: "golden".into(), path: Some(path), keep: true, ..options })
             .unwrap();

@@ -573,7 +573,7 @@ fn bad_places_and_sizes_are_told() {
         let error = Space::create(options).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    let good = || options(&directory, 512, 2, Policy::Overwrite);
+    let good = || options(directory.path(), 512, 2, Policy::Overwrite);
     let element =
         |block_bytes, block_count| ElementOptions { block_bytes, block_count, policy: Policy::Overwrite };
     check(SpaceOptions { element: element(500, 2), ..good() }, "power of two");

@@ -229,7 +229,8 @@ impl Blocks {
             None => end,
         };
         // A ring goes on at its beginning.
-        let turn = if self.block_count == 0 { end } else { (number / self.block_count + 1) * self.block_count };
+        let turn =
+            if self.block_count == 0 { end } else { (number / self.block_count + 1) * self.block_count };
         found.min(turn).min(end)
     }
 
@@ -576,6 +577,10 @@ impl ElementReader {
         }
         let Some(ring) = &self.ring else { return Ok(number) };
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
+        if newest < (self.limit - 1) / ring.block_bytes {
+            // Or what is not there any more would be looked for block by block.
+            return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
+        }
         let oldest = number.max((newest + 1).saturating_sub(ring.block_count));
         Ok(ring.next_written(oldest, newest).max(oldest))
     }

@@ -1,6 +1,10 @@
 //! What the tests share: a directory that goes away, and reading everything of a space.
 #![allow(dead_code)]
 
+pub(crate) mod checked;
+pub(crate) mod child;
+pub(crate) mod hostile;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_space::reader::{Item, SpaceReader};
@@ -10,11 +14,20 @@ use thalweg_space::{ElementOptions, Error, Kind, Policy, Space, SpaceOptions};
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
+    /// In memory, where there is such a place.
     pub(crate) fn new(name: &str) -> Directory {
+        let memory = Path::new("/dev/shm");
+        Directory::below(if memory.is_dir() { memory.into() } else { std::env::temp_dir() }, name)
+    }
+
+    /// On the file system that this was built on.
+    pub(crate) fn on_disk(name: &str) -> Directory {
+        Directory::below(env!("CARGO_TARGET_TMPDIR").into(), name)
+    }
+
+    fn below(parent: PathBuf, name: &str) -> Directory {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let parent =
-            if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
         let path = parent.join(format!("thalweg-test-{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Directory(path)
@@ -32,14 +45,14 @@ impl Drop for Directory {
 }
 
 pub(crate) fn options(
-    directory: &Directory,
+    directory: &Path,
     block_bytes: usize,
     block_count: usize,
     policy: Policy,
 ) -> SpaceOptions {
     SpaceOptions {
         name: "test".into(),
-        parent: Some(directory.path().into()),
+        parent: Some(directory.into()),
         element: ElementOptions { block_bytes, block_count, policy },
         command: "test --command".into(),
         ..SpaceOptions::default()
@@ -47,6 +60,10 @@ pub(crate) fn options(
 }
 
 pub(crate) fn space(directory: &Directory, block_bytes: usize, block_count: usize, policy: Policy) -> Space {
+    space_in(directory.path(), block_bytes, block_count, policy)
+}
+
+pub(crate) fn space_in(directory: &Path, block_bytes: usize, block_count: usize, policy: Policy) -> Space {
     Space::create(options(directory, block_bytes, block_count, policy)).unwrap()
 }
 
@@ -75,11 +92,17 @@ pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
     let mut problem = None;
     let mut stream = reader.events();
     loop {
+        let before = seen.len();
+        let again = problem.is_some();
         let taken = stream.poll(1000, &mut |item| seen.push(see(&item)));
         match taken {
             Ok(0) => return (seen, problem),
             Ok(_) => {}
             Err(error) => drop(problem.get_or_insert(error)),
+        }
+        // An identity that cannot be read any more is told of at each poll.
+        if again && seen.len() == before {
+            return (seen, problem);
         }
         assert!(seen.len() < 10_000_000, "a reader must come to an end");
     }
@@ -98,6 +121,37 @@ pub(crate) fn see(item: &Item<'_>) -> Seen {
             Seen::Gap { writer: *writer, lost: *lost, from_sequence: *from_sequence }
         }
     }
+}
+
+/// Pseudo-random numbers (splitmix64), so that what failed can be seen again.
+#[derive(Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        hash(self.0)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+}
+
+/// What an event carries beside its number, so that a wrong one is seen.
+pub(crate) fn hash(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+/// Whether this is `cargo xtask test --long`.
+pub(crate) fn is_long_run() -> bool {
+    std::env::var_os("THALWEG_TEST_LONG").is_some()
 }
 
 /// Events and lost ones of a reading.

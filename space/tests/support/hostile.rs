@@ -1,0 +1,281 @@
+//! Spaces that somebody damaged on purpose, and all the ways to read them. The tests draw the damage from a generator,
+//! the fuzzer from its input.
+
+use super::{Counted, read_events, see, space_in};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use thalweg_space::archive::Archiver;
+use thalweg_space::layout::{block, catalog, element, event, identity, live};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Kind, Policy, RowKind, SettingSpec, Site, discover};
+
+/// Says something.
+#[derive(Kind)]
+#[kind(name = "test.said")]
+struct Said<'a> {
+    who: u16,
+    what: &'a str,
+    how: &'a [u8],
+}
+
+/// A space with something in every file: two writers, one of them archived, settings, a live row.
+pub(crate) fn make(directory: &Path) -> PathBuf {
+    let space = space_in(directory, 512, 2, Policy::Overwrite);
+    let name = space.name("a name").unwrap();
+    space.site(&Site { name: "inc", kind: "box", file: "a.snet", line: 3, column: 9, parent: None }).unwrap();
+    let spec = SettingSpec { name: "s", doc: "d", unit: "u", min: 0, max: 9, default: 3, choices: &[] };
+    space.setting(spec).unwrap();
+    let row = space.live_row(RowKind::Task, 5).unwrap();
+    row.cell(1).store(name.0, Ordering::Relaxed);
+    let mut writers = [space.writer("first").unwrap(), space.writer("second").unwrap()];
+    for writer in &mut writers {
+        let counted = writer.declare::<Counted>().unwrap();
+        let said = writer.declare::<Said<'static>>().unwrap();
+        for count in 0..30 {
+            writer.emit_at(1000 + count, counted, &Counted { count });
+            writer.emit_same_time(said, &Said { who: 7, what: "hello", how: b"loud and clear" });
+            writer.emit_at(1 << (count + 20), counted, &Counted { count });
+        }
+    }
+    Archiver::open(space.path()).unwrap().finish().unwrap();
+    std::fs::remove_file(space.path().join("0002.archive")).unwrap();
+    // The row stays taken: this is the space of a process that was killed.
+    std::mem::forget(row);
+    space.path().to_path_buf()
+}
+
+/// Reads all there is, in every way. What comes back matters only as far as it is finite.
+pub(crate) fn read_all_ways(path: &Path) {
+    let (seen, _) = read_events(path);
+    assert!(seen.len() < 2000, "made up {} items", seen.len());
+    let _ = discover::list(path.parent().unwrap());
+    let Ok(reader) = SpaceReader::open(path) else { return };
+    let _ = (
+        reader.info(),
+        reader.settings(),
+        reader.live_rows(),
+        reader.names(),
+        reader.sites(),
+        reader.writers(),
+    );
+    let _ = reader.events().by_block().poll(1000, &mut |item| drop(see(&item)));
+}
+
+/// What writes as well: the archiver, a setting, the removal of dead spaces.
+pub(crate) fn write_all_ways(path: &Path) {
+    if let Ok(mut archiver) = Archiver::open(path) {
+        let _ = archiver.step();
+        let _ = archiver.finish();
+    }
+    if let Ok(reader) = SpaceReader::open(path) {
+        let _ = reader.set("s", 5);
+    }
+    let _ = discover::clean(path.parent().unwrap(), true);
+}
+
+/// The files of a good space, to damage and to put back.
+pub(crate) struct Template {
+    path: PathBuf,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// Where damage comes from: a number below the one given.
+pub(crate) type Choose<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
+
+impl Template {
+    pub(crate) fn of(path: &Path) -> Template {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(path).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            files.push((name, std::fs::read(entry.path()).unwrap()));
+        }
+        files.sort();
+        Template { path: path.to_path_buf(), files }
+    }
+
+    /// Makes the directory what it was.
+    pub(crate) fn restore(&self) {
+        // A damaged identity may have made it look dead, and `clean` have removed it.
+        let _ = std::fs::create_dir(&self.path);
+        for entry in std::fs::read_dir(&self.path).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let good = self.files.iter().any(|(file, _)| *file == name);
+            if entry.file_type().unwrap().is_dir() {
+                std::fs::remove_dir(entry.path()).unwrap();
+            } else if !good || !entry.file_type().unwrap().is_file() {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        for (name, bytes) in &self.files {
+            std::fs::write(self.path.join(name), bytes).unwrap();
+        }
+    }
+
+    /// One to four wounds.
+    pub(crate) fn damage(&self, choose: &mut Choose<'_>) {
+        for _ in 0..1 + choose(4) {
+            self.wound(choose);
+        }
+    }
+
+    fn wound(&self, choose: &mut Choose<'_>) {
+        let (name, bytes) = &self.files[choose(self.files.len() as u64) as usize];
+        let path = self.path.join(name);
+        // What an earlier wound removed, or made something else, can be wounded only by replacing it.
+        let replace = |with: &dyn Fn(&Path) -> std::io::Result<()>| {
+            let _ = std::fs::remove_file(&path);
+            let _ = with(&path);
+        };
+        match choose(16) {
+            0..4 => self.write_word(&path, bytes, choose),
+            4 => put(&path, choose(bytes.len() as u64), &[choose(256) as u8]),
+            5 => {
+                let long = (0..8 + choose(100)).map(|_| choose(256) as u8).collect::<Vec<_>>();
+                put(&path, choose(bytes.len() as u64), &long);
+            }
+            6 => cut(&path, choose(bytes.len() as u64 + 1)),
+            7 => cut(&path, bytes.len() as u64 + (1 << choose(56))),
+            8 => {
+                let other = &self.files[choose(self.files.len() as u64) as usize].0;
+                let targets = ["/dev/zero", "/dev/null", "/", "nowhere", other, name];
+                let target = targets[choose(targets.len() as u64) as usize];
+                replace(&|path| symlink(target, path));
+            }
+            9 => replace(&fifo),
+            10 => replace(&|path| std::fs::create_dir(path)),
+            11 => drop(std::fs::remove_file(&path)),
+            12 => {
+                let other = &self.files[choose(self.files.len() as u64) as usize].0;
+                let _ = std::fs::rename(&path, self.path.join(other));
+            }
+            13 => {
+                let number = [3, 4, 9999, 10_000, u32::MAX][choose(5) as usize];
+                let suffix = ["element", "archive", "catalog", "archive.new"][choose(4) as usize];
+                // The bytes of the good one: an earlier wound may have made a hole of all that a disk could hold.
+                let _ = std::fs::write(self.path.join(format!("{number:04}.{suffix}")), bytes);
+                put(&self.path.join("space"), identity::WRITERS as u64, &u64::MAX.to_le_bytes());
+            }
+            14 => self.lie_in_a_block(choose),
+            _ => self.lie_in_a_catalog(choose),
+        }
+    }
+
+    /// A word of a header, or any word, to a value that somebody may not expect.
+    fn write_word(&self, path: &Path, bytes: &[u8], choose: &mut Choose<'_>) {
+        let words = bytes.len() as u64 / 8;
+        let at = 8 * match choose(3) {
+            0 => choose(words.clamp(1, 32)),
+            1 => (512 + choose(20)).min(words.saturating_sub(1)),
+            _ => choose(words.max(1)),
+        };
+        put(path, at, &word(choose, bytes, at).to_le_bytes());
+    }
+
+    /// Headers and first words in the blocks of an element or archive.
+    fn lie_in_a_block(&self, choose: &mut Choose<'_>) {
+        let name = ["0001.element", "0002.element", "0001.archive"][choose(3) as usize];
+        let path = self.path.join(name);
+        let place = element::DATA as u64 + 512 * choose(4);
+        let at = place + 8 * choose(64);
+        let value = match choose(4) {
+            0 => return put(&path, place + block::NUMBER as u64, &choose(8).to_le_bytes()),
+            1 => {
+                return put(
+                    &path,
+                    place + block::SEQUENCE as u64,
+                    &(choose(100) << choose(57)).to_le_bytes(),
+                );
+            }
+            2 => event::pack(choose(1000) as u32, choose(20) as u16, choose(4096) as usize, choose(16) as u8),
+            _ => event::pack(0, event::KIND_FULL_TIME, choose(4) as usize, 0),
+        };
+        put(&path, at, &value.to_le_bytes());
+        if choose(2) == 0 {
+            let head = (at - element::DATA as u64 + 8 * choose(64)) << choose(40);
+            put(&path, element::HEAD as u64, &head.to_le_bytes());
+        }
+    }
+
+    /// A record of a catalog with other contents and a hash that is right.
+    fn lie_in_a_catalog(&self, choose: &mut Choose<'_>) {
+        let catalogs: Vec<_> = self.files.iter().filter(|(name, _)| name.ends_with("catalog")).collect();
+        let (name, bytes) = catalogs[choose(catalogs.len() as u64) as usize];
+        let mut records = Vec::new();
+        let mut at = catalog::HEADER;
+        while at < bytes.len() {
+            let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            records.push(at..at + length);
+            at += length;
+        }
+        let record = records[choose(records.len() as u64) as usize].clone();
+        let mut lie = bytes[record.clone()].to_vec();
+        let payload = lie.len() - catalog::RECORD_HEADER;
+        for _ in 0..1 + choose(3) {
+            let at = catalog::RECORD_HEADER + choose(payload as u64) as usize;
+            lie[at] = [0, 1, 0x7f, 0xff, lie[at] ^ 1 << choose(8)][choose(5) as usize];
+        }
+        lie[4] = choose(6) as u8;
+        let hash = fnv(&lie[4..8], &lie[catalog::RECORD_HEADER..]);
+        lie[8..16].copy_from_slice(&hash.to_le_bytes());
+        put(&self.path.join(name), record.start as u64, &lie);
+    }
+}
+
+/// A value that somebody may not expect where `bytes` has another.
+fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
+    let now =
+        bytes.get(at as usize..at as usize + 8).map_or(0, |b| u64::from_le_bytes(b.try_into().unwrap()));
+    match choose(10) {
+        0 => u64::MAX,
+        1 => 1 << choose(64),
+        2 => (1 << choose(64)) - 1,
+        3 => now.wrapping_add(1),
+        4 => now.wrapping_sub(1),
+        5 => now ^ 1 << choose(64),
+        6 => now << 32 | now >> 32,
+        7 => choose(live::CHUNK_ROWS_MAX as u64 * 2),
+        // Blocks of 64 MiB, and many: with a hole behind it, a file that claims to hold them.
+        8 => {
+            let bits = choose(32);
+            1 << (9 + choose(18)) | choose(1 << bits) << 32
+        }
+        _ => 0,
+    }
+}
+
+/// FNV-1a of a record's type and payload.
+fn fnv(record_type: &[u8], payload: &[u8]) -> u64 {
+    let bytes = record_type.iter().chain(payload);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Only what is a plain file: opening a FIFO to write would wait for a reader.
+fn plain(path: &Path) -> Option<File> {
+    let is_plain = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file());
+    is_plain.then(|| OpenOptions::new().write(true).open(path).ok())?
+}
+
+fn put(path: &Path, at: u64, bytes: &[u8]) {
+    if let Some(file) = plain(path) {
+        let _ = file.write_all_at(bytes, at);
+    }
+}
+
+fn cut(path: &Path, length: u64) {
+    if let Some(file) = plain(path) {
+        let _ = file.set_len(length);
+    }
+}
+
+pub(crate) fn fifo(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let text = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the text ends with a zero and lives over the call.
+    #[allow(unsafe_code)]
+    let failed = unsafe { libc::mkfifo(text.as_ptr(), 0o600) };
+    if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
