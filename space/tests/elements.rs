@@ -355,7 +355,8 @@ fn pools_are_archived_too() {
 #[test]
 fn a_damaged_pool_is_told_once() {
     let directory = Directory::new("bad-pool");
-    let space = Space::create(SpaceOptions { ..options(&directory, 512, 2, Policy::Overwrite) }).unwrap();
+    let space =
+        Space::create(SpaceOptions { ..options(directory.path(), 512, 2, Policy::Overwrite) }).unwrap();
     let mut all = collectors(&space, 1);
     all[0].record(&Counted { count: 1 });
     let mut writer = space.writer("good").unwrap();

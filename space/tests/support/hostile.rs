@@ -1,15 +1,17 @@
 //! Spaces that somebody damaged on purpose, and all the ways to read them. The tests draw the damage from a generator,
 //! the fuzzer from its input.
 
-use super::{Counted, read_events, see, space_in};
+use super::{Counted, read_stream, space_in};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use thalweg_space::archive::Archiver;
-use thalweg_space::layout::{block, catalog, element, event, identity, live};
+use thalweg_space::layout::{block, catalog, element, event, identity, live, pool};
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Kind, Policy, RowKind, SettingSpec, Site, discover};
+use thalweg_space::{CollectorOptions, Kind, Policy, RowKind, SettingSpec, Site, discover};
 
 /// Says something.
 #[derive(Kind)]
@@ -39,19 +41,58 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
             writer.emit_at(1 << (count + 20), counted, &Counted { count });
         }
     }
+    // An element of two writers, and two that share a file, of which one has an archive.
+    drop(writers);
+    let mut again = space.writer("third").unwrap();
+    let counted = again.declare::<Counted>().unwrap();
+    again.emit_at(5000, counted, &Counted { count: 1 });
+    let options = CollectorOptions { block_bytes: 512, block_count: 2, policy: Policy::Overwrite };
+    let mut collectors = [
+        space.collector::<Counted>("a path", options).unwrap(),
+        space.collector::<Counted>("another", options).unwrap(),
+    ];
+    for collector in &mut collectors {
+        (0..50).for_each(|count| collector.record_at(6000 + count, &Counted { count }));
+    }
     Archiver::open(space.path()).unwrap().finish().unwrap();
-    std::fs::remove_file(space.path().join("0002.archive")).unwrap();
+    for entry in std::fs::read_dir(space.path()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name == "0002.archive" || name.ends_with("-0001.archive") {
+            std::fs::remove_file(space.path().join(name)).unwrap();
+        }
+    }
+    // What is small is read and put back as often as possible: only as many elements as there are in use.
+    cut_pool(space.path());
     // The row stays taken: this is the space of a process that was killed.
     std::mem::forget(row);
     space.path().to_path_buf()
 }
 
+/// Makes the pool say that it has no room for more elements than it has, and as small as that.
+fn cut_pool(directory: &Path) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "pool") {
+            let bytes = std::fs::read(&path).unwrap();
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+            let (slots, used) = (word(pool::SLOTS), word(pool::USED));
+            assert!(used < slots);
+            let slot_bytes = pool::slot_bytes(word(pool::BLOCKS) & 0xffff_ffff, word(pool::BLOCKS) >> 32);
+            let from = pool::elements(slots);
+            let mut small = bytes[..pool::LINES + used * pool::LINE_BYTES].to_vec();
+            small.resize(pool::elements(used), 0);
+            small.extend(&bytes[from..from + used * slot_bytes]);
+            small[pool::SLOTS..pool::SLOTS + 8].copy_from_slice(&(used as u64).to_le_bytes());
+            std::fs::write(&path, small).unwrap();
+        }
+    }
+}
+
 /// Reads all there is, in every way. What comes back matters only as far as it is finite.
 pub(crate) fn read_all_ways(path: &Path) {
-    let (seen, _) = read_events(path);
-    assert!(seen.len() < 2000, "made up {} items", seen.len());
-    let _ = discover::list(path.parent().unwrap());
     let Ok(reader) = SpaceReader::open(path) else { return };
+    let (seen, _) = read_stream(reader.events());
+    assert!(seen.len() < 2000, "made up {} items", seen.len());
     let _ = (
         reader.info(),
         reader.settings(),
@@ -60,7 +101,8 @@ pub(crate) fn read_all_ways(path: &Path) {
         reader.sites(),
         reader.writers(),
     );
-    let _ = reader.events().by_block().poll(1000, &mut |item| drop(see(&item)));
+    let _ = reader.latest().look(&mut |event| assert!(event.fields().count() < 1000));
+    let _ = reader.events().by_block().poll(1000, &mut |_| {});
 }
 
 /// What writes as well: the archiver, a setting, the removal of dead spaces.
@@ -79,6 +121,8 @@ pub(crate) fn write_all_ways(path: &Path) {
 pub(crate) struct Template {
     path: PathBuf,
     files: Vec<(String, Vec<u8>)>,
+    /// What may differ from `files`: writing the others again would take most of the time.
+    touched: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// Where damage comes from: a number below the one given.
@@ -93,11 +137,12 @@ impl Template {
             files.push((name, std::fs::read(entry.path()).unwrap()));
         }
         files.sort();
-        Template { path: path.to_path_buf(), files }
+        Template { path: path.to_path_buf(), files, touched: Mutex::default() }
     }
 
-    /// Makes the directory what it was.
-    pub(crate) fn restore(&self) {
+    /// Makes the directory what it was. With `all`, if others than [`Template::damage`] wrote there.
+    pub(crate) fn restore(&self, all: bool) {
+        let touched = std::mem::take(&mut *self.touched.lock().unwrap());
         // A damaged identity may have made it look dead, and `clean` have removed it.
         let _ = std::fs::create_dir(&self.path);
         for entry in std::fs::read_dir(&self.path).unwrap() {
@@ -111,8 +156,15 @@ impl Template {
             }
         }
         for (name, bytes) in &self.files {
-            std::fs::write(self.path.join(name), bytes).unwrap();
+            let path = self.path.join(name);
+            if all || touched.contains(&path) {
+                std::fs::write(path, bytes).unwrap();
+            }
         }
+    }
+
+    fn touch(&self, path: &Path) {
+        self.touched.lock().unwrap().insert(path.to_path_buf());
     }
 
     /// One to four wounds.
@@ -125,6 +177,7 @@ impl Template {
     fn wound(&self, choose: &mut Choose<'_>) {
         let (name, bytes) = &self.files[choose(self.files.len() as u64) as usize];
         let path = self.path.join(name);
+        self.touch(&path);
         // What an earlier wound removed, or made something else, can be wounded only by replacing it.
         let replace = |with: &dyn Fn(&Path) -> std::io::Result<()>| {
             let _ = std::fs::remove_file(&path);
@@ -150,13 +203,18 @@ impl Template {
             11 => drop(std::fs::remove_file(&path)),
             12 => {
                 let other = &self.files[choose(self.files.len() as u64) as usize].0;
+                self.touch(&self.path.join(other));
                 let _ = std::fs::rename(&path, self.path.join(other));
             }
             13 => {
                 let number = [3, 4, 9999, 10_000, u32::MAX][choose(5) as usize];
                 let suffix = ["element", "archive", "catalog", "archive.new"][choose(4) as usize];
                 // The bytes of the good one: an earlier wound may have made a hole of all that a disk could hold.
-                let _ = std::fs::write(self.path.join(format!("{number:04}.{suffix}")), bytes);
+                let target = self.path.join(format!("{number:04}.{suffix}"));
+                self.touch(&target);
+                self.touch(&self.path.join("space"));
+                let _ = std::fs::remove_file(&target);
+                let _ = std::fs::write(target, bytes);
                 put(&self.path.join("space"), identity::WRITERS as u64, &u64::MAX.to_le_bytes());
             }
             14 => self.lie_in_a_block(choose),
@@ -177,9 +235,11 @@ impl Template {
 
     /// Headers and first words in the blocks of an element or archive.
     fn lie_in_a_block(&self, choose: &mut Choose<'_>) {
-        let name = ["0001.element", "0002.element", "0001.archive"][choose(3) as usize];
+        let blocks: Vec<_> = self.files.iter().filter(|(name, _)| has_blocks(name)).collect();
+        let (name, bytes) = blocks[choose(blocks.len() as u64) as usize];
         let path = self.path.join(name);
-        let place = element::DATA as u64 + 512 * choose(4);
+        self.touch(&path);
+        let place = bytes.len() as u64 % 512 + 512 * (8 + choose(bytes.len() as u64 / 512 - 8));
         let at = place + 8 * choose(64);
         let value = match choose(4) {
             0 => return put(&path, place + block::NUMBER as u64, &choose(8).to_le_bytes()),
@@ -191,11 +251,11 @@ impl Template {
                 );
             }
             2 => event::pack(choose(1000) as u32, choose(20) as u16, choose(4096) as usize, choose(16) as u8),
-            _ => event::pack(0, event::KIND_FULL_TIME, choose(4) as usize, 0),
+            _ => event::pack(0, choose(event::KIND_FIRST.into()) as u16, choose(6) as usize, 0),
         };
         put(&path, at, &value.to_le_bytes());
         if choose(2) == 0 {
-            let head = (at - element::DATA as u64 + 8 * choose(64)) << choose(40);
+            let head = (place % 4096 + 8 * choose(64)) << choose(40);
             put(&path, element::HEAD as u64, &head.to_le_bytes());
         }
     }
@@ -221,8 +281,15 @@ impl Template {
         lie[4] = choose(6) as u8;
         let hash = fnv(&lie[4..8], &lie[catalog::RECORD_HEADER..]);
         lie[8..16].copy_from_slice(&hash.to_le_bytes());
-        put(&self.path.join(name), record.start as u64, &lie);
+        let path = self.path.join(name);
+        self.touch(&path);
+        put(&path, record.start as u64, &lie);
     }
+}
+
+/// Whether a file of this name has blocks of events.
+fn has_blocks(name: &str) -> bool {
+    ["element", "archive", "pool"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// A value that somebody may not expect where `bytes` has another.

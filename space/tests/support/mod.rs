@@ -7,7 +7,7 @@ pub(crate) mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::reader::{EventStream, Item, SpaceReader};
 use thalweg_space::{ElementOptions, Error, Kind, Policy, Space, SpaceOptions};
 
 /// A directory of its own for a test, removed at the end.
@@ -84,13 +84,16 @@ pub(crate) enum Seen {
 
 /// Everything that can be read of the events, and the first error.
 pub(crate) fn read_events(path: &Path) -> (Vec<Seen>, Option<Error>) {
-    let reader = match SpaceReader::open(path) {
-        Ok(reader) => reader,
-        Err(error) => return (Vec::new(), Some(error)),
-    };
+    match SpaceReader::open(path) {
+        Ok(reader) => read_stream(reader.events()),
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+/// The same of a stream.
+pub(crate) fn read_stream(mut stream: EventStream) -> (Vec<Seen>, Option<Error>) {
     let mut seen = Vec::new();
     let mut problem = None;
-    let mut stream = reader.events();
     loop {
         let before = seen.len();
         let again = problem.is_some();
