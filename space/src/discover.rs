@@ -99,10 +99,10 @@ fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the name is `NAME-PID` or `NAME-PID-AGAIN`, and no process lives that it may mean.
+/// Whether the name is `NAME-PID` or `NAME-PID.AGAIN`, and that process does not live.
 fn names_dead_process(name: &str) -> bool {
-    let numbers: Vec<u32> = name.rsplit('-').take(2).map_while(|part| part.parse().ok()).collect();
-    !numbers.is_empty() && numbers.iter().all(|pid| crate::process::start_time(*pid).is_none())
+    let number = name.rsplit_once('-').and_then(|(_, number)| number.split('.').next()?.parse().ok());
+    number.is_some_and(|pid| crate::process::start_time(pid).is_none())
 }
 
 /// Whether a process died while it made this space. It holds a lock on the directory until the identity is complete.

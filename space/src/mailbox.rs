@@ -325,7 +325,9 @@ impl Mailbox {
         let slots = (0..layout::SLOT_COUNT)
             .map(|n| Mapped { map: self.map.clone(), start: layout::SLOTS + n * layout::SLOT_BYTES });
         let sent = slots.filter(|slot| slot.load(layout::STATE) == layout::SENT);
-        sent.map(|slot| (slot.get(layout::ID, 1)[0], slot)).min_by_key(|(id, _)| *id).map(|(id, slot)| (slot, id))
+        sent.map(|slot| (slot.get(layout::ID, 1)[0], slot))
+            .min_by_key(|(id, _)| *id)
+            .map(|(id, slot)| (slot, id))
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn switches(directory: &Path) -> Result<Vec<Switch>, Error> {
 /// Asks the process of the space in `directory` to switch probes.
 pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Error> {
     let path = directory.join(FILE);
-    let options = OpenOptions::new().append(true).read(true).open(&path);
+    let options = crate::file::open(&path, OpenOptions::new().append(true).read(true));
     let mut file = options.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             Error::new(format!("the process of {} has no probes to switch", directory.display()))
@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn patterns_match() {
-        let check = |pattern, name, expected| assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        let check =
+            |pattern, name, expected| assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         check("net.*", "net.box", true);
         check("net.*", "net", false);
         check("*", "", true);

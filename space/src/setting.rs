@@ -159,7 +159,7 @@ fn put(load: &dyn Fn(usize) -> u64, store: &dyn Fn(usize, u64), value: u64, sett
     store(layout::CELL_VERSION, odd);
     store(layout::SETTER, setter);
     store(layout::VALUE, value);
-    store(layout::CELL_VERSION, odd + 1);
+    store(layout::CELL_VERSION, odd.wrapping_add(1));
 }
 
 fn cell_at(index: usize) -> usize {
@@ -208,7 +208,7 @@ fn read_word(file: &File, path: &Path, at: u64) -> Result<u64, Error> {
 
 /// Opens a file of settings.
 pub(crate) fn open(path: &Path, write: bool) -> Result<File, Error> {
-    let file = OpenOptions::new().read(true).write(write).open(path);
+    let file = crate::file::open(path, OpenOptions::new().read(true).write(write));
     let file = file.map_err(|e| Error::io("open", path, e))?;
     let mut header = [0; 16];
     crate::file::read_exact_at(&file, path, &mut header, 0)?;
@@ -268,7 +268,10 @@ mod loom_model {
             let load = |at: usize, order| cell[at / 8].load(order);
             let adopted = adopt(&load, &|| loom::sync::atomic::fence(Ordering::Acquire));
             if adopted.pid != 0 {
-                assert_eq!((adopted.value, adopted.version), (10 * u64::from(adopted.pid), 2 * u64::from(adopted.pid)));
+                assert_eq!(
+                    (adopted.value, adopted.version),
+                    (10 * u64::from(adopted.pid), 2 * u64::from(adopted.pid))
+                );
             }
             setting.join().unwrap();
         });

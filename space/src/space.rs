@@ -1,8 +1,8 @@
 //! The space: the directory in which a process is observed, seen from inside that process.
 
+use crate::audit::{Audit, ProbesSwitched, SettingAdopted};
 use crate::catalog::{Catalog, Names, Record, SettingRecord, Switch};
 use crate::clock::{Anchor, Clock};
-use crate::audit::{Audit, ProbesSwitched, SettingAdopted};
 use crate::collector::{Collector, CollectorOptions};
 use crate::element::{Owner, Policy, Ring};
 use crate::elements::Elements;
@@ -573,7 +573,7 @@ fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathBuf, Error> 
     let stem = format!("{}-{}", file_name(name), std::process::id());
     // A process may have several spaces of one name, and a dead one may have left its own.
     for again in 0..10_000 {
-        let path = parent.join(if again == 0 { stem.clone() } else { format!("{stem}-{again}") });
+        let path = parent.join(if again == 0 { stem.clone() } else { format!("{stem}.{again}") });
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,

@@ -78,8 +78,7 @@ fn a_full_mailbox_and_a_long_command_are_errors() {
     let (_directory, space) = made("full");
     let mut mailbox = space.mailbox().unwrap();
     let reader = SpaceReader::open(space.path()).unwrap();
-    let mut sent: Vec<_> =
-        (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
+    let mut sent: Vec<_> = (0..64).map(|n| reader.send(&Command::new("t", n.to_string())).unwrap()).collect();
     let error = reader.send(&Command::new("t", "one more")).unwrap_err().to_string();
     assert!(error.contains("is full") && error.contains("64"), "{error}");
     // An answer that nobody has looked at keeps its slot; one that nobody waits for does not.
@@ -170,7 +169,7 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
             let received = mailbox.poll().unwrap()?;
             let Command { target, name, arguments } = received.command();
             assert_eq!(name, &received.sender().pid.to_string());
-            assert_eq!(arguments, &[target.clone()]);
+            assert_eq!(arguments, std::slice::from_ref(target));
             let number = &target[..target.len() / 50];
             assert_eq!(target, &number.repeat(50));
             assert!(received.id() > last_id, "{} after {last_id}", received.id());
@@ -215,7 +214,9 @@ fn waiting_for_a_dead_process_ends() {
     // Another process start: as if the process had ended and its pid were another's.
     use std::os::unix::fs::FileExt;
     let identity = std::fs::OpenOptions::new().write(true).open(space.path().join("space")).unwrap();
-    identity.write_all_at(&1u64.to_le_bytes(), thalweg_space::layout::identity::PROCESS_START as u64).unwrap();
+    identity
+        .write_all_at(&1u64.to_le_bytes(), thalweg_space::layout::identity::PROCESS_START as u64)
+        .unwrap();
     let error = sent.wait(PATIENCE).unwrap_err().to_string();
     assert!(error.contains("without an answer"), "{error}");
     let error = reader.send(&Command::new("t", "n")).unwrap_err().to_string();

@@ -25,6 +25,11 @@ fn files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Whether nothing lies at byte `at` of a file with a page of header: of those, a sample will do.
+fn is_unused(at: usize, bytes: &[u8]) -> bool {
+    bytes.len() > PAGE && (element::HEADER + 8..PAGE - 8).contains(&at)
+}
+
 #[test]
 fn the_space_is_good_before_it_is_damaged() {
     let directory = Directory::new("good");
@@ -53,6 +58,9 @@ fn every_byte_changed() {
             if sparse && at % 509 != 0 && !(PAGE..PAGE + 128).contains(&at) && at >= 128 {
                 continue;
             }
+            if is_unused(at, &bytes) && at % 37 != 0 {
+                continue;
+            }
             let change = [0xff, 0x01, 0x80][at % 3];
             file.write_all_at(&[bytes[at] ^ change], at as u64).unwrap();
             read_all(&path);
@@ -70,6 +78,9 @@ fn words_of_extreme_values() {
         let bytes = std::fs::read(&name).unwrap();
         let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
         for at in (0..bytes.len().min(3 * PAGE)).step_by(8) {
+            if is_unused(at, &bytes) && at % 37 != 0 {
+                continue;
+            }
             // The names and the command line are texts of any bytes.
             if at >= 512 && !(PAGE..PAGE + 512).contains(&at) && name.ends_with("space") {
                 continue;
@@ -93,6 +104,9 @@ fn every_file_cut_at_every_length() {
         let bytes = std::fs::read(&name).unwrap();
         let step = if bytes.len() > 4 * PAGE { 211 } else { 1 };
         for length in (0..bytes.len()).rev().step_by(step) {
+            if is_unused(length, &bytes) && length % 37 != 0 {
+                continue;
+            }
             std::fs::OpenOptions::new().write(true).open(&name).unwrap().set_len(length as u64).unwrap();
             read_all(&path);
         }

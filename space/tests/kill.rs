@@ -72,7 +72,7 @@ fn kill_in_rounds(policy: usize, directory: impl Fn() -> Directory) {
     for round in 0..rounds {
         acknowledged += kill_once(policy, round, &directory());
     }
-    println!("{rounds} rounds, {acknowledged} acknowledged events, none lost, none wrong");
+    eprintln!("{rounds} rounds, {acknowledged} acknowledged events, none lost, none wrong");
     assert!(acknowledged > rounds);
 }
 
@@ -222,7 +222,7 @@ fn spaces_of_a_maker_that_was_killed_open_or_are_cleaned() {
         let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
-    println!("{opened} spaces opened");
+    eprintln!("{opened} spaces opened");
 }
 
 fn open_all(path: &Path) {
@@ -234,6 +234,6 @@ fn open_all(path: &Path) {
     let settings = reader.settings().unwrap();
     assert!(settings.iter().all(|setting| [0, 3, 4].contains(&setting.value)), "{settings:?}");
     assert!(reader.live_rows().unwrap().len() <= 1);
-    assert!(reader.names().unwrap().len() <= 1);
+    assert!(reader.names().unwrap().len() <= 2);
     reader.writers().unwrap();
 }

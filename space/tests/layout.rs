@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use support::{Seen, options, read_events};
 use thalweg_space::archive::Archiver;
-use thalweg_space::layout::{self, block, catalog, element, event, identity, latest, live, mailbox, pool, settings};
+use thalweg_space::kind::FieldType;
+use thalweg_space::layout::{
+    self, block, catalog, element, event, identity, latest, live, mailbox, pool, settings,
+};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{
     Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
@@ -266,4 +269,93 @@ fn golden_space_of_version_1_is_decoded() {
     assert_eq!(from_sequence as usize, gap);
     assert_eq!(seen[..gap], expected[..gap]);
     assert_eq!(seen[gap + 1..], expected[gap + lost as usize..]);
+}
+
+/// What [`Seen`] is in the lines of the Python decoder.
+fn line(seen: &Seen) -> String {
+    match seen {
+        Seen::Event { time, writer, sequence, kind, fields } => {
+            let mut line = format!("event\t{time}\t{writer}\t{sequence}\t{kind}");
+            for field in fields {
+                line = line + "\t" + field;
+            }
+            line
+        }
+        Seen::Gap { writer, lost, from_sequence } => format!("gap\t{writer}\t{lost}\t{from_sequence}"),
+    }
+}
+
+/// The generated constants are enough: a decoder that knows nothing else reads the golden space as we do.
+#[test]
+fn a_decoder_in_python_reads_the_same_events() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python");
+    let mut python = std::process::Command::new("python3");
+    python.arg("-B").arg(folder.join("thalweg_events.py")).arg(golden());
+    let Ok(output) = python.output() else {
+        eprintln!("not run: there is no python3");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let expected: Vec<String> = read_events(&golden()).0.iter().map(line).collect();
+    assert!(expected.len() > 50 && expected.iter().any(|line| line.starts_with("gap")));
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+}
+
+/// Every constant of the drawing is in the generated files under its name there.
+#[test]
+fn the_generated_constants_are_those_of_this_build() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings");
+    let [c, java, python] =
+        ["c/thalweg_layout.h", "java/org/thalweg/Layout.java", "python/thalweg_layout.py"]
+            .map(|path| std::fs::read_to_string(folder.join(path)).unwrap());
+    for (name, value) in [
+        ("VERSION", u64::from(layout::VERSION)),
+        ("IDENTITY_COMMAND", identity::COMMAND as u64),
+        ("IDENTITY_COMMAND_BYTES", identity::COMMAND_BYTES as u64),
+        ("ELEMENT_HEAD", element::HEAD as u64),
+        ("ELEMENT_READER_START", element::READER_START as u64),
+        ("ELEMENT_DATA", element::DATA as u64),
+        ("BLOCK_HEADER", block::HEADER as u64),
+        ("BLOCK_BYTES_MAX", block::BYTES_MAX as u64),
+        ("EVENT_KIND_FIRST", event::KIND_FIRST.into()),
+        ("CATALOG_RECORD_BYTES_MAX", catalog::RECORD_BYTES_MAX as u64),
+        ("SETTINGS_CELLS", settings::CELLS as u64),
+        ("LIVE_CELLS", live::CELLS as u64),
+        ("LIVE_CHUNK_ROWS_MAX", live::CHUNK_ROWS_MAX as u64),
+        ("FIELD_ENUM", FieldType::Enum as u64),
+    ] {
+        assert!(c.contains(&format!("#define THALWEG_{name} UINT32_C({value})\n")), "C: {name}");
+        assert!(java.contains(&format!(" int {name} = {value};\n")), "Java: {name}");
+        assert!(python.contains(&format!("\n{name} = {value}\n")), "Python: {name}");
+    }
+    let magic = format!("{:#018x}", element::MAGIC_VALUE);
+    assert!(c.contains(&format!("ELEMENT_MAGIC_VALUE UINT64_C({magic})")));
+    assert!(java.contains(&format!("long ELEMENT_MAGIC_VALUE = {magic}L;")));
+    assert!(python.contains(&format!("ELEMENT_MAGIC_VALUE = {magic}")));
+}
+
+/// The C header compiles, alone and twice.
+#[test]
+fn the_c_header_compiles() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args([
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-fsyntax-only",
+        "-x",
+        "c",
+        "-",
+        "-I",
+    ]);
+    compiler.arg(folder).stdin(std::process::Stdio::piped());
+    let mut child = compiler.spawn().expect("Rust links with cc");
+    let source = b"#include \"thalweg_layout.h\"\n#include \"thalweg_layout.h\"\n\
+        int at[THALWEG_ELEMENT_HEAD == 64 ? 1 : -1];\n";
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), source).unwrap();
+    assert!(child.wait().unwrap().success());
 }

@@ -54,7 +54,7 @@ fn against_another_process(events: u64, follow: fn(EventStream) -> EventStream) 
     assert!(over.join().unwrap(), "the writer came to its end");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-    println!("{} written: {} read, all right, {} lost, all counted", seen.next, seen.events, seen.lost);
+    eprintln!("{} written: {} read, all right, {} lost, all counted", seen.next, seen.events, seen.lost);
     assert_eq!(seen.next, events, "what was read and what was lost is what was written");
     assert!(seen.events > 0);
 }

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 #[cfg(test)]
 mod layers;
+mod layout;
 mod process;
 mod test;
 
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
+  layout                             write the layout's constants for C, Java and Python
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
 Build output goes where CARGO_TARGET_DIR says, else to target/.
@@ -52,6 +54,7 @@ fn dispatch() -> Result<ExitCode> {
         Value(command) => match command.to_string_lossy().as_ref() {
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
+            "layout" => layout::run(arguments),
             "test" => test::run(arguments),
             other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),
         },

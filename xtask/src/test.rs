@@ -32,6 +32,13 @@ const STEPS: &[Step] = &[
     Step { name: "tests", what: "unit, property, crash and end-to-end tests", run: tests, long: false },
     Step { name: "loom", what: "the rings and wake-ups under every ordering", run: loom, long: false },
     Step { name: "threads", what: "the same under ThreadSanitizer", run: threads, long: false },
+    Step {
+        name: "crash",
+        what: "300 kills of each sort, a billion events against readers",
+        run: crash,
+        long: true,
+    },
+    Step { name: "fuzz", what: "ten minutes of damaged spaces (needs cargo-fuzz)", run: fuzz, long: true },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
@@ -161,20 +168,67 @@ fn loom(count: &mut Count) -> Result<()> {
     counted(count, &mut command)
 }
 
-fn threads(count: &mut Count) -> Result<()> {
-    let nightly = Command::new("cargo").args(["+nightly", "--version"]).output();
-    if !nightly.is_ok_and(|output| output.status.success()) {
-        println!(
-            "   skipped: ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)"
-        );
-        count.skipped += 1;
-        return Ok(());
-    }
-    let log = process::target_dir().join("threads-report");
+/// The nightly cargo, if it is there.
+fn nightly() -> Option<Command> {
     let mut command = Command::new("cargo");
-    command.current_dir(process::root()).arg("+nightly").args(["test", "--locked"]);
-    command.args(["-p", "thalweg-exec", "--target", "x86_64-unknown-linux-gnu", "--test", "stress"]);
+    command.current_dir(process::root()).arg("+nightly");
     command.env_remove("RUSTC").env_remove("RUSTDOC").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    let there = Command::new("cargo").args(["+nightly", "--version"]).output();
+    there.is_ok_and(|output| output.status.success()).then_some(command)
+}
+
+fn skip(count: &mut Count, why: &str) -> Result<()> {
+    println!("   skipped: {why}");
+    count.skipped += 1;
+    Ok(())
+}
+
+fn crash(count: &mut Count) -> Result<()> {
+    let mut command = process::cargo();
+    command.args([
+        "test",
+        "--locked",
+        "--release",
+        "-p",
+        "thalweg-space",
+        "--test",
+        "kill",
+        "--test",
+        "race",
+    ]);
+    command.args(["--", "--nocapture"]).env("THALWEG_TEST_LONG", "1");
+    counted(count, &mut command)
+}
+
+fn fuzz(count: &mut Count) -> Result<()> {
+    let Some(mut command) = nightly() else {
+        return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");
+    };
+    if !process::is_installed("cargo-fuzz", "--version") {
+        return skip(count, "there is no cargo-fuzz (`cargo install cargo-fuzz`)");
+    }
+    command.args(["fuzz", "run", "damaged", "--fuzz-dir", "space/fuzz", "--target-dir"]);
+    command.arg(process::target_dir().join("fuzz")).args(["--", "-max_total_time=600", "-timeout=60"]);
+    checked(count, process::run(&mut command))
+}
+
+fn threads(count: &mut Count) -> Result<()> {
+    for (package, arguments) in [
+        ("thalweg-exec", &["--test", "stress"][..]),
+        ("thalweg-space", &["--test", "race", "readers_in_one_process"]),
+    ] {
+        let Some(command) = nightly() else {
+            let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
+            return skip(count, why);
+        };
+        sanitized(count, command, package, arguments)?;
+    }
+    Ok(())
+}
+
+fn sanitized(count: &mut Count, mut command: Command, package: &str, arguments: &[&str]) -> Result<()> {
+    let log = process::target_dir().join("threads-report");
+    command.args(["test", "--locked", "-p", package, "--target", "x86_64-unknown-linux-gnu"]).args(arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
     command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
     // A test passes although a race was found, so the sanitizer's own report decides.
@@ -184,12 +238,12 @@ fn threads(count: &mut Count) -> Result<()> {
     for report in reports(&folder)? {
         std::fs::remove_file(report)?;
     }
-    counted(count, &mut command)?;
+    let tested = counted(count, &mut command);
     if let Some(report) = reports(&folder)?.first() {
         count.failed += 1;
         bail!("ThreadSanitizer found a race; its report is {}", report.display());
     }
-    Ok(())
+    tested
 }
 
 /// The files that ThreadSanitizer wrote, one a process.

@@ -142,7 +142,7 @@ fn is_free(slot: &FileSlot) -> bool {
 }
 
 fn open_mailbox(path: &Path) -> Result<File, Error> {
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| match e.kind() {
+    let file = file::open(path, OpenOptions::new().read(true).write(true)).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::new(format!(
             "the process of {} takes no commands: it has made no mailbox",
             path.parent().unwrap_or(path).display()

@@ -229,8 +229,7 @@ impl Blocks {
             None => end,
         };
         // A ring goes on at its beginning.
-        let turn =
-            if self.block_count == 0 { end } else { (number / self.block_count + 1) * self.block_count };
+        let turn = number.checked_div(self.block_count).map_or(end, |turns| (turns + 1) * self.block_count);
         found.min(turn).min(end)
     }
 

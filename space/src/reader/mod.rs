@@ -182,7 +182,13 @@ impl SpaceReader {
         })?;
         read_info(&identity, &file_path)?;
         let catalog = CatalogReader::open(&path.join("0000.catalog"))?;
-        let tables = Tables { catalog, names: HashMap::new(), sites: Vec::new(), settings: Vec::new(), probes: Vec::new() };
+        let tables = Tables {
+            catalog,
+            names: HashMap::new(),
+            sites: Vec::new(),
+            settings: Vec::new(),
+            probes: Vec::new(),
+        };
         let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
         drop(reader.refreshed()?);
         Ok(reader)

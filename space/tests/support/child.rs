@@ -34,12 +34,17 @@ pub(crate) fn given<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Bounds what this process may do to the machine if it goes wrong: address space, seconds until a signal ends it, and
-/// what it can write below `path`: a file system of its own with `room` bytes, seen by this thread and its children and
-/// gone with them. Who may not mount one may not have large files either.
+/// Bounds what this process may do to the machine if it goes wrong: what it can write below `path`, its address space,
+/// and the seconds until a signal ends it (0: none).
 pub(crate) fn confine(path: &Path, room: u64, memory: u64, seconds: u32) {
     limit(libc::RLIMIT_AS, memory);
     end_after(seconds);
+    confine_writing(path, room);
+}
+
+/// Mounts a file system of `room` bytes at `path`, seen by this thread and its children and gone with them. Who may not
+/// mount one may not have large files either.
+pub(crate) fn confine_writing(path: &Path, room: u64) {
     if !mount_privately(path, room) {
         // SAFETY: ignores a signal, so that a file that grows too large is an error.
         #[allow(unsafe_code)]

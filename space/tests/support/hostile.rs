@@ -303,7 +303,7 @@ fn word(choose: &mut Choose<'_>, bytes: &[u8], at: u64) -> u64 {
         3 => now.wrapping_add(1),
         4 => now.wrapping_sub(1),
         5 => now ^ 1 << choose(64),
-        6 => now << 32 | now >> 32,
+        6 => now.rotate_right(32),
         7 => choose(live::CHUNK_ROWS_MAX as u64 * 2),
         // Blocks of 64 MiB, and many: with a hole behind it, a file that claims to hold them.
         8 => {

@@ -22,7 +22,8 @@ impl Directory {
 
     /// On the file system that this was built on.
     pub(crate) fn on_disk(name: &str) -> Directory {
-        Directory::below(env!("CARGO_TARGET_TMPDIR").into(), name)
+        let target = option_env!("CARGO_TARGET_TMPDIR").map(PathBuf::from);
+        Directory::below(target.unwrap_or_else(std::env::temp_dir), name)
     }
 
     fn below(parent: PathBuf, name: &str) -> Directory {

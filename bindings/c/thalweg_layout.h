@@ -1,0 +1,288 @@
+/* The layout of a Thalweg space. Written by `cargo xtask layout` from space/src/layout.rs and space/src/kind.rs. */
+#ifndef THALWEG_LAYOUT_H
+#define THALWEG_LAYOUT_H
+
+#include <stdint.h>
+
+/* The version of every file of a space. A reader refuses a later one. */
+#define THALWEG_VERSION UINT32_C(1)
+/* A page: the size of every file's header. */
+#define THALWEG_PAGE UINT32_C(4096)
+/* A cache line: what one writer may own without disturbing another. */
+#define THALWEG_LINE UINT32_C(64)
+/* Magic number, "thalweg" and a kind letter; written last. */
+#define THALWEG_IDENTITY_MAGIC_VALUE UINT64_C(0x536765776c616874)
+/* Magic. */
+#define THALWEG_IDENTITY_MAGIC UINT32_C(0)
+/* Version (low half) and size of this file in bytes (high half). */
+#define THALWEG_IDENTITY_VERSION UINT32_C(8)
+/* UUID, 16 bytes. */
+#define THALWEG_IDENTITY_UUID UINT32_C(16)
+/* Process id (low half). */
+#define THALWEG_IDENTITY_PID UINT32_C(32)
+/* Start of the process in clock ticks since boot, field 22 of `/proc/PID/stat`. */
+#define THALWEG_IDENTITY_PROCESS_START UINT32_C(40)
+/* Machine's boot id, 16 bytes. */
+#define THALWEG_IDENTITY_BOOT UINT32_C(48)
+/* Clock: 1 TSC, 2 `CLOCK_MONOTONIC` in nanoseconds. */
+#define THALWEG_IDENTITY_CLOCK UINT32_C(64)
+/* Clock frequency in Hz as known at creation. */
+#define THALWEG_IDENTITY_FREQUENCY UINT32_C(72)
+/* First anchor: ticks, `CLOCK_MONOTONIC` ns, `CLOCK_REALTIME` ns. */
+#define THALWEG_IDENTITY_ANCHOR_FIRST UINT32_C(80)
+/* Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line. */
+#define THALWEG_IDENTITY_ANCHOR_SECOND UINT32_C(128)
+/* State: 1 running, 2 finished. Starts a line. */
+#define THALWEG_IDENTITY_STATE UINT32_C(192)
+/* How many writers there have been (their numbers are 1 to this). */
+#define THALWEG_IDENTITY_WRITERS UINT32_C(200)
+/* How many settings there are. */
+#define THALWEG_IDENTITY_SETTINGS UINT32_C(208)
+/* How many live chunks there are. */
+#define THALWEG_IDENTITY_LIVE_CHUNKS UINT32_C(216)
+/* Bit 0: keep, `clean` leaves this space alone unless told. */
+#define THALWEG_IDENTITY_FLAGS UINT32_C(224)
+/* Name: length as a word, then bytes. */
+#define THALWEG_IDENTITY_NAME UINT32_C(256)
+/* Room for the name. */
+#define THALWEG_IDENTITY_NAME_BYTES UINT32_C(248)
+/* Host name: length, bytes. */
+#define THALWEG_IDENTITY_HOST UINT32_C(512)
+/* Room for the host name. */
+#define THALWEG_IDENTITY_HOST_BYTES UINT32_C(248)
+/* Command line: length, bytes. */
+#define THALWEG_IDENTITY_COMMAND UINT32_C(768)
+/* Room for the command line. */
+#define THALWEG_IDENTITY_COMMAND_BYTES UINT32_C(3320)
+/* Magic of an element. */
+#define THALWEG_ELEMENT_MAGIC_VALUE UINT64_C(0x456765776c616874)
+/* Magic of an archive. */
+#define THALWEG_ELEMENT_MAGIC_ARCHIVE UINT64_C(0x416765776c616874)
+/* Magic, written last. */
+#define THALWEG_ELEMENT_MAGIC UINT32_C(0)
+/* Version (low half), policy (high half): 0 overwrite, 1 drop newest, 2 wait. */
+#define THALWEG_ELEMENT_VERSION UINT32_C(8)
+/* Bytes of a block (low half), count of blocks (high half; 0 in an archive: block k lies at place k). */
+#define THALWEG_ELEMENT_BLOCKS UINT32_C(16)
+/* Process id (low half). */
+#define THALWEG_ELEMENT_PROCESS UINT32_C(24)
+/* Start of the process. */
+#define THALWEG_ELEMENT_PROCESS_START UINT32_C(32)
+/* The number of the first writer (low half). */
+#define THALWEG_ELEMENT_WRITER UINT32_C(40)
+/* Clock frequency in Hz. */
+#define THALWEG_ELEMENT_FREQUENCY UINT32_C(48)
+/* Line 2: committed position in bytes since the start, block headers included. Writer only, release. */
+#define THALWEG_ELEMENT_HEAD UINT32_C(64)
+/* Line 3: events dropped. Writer only. */
+#define THALWEG_ELEMENT_DROPS UINT32_C(128)
+/* State: 1 open, 2 closed. Writer only. */
+#define THALWEG_ELEMENT_STATE UINT32_C(136)
+/* Sequence of the next event, published when a block rolls and on closing. Writer only. */
+#define THALWEG_ELEMENT_SEQUENCE UINT32_C(144)
+/* Who writes now: the writer's number (low half), its thread (high half). Writer only. */
+#define THALWEG_ELEMENT_OWNER UINT32_C(152)
+/* The name of who writes now: its id in the process's catalog. Writer only. */
+#define THALWEG_ELEMENT_OWNER_NAME UINT32_C(160)
+/* How many writers had this element, the one of now included. Writer only. */
+#define THALWEG_ELEMENT_GENERATION UINT32_C(168)
+/* Position before which everything was discarded. Writer only. */
+#define THALWEG_ELEMENT_DISCARDED UINT32_C(176)
+/* Sequence of the first event that was not discarded. Writer only. */
+#define THALWEG_ELEMENT_DISCARDED_SEQUENCE UINT32_C(184)
+/* Line 4: position up to which a consumer has read; consumer only, release. */
+#define THALWEG_ELEMENT_READ_POSITION UINT32_C(192)
+/* The consumer's process id (0: none); consumer only. */
+#define THALWEG_ELEMENT_READER UINT32_C(200)
+/* Start of the consumer's process. */
+#define THALWEG_ELEMENT_READER_START UINT32_C(208)
+/* Bytes of the header; a file of its own has a page of it. */
+#define THALWEG_ELEMENT_HEADER UINT32_C(256)
+/* Where the blocks begin. */
+#define THALWEG_ELEMENT_DATA UINT32_C(4096)
+/* Magic. */
+#define THALWEG_POOL_MAGIC_VALUE UINT64_C(0x506765776c616874)
+/* Magic, written last. */
+#define THALWEG_POOL_MAGIC UINT32_C(0)
+/* Version (low half), policy (high half), as in an element. */
+#define THALWEG_POOL_VERSION UINT32_C(8)
+/* Bytes of a block (low half), count of blocks of an element (high half). */
+#define THALWEG_POOL_BLOCKS UINT32_C(16)
+/* How many elements there is room for. */
+#define THALWEG_POOL_SLOTS UINT32_C(24)
+/* How many of them were ever in use; the first ones. Written by the process, release. Starts a line. */
+#define THALWEG_POOL_USED UINT32_C(64)
+/* Where the lines of the latest events begin; the elements follow at the next page. */
+#define THALWEG_POOL_LINES UINT32_C(4096)
+/* Bytes of such a line. */
+#define THALWEG_POOL_LINE_BYTES UINT32_C(64)
+/* The most elements of a pool. */
+#define THALWEG_POOL_SLOTS_MAX UINT32_C(4096)
+/* Twice the events of the element so far; one less while the line is being written. Release. */
+#define THALWEG_LATEST_VERSION UINT32_C(0)
+/* When. */
+#define THALWEG_LATEST_TIME UINT32_C(8)
+/* The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the fixed part. */
+#define THALWEG_LATEST_FIRST UINT32_C(16)
+/* The event's sequence. */
+#define THALWEG_LATEST_SEQUENCE UINT32_C(24)
+/* The first words of its arguments. */
+#define THALWEG_LATEST_ARGUMENTS UINT32_C(32)
+/* How many words of arguments there is room for. */
+#define THALWEG_LATEST_ARGUMENT_WORDS UINT32_C(4)
+/* Block number + 1; 0 while the block is being recycled. */
+#define THALWEG_BLOCK_NUMBER UINT32_C(0)
+/* Time of the first event; its high half is that of the events after it. */
+#define THALWEG_BLOCK_BASE UINT32_C(8)
+/* Sequence of the first event. */
+#define THALWEG_BLOCK_SEQUENCE UINT32_C(16)
+/* Events dropped before this block. */
+#define THALWEG_BLOCK_DROPS UINT32_C(24)
+/* Bytes of the header. */
+#define THALWEG_BLOCK_HEADER UINT32_C(32)
+/* The smallest block. */
+#define THALWEG_BLOCK_BYTES_MIN UINT32_C(512)
+/* The largest block. */
+#define THALWEG_BLOCK_BYTES_MAX UINT32_C(67108864)
+/* Kind 0, length 0: nothing more in this block. */
+#define THALWEG_EVENT_KIND_PADDING UINT32_C(0)
+/* Two words: the second is a full time, whose high half is that of what follows in this block. */
+#define THALWEG_EVENT_KIND_FULL_TIME UINT32_C(1)
+/* Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+#define THALWEG_EVENT_KIND_OWNER UINT32_C(2)
+/* Words of such an event. */
+#define THALWEG_EVENT_OWNER_WORDS UINT32_C(4)
+/* Kinds below this one are reserved. */
+#define THALWEG_EVENT_KIND_FIRST UINT32_C(16)
+/* The event has the time of the one before; its own 32 bits say nothing. */
+#define THALWEG_EVENT_FLAG_SAME_TIME UINT32_C(1)
+/* The time was interpolated, not read from the clock. */
+#define THALWEG_EVENT_FLAG_INTERPOLATED UINT32_C(2)
+/* A text or byte field was cut to fit. */
+#define THALWEG_EVENT_FLAG_TRUNCATED UINT32_C(4)
+/* The longest event in words. */
+#define THALWEG_EVENT_WORDS_MAX UINT32_C(4095)
+/* Magic. */
+#define THALWEG_CATALOG_MAGIC_VALUE UINT64_C(0x436765776c616874)
+/* Bytes of the file's header: magic, version, writer. */
+#define THALWEG_CATALOG_HEADER UINT32_C(64)
+/* A record: length in bytes with this header (u32), type (u32), FNV-1a of the rest (u64), payload. */
+#define THALWEG_CATALOG_RECORD_HEADER UINT32_C(16)
+/* The longest record. */
+#define THALWEG_CATALOG_RECORD_BYTES_MAX UINT32_C(1048576)
+/* A kind of event. */
+#define THALWEG_CATALOG_KIND UINT32_C(1)
+/* An interned name. */
+#define THALWEG_CATALOG_NAME UINT32_C(2)
+/* A site of the static structure. */
+#define THALWEG_CATALOG_SITE UINT32_C(3)
+/* A setting's description. */
+#define THALWEG_CATALOG_SETTING UINT32_C(4)
+/* The name of a probe. */
+#define THALWEG_CATALOG_PROBE UINT32_C(5)
+/* In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
+#define THALWEG_CATALOG_SWITCH UINT32_C(6)
+/* Magic. */
+#define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
+/* How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
+#define THALWEG_SETTINGS_CHANGES UINT32_C(64)
+/* Where the cells begin. */
+#define THALWEG_SETTINGS_CELLS UINT32_C(4096)
+/* Bytes of a cell. */
+#define THALWEG_SETTINGS_CELL_BYTES UINT32_C(64)
+/* In a cell, the value. */
+#define THALWEG_SETTINGS_VALUE UINT32_C(0)
+/* In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release. */
+#define THALWEG_SETTINGS_CELL_VERSION UINT32_C(8)
+/* In a cell, who set it: process id (low half) and user (high half). */
+#define THALWEG_SETTINGS_SETTER UINT32_C(16)
+/* How many cells there are. */
+#define THALWEG_SETTINGS_CELL_COUNT UINT32_C(512)
+/* Magic. */
+#define THALWEG_MAILBOX_MAGIC_VALUE UINT64_C(0x4d6765776c616874)
+/* How many commands were sent. Senders only, under the file's lock; release. Starts a line. */
+#define THALWEG_MAILBOX_SENT_COUNT UINT32_C(64)
+/* How many numbers commands were given. Senders only, under the file's lock. */
+#define THALWEG_MAILBOX_NUMBERS UINT32_C(72)
+/* Where the slots begin. */
+#define THALWEG_MAILBOX_SLOTS UINT32_C(4096)
+/* Bytes of a slot. */
+#define THALWEG_MAILBOX_SLOT_BYTES UINT32_C(4096)
+/* How many slots there are. */
+#define THALWEG_MAILBOX_SLOT_COUNT UINT32_C(64)
+/* State of a slot. */
+#define THALWEG_MAILBOX_STATE UINT32_C(0)
+/* The command's number. */
+#define THALWEG_MAILBOX_ID UINT32_C(8)
+/* The sender's process id (low half) and user (high half). */
+#define THALWEG_MAILBOX_SENDER UINT32_C(16)
+/* Start of the sender's process. */
+#define THALWEG_MAILBOX_SENDER_START UINT32_C(24)
+/* Bytes of the command. */
+#define THALWEG_MAILBOX_COMMAND_BYTES UINT32_C(32)
+/* FNV-1a of the command's bytes. */
+#define THALWEG_MAILBOX_COMMAND_HASH UINT32_C(40)
+/* Bytes of the answer; receiver only. */
+#define THALWEG_MAILBOX_ANSWER_BYTES UINT32_C(48)
+/* Not 0: the sender does not wait for the answer. */
+#define THALWEG_MAILBOX_ABANDONED UINT32_C(56)
+/* The command. */
+#define THALWEG_MAILBOX_COMMAND UINT32_C(64)
+/* Room for the command. */
+#define THALWEG_MAILBOX_COMMAND_ROOM UINT32_C(1984)
+/* The answer; receiver only. */
+#define THALWEG_MAILBOX_ANSWER UINT32_C(2048)
+/* Room for the answer. */
+#define THALWEG_MAILBOX_ANSWER_ROOM UINT32_C(2048)
+/* A state: nothing in it. */
+#define THALWEG_MAILBOX_FREE UINT32_C(0)
+/* A state: sent, and not taken yet. Set by the sender, release. */
+#define THALWEG_MAILBOX_SENT UINT32_C(1)
+/* A state: taken. Set by the receiver. */
+#define THALWEG_MAILBOX_ADOPTED UINT32_C(2)
+/* A state: done. Set by the receiver, release. */
+#define THALWEG_MAILBOX_DONE UINT32_C(3)
+/* A state: failed. Set by the receiver, release. */
+#define THALWEG_MAILBOX_FAILED UINT32_C(4)
+/* Magic. */
+#define THALWEG_LIVE_MAGIC_VALUE UINT64_C(0x4c6765776c616874)
+/* Where the rows begin. */
+#define THALWEG_LIVE_ROWS UINT32_C(4096)
+/* Bytes of a row. */
+#define THALWEG_LIVE_ROW_BYTES UINT32_C(128)
+/* Kind of row (low byte; 0: free), generation (the rest). */
+#define THALWEG_LIVE_TAG UINT32_C(0)
+/* Id of the task, stream or worker. */
+#define THALWEG_LIVE_ID UINT32_C(8)
+/* First cell. */
+#define THALWEG_LIVE_CELLS UINT32_C(16)
+/* Cells of a row. */
+#define THALWEG_LIVE_CELL_COUNT UINT32_C(12)
+/* Rows of the first chunk; each later one has twice as many as the one before, up to the largest. */
+#define THALWEG_LIVE_CHUNK_ROWS_FIRST UINT32_C(256)
+/* Rows of the largest chunk. */
+#define THALWEG_LIVE_CHUNK_ROWS_MAX UINT32_C(16384)
+#define THALWEG_FIELD_U8 UINT32_C(1)
+#define THALWEG_FIELD_U16 UINT32_C(2)
+#define THALWEG_FIELD_U32 UINT32_C(3)
+#define THALWEG_FIELD_U64 UINT32_C(4)
+#define THALWEG_FIELD_I8 UINT32_C(5)
+#define THALWEG_FIELD_I16 UINT32_C(6)
+#define THALWEG_FIELD_I32 UINT32_C(7)
+#define THALWEG_FIELD_I64 UINT32_C(8)
+#define THALWEG_FIELD_F32 UINT32_C(9)
+#define THALWEG_FIELD_F64 UINT32_C(10)
+/* One byte, 0 or 1. */
+#define THALWEG_FIELD_BOOL UINT32_C(11)
+/* A `NameRef`. */
+#define THALWEG_FIELD_NAME UINT32_C(12)
+/* A `SiteRef`. */
+#define THALWEG_FIELD_SITE UINT32_C(13)
+/* One byte; the catalog holds the choices. */
+#define THALWEG_FIELD_ENUM UINT32_C(14)
+/* UTF-8 text; its length stands in the fixed part. */
+#define THALWEG_FIELD_STR UINT32_C(15)
+/* Bytes; their length stands in the fixed part. */
+#define THALWEG_FIELD_BYTES UINT32_C(16)
+
+#endif

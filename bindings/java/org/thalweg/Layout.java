@@ -1,0 +1,431 @@
+package org.thalweg;
+
+/** The layout of a Thalweg space. Written by `cargo xtask layout` from space/src/layout.rs and space/src/kind.rs. */
+public final class Layout {
+    private Layout() {}
+
+    /** The version of every file of a space. A reader refuses a later one. */
+    public static final int VERSION = 1;
+
+    /** A page: the size of every file's header. */
+    public static final int PAGE = 4096;
+
+    /** A cache line: what one writer may own without disturbing another. */
+    public static final int LINE = 64;
+
+    /** Magic number, "thalweg" and a kind letter; written last. */
+    public static final long IDENTITY_MAGIC_VALUE = 0x536765776c616874L;
+
+    /** Magic. */
+    public static final int IDENTITY_MAGIC = 0;
+
+    /** Version (low half) and size of this file in bytes (high half). */
+    public static final int IDENTITY_VERSION = 8;
+
+    /** UUID, 16 bytes. */
+    public static final int IDENTITY_UUID = 16;
+
+    /** Process id (low half). */
+    public static final int IDENTITY_PID = 32;
+
+    /** Start of the process in clock ticks since boot, field 22 of `/proc/PID/stat`. */
+    public static final int IDENTITY_PROCESS_START = 40;
+
+    /** Machine's boot id, 16 bytes. */
+    public static final int IDENTITY_BOOT = 48;
+
+    /** Clock: 1 TSC, 2 `CLOCK_MONOTONIC` in nanoseconds. */
+    public static final int IDENTITY_CLOCK = 64;
+
+    /** Clock frequency in Hz as known at creation. */
+    public static final int IDENTITY_FREQUENCY = 72;
+
+    /** First anchor: ticks, `CLOCK_MONOTONIC` ns, `CLOCK_REALTIME` ns. */
+    public static final int IDENTITY_ANCHOR_FIRST = 80;
+
+    /** Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line. */
+    public static final int IDENTITY_ANCHOR_SECOND = 128;
+
+    /** State: 1 running, 2 finished. Starts a line. */
+    public static final int IDENTITY_STATE = 192;
+
+    /** How many writers there have been (their numbers are 1 to this). */
+    public static final int IDENTITY_WRITERS = 200;
+
+    /** How many settings there are. */
+    public static final int IDENTITY_SETTINGS = 208;
+
+    /** How many live chunks there are. */
+    public static final int IDENTITY_LIVE_CHUNKS = 216;
+
+    /** Bit 0: keep, `clean` leaves this space alone unless told. */
+    public static final int IDENTITY_FLAGS = 224;
+
+    /** Name: length as a word, then bytes. */
+    public static final int IDENTITY_NAME = 256;
+
+    /** Room for the name. */
+    public static final int IDENTITY_NAME_BYTES = 248;
+
+    /** Host name: length, bytes. */
+    public static final int IDENTITY_HOST = 512;
+
+    /** Room for the host name. */
+    public static final int IDENTITY_HOST_BYTES = 248;
+
+    /** Command line: length, bytes. */
+    public static final int IDENTITY_COMMAND = 768;
+
+    /** Room for the command line. */
+    public static final int IDENTITY_COMMAND_BYTES = 3320;
+
+    /** Magic of an element. */
+    public static final long ELEMENT_MAGIC_VALUE = 0x456765776c616874L;
+
+    /** Magic of an archive. */
+    public static final long ELEMENT_MAGIC_ARCHIVE = 0x416765776c616874L;
+
+    /** Magic, written last. */
+    public static final int ELEMENT_MAGIC = 0;
+
+    /** Version (low half), policy (high half): 0 overwrite, 1 drop newest, 2 wait. */
+    public static final int ELEMENT_VERSION = 8;
+
+    /** Bytes of a block (low half), count of blocks (high half; 0 in an archive: block k lies at place k). */
+    public static final int ELEMENT_BLOCKS = 16;
+
+    /** Process id (low half). */
+    public static final int ELEMENT_PROCESS = 24;
+
+    /** Start of the process. */
+    public static final int ELEMENT_PROCESS_START = 32;
+
+    /** The number of the first writer (low half). */
+    public static final int ELEMENT_WRITER = 40;
+
+    /** Clock frequency in Hz. */
+    public static final int ELEMENT_FREQUENCY = 48;
+
+    /** Line 2: committed position in bytes since the start, block headers included. Writer only, release. */
+    public static final int ELEMENT_HEAD = 64;
+
+    /** Line 3: events dropped. Writer only. */
+    public static final int ELEMENT_DROPS = 128;
+
+    /** State: 1 open, 2 closed. Writer only. */
+    public static final int ELEMENT_STATE = 136;
+
+    /** Sequence of the next event, published when a block rolls and on closing. Writer only. */
+    public static final int ELEMENT_SEQUENCE = 144;
+
+    /** Who writes now: the writer's number (low half), its thread (high half). Writer only. */
+    public static final int ELEMENT_OWNER = 152;
+
+    /** The name of who writes now: its id in the process's catalog. Writer only. */
+    public static final int ELEMENT_OWNER_NAME = 160;
+
+    /** How many writers had this element, the one of now included. Writer only. */
+    public static final int ELEMENT_GENERATION = 168;
+
+    /** Position before which everything was discarded. Writer only. */
+    public static final int ELEMENT_DISCARDED = 176;
+
+    /** Sequence of the first event that was not discarded. Writer only. */
+    public static final int ELEMENT_DISCARDED_SEQUENCE = 184;
+
+    /** Line 4: position up to which a consumer has read; consumer only, release. */
+    public static final int ELEMENT_READ_POSITION = 192;
+
+    /** The consumer's process id (0: none); consumer only. */
+    public static final int ELEMENT_READER = 200;
+
+    /** Start of the consumer's process. */
+    public static final int ELEMENT_READER_START = 208;
+
+    /** Bytes of the header; a file of its own has a page of it. */
+    public static final int ELEMENT_HEADER = 256;
+
+    /** Where the blocks begin. */
+    public static final int ELEMENT_DATA = 4096;
+
+    /** Magic. */
+    public static final long POOL_MAGIC_VALUE = 0x506765776c616874L;
+
+    /** Magic, written last. */
+    public static final int POOL_MAGIC = 0;
+
+    /** Version (low half), policy (high half), as in an element. */
+    public static final int POOL_VERSION = 8;
+
+    /** Bytes of a block (low half), count of blocks of an element (high half). */
+    public static final int POOL_BLOCKS = 16;
+
+    /** How many elements there is room for. */
+    public static final int POOL_SLOTS = 24;
+
+    /** How many of them were ever in use; the first ones. Written by the process, release. Starts a line. */
+    public static final int POOL_USED = 64;
+
+    /** Where the lines of the latest events begin; the elements follow at the next page. */
+    public static final int POOL_LINES = 4096;
+
+    /** Bytes of such a line. */
+    public static final int POOL_LINE_BYTES = 64;
+
+    /** The most elements of a pool. */
+    public static final int POOL_SLOTS_MAX = 4096;
+
+    /** Twice the events of the element so far; one less while the line is being written. Release. */
+    public static final int LATEST_VERSION = 0;
+
+    /** When. */
+    public static final int LATEST_TIME = 8;
+
+    /** The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the fixed part. */
+    public static final int LATEST_FIRST = 16;
+
+    /** The event's sequence. */
+    public static final int LATEST_SEQUENCE = 24;
+
+    /** The first words of its arguments. */
+    public static final int LATEST_ARGUMENTS = 32;
+
+    /** How many words of arguments there is room for. */
+    public static final int LATEST_ARGUMENT_WORDS = 4;
+
+    /** Block number + 1; 0 while the block is being recycled. */
+    public static final int BLOCK_NUMBER = 0;
+
+    /** Time of the first event; its high half is that of the events after it. */
+    public static final int BLOCK_BASE = 8;
+
+    /** Sequence of the first event. */
+    public static final int BLOCK_SEQUENCE = 16;
+
+    /** Events dropped before this block. */
+    public static final int BLOCK_DROPS = 24;
+
+    /** Bytes of the header. */
+    public static final int BLOCK_HEADER = 32;
+
+    /** The smallest block. */
+    public static final int BLOCK_BYTES_MIN = 512;
+
+    /** The largest block. */
+    public static final int BLOCK_BYTES_MAX = 67108864;
+
+    /** Kind 0, length 0: nothing more in this block. */
+    public static final int EVENT_KIND_PADDING = 0;
+
+    /** Two words: the second is a full time, whose high half is that of what follows in this block. */
+    public static final int EVENT_KIND_FULL_TIME = 1;
+
+    /** Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's. */
+    public static final int EVENT_KIND_OWNER = 2;
+
+    /** Words of such an event. */
+    public static final int EVENT_OWNER_WORDS = 4;
+
+    /** Kinds below this one are reserved. */
+    public static final int EVENT_KIND_FIRST = 16;
+
+    /** The event has the time of the one before; its own 32 bits say nothing. */
+    public static final int EVENT_FLAG_SAME_TIME = 1;
+
+    /** The time was interpolated, not read from the clock. */
+    public static final int EVENT_FLAG_INTERPOLATED = 2;
+
+    /** A text or byte field was cut to fit. */
+    public static final int EVENT_FLAG_TRUNCATED = 4;
+
+    /** The longest event in words. */
+    public static final int EVENT_WORDS_MAX = 4095;
+
+    /** Magic. */
+    public static final long CATALOG_MAGIC_VALUE = 0x436765776c616874L;
+
+    /** Bytes of the file's header: magic, version, writer. */
+    public static final int CATALOG_HEADER = 64;
+
+    /** A record: length in bytes with this header (u32), type (u32), FNV-1a of the rest (u64), payload. */
+    public static final int CATALOG_RECORD_HEADER = 16;
+
+    /** The longest record. */
+    public static final int CATALOG_RECORD_BYTES_MAX = 1048576;
+
+    /** A kind of event. */
+    public static final int CATALOG_KIND = 1;
+
+    /** An interned name. */
+    public static final int CATALOG_NAME = 2;
+
+    /** A site of the static structure. */
+    public static final int CATALOG_SITE = 3;
+
+    /** A setting's description. */
+    public static final int CATALOG_SETTING = 4;
+
+    /** The name of a probe. */
+    public static final int CATALOG_PROBE = 5;
+
+    /** In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
+    public static final int CATALOG_SWITCH = 6;
+
+    /** Magic. */
+    public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;
+
+    /** How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
+    public static final int SETTINGS_CHANGES = 64;
+
+    /** Where the cells begin. */
+    public static final int SETTINGS_CELLS = 4096;
+
+    /** Bytes of a cell. */
+    public static final int SETTINGS_CELL_BYTES = 64;
+
+    /** In a cell, the value. */
+    public static final int SETTINGS_VALUE = 0;
+
+    /** In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release. */
+    public static final int SETTINGS_CELL_VERSION = 8;
+
+    /** In a cell, who set it: process id (low half) and user (high half). */
+    public static final int SETTINGS_SETTER = 16;
+
+    /** How many cells there are. */
+    public static final int SETTINGS_CELL_COUNT = 512;
+
+    /** Magic. */
+    public static final long MAILBOX_MAGIC_VALUE = 0x4d6765776c616874L;
+
+    /** How many commands were sent. Senders only, under the file's lock; release. Starts a line. */
+    public static final int MAILBOX_SENT_COUNT = 64;
+
+    /** How many numbers commands were given. Senders only, under the file's lock. */
+    public static final int MAILBOX_NUMBERS = 72;
+
+    /** Where the slots begin. */
+    public static final int MAILBOX_SLOTS = 4096;
+
+    /** Bytes of a slot. */
+    public static final int MAILBOX_SLOT_BYTES = 4096;
+
+    /** How many slots there are. */
+    public static final int MAILBOX_SLOT_COUNT = 64;
+
+    /** State of a slot. */
+    public static final int MAILBOX_STATE = 0;
+
+    /** The command's number. */
+    public static final int MAILBOX_ID = 8;
+
+    /** The sender's process id (low half) and user (high half). */
+    public static final int MAILBOX_SENDER = 16;
+
+    /** Start of the sender's process. */
+    public static final int MAILBOX_SENDER_START = 24;
+
+    /** Bytes of the command. */
+    public static final int MAILBOX_COMMAND_BYTES = 32;
+
+    /** FNV-1a of the command's bytes. */
+    public static final int MAILBOX_COMMAND_HASH = 40;
+
+    /** Bytes of the answer; receiver only. */
+    public static final int MAILBOX_ANSWER_BYTES = 48;
+
+    /** Not 0: the sender does not wait for the answer. */
+    public static final int MAILBOX_ABANDONED = 56;
+
+    /** The command. */
+    public static final int MAILBOX_COMMAND = 64;
+
+    /** Room for the command. */
+    public static final int MAILBOX_COMMAND_ROOM = 1984;
+
+    /** The answer; receiver only. */
+    public static final int MAILBOX_ANSWER = 2048;
+
+    /** Room for the answer. */
+    public static final int MAILBOX_ANSWER_ROOM = 2048;
+
+    /** A state: nothing in it. */
+    public static final int MAILBOX_FREE = 0;
+
+    /** A state: sent, and not taken yet. Set by the sender, release. */
+    public static final int MAILBOX_SENT = 1;
+
+    /** A state: taken. Set by the receiver. */
+    public static final int MAILBOX_ADOPTED = 2;
+
+    /** A state: done. Set by the receiver, release. */
+    public static final int MAILBOX_DONE = 3;
+
+    /** A state: failed. Set by the receiver, release. */
+    public static final int MAILBOX_FAILED = 4;
+
+    /** Magic. */
+    public static final long LIVE_MAGIC_VALUE = 0x4c6765776c616874L;
+
+    /** Where the rows begin. */
+    public static final int LIVE_ROWS = 4096;
+
+    /** Bytes of a row. */
+    public static final int LIVE_ROW_BYTES = 128;
+
+    /** Kind of row (low byte; 0: free), generation (the rest). */
+    public static final int LIVE_TAG = 0;
+
+    /** Id of the task, stream or worker. */
+    public static final int LIVE_ID = 8;
+
+    /** First cell. */
+    public static final int LIVE_CELLS = 16;
+
+    /** Cells of a row. */
+    public static final int LIVE_CELL_COUNT = 12;
+
+    /** Rows of the first chunk; each later one has twice as many as the one before, up to the largest. */
+    public static final int LIVE_CHUNK_ROWS_FIRST = 256;
+
+    /** Rows of the largest chunk. */
+    public static final int LIVE_CHUNK_ROWS_MAX = 16384;
+
+    public static final int FIELD_U8 = 1;
+
+    public static final int FIELD_U16 = 2;
+
+    public static final int FIELD_U32 = 3;
+
+    public static final int FIELD_U64 = 4;
+
+    public static final int FIELD_I8 = 5;
+
+    public static final int FIELD_I16 = 6;
+
+    public static final int FIELD_I32 = 7;
+
+    public static final int FIELD_I64 = 8;
+
+    public static final int FIELD_F32 = 9;
+
+    public static final int FIELD_F64 = 10;
+
+    /** One byte, 0 or 1. */
+    public static final int FIELD_BOOL = 11;
+
+    /** A `NameRef`. */
+    public static final int FIELD_NAME = 12;
+
+    /** A `SiteRef`. */
+    public static final int FIELD_SITE = 13;
+
+    /** One byte; the catalog holds the choices. */
+    public static final int FIELD_ENUM = 14;
+
+    /** UTF-8 text; its length stands in the fixed part. */
+    public static final int FIELD_STR = 15;
+
+    /** Bytes; their length stands in the fixed part. */
+    public static final int FIELD_BYTES = 16;
+}

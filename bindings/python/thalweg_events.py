@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Prints the events of a Thalweg space that nobody writes into any more: `thalweg_events.py DIRECTORY`.
+
+An example of what the constants of thalweg_layout.py are enough for. One line each, separated by tabs:
+`event TIME WRITER SEQUENCE KIND FIELD…` and `gap WRITER LOST FROM_SEQUENCE`.
+"""
+
+import os
+import re
+import struct
+import sys
+
+import thalweg_layout as layout
+
+# struct's letter of each type of field in the fixed part; texts and bytes have their length there.
+LETTERS = {
+    layout.FIELD_U8: "B", layout.FIELD_U16: "H", layout.FIELD_U32: "I", layout.FIELD_U64: "Q",
+    layout.FIELD_I8: "b", layout.FIELD_I16: "h", layout.FIELD_I32: "i", layout.FIELD_I64: "q",
+    layout.FIELD_F32: "f", layout.FIELD_F64: "d", layout.FIELD_BOOL: "B", layout.FIELD_NAME: "Q",
+    layout.FIELD_SITE: "Q", layout.FIELD_ENUM: "B", layout.FIELD_STR: "I", layout.FIELD_BYTES: "I",
+}
+VARIABLE = (layout.FIELD_STR, layout.FIELD_BYTES)
+MASK = (1 << 32) - 1
+
+
+def word(data, at):
+    return struct.unpack_from("<Q", data, at)[0]
+
+
+def up(at, step):
+    return -(-at // step) * step
+
+
+class Record:
+    """Reads the payload of a catalog's record from its beginning."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self, letter):
+        value = struct.unpack_from("<" + letter, self.data, self.at)[0]
+        self.at += struct.calcsize("<" + letter)
+        return value
+
+    def text(self):
+        length = self.number("I")
+        self.at += length
+        return self.data[self.at - length:self.at].decode("utf-8", "replace")
+
+
+def read_kinds(path):
+    """The kinds of a catalog: id → name, fields as (type, choices)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    check(path, data, layout.CATALOG_MAGIC_VALUE)
+    kinds, at = {}, layout.CATALOG_HEADER
+    while at + layout.CATALOG_RECORD_HEADER <= len(data):
+        length, record_type = struct.unpack_from("<II", data, at)
+        if record_type == layout.CATALOG_KIND:
+            record = Record(data[at + layout.CATALOG_RECORD_HEADER:at + length])
+            number, _ = record.number("I"), record.number("Q")
+            name, _ = record.text(), record.text()
+            fields = []
+            for _ in range(record.number("I")):
+                field_type, _, _, _ = record.number("I"), record.text(), record.text(), record.text()
+                choices = dict((record.number("Q"), record.text()) for _ in range(record.number("I")))
+                fields.append((field_type, choices))
+            kinds[number] = (name, fields)
+        at += length
+    return kinds
+
+
+def check(path, data, magic):
+    if word(data, 0) != magic:
+        sys.exit(f"{path} has another magic number")
+    if not 1 <= word(data, 8) & MASK <= layout.VERSION:
+        sys.exit(f"{path} has version {word(data, 8) & MASK}, and this reads up to {layout.VERSION}")
+
+
+class Blocks:
+    """The blocks of an element, or of its archive (whose count is 0: they do not come around)."""
+
+    def __init__(self, path, magic):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        check(path, self.data, magic)
+        self.bytes = word(self.data, layout.ELEMENT_BLOCKS) & MASK
+        self.count = word(self.data, layout.ELEMENT_BLOCKS) >> 32
+        self.head = word(self.data, layout.ELEMENT_HEAD)
+
+    def block(self, number, limit):
+        """The block's bytes before position `limit`; nothing if it is not there any more."""
+        place = layout.ELEMENT_DATA + (number % self.count if self.count else number) * self.bytes
+        data = self.data[place:place + min(self.bytes, limit - number * self.bytes)]
+        good = len(data) >= layout.BLOCK_HEADER and word(data, layout.BLOCK_NUMBER) == number + 1
+        return data if good else b""
+
+
+def show(field_type, choices, value, tail):
+    if field_type == layout.FIELD_BOOL:
+        return "true" if value else "false"
+    if field_type == layout.FIELD_NAME:
+        return f"name#{value}"
+    if field_type == layout.FIELD_SITE:
+        return f"site#{value}"
+    if field_type == layout.FIELD_ENUM:
+        return choices.get(value, str(value))
+    if field_type == layout.FIELD_STR:
+        return '"' + tail.decode("utf-8", "replace") + '"'
+    return tail.hex() if field_type == layout.FIELD_BYTES else str(value)
+
+
+def fields_of(kind, arguments):
+    at, found = 0, []
+    for field_type, choices in kind[1]:
+        letter = "<" + LETTERS[field_type]
+        at = up(at, struct.calcsize(letter))
+        found.append((field_type, choices, struct.unpack_from(letter, arguments, at)[0]))
+        at += struct.calcsize(letter)
+    at = up(at, 8)
+    for field_type, choices, value in found:
+        tail = b""
+        if field_type in VARIABLE:
+            tail = arguments[at:at + value]
+            at = up(at + value, 8)
+        yield show(field_type, choices, value, tail)
+
+
+class Element:
+    """Prints an element's events from the oldest on."""
+
+    def __init__(self, directory, number):
+        path = os.path.join(directory, number)
+        self.kinds = read_kinds(path + ".catalog")
+        self.ring = Blocks(path + ".element", layout.ELEMENT_MAGIC_VALUE)
+        self.archive = None
+        if os.path.exists(path + ".archive"):
+            self.archive = Blocks(path + ".archive", layout.ELEMENT_MAGIC_ARCHIVE)
+        self.writer, self.writer_from = word(self.ring.data, layout.ELEMENT_WRITER) & MASK, 0
+        self.sequence = 0
+
+    def show(self):
+        for number in range(up(self.ring.head, self.ring.bytes) // self.ring.bytes):
+            data = self.ring.block(number, self.ring.head)
+            if not data and self.archive:
+                data = self.archive.block(number, self.archive.head)
+            if data:
+                self.show_block(data)
+        lost = word(self.ring.data, layout.ELEMENT_DROPS) - self.drops if self.sequence else 0
+        self.gap(self.sequence + lost)
+
+    def gap(self, to):
+        if to > self.sequence:
+            print("gap", self.writer, to - self.sequence, self.sequence - self.writer_from, sep="\t")
+            self.sequence = to
+
+    def show_block(self, data):
+        self.gap(word(data, layout.BLOCK_SEQUENCE))
+        self.drops = word(data, layout.BLOCK_DROPS)
+        base = time = word(data, layout.BLOCK_BASE)
+        at = layout.BLOCK_HEADER
+        while at < len(data):
+            first = word(data, at)
+            kind, words, flags = first >> 32 & 0xFFFF, first >> 48 & 0xFFF, first >> 60
+            if words == 0:
+                return
+            if kind == layout.EVENT_KIND_FULL_TIME:
+                base = word(data, at + 8)
+            elif kind == layout.EVENT_KIND_OWNER:
+                self.writer, self.writer_from = word(data, at + 8) & MASK, word(data, at + 24)
+            elif kind >= layout.EVENT_KIND_FIRST:
+                if not flags & layout.EVENT_FLAG_SAME_TIME:
+                    time = base & ~MASK | first & MASK
+                fields = fields_of(self.kinds[kind], data[at + 8:at + 8 * words])
+                sequence = self.sequence - self.writer_from
+                print("event", time, self.writer, sequence, self.kinds[kind][0], *fields, sep="\t")
+                self.sequence += 1
+            at += 8 * words
+
+
+def main(directory):
+    sys.stdout.reconfigure(encoding="utf-8")
+    with open(os.path.join(directory, "space"), "rb") as file:
+        check("space", file.read(), layout.IDENTITY_MAGIC_VALUE)
+    for name in sorted(os.listdir(directory)):
+        found = re.fullmatch(r"(\d{4,})\.element", name)
+        if found:
+            Element(directory, found.group(1)).show()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

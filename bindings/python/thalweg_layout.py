@@ -1,0 +1,282 @@
+"""The layout of a Thalweg space. Written by `cargo xtask layout` from space/src/layout.rs and space/src/kind.rs."""
+
+# The version of every file of a space. A reader refuses a later one.
+VERSION = 1
+# A page: the size of every file's header.
+PAGE = 4096
+# A cache line: what one writer may own without disturbing another.
+LINE = 64
+# Magic number, "thalweg" and a kind letter; written last.
+IDENTITY_MAGIC_VALUE = 0x536765776c616874
+# Magic.
+IDENTITY_MAGIC = 0
+# Version (low half) and size of this file in bytes (high half).
+IDENTITY_VERSION = 8
+# UUID, 16 bytes.
+IDENTITY_UUID = 16
+# Process id (low half).
+IDENTITY_PID = 32
+# Start of the process in clock ticks since boot, field 22 of `/proc/PID/stat`.
+IDENTITY_PROCESS_START = 40
+# Machine's boot id, 16 bytes.
+IDENTITY_BOOT = 48
+# Clock: 1 TSC, 2 `CLOCK_MONOTONIC` in nanoseconds.
+IDENTITY_CLOCK = 64
+# Clock frequency in Hz as known at creation.
+IDENTITY_FREQUENCY = 72
+# First anchor: ticks, `CLOCK_MONOTONIC` ns, `CLOCK_REALTIME` ns.
+IDENTITY_ANCHOR_FIRST = 80
+# Second anchor: version (odd while being written), ticks, monotonic ns, real-time ns. Starts a line.
+IDENTITY_ANCHOR_SECOND = 128
+# State: 1 running, 2 finished. Starts a line.
+IDENTITY_STATE = 192
+# How many writers there have been (their numbers are 1 to this).
+IDENTITY_WRITERS = 200
+# How many settings there are.
+IDENTITY_SETTINGS = 208
+# How many live chunks there are.
+IDENTITY_LIVE_CHUNKS = 216
+# Bit 0: keep, `clean` leaves this space alone unless told.
+IDENTITY_FLAGS = 224
+# Name: length as a word, then bytes.
+IDENTITY_NAME = 256
+# Room for the name.
+IDENTITY_NAME_BYTES = 248
+# Host name: length, bytes.
+IDENTITY_HOST = 512
+# Room for the host name.
+IDENTITY_HOST_BYTES = 248
+# Command line: length, bytes.
+IDENTITY_COMMAND = 768
+# Room for the command line.
+IDENTITY_COMMAND_BYTES = 3320
+# Magic of an element.
+ELEMENT_MAGIC_VALUE = 0x456765776c616874
+# Magic of an archive.
+ELEMENT_MAGIC_ARCHIVE = 0x416765776c616874
+# Magic, written last.
+ELEMENT_MAGIC = 0
+# Version (low half), policy (high half): 0 overwrite, 1 drop newest, 2 wait.
+ELEMENT_VERSION = 8
+# Bytes of a block (low half), count of blocks (high half; 0 in an archive: block k lies at place k).
+ELEMENT_BLOCKS = 16
+# Process id (low half).
+ELEMENT_PROCESS = 24
+# Start of the process.
+ELEMENT_PROCESS_START = 32
+# The number of the first writer (low half).
+ELEMENT_WRITER = 40
+# Clock frequency in Hz.
+ELEMENT_FREQUENCY = 48
+# Line 2: committed position in bytes since the start, block headers included. Writer only, release.
+ELEMENT_HEAD = 64
+# Line 3: events dropped. Writer only.
+ELEMENT_DROPS = 128
+# State: 1 open, 2 closed. Writer only.
+ELEMENT_STATE = 136
+# Sequence of the next event, published when a block rolls and on closing. Writer only.
+ELEMENT_SEQUENCE = 144
+# Who writes now: the writer's number (low half), its thread (high half). Writer only.
+ELEMENT_OWNER = 152
+# The name of who writes now: its id in the process's catalog. Writer only.
+ELEMENT_OWNER_NAME = 160
+# How many writers had this element, the one of now included. Writer only.
+ELEMENT_GENERATION = 168
+# Position before which everything was discarded. Writer only.
+ELEMENT_DISCARDED = 176
+# Sequence of the first event that was not discarded. Writer only.
+ELEMENT_DISCARDED_SEQUENCE = 184
+# Line 4: position up to which a consumer has read; consumer only, release.
+ELEMENT_READ_POSITION = 192
+# The consumer's process id (0: none); consumer only.
+ELEMENT_READER = 200
+# Start of the consumer's process.
+ELEMENT_READER_START = 208
+# Bytes of the header; a file of its own has a page of it.
+ELEMENT_HEADER = 256
+# Where the blocks begin.
+ELEMENT_DATA = 4096
+# Magic.
+POOL_MAGIC_VALUE = 0x506765776c616874
+# Magic, written last.
+POOL_MAGIC = 0
+# Version (low half), policy (high half), as in an element.
+POOL_VERSION = 8
+# Bytes of a block (low half), count of blocks of an element (high half).
+POOL_BLOCKS = 16
+# How many elements there is room for.
+POOL_SLOTS = 24
+# How many of them were ever in use; the first ones. Written by the process, release. Starts a line.
+POOL_USED = 64
+# Where the lines of the latest events begin; the elements follow at the next page.
+POOL_LINES = 4096
+# Bytes of such a line.
+POOL_LINE_BYTES = 64
+# The most elements of a pool.
+POOL_SLOTS_MAX = 4096
+# Twice the events of the element so far; one less while the line is being written. Release.
+LATEST_VERSION = 0
+# When.
+LATEST_TIME = 8
+# The event's first word, but the writer's number instead of the time, and length 0 if texts or bytes follow the fixed part.
+LATEST_FIRST = 16
+# The event's sequence.
+LATEST_SEQUENCE = 24
+# The first words of its arguments.
+LATEST_ARGUMENTS = 32
+# How many words of arguments there is room for.
+LATEST_ARGUMENT_WORDS = 4
+# Block number + 1; 0 while the block is being recycled.
+BLOCK_NUMBER = 0
+# Time of the first event; its high half is that of the events after it.
+BLOCK_BASE = 8
+# Sequence of the first event.
+BLOCK_SEQUENCE = 16
+# Events dropped before this block.
+BLOCK_DROPS = 24
+# Bytes of the header.
+BLOCK_HEADER = 32
+# The smallest block.
+BLOCK_BYTES_MIN = 512
+# The largest block.
+BLOCK_BYTES_MAX = 67108864
+# Kind 0, length 0: nothing more in this block.
+EVENT_KIND_PADDING = 0
+# Two words: the second is a full time, whose high half is that of what follows in this block.
+EVENT_KIND_FULL_TIME = 1
+# Who writes from here on: four words, this one, the number and thread of the writer (as in the element's header), the id of its name, and the sequence of its first event. Has no sequence. Stands where a writer took over the element, and at the start of each of its blocks; a block without it is the first writer's.
+EVENT_KIND_OWNER = 2
+# Words of such an event.
+EVENT_OWNER_WORDS = 4
+# Kinds below this one are reserved.
+EVENT_KIND_FIRST = 16
+# The event has the time of the one before; its own 32 bits say nothing.
+EVENT_FLAG_SAME_TIME = 1
+# The time was interpolated, not read from the clock.
+EVENT_FLAG_INTERPOLATED = 2
+# A text or byte field was cut to fit.
+EVENT_FLAG_TRUNCATED = 4
+# The longest event in words.
+EVENT_WORDS_MAX = 4095
+# Magic.
+CATALOG_MAGIC_VALUE = 0x436765776c616874
+# Bytes of the file's header: magic, version, writer.
+CATALOG_HEADER = 64
+# A record: length in bytes with this header (u32), type (u32), FNV-1a of the rest (u64), payload.
+CATALOG_RECORD_HEADER = 16
+# The longest record.
+CATALOG_RECORD_BYTES_MAX = 1048576
+# A kind of event.
+CATALOG_KIND = 1
+# An interned name.
+CATALOG_NAME = 2
+# A site of the static structure.
+CATALOG_SITE = 3
+# A setting's description.
+CATALOG_SETTING = 4
+# The name of a probe.
+CATALOG_PROBE = 5
+# In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
+CATALOG_SWITCH = 6
+# Magic.
+SETTINGS_MAGIC_VALUE = 0x566765776c616874
+# How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line.
+SETTINGS_CHANGES = 64
+# Where the cells begin.
+SETTINGS_CELLS = 4096
+# Bytes of a cell.
+SETTINGS_CELL_BYTES = 64
+# In a cell, the value.
+SETTINGS_VALUE = 0
+# In a cell, how often it was set: odd while it is being set. Whoever sets it, under the file's lock; release.
+SETTINGS_CELL_VERSION = 8
+# In a cell, who set it: process id (low half) and user (high half).
+SETTINGS_SETTER = 16
+# How many cells there are.
+SETTINGS_CELL_COUNT = 512
+# Magic.
+MAILBOX_MAGIC_VALUE = 0x4d6765776c616874
+# How many commands were sent. Senders only, under the file's lock; release. Starts a line.
+MAILBOX_SENT_COUNT = 64
+# How many numbers commands were given. Senders only, under the file's lock.
+MAILBOX_NUMBERS = 72
+# Where the slots begin.
+MAILBOX_SLOTS = 4096
+# Bytes of a slot.
+MAILBOX_SLOT_BYTES = 4096
+# How many slots there are.
+MAILBOX_SLOT_COUNT = 64
+# State of a slot.
+MAILBOX_STATE = 0
+# The command's number.
+MAILBOX_ID = 8
+# The sender's process id (low half) and user (high half).
+MAILBOX_SENDER = 16
+# Start of the sender's process.
+MAILBOX_SENDER_START = 24
+# Bytes of the command.
+MAILBOX_COMMAND_BYTES = 32
+# FNV-1a of the command's bytes.
+MAILBOX_COMMAND_HASH = 40
+# Bytes of the answer; receiver only.
+MAILBOX_ANSWER_BYTES = 48
+# Not 0: the sender does not wait for the answer.
+MAILBOX_ABANDONED = 56
+# The command.
+MAILBOX_COMMAND = 64
+# Room for the command.
+MAILBOX_COMMAND_ROOM = 1984
+# The answer; receiver only.
+MAILBOX_ANSWER = 2048
+# Room for the answer.
+MAILBOX_ANSWER_ROOM = 2048
+# A state: nothing in it.
+MAILBOX_FREE = 0
+# A state: sent, and not taken yet. Set by the sender, release.
+MAILBOX_SENT = 1
+# A state: taken. Set by the receiver.
+MAILBOX_ADOPTED = 2
+# A state: done. Set by the receiver, release.
+MAILBOX_DONE = 3
+# A state: failed. Set by the receiver, release.
+MAILBOX_FAILED = 4
+# Magic.
+LIVE_MAGIC_VALUE = 0x4c6765776c616874
+# Where the rows begin.
+LIVE_ROWS = 4096
+# Bytes of a row.
+LIVE_ROW_BYTES = 128
+# Kind of row (low byte; 0: free), generation (the rest).
+LIVE_TAG = 0
+# Id of the task, stream or worker.
+LIVE_ID = 8
+# First cell.
+LIVE_CELLS = 16
+# Cells of a row.
+LIVE_CELL_COUNT = 12
+# Rows of the first chunk; each later one has twice as many as the one before, up to the largest.
+LIVE_CHUNK_ROWS_FIRST = 256
+# Rows of the largest chunk.
+LIVE_CHUNK_ROWS_MAX = 16384
+FIELD_U8 = 1
+FIELD_U16 = 2
+FIELD_U32 = 3
+FIELD_U64 = 4
+FIELD_I8 = 5
+FIELD_I16 = 6
+FIELD_I32 = 7
+FIELD_I64 = 8
+FIELD_F32 = 9
+FIELD_F64 = 10
+# One byte, 0 or 1.
+FIELD_BOOL = 11
+# A `NameRef`.
+FIELD_NAME = 12
+# A `SiteRef`.
+FIELD_SITE = 13
+# One byte; the catalog holds the choices.
+FIELD_ENUM = 14
+# UTF-8 text; its length stands in the fixed part.
+FIELD_STR = 15
+# Bytes; their length stands in the fixed part.
+FIELD_BYTES = 16
