@@ -62,6 +62,7 @@ fn doubtful_topologies_give_warnings() {
     topology("(f .. [{b} -> {a = b}]) * {done}", "W0602 2:1");
     topology("k * {<done>}", "W0602 2:1");
     topology("k \\ {<t>}", "W0602 2:1");
+    check("net main ({<t>} -> ...) connect [{<t>} -> {<u>}] * {<t>} if <t > 3>, {<v>}, {<u>};", "W0602 1:70");
     topology("f .. ([] | [{b} -> {b}] | f)", "W0601 2:7, W0601 2:27");
     check(
         "net main ({a} -> ...) { box x ((a) -> (b)); box y ((a, c) -> (b)); } connect\nx | y;",
@@ -117,7 +118,7 @@ fn names_are_resolved_in_scopes() {
 fn errors_of_all_kinds_come_together() {
     check(
         "net main { box f ((a) -> (b)); box f ((c) -> (d)); } connect f .. inx .. f .. f;\nnet b connect yy;",
-        "E0302 1:36, E0301 1:67, E0301 2:15",
+        "E0302 1:36, E0301 1:67, E0501 1:79, E0301 2:15",
     );
 }
 

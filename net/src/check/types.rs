@@ -133,6 +133,7 @@ struct Types<'a> {
     labels: Vec<Label>,
     /// Nets of which something is not known.
     holes: Vec<bool>,
+    any_hole: bool,
     diagnostics: Vec<Diagnostic>,
     told: HashSet<(&'static str, Place)>,
     /// While input variants are inferred nothing is told.
@@ -168,6 +169,7 @@ impl<'a> Types<'a> {
             ids: HashMap::new(),
             labels: Vec::new(),
             holes: Vec::new(),
+            any_hole: false,
             diagnostics: Vec::new(),
             told: HashSet::new(),
             muted: true,
@@ -236,18 +238,23 @@ impl<'a> Types<'a> {
 
     fn find_holes(&mut self) {
         for net in 0..self.resolved.nets.len() {
-            let hole = self.has_hole(&self.resolved.nets[net].body);
+            let hole = self.looks_for_hole(&self.resolved.nets[net].body);
             self.holes.push(hole);
+            self.any_hole |= hole;
         }
     }
 
     fn has_hole(&self, node: &Node) -> bool {
+        self.any_hole && self.looks_for_hole(node)
+    }
+
+    fn looks_for_hole(&self, node: &Node) -> bool {
         match node.kind {
             NodeKind::Net(HOLE) => true,
             // A net stands after those it uses.
             NodeKind::Net(net) => self.holes[net.0 as usize],
             NodeKind::Box(index) => self.resolved.box_use(index).signature.is_hole(),
-            _ => node.parts().any(|part| self.has_hole(part)),
+            _ => node.parts().any(|part| self.looks_for_hole(part)),
         }
     }
 
@@ -448,7 +455,7 @@ impl<'a> Types<'a> {
         }
         match &node.kind {
             NodeKind::Box(index) => self.push_box(node, *index, &input),
-            NodeKind::Net(HOLE) => Stream::from([Shape::anything().doubtful()]),
+            NodeKind::Net(HOLE) => Stream::from([Shape::anything()]),
             NodeKind::Net(net) => self.push_net(node, *net, input),
             NodeKind::Filter(filter) => match &filter.rule {
                 None => input,
@@ -475,7 +482,7 @@ impl<'a> Types<'a> {
         }
         self.reached.insert(key(node));
         self.exits.insert(node.at);
-        if let NodeKind::Synchrocell(patterns) = &node.kind {
+        if let NodeKind::Synchrocell(patterns) | NodeKind::Star { exits: patterns, .. } = &node.kind {
             self.matched.extend((0..patterns.len()).map(|i| (node.at, i)));
         }
         if let NodeKind::Net(net) = node.kind
@@ -491,7 +498,7 @@ impl<'a> Types<'a> {
 
     fn push_box(&mut self, node: &Node, index: BoxId, input: &Stream) -> Stream {
         if self.resolved.box_use(index).signature.is_hole() {
-            return Stream::from([Shape::anything().doubtful()]);
+            return Stream::from([Shape::anything()]);
         }
         let (sets, initialiser) = self.box_sets(index);
         let outputs = &sets[1..];
@@ -688,6 +695,13 @@ impl<'a> Types<'a> {
         let mut arriving = input;
         let mut round = 0;
         loop {
+            if star && !self.muted {
+                for (i, (labels, _)) in sets.iter().enumerate() {
+                    if arriving.iter().any(|shape| shape.presence_of(labels) != Presence::Lacks) {
+                        self.matched.insert((node.at, i));
+                    }
+                }
+            }
             // What enters a feedback for the first time is not tested.
             let (matching, other) =
                 if !star && round == 0 { (arriving, Stream::new()) } else { divide(&arriving, &sets) };
@@ -857,8 +871,7 @@ impl<'a> Types<'a> {
 
     /// What surely is in the records of a stream; `None` if nothing is known of some.
     fn known(&self, out: &Stream) -> Option<Vec<LabelSet>> {
-        let unknown =
-            |shape: &Shape| shape.open && !shape.sure && shape.has.is_empty() && shape.lacks.is_empty();
+        let unknown = |shape: &Shape| shape.open && shape.has.is_empty() && shape.lacks.is_empty();
         if out.iter().any(unknown) {
             return None;
         }
@@ -1002,6 +1015,13 @@ impl<'a> Types<'a> {
             {
                 self.no_exit(node);
             }
+            NodeKind::Star { exits, .. } if self.rounds.contains(&node.at) => {
+                for (i, pattern) in exits.iter().enumerate() {
+                    if !self.matched.contains(&(node.at, i)) {
+                        self.unused_exit(node, pattern);
+                    }
+                }
+            }
             NodeKind::Synchrocell(patterns) if self.cells.contains(&node.at) => {
                 for (i, pattern) in patterns.iter().enumerate() {
                     if !self.matched.contains(&(node.at, i)) {
@@ -1063,6 +1083,13 @@ impl<'a> Types<'a> {
             _ => "all that its body gives goes back",
         };
         self.tell(node.at, warning.label(what).help(help));
+    }
+
+    fn unused_exit(&mut self, node: &Node, pattern: &Pattern) {
+        let at = Place { source: node.at.source, span: pattern.span };
+        let message = "no record ever leaves the star by this exit".to_string();
+        let warning = self.warning("W0602", message, at).label("never matched");
+        self.tell(at, warning.help("remove it, or let the body make a record that matches it"));
     }
 
     fn no_match(&mut self, node: &Node, pattern: &Pattern) {
