@@ -6,7 +6,11 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::sync::LazyLock;
 use std::time::Duration;
-use thalweg_space::{Clock, Kind, KindId, Setting, SettingSpec, Space, SpaceOptions, Writer};
+use thalweg_space::reader::{LatestEvents, SpaceReader};
+use thalweg_space::{
+    Clock, Collector, CollectorOptions, Kind, KindId, NameRef, PathCollector, Setting, SettingSpec, Space,
+    SpaceOptions, Writer,
+};
 
 /// One argument: 16 bytes in all.
 #[derive(Kind)]
@@ -52,7 +56,7 @@ impl Kind for ByHand {
 }
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![with_time(), same_time(), switched_off(), by_derive()]
+    vec![with_time(), same_time(), switched_off(), by_derive(), path_collector(), latest_of_many()]
 }
 
 fn with_time() -> Case<'static> {
@@ -134,7 +138,7 @@ fn space() -> Result<&'static Space, String> {
 
 /// Removes the space of the benchmarks, if it was made.
 pub(crate) fn clean() {
-    if let Some(Ok(space)) = LazyLock::get(&SPACE) {
+    for space in [LazyLock::get(&SPACE), LazyLock::get(&BEATS)].into_iter().flatten().flatten() {
         std::fs::remove_dir_all(space.path()).ok();
     }
 }
@@ -315,4 +319,83 @@ fn work(state: &mut u64, number: u64) {
 
 fn pinned(count: u64, work: impl FnMut(u64)) -> Duration {
     on_cores(1, || repeated(count, work))
+}
+
+/// EventSpace's event: operation, parameters, start and completion time.
+fn path_collector() -> Case<'static> {
+    let mut collector: Option<PathCollector> = None;
+    Case {
+        group: "event",
+        name: "an operation on a path".into(),
+        params: vec![("clock reads", "2".into())],
+        unit: "ns",
+        ours: Contestant::nanoseconds("PathCollector", "", 1, move |count| {
+            let path = match &mut collector {
+                Some(path) => path,
+                none => {
+                    let made = PathCollector::new(space()?, "path", CollectorOptions::default());
+                    none.insert(made.map_err(|error| error.to_string())?)
+                }
+            };
+            Ok(pinned(count, |number| {
+                let started = path.start();
+                path.complete(started, NameRef(1), number, 4096);
+            }))
+        }),
+        rivals: Vec::new(),
+        limit: Some(bare_clock()),
+        goal: Goal::RatioAtMost(2.1),
+    }
+}
+
+/// A reader looks at the heartbeats of as many elements as EventSpace had on a node.
+fn latest_of_many() -> Case<'static> {
+    const ELEMENTS: u64 = 2240;
+    let mut opened: Option<(Vec<Collector<One>>, LatestEvents)> = None;
+    Case {
+        group: "event",
+        name: "the latest event of an element".into(),
+        params: vec![("elements", ELEMENTS.to_string())],
+        unit: "ns",
+        ours: Contestant::nanoseconds("LatestEvents::look", "", ELEMENTS, move |count| {
+            let latest = match &mut opened {
+                Some((_, latest)) => latest,
+                none => &mut none.insert(heartbeats(ELEMENTS)?).1,
+            };
+            let mut sum = 0;
+            let mut problem = None;
+            let took = pinned(count, |_| {
+                match latest.look(&mut |event| sum ^= event.time) {
+                    Ok(found) if found as u64 >= ELEMENTS => {}
+                    Ok(found) => problem = Some(format!("{found} events")),
+                    Err(error) => problem = Some(error.to_string()),
+                }
+            });
+            black_box(sum);
+            problem.map_or(Ok(took), Err)
+        }),
+        rivals: Vec::new(),
+        limit: None,
+        goal: Goal::AtMost(100.0),
+    }
+}
+
+/// The space of the heartbeats alone.
+static BEATS: LazyLock<Result<Space, String>> = LazyLock::new(|| {
+    let options = SpaceOptions { name: "thalweg-bench-beats".into(), ..SpaceOptions::default() };
+    Space::create(options).map_err(|error| error.to_string())
+});
+
+/// So many elements with an event each.
+fn heartbeats(elements: u64) -> Result<(Vec<Collector<One>>, LatestEvents), String> {
+    let space = BEATS.as_ref().map_err(String::clone)?;
+    let mut collectors = Vec::new();
+    for number in 0..elements {
+        let collector = space.collector::<One>("beat", CollectorOptions::default());
+        let mut collector = collector.map_err(|error| error.to_string())?;
+        collector.record(&One { number });
+        collectors.push(collector);
+    }
+    let reader = SpaceReader::open(space.path()).map_err(|error| error.to_string())?;
+    Ok((collectors, reader.latest()))
 }

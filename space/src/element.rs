@@ -323,12 +323,20 @@ impl<M: Memory> Ring<M> {
     }
 
     fn drop_one(&mut self, ticks: u64) {
-        // Nothing more goes into this block, or what follows would have the wrong sequence. The next event kept opens a
-        // block, so "the same time" may refer to this one.
-        self.close_block();
+        self.drop_events(1);
+        // The next event kept opens a block, so "the same time" may refer to this one.
         (self.last_low, self.high) = (ticks as u32, high_half(ticks));
-        self.drops += 1;
-        self.sequence += 1;
+    }
+
+    /// Counts events as dropped.
+    pub(crate) fn drop_events(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        // Nothing more goes into this block, or what follows would have the wrong sequence.
+        self.close_block();
+        self.drops += count;
+        self.sequence += count;
         self.map.store(element::DROPS, self.drops, Ordering::Release);
     }
 

@@ -41,6 +41,8 @@ mod process;
 pub mod reader;
 #[allow(unsafe_code)]
 mod setting;
+#[allow(unsafe_code)]
+mod signal;
 mod space;
 mod writer;
 
@@ -53,5 +55,6 @@ pub use live::{LIVE_CELLS, LiveRow, RowKind};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
 pub use setting::{Setting, SettingSpec};
+pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use writer::Writer;

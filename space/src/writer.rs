@@ -79,6 +79,11 @@ impl Writer {
         self.ring.emit_same_time(kind, event);
     }
 
+    /// Counts events as dropped that others could not write here.
+    pub(crate) fn drop_events(&mut self, count: u64) {
+        self.ring.drop_events(count);
+    }
+
     /// The clock that times are read from.
     pub fn clock(&self) -> &Clock {
         &self.clock

@@ -209,7 +209,8 @@ fn ten_thousand_threads_use_a_few_elements() {
     assert!(problem.is_none(), "{problem:?}");
     let (held, overwritten) = totals(&seen);
     assert_eq!(held + overwritten, expected);
-    assert!(held > 4 * 10 * 100, "{held}");
+    // How many elements there are is up to the scheduler; one holds 15 blocks and more.
+    assert!(held > 2_500, "{held}");
     for item in seen {
         if let Seen::Event { writer, sequence, fields, .. } = item {
             assert_eq!(fields[0], (u64::from(writer) * 10 + sequence).to_string());

@@ -648,3 +648,128 @@ fn a_kind_that_lies_about_its_bytes_is_stopped() {
     let kind = writer.declare::<Liar>().unwrap();
     writer.emit(kind, &Liar(std::cell::Cell::new(0)));
 }
+
+/// Kinds grow: a program of yesterday and one of today write the same kind, and one reader reads both, by name.
+#[test]
+fn a_reader_reads_kinds_with_added_fields() {
+    #[derive(Clone, Copy, KindEnum)]
+    enum State {
+        #[allow(dead_code)]
+        Idle,
+        Busy,
+    }
+    mod yesterday {
+        #[derive(thalweg_space::Kind)]
+        #[kind(name = "test.evolving")]
+        pub(super) struct Evolving<'a> {
+            pub(super) small: u8,
+            pub(super) text: &'a str,
+        }
+    }
+    /// Today.
+    #[derive(Kind)]
+    #[kind(name = "test.evolving")]
+    struct Evolving<'a> {
+        /// Added before the others.
+        #[field(unit = "ticks")]
+        added: u64,
+        small: u8,
+        /// Added in between.
+        bytes: &'a [u8],
+        text: &'a str,
+        state: State,
+    }
+    let directory = Directory::new("evolution");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut writer = space.writer("w").unwrap();
+    let old = writer.declare::<yesterday::Evolving<'static>>().unwrap();
+    let new = writer.declare::<Evolving<'static>>().unwrap();
+    writer.emit(old, &yesterday::Evolving { small: 1, text: "old" });
+    writer.emit(new, &Evolving { added: 7, small: 2, bytes: b"xyz", text: "new", state: State::Busy });
+    let mut seen = Vec::new();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    reader
+        .events()
+        .poll(9, &mut |item| {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            let field = |name| event.kind.field(name);
+            assert_eq!(event.kind.name, "test.evolving");
+            seen.push((
+                event.u64(field("small").unwrap()),
+                event.str(field("text").unwrap()).into_owned(),
+                field("added").map(|field| event.u64(field)),
+                field("bytes").map(|field| event.bytes(field).to_vec()),
+                event.choice("state").map(str::to_string),
+            ));
+        })
+        .unwrap();
+    let expected = [
+        (1, "old".to_string(), None, None, None),
+        (2, "new".to_string(), Some(7), Some(b"xyz".to_vec()), Some("busy".to_string())),
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// A reader that begins in the middle finds what one that reads everything finds from there on.
+#[test]
+fn reading_begins_at_a_time_or_a_sequence() {
+    let directory = Directory::new("seek");
+    for (blocks, archived) in [(64, false), (4, false), (4, true)] {
+        let space = space(&directory, 512, blocks, Policy::Overwrite);
+        let mut writers = [space.writer("a").unwrap(), space.writer("b").unwrap()];
+        let kinds = [writers[0].declare::<Counted>().unwrap(), writers[1].declare::<Counted>().unwrap()];
+        let mut archiver = archived.then(|| Archiver::open(space.path()).unwrap());
+        for count in 0..1_000u64 {
+            let n = (count % 3 == 0) as usize;
+            writers[n].emit_at(count * 10, kinds[n], &Counted { count });
+            if count % 20 == 0
+                && let Some(archiver) = &mut archiver
+            {
+                archiver.step().unwrap();
+            }
+        }
+        let (all, _) = read_events(space.path());
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let read = |mut stream: thalweg_space::reader::EventStream| {
+            let mut seen = Vec::new();
+            stream.poll(usize::MAX, &mut |item| seen.push(support::see(&item))).unwrap();
+            seen
+        };
+        for time in [0, 1, 4_995, 9_000, 9_990, 9_991, u64::MAX] {
+            let expected: Vec<Seen> = all
+                .iter()
+                .filter(|item| matches!(item, Seen::Event { time: at, .. } if *at >= time))
+                .cloned()
+                .collect();
+            assert_eq!(read(reader.events().since(time)), expected, "{blocks} blocks, from {time}");
+        }
+        for first in [0, 1, 250, 600, 660, 666] {
+            let seen = read(reader.events().from_sequence(1, first));
+            let of_writer = |seen: &[Seen]| -> Vec<Seen> {
+                let of = seen.iter().filter(|item| match item {
+                    Seen::Event { writer, sequence, .. } => *writer == 1 && *sequence >= first,
+                    Seen::Gap { .. } => false,
+                });
+                of.cloned().collect()
+            };
+            assert_eq!(of_writer(&seen), of_writer(&all), "{blocks} blocks, from {first}");
+            let before = seen
+                .iter()
+                .filter(|item| matches!(item, Seen::Event { writer: 1, sequence, .. } if *sequence < first));
+            assert_eq!(before.count(), 0);
+            // What is asked for and gone is told.
+            let events = of_writer(&seen).len() as u64;
+            let lost: u64 = seen
+                .iter()
+                .map(|item| match item {
+                    Seen::Gap { writer: 1, lost, from_sequence } => {
+                        assert!(*from_sequence >= first);
+                        *lost
+                    }
+                    _ => 0,
+                })
+                .sum();
+            assert_eq!(events + lost, 666 - first, "{blocks} blocks, from {first}");
+        }
+    }
+}

@@ -55,6 +55,15 @@ pub(super) struct Found {
     pub(super) to: usize,
 }
 
+/// Where to begin to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start {
+    /// At this time, in ticks.
+    Time(u64),
+    /// At the event of this sequence.
+    Sequence(u64),
+}
+
 /// Who wrote an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owner {
@@ -301,6 +310,9 @@ pub(super) struct ElementReader {
     drops_told: u64,
     /// Dropped events, as the header said before `limit` was read.
     drops: u64,
+    /// Where to begin: not looked for yet; asked for.
+    start: Option<Start>,
+    first: Option<Start>,
     /// Look only at whole blocks, and leave the cache line of `head` to the writer.
     by_block: bool,
 }
@@ -344,6 +356,8 @@ impl ElementReader {
             gap: None,
             drops_told: 0,
             drops: 0,
+            start: None,
+            first: None,
             by_block: false,
         }))
     }
@@ -388,7 +402,14 @@ impl ElementReader {
         if self.ring.is_none() {
             self.limit = self.archived;
         }
-        self.skip_discarded()
+        self.skip_discarded()?;
+        if self.limit > 0
+            && let Some(start) = self.start.take()
+        {
+            self.first = Some(start);
+            self.seek(start)?;
+        }
+        Ok(())
     }
 
     /// Moves over what the writer discarded, which is not lost.
@@ -404,6 +425,31 @@ impl ElementReader {
         self.sequence = self.sequence.max(sequence);
         self.drops_told = self.drops_told.max(self.drops);
         Ok(())
+    }
+
+    /// Where to begin, once, when there is something to read.
+    pub(super) fn start_at(&mut self, start: Start) {
+        self.start = Some(start);
+    }
+
+    /// Whether an event comes before what was asked for.
+    pub(super) fn is_before_start(&mut self, found: &Found) -> bool {
+        let before = match self.first {
+            None => return false,
+            Some(Start::Time(time)) => found.time < time,
+            Some(Start::Sequence(sequence)) => {
+                found.owner.number == self.first_writer() && found.sequence < sequence
+            }
+        };
+        if !before {
+            self.first = None;
+        }
+        before
+    }
+
+    /// The number of the element's first writer.
+    pub(super) fn first_writer(&self) -> u32 {
+        file::word(&self.main().header[..], element::WRITER) as u32
     }
 
     /// From now on only whole blocks are taken, until the writer closes.
@@ -438,6 +484,54 @@ impl ElementReader {
             self.archived = archive.head()?.min(room) & !7;
         }
         Ok(())
+    }
+
+    /// Passes over the blocks that end before what `start` asks for, by their headers alone; what lies before is not lost.
+    fn seek(&mut self, start: Start) -> Result<(), Error> {
+        let block_bytes = self.main().block_bytes;
+        let end = self.limit.div_ceil(block_bytes);
+        let (mut low, mut high) = (self.oldest_held(end)?, end);
+        // The last block that begins at or before what is asked for, if any does.
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            // A block that is gone was overwritten, and all before it.
+            let before = match self.block_header(middle)? {
+                Some(header) => match start {
+                    Start::Time(time) => file::word(&header, block::BASE) < time,
+                    Start::Sequence(sequence) => file::word(&header, block::SEQUENCE) <= sequence,
+                },
+                None => true,
+            };
+            if before { low = middle } else { high = middle }
+        }
+        let Some(header) = self.block_header(low)? else { return Ok(()) };
+        if low * block_bytes > self.position {
+            self.position = low * block_bytes;
+            // What was asked for and overwritten is lost.
+            let first = file::word(&header, block::SEQUENCE);
+            self.sequence = if let Start::Sequence(asked) = start { asked.min(first) } else { first };
+            (self.buffered, self.gap) = (None, None);
+        }
+        Ok(())
+    }
+
+    /// The header of block `number`, from the archive or the ring.
+    fn block_header(&mut self, number: u64) -> Result<Option<Vec<u8>>, Error> {
+        let mut header = Vec::new();
+        let end = number * self.main().block_bytes + block::HEADER as u64;
+        let archive = self.archive.as_ref().filter(|_| end <= self.archived);
+        for blocks in [archive, self.ring.as_ref()].into_iter().flatten() {
+            if blocks.copy(number, block::HEADER, &mut header)? {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first block that may still be there, before block `end`.
+    fn oldest_held(&self, end: u64) -> Result<u64, Error> {
+        let ring = self.ring.as_ref().map_or(0, |ring| end.saturating_sub(ring.block_count));
+        Ok(if self.archived > 0 { 0 } else { ring })
     }
 
     /// Goes to the last block but `back` of what is committed now; what lies before is passed over.

@@ -1,7 +1,7 @@
 //! The events of all writers, merged in time order with bounded memory: one block per element.
 
 use super::Numbers;
-use super::element::{ElementReader, Found, Next, Place};
+use super::element::{ElementReader, Found, Next, Place, Start};
 use super::kinds::{Catalogs, FieldRef, KindInfo, length_at};
 use crate::catalog::FieldInfo;
 use crate::error::Error;
@@ -197,6 +197,8 @@ pub struct EventStream {
     sources: Vec<Source>,
     catalogs: Catalogs,
     by_block: bool,
+    since: Option<u64>,
+    from_sequence: Vec<(u32, u64)>,
     /// Sources by the time of what they have next; the writer decides between equals.
     order: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -218,6 +220,8 @@ impl EventStream {
             sources: Vec::new(),
             catalogs: Catalogs::default(),
             by_block: false,
+            since: None,
+            from_sequence: Vec::new(),
             order: BinaryHeap::new(),
         }
     }
@@ -229,6 +233,20 @@ impl EventStream {
         for source in &mut self.sources {
             source.element.follow_by_block();
         }
+        self
+    }
+
+    /// Begins with the events at `ticks` of the space's clock or later. Those before are neither read nor counted as
+    /// lost: the headers of blocks tell where to begin.
+    pub fn since(mut self, ticks: u64) -> EventStream {
+        self.since = Some(ticks);
+        self
+    }
+
+    /// Begins, of this writer, with the event of this sequence. Those before are neither read nor counted as lost. For a
+    /// writer that took over an element it has no effect.
+    pub fn from_sequence(mut self, writer: u32, sequence: u64) -> EventStream {
+        self.from_sequence.push((writer, sequence));
         self
     }
 
@@ -296,6 +314,15 @@ impl EventStream {
                     if self.by_block {
                         source.element.follow_by_block();
                     }
+                    if let Some(ticks) = self.since {
+                        source.element.start_at(Start::Time(ticks));
+                    }
+                    let number = source.element.first_writer();
+                    if let Some((_, sequence)) =
+                        self.from_sequence.iter().find(|(writer, _)| *writer == number)
+                    {
+                        source.element.start_at(Start::Sequence(*sequence));
+                    }
                     self.sources.push(source);
                 }
                 Ok(None) => {}
@@ -316,6 +343,12 @@ impl Source {
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
         self.next = self.element.next()?;
+        while let Next::Event(found) = self.next {
+            if !self.element.is_before_start(&found) {
+                break;
+            }
+            self.next = self.element.next()?;
+        }
         if let Next::Event(found) = self.next {
             let kind = catalogs.find(self.catalog, found.kind)?;
             if !kind.is_some_and(|kind| kind.fits(self.element.arguments(&found))) {

@@ -1,0 +1,99 @@
+//! Events from signal handlers. A room for unsafe: the writer is shared between a handler and what it interrupts.
+//!
+//! A handler may interrupt a writer in the middle of an event, so it has a writer of its own; and one handler may
+//! interrupt another, or run on several threads: whoever finds the writer busy drops its event, and it is counted.
+
+use crate::element::Policy;
+use crate::error::Error;
+use crate::kind::{Kind, KindId};
+use crate::space::{ElementOptions, Space};
+use crate::writer::Writer;
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Writes events from signal handlers, and from anywhere else. No system call, lock or allocation.
+///
+/// ```
+/// # use std::sync::OnceLock;
+/// # use thalweg_space::{ElementOptions, Kind, KindId, SignalWriter, Space, SpaceOptions};
+/// /// A signal came.
+/// #[derive(Kind)]
+/// #[kind(name = "example.signal")]
+/// struct Signal {
+///     number: u32,
+/// }
+///
+/// static WRITER: OnceLock<(SignalWriter, KindId<Signal>)> = OnceLock::new();
+///
+/// extern "C" fn handler(number: i32) {
+///     if let Some((writer, signal)) = WRITER.get() {
+///         writer.emit(*signal, &Signal { number: number as u32 });
+///     }
+/// }
+/// # let parent = std::env::temp_dir().join(format!("thalweg-signal-{}", std::process::id()));
+/// # std::fs::create_dir_all(&parent).unwrap();
+/// # let options = SpaceOptions { name: "signal".into(), parent: Some(parent.clone()), ..Default::default() };
+/// # let space = Space::create(options)?;
+/// let mut writer = SignalWriter::new(&space, "signals", ElementOptions::default())?;
+/// let signal = writer.declare::<Signal>()?;
+/// let _ = WRITER.set((writer, signal));
+/// // … and now sigaction(SIGUSR1, handler).
+/// # handler(10);
+/// # std::fs::remove_dir_all(parent).unwrap();
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SignalWriter {
+    /// Somebody writes: taken by a swap with acquire, given back with release.
+    busy: AtomicBool,
+    /// Events that found the writer busy since the last one that did not.
+    missed: AtomicU64,
+    /// Used by whoever took `busy`, or owns all of this.
+    writer: UnsafeCell<Writer>,
+}
+
+// SAFETY: the writer may be sent, and `busy` lets one thread, and one handler on it, at it at a time.
+unsafe impl Sync for SignalWriter {}
+
+impl SignalWriter {
+    /// A writer for handlers, with an element of its own.
+    ///
+    /// # Errors
+    /// As [`Space::writer_with`], and when the policy is to wait: a handler must not.
+    pub fn new(space: &Space, name: &str, options: ElementOptions) -> Result<SignalWriter, Error> {
+        if matches!(options.policy, Policy::Wait { .. }) {
+            return Err(Error::new("a signal handler must not wait: take another policy than that"));
+        }
+        let writer = UnsafeCell::new(space.writer_with(name, options)?);
+        Ok(SignalWriter { busy: AtomicBool::new(false), missed: AtomicU64::new(0), writer })
+    }
+
+    /// Declares a kind. Not for handlers.
+    ///
+    /// # Errors
+    /// As [`Writer::declare`].
+    pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
+        self.writer.get_mut().declare()
+    }
+
+    /// Writes an event with the time now; `false` if another event was just being written, and this one was dropped and
+    /// counted.
+    pub fn emit<K: Kind>(&self, kind: KindId<K>, event: &K) -> bool {
+        if self.busy.swap(true, Ordering::Acquire) {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: `busy` was free, so nobody else uses the writer until it is given back.
+        let writer = unsafe { &mut *self.writer.get() };
+        writer.drop_events(self.missed.swap(0, Ordering::Relaxed));
+        writer.emit(kind, event);
+        self.busy.store(false, Ordering::Release);
+        true
+    }
+}
+
+impl Drop for SignalWriter {
+    fn drop(&mut self) {
+        self.writer.get_mut().drop_events(*self.missed.get_mut());
+    }
+}
