@@ -213,17 +213,11 @@ fn fuzz(count: &mut Count) -> Result<()> {
 }
 
 fn threads(count: &mut Count) -> Result<()> {
-    for (package, arguments) in [
-        ("thalweg-exec", &["--test", "stress"][..]),
-        ("thalweg-space", &["--test", "race", "readers_in_one_process"]),
-    ] {
-        let Some(command) = nightly() else {
-            let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
-            return skip(count, why);
-        };
-        sanitized(count, command, package, arguments)?;
-    }
-    Ok(())
+    let Some(command) = nightly() else {
+        let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
+        return skip(count, why);
+    };
+    sanitized(count, command, "thalweg-exec", &["--test", "stress"])
 }
 
 fn sanitized(count: &mut Count, mut command: Command, package: &str, arguments: &[&str]) -> Result<()> {
