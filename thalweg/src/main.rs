@@ -57,7 +57,7 @@ enum Colour {
 #[derive(Subcommand)]
 enum Command {
     /// Run a network on records.
-    Run(commands::run::Arguments),
+    Run(Box<commands::run::Arguments>),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
     /// Lay networks out in one way.
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     };
     let terminal = Terminal { colour: arguments.color.decide() };
     let result = match arguments.command {
-        Command::Run(a) => commands::run::main(a, terminal),
+        Command::Run(a) => commands::run::main(*a, terminal),
         Command::Check(a) => commands::check::main(a, terminal),
         Command::Fmt(a) => commands::fmt::main(a, terminal),
         Command::Explain(a) => commands::explain::main(a, terminal),

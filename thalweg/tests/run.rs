@@ -86,6 +86,30 @@ fn failed_records_are_told_and_the_others_arrive() {
 }
 
 #[test]
+fn dead_letters_keep_the_records_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = write(folder.path(), "halves.snet", "net halves connect [{<n>} -> {<q = 6 / n>}];");
+    let letters = folder.path().join("letters.jsonl");
+    let letters = letters.to_str().unwrap();
+    let input = "{\"<n>\": 3}\n{\"<n>\": 0, \"x\": \"y\"}\n{\"x\": 1}\n";
+    let arguments = [net.as_str(), "--on-error", "dead-letter", "--dead-letters", letters];
+    let output = run(&arguments, input);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"<q>\": 2}\n");
+    let kept = std::fs::read_to_string(letters).unwrap();
+    let kept: Vec<serde_json::Value> = kept.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert_eq!(kept[0]["component"], "halves/filter");
+    assert_eq!(kept[0]["reason"], "division by zero");
+    assert_eq!(kept[0]["index"], 1);
+    assert_eq!(kept[0]["record"], serde_json::json!({"<n>": 0, "x": "y"}));
+    assert_eq!(kept[1]["record"], serde_json::json!({"x": 1}));
+    let output = run(&[&net, "--on-error", "dead-letter"], input);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--dead-letters"));
+}
+
+#[test]
 fn an_output_that_nobody_reads_ends_the_run_quietly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let count = write(folder.path(), "count.snet", COUNT);

@@ -1,5 +1,7 @@
 //! `thalweg run`: run a network on records.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +13,7 @@ use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Blocking, In, Mapper, Mode, Options, Out, Runtime, TaskSpec};
 use thalweg_net::record::Record;
-use thalweg_net::{Boxes, Network, RecordError};
+use thalweg_net::{Boxes, Network, RecordError, json};
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
@@ -97,6 +99,14 @@ pub(crate) struct Arguments {
     /// What happens after a record failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
+    /// Where --on-error dead-letter writes the records that failed, with component, reason and message: JSON Lines.
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_if_eq("on_error", "dead-letter"),
+        help_heading = "Input and output"
+    )]
+    dead_letters: Option<PathBuf>,
 
     /// Threads that run the boxes [default: the processors this program may use].
     #[arg(long, value_name = "N", help_heading = "Workers")]
@@ -131,6 +141,8 @@ enum OnError {
     Stop,
     /// Go on without the record.
     Skip,
+    /// Go on, and write the record to the file of --dead-letters.
+    DeadLetter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -172,6 +184,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         arguments.order_by.as_deref(),
         arguments.order_window,
     )?;
+    let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
     let workers = workers(&arguments)?;
     let space = space(&arguments)?;
     let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
@@ -189,7 +202,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     });
     ends.spawn_source(&runtime, source, running.input)?;
     ends.spawn_sink(&runtime, sink, running.output)?;
-    let errors = ends.spawn_errors(running.errors)?;
+    let errors = ends.spawn_errors(running.errors, dead_letters)?;
     let progress = Progress::start(&tally);
     let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
     let wall = started.elapsed();
@@ -361,14 +374,36 @@ impl Ends {
         Ok(())
     }
 
-    /// Tells of failed records until the network has ended.
-    fn spawn_errors(self: &Arc<Self>, errors: Receiver<RecordError>) -> Result<JoinHandle<()>, Failure> {
+    /// Tells of failed records until the network has ended, and keeps them where dead letters go.
+    fn spawn_errors(
+        self: &Arc<Self>,
+        errors: Receiver<RecordError>,
+        mut dead_letters: Option<DeadLetters>,
+    ) -> Result<JoinHandle<()>, Failure> {
         let ends = Arc::clone(self);
-        let tell = move || errors.iter().for_each(|error| ends.failed(&format!("error[E0801]: {error}")));
+        let tell = move || {
+            for error in errors {
+                ends.failed(&format!("error[E0801]: {error}"));
+                let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.write(&error));
+                ends.check_letters(&mut dead_letters, written);
+            }
+            let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.file.flush());
+            ends.check_letters(&mut dead_letters, written);
+        };
         std::thread::Builder::new()
             .name("errors".into())
             .spawn(tell)
             .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
+    }
+
+    /// Dead letters that cannot be written end the run.
+    fn check_letters(&self, letters: &mut Option<DeadLetters>, written: std::io::Result<()>) {
+        if let Err(error) = written
+            && let Some(lost) = letters.take()
+        {
+            self.broken(&format!("error[E0901]: cannot write {}: {error}", lost.name));
+            self.interrupt.stop();
+        }
     }
 
     /// A task at an end of the network, known to observers by its name.
@@ -396,6 +431,35 @@ impl Ends {
     fn broken(&self, message: &str) {
         eprintln!("{message}");
         self.tally.broken.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The file that keeps the records that failed.
+struct DeadLetters {
+    name: String,
+    file: BufWriter<File>,
+}
+
+impl DeadLetters {
+    fn create(path: &Path) -> Result<DeadLetters, Failure> {
+        let name = path.display().to_string();
+        match File::create(path) {
+            Ok(file) => Ok(DeadLetters { name, file: BufWriter::new(file) }),
+            Err(error) => Err(Failure::coded("E0901", format!("cannot write {name}: {error}"))),
+        }
+    }
+
+    /// One line: where, why, which message, and the record as a file of records has it.
+    fn write(&mut self, error: &RecordError) -> std::io::Result<()> {
+        let (component, reason) = (serde_json::json!(error.component), serde_json::json!(error.reason));
+        let RecordError { stream, index, .. } = error;
+        let mut line = format!(
+            r#"{{"component":{component},"reason":{reason},"stream":{stream},"index":{index},"record":"#
+        )
+        .into_bytes();
+        json::write_record(&error.record, &mut line);
+        line.extend(b"}\n");
+        self.file.write_all(&line)
     }
 }
 
