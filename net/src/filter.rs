@@ -13,7 +13,7 @@ use thalweg_box::Value;
 use crate::expression::{Bound, Expression};
 use crate::label::{Label, labels_of};
 use crate::plan::{PlanCache, Rearrangement, RecordFault, Source};
-use crate::record::{Record, put};
+use crate::record::{Ends, Record, put};
 use crate::shape::ShapeId;
 use crate::syntax::ast::{self, ItemValue};
 
@@ -253,7 +253,13 @@ impl Alternative {
 
     #[inline]
     fn emit(&self, record: Record, computed: &[i64], emit: &mut impl FnMut(Record)) {
-        let Some((last, before)) = self.outputs.split_last() else { return };
+        let Some((last, before)) = self.outputs.split_last() else {
+            // What ended with the record ends without it.
+            if record.ends() != Ends::NOTHING {
+                emit(Record::mark(record.ends()));
+            }
+            return;
+        };
         for output in before {
             emit(output.rearrangement.copy(&record, |n| Value::Int(computed[output.computed_from + n])));
         }

@@ -33,7 +33,7 @@ impl Network {
     /// Reads the network in a file: the net named like the file. External nets are found beside it.
     ///
     /// # Errors
-    /// All that is wrong with the text, the boxes it uses, and what this version cannot run.
+    /// All that is wrong with the text and the boxes it uses.
     pub fn load(path: &Path, boxes: &Boxes) -> Result<Network, Vec<Diagnostic>> {
         Network::new(check::check_file(path, Some(&boxes.known())), boxes)
     }
@@ -49,7 +49,6 @@ impl Network {
     fn new(checked: Checked, boxes: &Boxes) -> Result<Network, Vec<Diagnostic>> {
         let Some(resolved) = checked.resolved else { return Err(checked.diagnostics) };
         let mut diagnostics = checked.diagnostics;
-        diagnostics.extend(check::unsupported(&resolved));
         let mut implementations = Vec::with_capacity(resolved.boxes.len());
         for declared in &resolved.boxes {
             match boxes.get(&declared.name) {

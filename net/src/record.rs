@@ -45,8 +45,46 @@ struct Header {
     shape: ShapeId,
     length: u16,
     capacity: u16,
-    /// The next free block, while this one is free.
+    /// The next free block, while this one is free. Of a record, what ends behind it: see [`Ends`].
     next: *mut Header,
+}
+
+/// What ends behind a record: the group of records that one input of a deterministic combinator caused. It stays with
+/// the record's block, so a component that makes its last output in the block of its input hands it on for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends(usize);
+
+impl Ends {
+    /// Nothing: further records of the group follow, or there are no groups here.
+    pub(crate) const NOTHING: Ends = Ends(0);
+    /// The record is the last of its group.
+    pub(crate) const GROUP: Ends = Ends(1);
+    /// It is the last of its group in this stream; the group goes on in the next (of a star's exits).
+    pub(crate) const STAGE: Ends = Ends(2);
+    /// The group around the one that ends, too.
+    pub(crate) const OUTER: Ends = Ends(4);
+
+    #[inline]
+    pub(crate) fn and(self, other: Ends) -> Ends {
+        Ends(self.0 | other.0)
+    }
+
+    #[inline]
+    pub(crate) fn has(self, other: Ends) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// [`Ends::OUTER`] if anything ends here: what is the own group outside is the outer one inside.
+    #[inline]
+    pub(crate) fn as_outer(self) -> Ends {
+        if self.0 == 0 { Ends::NOTHING } else { Ends::OUTER }
+    }
+
+    /// The other way round.
+    #[inline]
+    pub(crate) fn to_group(self) -> Ends {
+        if self.has(Ends::OUTER) { Ends::GROUP } else { Ends::NOTHING }
+    }
 }
 
 const SLOTS_OFFSET: usize = size_of::<Header>();
@@ -103,8 +141,36 @@ impl Record {
         unsafe {
             (*block.as_ptr()).shape = shape;
             (*block.as_ptr()).length = 0;
+            (*block.as_ptr()).next = ptr::null_mut();
         }
         Record { block }
+    }
+
+    /// No record: it only says that a group ends, whose last record was sent already or never made.
+    #[cold]
+    pub(crate) fn mark(ends: Ends) -> Record {
+        let mut mark = Record::uninit(ShapeId::MARK, 0);
+        mark.set_ends(ends);
+        mark
+    }
+
+    /// No record: whatever a stream hands its reader that is none. The only slot is free for it.
+    pub(crate) fn message(content: Value) -> Record {
+        let mut content = Some(content);
+        Record::build(ShapeId::MESSAGE, 1, |_| content.take().unwrap_or_default())
+    }
+
+    /// What ends behind the record.
+    #[inline]
+    pub(crate) fn ends(&self) -> Ends {
+        Ends(self.header().next.addr())
+    }
+
+    /// Says what ends behind the record.
+    #[inline]
+    pub(crate) fn set_ends(&mut self, ends: Ends) {
+        // SAFETY: the block is this record's alone.
+        unsafe { (*self.block.as_ptr()).next = ptr::without_provenance_mut(ends.0) };
     }
 
     #[inline]
@@ -216,6 +282,7 @@ impl Record {
         unsafe {
             let count = (*from).length;
             ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);
+            (*to).next = (*from).next;
             (*from).length = 0;
             (*to).length = count;
         }

@@ -28,7 +28,14 @@ pub const LABELS_MAX: usize = 4096;
 pub const SHAPES_FROM_DATA_MAX: usize = 1 << 16;
 
 static SHAPES: AppendTable<Shape> = AppendTable::new();
-static INDEX: LazyLock<Mutex<HashMap<&'static [Label], ShapeId>>> = LazyLock::new(Mutex::default);
+static INDEX: LazyLock<Mutex<HashMap<&'static [Label], ShapeId>>> = LazyLock::new(|| {
+    let content: &'static [Label] = vec![Label::field("(a message of the runtime)")].leak();
+    SHAPES.set(ShapeId::MARK.0 as usize, Shape { labels: &[], shown: &[] });
+    SHAPES.set(ShapeId::MESSAGE.0 as usize, Shape { labels: content, shown: &[0] });
+    Mutex::default()
+});
+/// Shapes that are no record's.
+const RESERVED: usize = 2;
 
 /// A set of labels.
 struct Shape {
@@ -77,7 +84,7 @@ fn intern(labels: &[Label], shapes_max: usize) -> Result<ShapeId, ShapeError> {
     if let Some(&known) = index.get(sorted.as_slice()) {
         return Ok(known);
     }
-    let next = index.len();
+    let next = RESERVED + index.len();
     if next >= shapes_max {
         return Err(ShapeError::TooManyShapes);
     }
@@ -93,8 +100,15 @@ fn intern(labels: &[Label], shapes_max: usize) -> Result<ShapeId, ShapeError> {
 impl ShapeId {
     /// No shape: what a block of memory has before it is a record.
     pub(crate) const UNSET: ShapeId = ShapeId(u32::MAX);
+    /// The shape of [`Record::mark`](crate::record::Record::mark): without labels, but not that of the empty record.
+    pub(crate) const MARK: ShapeId = ShapeId(0);
+    /// The shape of [`Record::message`](crate::record::Record::message).
+    pub(crate) const MESSAGE: ShapeId = ShapeId(1);
 
     fn shape(self) -> &'static Shape {
+        if self.0 < RESERVED as u32 {
+            LazyLock::force(&INDEX);
+        }
         SHAPES.get(self.0 as usize).expect("shapes are made by interning")
     }
 

@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_net::check::{KnownBoxes, check_text, unsupported};
+use thalweg_net::check::{KnownBoxes, check_text};
 
 struct Case<'a> {
     title: &'a str,
@@ -50,8 +50,7 @@ fn messages(case: &Case<'_>) -> String {
         known
     });
     let checked = check_text("main", case.text, known.as_ref());
-    let later = checked.resolved.as_ref().map(unsupported).unwrap_or_default();
-    checked.diagnostics.iter().chain(&later).map(|d| d.render(false) + "\n").collect()
+    checked.diagnostics.iter().map(|d| d.render(false) + "\n").collect()
 }
 
 fn golden() -> PathBuf {

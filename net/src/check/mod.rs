@@ -23,7 +23,6 @@ mod resolved;
 mod shape;
 mod signatures;
 mod types;
-mod unsupported;
 mod unused;
 
 use std::collections::BTreeMap;
@@ -35,7 +34,6 @@ pub use resolved::{
     Arrow, BoxId, BoxUse, DEPTH_MAX, LabelSet, Net, NetId, Node, NodeKind, Place, Resolved, SourceId,
 };
 pub use signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
-pub use unsupported::unsupported;
 
 use crate::syntax::ast::BoxSignature;
 use crate::syntax::{Diagnostic, Source, Span, parse_box};

@@ -7,11 +7,12 @@ use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
 
 use super::component::BoxPart;
 use super::failure::{Message, Position};
+use super::input::Input;
 use super::output::Output;
 use super::plan::BoxPlan;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
-use crate::shape;
+use crate::shape::{self, ShapeId};
 
 /// A box with its input and output.
 pub(crate) struct BoxTask {
@@ -21,8 +22,7 @@ pub(crate) struct BoxTask {
 
 /// A box's input, and how far it is read.
 struct Reader {
-    input: In<Record>,
-    read: u64,
+    input: Input,
     /// How many records it may read yet before the caller asks its task.
     left: usize,
 }
@@ -34,15 +34,13 @@ impl Reader {
         if self.left == 0 {
             return None;
         }
-        let record = self.input.pop(cx)?;
+        let record = self.input.next(cx)?;
         self.left -= 1;
-        self.read += 1;
         Some(record)
     }
 
-    /// The message read last; before the first one, the first.
     fn message(&self) -> Message {
-        Message { stream: self.input.id(), index: self.read.saturating_sub(1) }
+        self.input.message()
     }
 }
 
@@ -79,13 +77,12 @@ impl BoxTask {
             generating: None,
             part,
         };
-        BoxTask { reader: Reader { input, read: 0, left: 0 }, caller }
+        BoxTask { reader: Reader { input: Input::new(input), left: 0 }, caller }
     }
 
     /// Runs the box on a thread of its own until its input ends.
     pub(crate) fn run_blocking(mut self, blocking: &mut Blocking) {
-        while let Some(record) = blocking.pop(&mut self.reader.input) {
-            self.reader.read += 1;
+        while let Some(record) = self.reader.input.next_blocking(blocking) {
             self.caller.call(blocking.context(), &mut self.reader, record);
             loop {
                 while let Some(record) = self.caller.output.take_waiting() {
@@ -114,7 +111,7 @@ impl BoxTask {
 
 impl Task for BoxTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.reader.input);
+        self.reader.input.attach(ports);
         self.caller.output.attach(ports);
     }
 
@@ -159,11 +156,15 @@ impl Caller {
         mut record: Record,
     ) -> Option<Record> {
         let shape = record.shape();
+        if shape == ShapeId::MARK {
+            self.output.send(cx, record);
+            return None;
+        }
         let plan = match self.plans.get(shape, || BoxPlan::new(&self.part, shape)) {
             Ok(plan) => plan,
             Err(fault) => {
                 let reason = fault.to_string();
-                self.position.fail(cx, reader.message(), record, reason);
+                self.fail(cx, reader.message(), record, reason);
                 return None;
             }
         };
@@ -184,14 +185,13 @@ impl Caller {
                 Some(emitted) => match plan.finish_in_place(place, emitted, &mut record) {
                     Ok(()) => output.send(cx, record),
                     Err(reason) => {
+                        let ends = record.ends();
                         self.position.fail(cx, reader.message(), record, reason);
+                        output.end(cx, ends);
                         return None;
                     }
                 },
-                None => {
-                    drop_apart(record);
-                    !output.is_full()
-                }
+                None => output.drop_apart(cx, record),
             };
             if !room {
                 return None;
@@ -225,9 +225,19 @@ impl Caller {
                 Ok(record) => {
                     self.output.send(cx, record);
                 }
-                Err((reason, record)) => self.position.fail(cx, message, record, reason),
+                Err((reason, record)) => self.fail(cx, message, record, reason),
             }
+        } else {
+            self.output.drop_apart(cx, record);
         }
+    }
+
+    /// The record leaves the network as an error.
+    #[cold]
+    fn fail(&mut self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
+        let ends = record.ends();
+        self.position.fail(cx, message, record, reason);
+        self.output.end(cx, ends);
     }
 
     /// After a call that failed, or that goes on with a generator.
@@ -262,7 +272,7 @@ impl Caller {
         {
             self.output.send(cx, built);
         }
-        self.position.fail(cx, message, record, fault.map_or(failure, String::from));
+        self.fail(cx, message, record, fault.map_or(failure, String::from));
     }
 
     /// Begins to generate, after the record that still lies on the desk.
@@ -273,7 +283,7 @@ impl Caller {
                 Ok(record) => {
                     self.output.send(cx, record);
                 }
-                Err(reason) => return self.position.fail(cx, message, generating.source, reason),
+                Err(reason) => return self.fail(cx, message, generating.source, reason),
             }
         }
         self.generating = Some(Box::new(generating));
@@ -293,15 +303,11 @@ impl Caller {
         let source = self.generating.take().expect("it was polled").source;
         if status != Status::DONE || fault.is_some() {
             self.failed(cx, message, source, fault);
+        } else {
+            self.output.end(cx, source.ends());
         }
         false
     }
-}
-
-/// Drops a record out of the way of those that go on.
-#[inline(never)]
-fn drop_apart(record: Record) {
-    drop(record);
 }
 
 /// Receives what a box emits before its last record.
@@ -356,21 +362,25 @@ impl Task for InitialiserTask {
         }
         let mut left = cx.quantum();
         while left > 0 && task.caller.generating.is_some() {
-            task.reader.read = task.reader.read.max(1);
             left -= task.poll_generator(cx, left);
             if task.caller.output.is_full() {
                 return Stop::OutputFull;
             }
         }
         while left > 0 {
-            let Some(record) = task.reader.input.pop(cx) else {
+            let Some(record) = task.reader.input.next(cx) else {
                 return if task.reader.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
             left -= 1;
-            task.reader.read += 1;
-            let message = task.reader.message();
-            let reason = "this box only starts a network and takes no records".to_owned();
-            task.caller.position.fail(cx, message, record, reason);
+            if record.shape() == ShapeId::MARK {
+                task.caller.output.send(cx, record);
+            } else {
+                let reason = "this box only starts a network and takes no records".to_owned();
+                task.caller.fail(cx, task.reader.message(), record, reason);
+            }
+            if task.caller.output.is_full() {
+                return Stop::OutputFull;
+            }
         }
         Stop::QuantumSpent
     }

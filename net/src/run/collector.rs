@@ -1,14 +1,14 @@
 //! Collectors: many streams into one, in the order in which records come.
+//!
+//! A replica's output comes to its collector as a message in a stream that it reads already: so no replica can be missed,
+//! whatever ends first.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
-
-use thalweg_box::{Opaque, Value};
 use thalweg_exec::{Context, In, Inputs, Out, Ports, Stop, Task};
 
+use super::input::sent;
 use super::output::push;
-use crate::label::Label;
 use crate::record::Record;
-use crate::shape::{self, ShapeId};
+use crate::shape::ShapeId;
 
 /// How many records it takes from one input before it looks at the next.
 const TURN: usize = 16;
@@ -19,8 +19,6 @@ pub(crate) struct Collector {
     out: Out<Record>,
     /// A record that did not fit into the output.
     waiting: Option<Record>,
-    /// The input that it came from, if replicas announce themselves: see [`announce`].
-    announced: ShapeId,
 }
 
 impl Collector {
@@ -29,14 +27,14 @@ impl Collector {
         for input in inputs {
             all.add(input);
         }
-        Collector { inputs: all, out, waiting: None, announced: announcement_shape() }
+        Collector { inputs: all, out, waiting: None }
     }
 
-    /// Writes a record, or takes in the input that it announces; whether there was room.
+    /// Writes a record, or takes in the input that it hands over; whether there was room.
     #[inline]
     fn take(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
-        if record.shape() == self.announced {
-            self.add_announced(cx, &record);
+        if record.shape() == ShapeId::MESSAGE {
+            self.add_sent(cx, &record);
             return true;
         }
         match push(&mut self.out, cx, record) {
@@ -49,12 +47,9 @@ impl Collector {
     }
 
     #[cold]
-    fn add_announced(&mut self, cx: &mut Context<'_>, record: &Record) {
-        if let Some(Value::Opaque(opaque)) = record.slots().first()
-            && let Some(announced) = opaque.get::<Announced>()
-            && let Some(input) = announced.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
-            self.inputs.add_running(cx, input);
+    fn add_sent(&mut self, cx: &mut Context<'_>, message: &Record) {
+        if let Some(input) = sent(message) {
+            self.inputs.add_running(cx, input.into());
         }
     }
 }
@@ -92,20 +87,4 @@ impl Task for Collector {
         }
         Stop::QuantumSpent
     }
-}
-
-/// A replica's output, on its way to the collector.
-type Announced = Mutex<Option<In<Record>>>;
-
-/// A record that tells a collector, in the stream it reads already, of a further stream to read: so no replica
-/// can be missed, whatever ends first. Its one label cannot be written in any program or file.
-pub(crate) fn announce(input: In<Record>) -> Record {
-    let mut record = Record::with_shape(announcement_shape());
-    record.slots_mut()[0] = Value::Opaque(Opaque::new::<Announced>(Mutex::new(Some(input))));
-    record
-}
-
-fn announcement_shape() -> ShapeId {
-    static SHAPE: OnceLock<ShapeId> = OnceLock::new();
-    *SHAPE.get_or_init(|| shape::of(&[Label::field("(a further input)")]))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_box::BoxEntry;
 use thalweg_space::{Site, SiteRef, Space};
 
+use super::dispatcher::SplitChoice;
 use crate::boxes::EntryOf;
 use crate::check::{BoxId, Net, Node, NodeKind};
 use crate::error::Error;
@@ -18,6 +19,7 @@ use crate::network::Network;
 use crate::pattern::Pattern;
 use crate::router::Router;
 use crate::shield::Shield;
+use crate::syntax::ast;
 
 /// How many components a network may have when nets are put in their places.
 const COMPONENTS_MAX: usize = 1 << 20;
@@ -52,18 +54,29 @@ pub(crate) enum Kind {
     Shielded(Arc<Shield>, Vec<ComponentId>),
     Box(Arc<BoxPart>),
     Filter(Filter),
+    Synchrocell(Vec<Pattern>),
     Parallel {
         branches: Vec<ComponentId>,
         router: Router,
+        deterministic: bool,
     },
     Star {
         body: ComponentId,
         exits: Vec<Pattern>,
+        deterministic: bool,
+    },
+    Feedback {
+        body: ComponentId,
+        backs: Vec<Pattern>,
     },
     Split {
         body: ComponentId,
-        from: Label,
-        to: Option<Label>,
+        choice: SplitChoice,
+        deterministic: bool,
+    },
+    Placed {
+        body: ComponentId,
+        place: usize,
     },
 }
 
@@ -150,6 +163,10 @@ fn path(components: &[Component], id: ComponentId, instance: Option<&Instance>) 
     names.join("/")
 }
 
+fn compiled(patterns: &[ast::Pattern]) -> Vec<Pattern> {
+    patterns.iter().map(Pattern::compile).collect()
+}
+
 /// Builds a program.
 struct Builder<'a> {
     network: &'a Network,
@@ -226,22 +243,26 @@ impl Builder<'_> {
             NodeKind::Filter(filter) if filter.rule.is_none() => Kind::Serial(Vec::new()),
             NodeKind::Filter(filter) => Kind::Filter(Filter::compile(filter)),
             NodeKind::Serial(_) => Kind::Serial(self.parts(node, id)?),
-            NodeKind::Parallel { branches, deterministic: false } => {
+            NodeKind::Synchrocell(patterns) => Kind::Synchrocell(compiled(patterns)),
+            NodeKind::Parallel { branches, deterministic } => {
                 let router = Router::from_accepts(branches.iter().map(|branch| branch.accepts.as_slice()));
                 let branches = branches.iter().map(|b| self.one(b, id)).collect::<Result<_, _>>()?;
-                Kind::Parallel { branches, router }
+                Kind::Parallel { branches, router, deterministic: *deterministic }
             }
-            NodeKind::Star { body, exits, deterministic: false } => {
-                Kind::Star { body: self.one(body, id)?, exits: exits.iter().map(Pattern::compile).collect() }
+            NodeKind::Star { body, exits, deterministic } => {
+                let (exits, body) = (compiled(exits), self.one(body, id)?);
+                Kind::Star { body, exits, deterministic: *deterministic }
             }
-            NodeKind::Split { body, from, to, deterministic: false, placed: false } => Kind::Split {
-                body: self.one(body, id)?,
-                from: Label::from(from),
-                to: to.as_ref().map(Label::from),
-            },
-            other => {
-                let word = other.word();
-                return Err(Error::new(format!("{word}: this form cannot be run by this version yet")));
+            NodeKind::Feedback { body, backs } => {
+                Kind::Feedback { body: self.one(body, id)?, backs: compiled(backs) }
+            }
+            NodeKind::Split { body, from, to, deterministic, placed } => {
+                let (from, to) = (Label::from(from), to.as_ref().map(Label::from));
+                let choice = SplitChoice { from, to, placed: *placed };
+                Kind::Split { body: self.one(body, id)?, choice, deterministic: *deterministic }
+            }
+            NodeKind::Place { body, place } => {
+                Kind::Placed { body: self.one(body, id)?, place: *place as usize }
             }
         })
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use thalweg_box::Value;
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::collector::announce;
 use super::component::{ComponentId, Instance};
-use super::failure::{Message, Position};
+use super::failure::Position;
+use super::input::{Input, send};
 use super::output::push;
-use super::unfold::{REPLICAS_MAX, Unfolding};
+use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::label::Label;
 use crate::record::Record;
 use crate::router::{Choice, Router};
@@ -19,8 +19,7 @@ use crate::router::{Choice, Router};
 pub(crate) struct ParallelDispatcher {
     position: Position,
     router: Router,
-    input: In<Record>,
-    read: u64,
+    input: Input,
     branches: Vec<Out<Record>>,
     /// A record whose branch had no room.
     waiting: Option<Record>,
@@ -33,7 +32,7 @@ impl ParallelDispatcher {
         input: In<Record>,
         branches: Vec<Out<Record>>,
     ) -> ParallelDispatcher {
-        ParallelDispatcher { position, router, input, read: 0, branches, waiting: None }
+        ParallelDispatcher { position, router, input: Input::new(input), branches, waiting: None }
     }
 
     /// Sends a record on its way; `false` if its branch has no room now.
@@ -44,9 +43,7 @@ impl ParallelDispatcher {
             Choice::One(branch) => branch,
             Choice::Tie(tied) => emptiest(branches, cx, tied),
             Choice::None => {
-                let message = Message { stream: self.input.id(), index: self.read - 1 };
-                let reason = "no branch takes a record with these labels".to_owned();
-                self.position.fail(cx, message, record, reason);
+                self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());
                 return true;
             }
         };
@@ -60,8 +57,10 @@ impl ParallelDispatcher {
     }
 }
 
+pub(crate) const NO_BRANCH: &str = "no branch takes a record with these labels";
+
 /// The branch with the most room in its input stream.
-fn emptiest(branches: &mut [Out<Record>], cx: &mut Context<'_>, tied: &[usize]) -> usize {
+pub(crate) fn emptiest(branches: &mut [Out<Record>], cx: &mut Context<'_>, tied: &[usize]) -> usize {
     let mut best = (tied[0], branches[tied[0]].room(cx));
     for &branch in &tied[1..] {
         let room = branches[branch].room(cx);
@@ -74,7 +73,7 @@ fn emptiest(branches: &mut [Out<Record>], cx: &mut Context<'_>, tied: &[usize]) 
 
 impl Task for ParallelDispatcher {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        self.input.attach(ports);
         for branch in &mut self.branches {
             ports.output(branch);
         }
@@ -87,10 +86,9 @@ impl Task for ParallelDispatcher {
             return Stop::OutputFull;
         }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.pop(cx) else {
+            let Some(record) = self.input.next(cx) else {
                 return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
-            self.read += 1;
             if !self.dispatch(cx, record) {
                 return Stop::OutputFull;
             }
@@ -99,15 +97,72 @@ impl Task for ParallelDispatcher {
     }
 }
 
+/// Which replicas of a split a record goes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitChoice {
+    pub(crate) from: Label,
+    /// The high end of a range of values, each of which gets a copy.
+    pub(crate) to: Option<Label>,
+    /// Whether the value is also the place.
+    pub(crate) placed: bool,
+}
+
+impl SplitChoice {
+    /// The first and last value to which a record goes, where there are `count` replicas.
+    pub(crate) fn values(
+        &self,
+        record: &Record,
+        count: usize,
+        known: impl Fn(i64) -> bool,
+    ) -> Result<(i64, i64), String> {
+        let tag = |label: Label| match record.get(label) {
+            Some(Value::Int(value)) => Ok(*value),
+            _ => Err(format!("the record has no {label}, which chooses the replica")),
+        };
+        let from = tag(self.from)?;
+        let to = self.to.map_or(Ok(from), tag)?;
+        if from > to {
+            return Err(format!("the range {from} to {to} is empty: its first value is the larger"));
+        }
+        let more = to.abs_diff(from);
+        if more < REPLICAS_MAX as u64
+            && (known(from) || count < REPLICAS_MAX)
+            && (more == 0 || count as u64 + more < REPLICAS_MAX as u64)
+        {
+            return Ok((from, to));
+        }
+        Err(format!("a split has at most {REPLICAS_MAX} replicas"))
+    }
+
+    /// Makes the replica for a value: its input and its output.
+    #[cold]
+    pub(crate) fn replica(
+        &self,
+        position: &Position,
+        cx: &mut Context<'_>,
+        body: ComponentId,
+        around: Around,
+        value: i64,
+    ) -> (Out<Record>, In<Record>) {
+        let (of, parent) = (position.component, position.instance.clone());
+        let instance = Some(Arc::new(Instance { of, replica: value, parent }));
+        let place = if self.placed { Some(value as usize) } else { around.place };
+        let task = cx.task_id();
+        let around = Around { place, ..around };
+        let mut unfolding = Unfolding::running(position.shared.clone(), cx, task, value as u64, around);
+        let (out, input) = unfolding.stream();
+        let output = unfolding.unfold(body, &instance, input);
+        (out, output)
+    }
+}
+
 /// `A ! <t>`: a replica of `A` for each value of the tag, made when the value first comes.
 pub(crate) struct SplitDispatcher {
     position: Position,
     body: ComponentId,
-    from: Label,
-    /// The high end of a range of values, each of which gets a copy.
-    to: Option<Label>,
-    input: In<Record>,
-    read: u64,
+    around: Around,
+    choice: SplitChoice,
+    input: Input,
     replicas: HashMap<i64, usize>,
     outs: Vec<Out<Record>>,
     /// To the collector: announces the replicas' outputs.
@@ -119,18 +174,17 @@ pub(crate) struct SplitDispatcher {
 impl SplitDispatcher {
     pub(crate) fn new(
         position: Position,
-        body: ComponentId,
-        labels: (Label, Option<Label>),
+        (body, around): (ComponentId, Around),
+        choice: SplitChoice,
         input: In<Record>,
         announcements: Out<Record>,
     ) -> SplitDispatcher {
         SplitDispatcher {
             position,
             body,
-            from: labels.0,
-            to: labels.1,
-            input,
-            read: 0,
+            around,
+            choice,
+            input: Input::new(input),
             replicas: HashMap::new(),
             outs: Vec::new(),
             announcements,
@@ -139,7 +193,8 @@ impl SplitDispatcher {
     }
 
     fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
-        match self.values(&record) {
+        let known = |value| self.replicas.contains_key(&value);
+        match self.choice.values(&record, self.outs.len(), known) {
             Ok((from, to)) => {
                 for value in from..to {
                     let copy = record.clone();
@@ -147,29 +202,7 @@ impl SplitDispatcher {
                 }
                 self.send(cx, to, record);
             }
-            Err(reason) => {
-                let message = Message { stream: self.input.id(), index: self.read - 1 };
-                self.position.fail(cx, message, record, reason);
-            }
-        }
-    }
-
-    /// The first and last value to which the record goes.
-    fn values(&self, record: &Record) -> Result<(i64, i64), String> {
-        let tag = |label: Label| match record.get(label) {
-            Some(Value::Int(value)) => Ok(*value),
-            _ => Err(format!("the record has no {label}, which chooses the replica")),
-        };
-        let from = tag(self.from)?;
-        let to = self.to.map_or(Ok(from), tag)?;
-        let fresh = if self.replicas.contains_key(&from) { 0 } else { 1 };
-        match to.checked_sub(from) {
-            Some(0) if self.outs.len() + fresh <= REPLICAS_MAX => Ok((from, to)),
-            Some(1..) if (to - from) as u64 + (self.outs.len() as u64) < REPLICAS_MAX as u64 => {
-                Ok((from, to))
-            }
-            Some(..0) => Err(format!("the range {from} to {to} is empty: its first value is the larger")),
-            _ => Err(format!("a split has at most {REPLICAS_MAX} replicas")),
+            Err(reason) => self.position.fail(cx, self.input.message(), record, reason),
         }
     }
 
@@ -183,14 +216,8 @@ impl SplitDispatcher {
     }
 
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
-        let of = self.position.component;
-        let parent = self.position.instance.clone();
-        let instance = Some(Arc::new(Instance { of, replica: value, parent }));
-        let task = cx.task_id();
-        let mut unfolding = Unfolding::running(self.position.shared.clone(), cx, task, value as u64);
-        let (out, input) = unfolding.stream();
-        let output = unfolding.unfold(self.body, &instance, input);
-        self.waiting.push_back((None, announce(output)));
+        let (out, output) = self.choice.replica(&self.position, cx, self.body, self.around, value);
+        self.waiting.push_back((None, send(Input::new(output))));
         self.outs.push(out);
         self.replicas.insert(value, self.outs.len() - 1);
         self.outs.len() - 1
@@ -214,7 +241,7 @@ impl SplitDispatcher {
 
 impl Task for SplitDispatcher {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        self.input.attach(ports);
         ports.output(&mut self.announcements);
     }
 
@@ -223,10 +250,9 @@ impl Task for SplitDispatcher {
             return Stop::OutputFull;
         }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.pop(cx) else {
+            let Some(record) = self.input.next(cx) else {
                 return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
-            self.read += 1;
             self.dispatch(cx, record);
             if !self.waiting.is_empty() {
                 return Stop::OutputFull;

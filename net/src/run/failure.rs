@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use thalweg_exec::Context;
 
 use super::component::{ComponentId, Instance, Program};
-use crate::record::Record;
+use crate::record::{Ends, Record};
 
 /// A record that a component could not work on. It left the network here; all others go on.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
 pub(crate) struct Shared {
     pub(crate) program: Program,
     pub(crate) failures: SyncSender<RecordError>,
+    /// How many records wait in a feedback at most.
+    pub(crate) spill_max: usize,
 }
 
 /// Where a task stands in its network.
@@ -61,7 +63,8 @@ pub(crate) struct Message {
 impl Position {
     /// The record leaves the network as an error.
     #[cold]
-    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
+    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {
+        record.set_ends(Ends::NOTHING);
         let component = self.shared.program.path(self.component, self.instance.as_deref());
         super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
         let error = RecordError { component, reason, stream: message.stream, index: message.index, record };

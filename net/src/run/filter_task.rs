@@ -2,29 +2,30 @@
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::failure::{Message, Position};
+use super::failure::Position;
+use super::input::Input;
 use super::output::Output;
 use crate::filter::Filter;
 use crate::record::Record;
+use crate::shape::ShapeId;
 
 /// A filter with its input and output.
 pub(crate) struct FilterTask {
     position: Position,
     filter: Filter,
-    input: In<Record>,
-    read: u64,
+    input: Input,
     output: Output,
 }
 
 impl FilterTask {
     pub(crate) fn new(position: Position, filter: Filter, input: In<Record>, out: Out<Record>) -> FilterTask {
-        FilterTask { position, filter, input, read: 0, output: Output::new(out) }
+        FilterTask { position, filter, input: Input::new(input), output: Output::new(out) }
     }
 }
 
 impl Task for FilterTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        self.input.attach(ports);
         self.output.attach(ports);
     }
 
@@ -33,16 +34,18 @@ impl Task for FilterTask {
             return Stop::OutputFull;
         }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.pop(cx) else {
+            let Some(record) = self.input.next(cx) else {
                 return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
-            self.read += 1;
             let output = &mut self.output;
-            if let Err((record, fault)) = self.filter.apply(record, &mut |record| {
+            if record.shape() == ShapeId::MARK {
+                output.send(cx, record);
+            } else if let Err((record, fault)) = self.filter.apply(record, &mut |record| {
                 output.send(cx, record);
             }) {
-                let message = Message { stream: self.input.id(), index: self.read - 1 };
-                self.position.fail(cx, message, record, fault.to_string());
+                let ends = record.ends();
+                self.position.fail(cx, self.input.message(), record, fault.to_string());
+                self.output.end(cx, ends);
             }
             if self.output.is_full() {
                 return Stop::OutputFull;

@@ -8,12 +8,17 @@
 //! What a component makes beyond the room in its output waits in its task, which reads on when it has gone.
 
 mod box_task;
+mod cell;
 mod collector;
 mod component;
 mod dispatcher;
 mod events;
 mod failure;
+mod feedback;
 mod filter_task;
+mod input;
+mod ordered;
+mod ordered_star;
 mod output;
 mod plan;
 mod shield_task;
@@ -37,6 +42,9 @@ use crate::record::Record;
 
 pub use self::failure::RecordError;
 
+/// How many records wait in a feedback at most.
+const FEEDBACK_MAX: usize = 1 << 20;
+
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
 #[derive(Debug)]
 pub struct Running {
@@ -59,10 +67,10 @@ impl Network {
         let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
-        let shared = Arc::new(Shared { program, failures });
+        let shared = Arc::new(Shared { program, failures, spill_max: FEEDBACK_MAX });
         let mut unfolding = Unfolding::starting(shared, runtime);
         let (input, entry) = unfolding.stream();
-        let output = unfolding.unfold(main, &None, entry);
+        let output = unfolding.unfold_main(main, entry);
         drop(unfolding);
         if let Some(space) = space {
             events::announce_ends(space, input.id(), output.id())?;

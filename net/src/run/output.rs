@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use thalweg_exec::{Context, Out, Ports};
 
-use crate::record::Record;
+use crate::record::{Ends, Record};
 
 /// The writing end of a stream, and the records that wait for room in it: at most what one record gave.
 #[derive(Debug)]
@@ -40,6 +40,21 @@ impl Output {
     #[inline(never)]
     fn wait(&mut self, record: Record) {
         self.waiting.push_back(record);
+    }
+
+    /// Drops a record, out of the way of those that go on; whether there is room.
+    #[inline(never)]
+    pub(crate) fn drop_apart(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
+        self.end(cx, record.ends());
+        !self.is_full()
+    }
+
+    /// Says what ends behind what was sent before.
+    #[inline]
+    pub(crate) fn end(&mut self, cx: &mut Context<'_>, ends: Ends) {
+        if ends != Ends::NOTHING {
+            self.send(cx, Record::mark(ends));
+        }
     }
 
     /// Whether records wait for room.

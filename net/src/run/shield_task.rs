@@ -5,10 +5,12 @@ use std::sync::Arc;
 use thalweg_box::Value;
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::failure::{Message, Position};
+use super::failure::Position;
+use super::input::Input;
 use super::output::Output;
 use crate::plan::{PlanCache, Rearrangement, RecordFault};
 use crate::record::Record;
+use crate::shape::ShapeId;
 use crate::shield::Shield;
 
 /// Which end.
@@ -24,8 +26,7 @@ pub(crate) struct ShieldTask {
     shield: Arc<Shield>,
     end: End,
     plans: PlanCache<Result<Rearrangement, RecordFault>>,
-    input: In<Record>,
-    read: u64,
+    input: Input,
     output: Output,
 }
 
@@ -37,14 +38,14 @@ impl ShieldTask {
         input: In<Record>,
         out: Out<Record>,
     ) -> Self {
-        let (plans, output) = (PlanCache::new(), Output::new(out));
-        ShieldTask { position, shield, end, plans, input, read: 0, output }
+        let (plans, input, output) = (PlanCache::new(), Input::new(input), Output::new(out));
+        ShieldTask { position, shield, end, plans, input, output }
     }
 }
 
 impl Task for ShieldTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        self.input.attach(ports);
         self.output.attach(ports);
     }
 
@@ -53,11 +54,16 @@ impl Task for ShieldTask {
             return Stop::OutputFull;
         }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.pop(cx) else {
+            let Some(record) = self.input.next(cx) else {
                 return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
-            self.read += 1;
             let (shape, shield, end) = (record.shape(), &self.shield, self.end);
+            if shape == ShapeId::MARK {
+                if !self.output.send(cx, record) {
+                    return Stop::OutputFull;
+                }
+                continue;
+            }
             let plan = self.plans.get(shape, || match end {
                 End::Entry => shield.enter(shape),
                 End::Exit => Ok(shield.leave(shape)),
@@ -67,8 +73,9 @@ impl Task for ShieldTask {
                     self.output.send(cx, plan.reuse(record, |_| Value::default()));
                 }
                 Err(fault) => {
-                    let message = Message { stream: self.input.id(), index: self.read - 1 };
-                    self.position.fail(cx, message, record, fault.to_string());
+                    let (ends, reason) = (record.ends(), fault.to_string());
+                    self.position.fail(cx, self.input.message(), record, reason);
+                    self.output.end(cx, ends);
                 }
             }
             if self.output.is_full() {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::collector::announce;
 use super::component::{ComponentId, Instance};
-use super::failure::{Message, Position};
+use super::failure::Position;
+use super::input::{Input, send};
 use super::output::push;
-use super::unfold::{REPLICAS_MAX, Unfolding};
+use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::pattern::Pattern;
 use crate::record::Record;
 
@@ -17,11 +17,11 @@ use crate::record::Record;
 pub(crate) struct StarExit {
     position: Position,
     body: ComponentId,
+    around: Around,
     exits: Vec<Pattern>,
     /// The replica that follows, counted from 0.
     replica: i64,
-    input: In<Record>,
-    read: u64,
+    input: Input,
     /// To the collector.
     exit: Out<Record>,
     /// To the replica, once there is one.
@@ -42,18 +42,18 @@ enum Way {
 impl StarExit {
     pub(crate) fn new(
         position: Position,
-        body: ComponentId,
+        (body, around): (ComponentId, Around),
         exits: Vec<Pattern>,
         replica: i64,
         input: In<Record>,
         exit: Out<Record>,
     ) -> StarExit {
-        let waiting = VecDeque::new();
-        StarExit { position, body, exits, replica, input, read: 0, exit, inside: None, waiting }
+        let (input, waiting) = (Input::new(input), VecDeque::new());
+        StarExit { position, body, around, exits, replica, input, exit, inside: None, waiting }
     }
 
     fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
-        let way = match self.leaves(&record) {
+        let way = match matches_one(&mut self.exits, &record) {
             Ok(true) => Way::Out,
             Ok(false) if self.replica as usize >= REPLICAS_MAX => {
                 return self.fail(cx, record, format!("a star has at most {REPLICAS_MAX} replicas"));
@@ -68,42 +68,20 @@ impl StarExit {
         self.flush(cx);
     }
 
-    fn leaves(&mut self, record: &Record) -> Result<bool, String> {
-        for exit in &mut self.exits {
-            if exit.matches(record).map_err(|fault| fault.to_string())? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn fail(&mut self, cx: &mut Context<'_>, record: Record, reason: String) {
-        let message = Message { stream: self.input.id(), index: self.read - 1 };
-        self.position.fail(cx, message, record, reason);
+        self.position.fail(cx, self.input.message(), record, reason);
     }
 
     /// The next replica, and the exit behind it.
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>) {
-        let Position { shared, component, instance } = self.position.clone();
-        let inner = Arc::new(Instance { of: component, replica: self.replica, parent: instance });
-        let task = cx.task_id();
-        let mut unfolding = Unfolding::running(shared, cx, task, self.replica as u64);
-        let (inside, input) = unfolding.stream();
-        let output = unfolding.unfold(self.body, &Some(inner), input);
-        let (exit, exit_input) = unfolding.stream();
-        let next = StarExit::new(
-            self.position.clone(),
-            self.body,
-            self.exits.clone(),
-            self.replica + 1,
-            output,
-            exit,
-        );
-        unfolding.replica += 1;
-        unfolding.spawn(component, next);
-        self.inside = Some(inside);
-        self.waiting.push_back((Way::Announcement, announce(exit_input)));
+        let (position, body, around) = (self.position.clone(), self.body, self.around);
+        let (exits, next) = (self.exits.clone(), self.replica + 1);
+        let stage = unfold_stage(cx, &self.position, body, around, self.replica, |output, exit| {
+            StarExit::new(position, (body, around), exits, next, output, exit)
+        });
+        self.inside = Some(stage.inside);
+        self.waiting.push_back((Way::Announcement, send(Input::new(stage.exit))));
     }
 
     /// Writes what waits; whether nothing waits any more.
@@ -123,9 +101,47 @@ impl StarExit {
     }
 }
 
+/// Whether a record matches one of some patterns, looked at in their order.
+pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<bool, String> {
+    for pattern in patterns {
+        if pattern.matches(record).map_err(|fault| fault.to_string())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A replica of a star with the exit behind it: the input of the one, the output of the other.
+pub(crate) struct Stage {
+    pub(crate) inside: Out<Record>,
+    pub(crate) exit: In<Record>,
+}
+
+/// Makes replica `replica` of a star, and behind it what `exit` makes of its input and output.
+#[cold]
+pub(crate) fn unfold_stage<T: Task>(
+    cx: &mut Context<'_>,
+    position: &Position,
+    body: ComponentId,
+    around: Around,
+    replica: i64,
+    exit: impl FnOnce(In<Record>, Out<Record>) -> T,
+) -> Stage {
+    let Position { shared, component, instance } = position.clone();
+    let inner = Arc::new(Instance { of: component, replica, parent: instance });
+    let task = cx.task_id();
+    let mut unfolding = Unfolding::running(shared, cx, task, replica as u64, around);
+    let (inside, input) = unfolding.stream();
+    let output = unfolding.unfold(body, &Some(inner), input);
+    let (out, exit_input) = unfolding.stream();
+    unfolding.replica += 1;
+    unfolding.spawn(component, exit(output, out));
+    Stage { inside, exit: exit_input }
+}
+
 impl Task for StarExit {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
+        self.input.attach(ports);
         ports.output(&mut self.exit);
     }
 
@@ -134,10 +150,9 @@ impl Task for StarExit {
             return Stop::OutputFull;
         }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.pop(cx) else {
+            let Some(record) = self.input.next(cx) else {
                 return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
             };
-            self.read += 1;
             self.dispatch(cx, record);
             if !self.waiting.is_empty() {
                 return Stop::OutputFull;

@@ -366,18 +366,6 @@ fn what_a_box_emits_beyond_the_room_waits() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_when_loaded() {
-    for connect in
-        ["inc || inc", "inc ** {y}", "inc !! <t>", "inc \\ {y}", "[| {a}, {b} |]", "inc @ 1", "inc !@ <t>"]
-    {
-        let text = format!("net main {{ {DECLARATIONS} }} connect {connect};");
-        let errors = Network::parse("main", &text, &boxes()).unwrap_err();
-        let codes: Vec<_> = errors.iter().filter(|e| e.is_error()).map(|e| e.code).collect();
-        assert_eq!(codes, ["E0701"], "{connect}: {errors:?}");
-    }
-}
-
-#[test]
 fn the_space_knows_components_ends_and_failures() {
     use thalweg_space::reader::{Item, SpaceReader};
     use thalweg_space::{Space, SpaceOptions};

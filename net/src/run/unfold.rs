@@ -1,15 +1,20 @@
 //! Unfolding: from components to tasks and streams, at the start and whenever a replica is needed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use thalweg_exec::{Context, In, Out, Runtime, StreamSpec, Task, TaskId, TaskSpec};
 
 use super::box_task::{BoxTask, InitialiserTask};
+use super::cell::{CellStar, CellTask};
 use super::collector::Collector;
 use super::component::{ComponentId, Instance, Kind};
 use super::dispatcher::{ParallelDispatcher, SplitDispatcher};
 use super::failure::{Position, Shared};
+use super::feedback::FeedbackTask;
 use super::filter_task::FilterTask;
+use super::ordered::{OrderedCollector, OrderedParallel, OrderedSplit, Turn};
+use super::ordered_star::{ExitCollector, OrderedExit};
 use super::shield_task::{End, ShieldTask};
 use super::star::StarExit;
 use crate::record::Record;
@@ -25,6 +30,15 @@ const REPLICAS_WEIGHT: u32 = 2 * BOX_WEIGHT;
 /// How many replicas a star or a split makes at most.
 pub(crate) const REPLICAS_MAX: usize = 1 << 20;
 
+/// How the components around one bear on how it is unfolded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// Whether records come in groups that must stay together: see [`super::ordered`].
+    pub(crate) ordered: bool,
+    /// The place that the text gives it.
+    pub(crate) place: Option<usize>,
+}
+
 /// Makes tasks and streams: before the network runs, or from one of its tasks.
 pub(crate) struct Unfolding<'a, 'b> {
     shared: Arc<Shared>,
@@ -32,6 +46,9 @@ pub(crate) struct Unfolding<'a, 'b> {
     parent: TaskId,
     /// The replica that the tasks made belong to.
     pub(crate) replica: u64,
+    around: Around,
+    /// The streams that may end in the input of who writes them.
+    handed_over: HashSet<u64>,
 }
 
 enum Place<'a, 'b> {
@@ -41,7 +58,9 @@ enum Place<'a, 'b> {
 
 impl<'a, 'b> Unfolding<'a, 'b> {
     pub(crate) fn starting(shared: Arc<Shared>, runtime: &'a Runtime) -> Self {
-        Unfolding { shared, place: Place::Starting(runtime), parent: TaskId(0), replica: 0 }
+        let (parent, around) = (TaskId(0), Around::default());
+        let place = Place::Starting(runtime);
+        Unfolding { shared, place, parent, replica: 0, around, handed_over: HashSet::new() }
     }
 
     pub(crate) fn running(
@@ -49,11 +68,22 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         cx: &'a mut Context<'b>,
         parent: TaskId,
         replica: u64,
+        around: Around,
     ) -> Unfolding<'a, 'b> {
-        Unfolding { shared, place: Place::Running(cx), parent, replica }
+        Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over: HashSet::new() }
     }
 
-    pub(crate) fn stream(&mut self) -> (Out<Record>, In<Record>) {
+    /// The whole network, whose output is read by someone who knows of records only.
+    pub(crate) fn unfold_main(&mut self, id: ComponentId, input: In<Record>) -> In<Record> {
+        let output = self.unfold(id, &None, input);
+        if self.handed_over.contains(&output.id()) {
+            self.collect(GLUE_WEIGHT, id, vec![output])
+        } else {
+            output
+        }
+    }
+
+    pub(crate) fn stream<T: Send + 'static>(&mut self) -> (Out<T>, In<T>) {
         match &mut self.place {
             Place::Starting(runtime) => runtime.stream(StreamSpec::default()),
             Place::Running(cx) => cx.stream(StreamSpec::default()),
@@ -74,7 +104,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
 
     fn spec(&self, component: ComponentId) -> TaskSpec {
         let component = self.shared.program.get(component).site;
-        TaskSpec { component, parent: self.parent, replica: self.replica, ..TaskSpec::default() }
+        let (parent, replica, place) = (self.parent, self.replica, self.around.place);
+        TaskSpec { component, parent, replica, place, ..TaskSpec::default() }
     }
 
     /// Unfolds a component that reads `input`; returns its output.
@@ -117,27 +148,93 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.spawn(id, FilterTask::new(position, filter.clone(), input, out));
                 output
             }
-            Kind::Parallel { branches, router } => {
+            Kind::Synchrocell(patterns) => {
+                let (out, output) = self.stream();
+                self.spawn(id, CellTask::new(position, patterns.clone(), input, out));
+                self.handed_over.insert(output.id());
+                output
+            }
+            Kind::Parallel { branches, router, deterministic } => {
                 let (outs, ins): (Vec<_>, Vec<_>) = branches.iter().map(|_| self.stream()).unzip();
-                self.spawn(id, ParallelDispatcher::new(position, router.clone(), input, outs));
+                let ordered = *deterministic || self.around.ordered;
                 let pairs = branches.iter().zip(ins);
+                if ordered {
+                    let (turns, turns_in) = self.stream();
+                    self.spawn(id, OrderedParallel::new(position, router.clone(), input, outs, turns));
+                    let outputs = self.in_order(|unfolding| {
+                        pairs.map(|(branch, input)| unfolding.unfold(*branch, instance, input)).collect()
+                    });
+                    return self.collect_in_order(GLUE_WEIGHT, id, turns_in, outputs);
+                }
+                self.spawn(id, ParallelDispatcher::new(position, router.clone(), input, outs));
                 let outputs: Vec<_> =
                     pairs.map(|(branch, input)| self.unfold(*branch, instance, input)).collect();
                 self.collect(GLUE_WEIGHT, id, outputs)
             }
-            Kind::Star { body, exits } => {
+            Kind::Star { body, exits, deterministic } => {
+                if let Kind::Synchrocell(patterns) = &shared.program.get(*body).kind {
+                    let (out, output) = self.stream();
+                    self.spawn(id, CellStar::new(position, patterns.clone(), exits.clone(), input, out));
+                    return output;
+                }
                 let (exit, exit_input) = self.stream();
-                let star = StarExit::new(position, *body, exits.clone(), 0, input, exit);
-                self.spawn(id, star);
+                if *deterministic || self.around.ordered {
+                    let body = (*body, Around { ordered: true, ..self.around });
+                    self.spawn(id, OrderedExit::new(position, body, exits.clone(), 0, input, exit));
+                    let (out, output) = self.stream();
+                    self.spawn_weighing(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
+                    return output;
+                }
+                self.spawn(id, StarExit::new(position, (*body, self.around), exits.clone(), 0, input, exit));
                 self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
             }
-            Kind::Split { body, from, to } => {
+            Kind::Feedback { body, backs } => {
+                let (body_in, entered) = self.stream();
+                let body_out = self.in_order(|unfolding| unfolding.unfold(*body, instance, entered));
+                let (out, output) = self.stream();
+                let body = (body_in, body_out);
+                self.spawn(id, FeedbackTask::new(position, backs.clone(), input, out, body));
+                output
+            }
+            Kind::Split { body, choice, deterministic } => {
+                if *deterministic || self.around.ordered {
+                    let body = (*body, Around { ordered: true, ..self.around });
+                    let (turns, turns_in) = self.stream();
+                    self.spawn(id, OrderedSplit::new(position, body, *choice, input, turns));
+                    return self.collect_in_order(REPLICAS_WEIGHT, id, turns_in, Vec::new());
+                }
                 let (announcements, announced) = self.stream();
-                let split = SplitDispatcher::new(position, *body, (*from, *to), input, announcements);
-                self.spawn(id, split);
+                let body = (*body, self.around);
+                self.spawn(id, SplitDispatcher::new(position, body, *choice, input, announcements));
                 self.collect(REPLICAS_WEIGHT, id, vec![announced])
             }
+            Kind::Placed { body, place } => {
+                let before = self.around.place.replace(*place);
+                let output = self.unfold(*body, instance, input);
+                self.around.place = before;
+                output
+            }
         }
+    }
+
+    /// Unfolds what is inside a deterministic combinator or a loop.
+    fn in_order<R>(&mut self, unfold: impl FnOnce(&mut Self) -> R) -> R {
+        let before = std::mem::replace(&mut self.around.ordered, true);
+        let unfolded = unfold(self);
+        self.around.ordered = before;
+        unfolded
+    }
+
+    fn collect_in_order(
+        &mut self,
+        weight: u32,
+        id: ComponentId,
+        turns: In<Turn>,
+        inputs: Vec<In<Record>>,
+    ) -> In<Record> {
+        let (out, output) = self.stream();
+        self.spawn_weighing(weight, id, OrderedCollector::new(turns, inputs, out));
+        output
     }
 
     fn collect(&mut self, weight: u32, id: ComponentId, inputs: Vec<In<Record>>) -> In<Record> {

@@ -80,49 +80,10 @@ pub(crate) fn any_map(count: usize) -> impl Strategy<Value = Map> {
 
 /// What C makes of an expression; `None` for a fault.
 pub(crate) fn evaluate(expression: &ast::TagExpr, record: &Map) -> Option<i64> {
-    use ast::{BinaryOp as B, TagExprKind as K, UnaryOp as U};
-    let wide = match &expression.kind {
-        K::Number(number) => i128::from(*number),
-        K::Tag(name) => match record.get(&Label::tag(name)) {
-            Some(Value::Int(number)) => i128::from(*number),
-            _ => return None,
-        },
-        K::Unary(op, a) => {
-            let a = i128::from(evaluate(a, record)?);
-            match op {
-                U::Negate => -a,
-                U::Not => (a == 0).into(),
-                U::Abs => a.abs(),
-            }
-        }
-        K::Binary(B::And, a, b) if evaluate(a, record)? == 0 => (evaluate(b, record), 0).1,
-        K::Binary(B::Or, a, b) if evaluate(a, record)? != 0 => (evaluate(b, record), 1).1,
-        K::Binary(op, a, b) => {
-            let (a, b) = (i128::from(evaluate(a, record)?), i128::from(evaluate(b, record)?));
-            match op {
-                B::Or | B::And => (b != 0).into(),
-                B::Equal => (a == b).into(),
-                B::NotEqual => (a != b).into(),
-                B::Less => (a < b).into(),
-                B::LessEqual => (a <= b).into(),
-                B::Greater => (a > b).into(),
-                B::GreaterEqual => (a >= b).into(),
-                B::Add => a + b,
-                B::Subtract => a - b,
-                B::Multiply => a * b,
-                B::Divide | B::Remainder if b == 0 || (a, b) == (i64::MIN.into(), -1) => return None,
-                B::Divide => a / b,
-                B::Remainder => a % b,
-                B::Min => a.min(b),
-                B::Max => a.max(b),
-            }
-        }
-        K::Choose(condition, a, b) => {
-            evaluate(if evaluate(condition, record)? != 0 { a } else { b }, record)?.into()
-        }
-        K::Missing => return None,
-    };
-    i64::try_from(wide).ok()
+    crate::evaluate::evaluate(expression, &|name| match record.get(&Label::tag(name)) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    })
 }
 
 /// Expressions over the tags of the six names, with numbers at the edges of 64 bits.

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use thalweg_net::Boxes;
-use thalweg_net::check::{
-    Analysis, Checked, Files, KnownBoxes, Signatures, analyse, check_file, unsupported,
-};
+use thalweg_net::check::{Analysis, Checked, Files, KnownBoxes, Signatures, analyse, check_file};
 use thalweg_net::syntax::{Diagnostic, Note};
 
 use super::graph;
@@ -103,13 +101,6 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             let size = [nets, boxes].into_iter().flatten().collect::<Vec<_>>().join(", ");
             let but = if counts.is_empty() { String::new() } else { format!("; {counts}") };
             say(&format!("{}: sound ({size}{but})", arguments.net.display()))?;
-            let later = unsupported(&resolved).len();
-            if later > 0 {
-                let parts = if later == 1 { "1 part".into() } else { format!("{later} parts") };
-                say(&format!(
-                    "  but {parts} of it can't be run by this version yet: `thalweg run` shows where"
-                ))?;
-            }
             Ok(())
         }
         _ => {

@@ -1,0 +1,347 @@
+//! Synchrocells `[|P₁, …, Pₙ|]`: one-shot. A spent cell hands its input to whoever reads its output, and is gone.
+
+use std::collections::VecDeque;
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+
+use super::failure::{Message, Position};
+use super::input::{Input, send};
+use super::output::Output;
+use super::star::matches_one;
+use super::unfold::REPLICAS_MAX;
+use crate::label::Label;
+use crate::pattern::Pattern;
+use crate::plan::{Rearrangement, RecordFault, Source};
+use crate::record::{Ends, Record};
+use crate::shape::ShapeId;
+
+/// What a cell holds: the records that fill its patterns.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    records: Vec<(Record, Message)>,
+    /// Which of the records fills each pattern.
+    filled: Vec<Option<usize>>,
+}
+
+impl Cell {
+    pub(crate) fn new(patterns: usize) -> Cell {
+        Cell { records: Vec::new(), filled: vec![None; patterns] }
+    }
+
+    pub(crate) fn is_filled(&self, pattern: usize) -> bool {
+        self.filled[pattern].is_some()
+    }
+
+    /// Lets a record fill some of the empty patterns.
+    pub(crate) fn fill(&mut self, patterns: impl Iterator<Item = usize>, record: Record, message: Message) {
+        patterns.for_each(|pattern| self.filled[pattern] = Some(self.records.len()));
+        self.records.push((record, message));
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.filled.iter().all(Option::is_some)
+    }
+
+    /// The first record as a whole, with the pattern labels of the others that it has not.
+    pub(crate) fn join(self, patterns: &[Pattern], joins: &mut Joins) -> Record {
+        let mut records: Vec<Record> = self.records.into_iter().map(|(record, _)| record).collect();
+        let filled: Vec<usize> = self.filled.into_iter().flatten().collect();
+        joins.join(&filled, patterns, &mut records)
+    }
+
+    /// Tells of the records that wait for others that never came.
+    pub(crate) fn report(self, cx: &mut Context<'_>, patterns: &[Pattern], position: &Position) {
+        let empty = self.filled.iter().zip(patterns).filter(|(filled, _)| filled.is_none());
+        let missing: Vec<String> = empty.map(|(_, pattern)| shown(pattern.labels())).collect();
+        for (record, message) in self.records {
+            let reason =
+                format!("the synchrocell was never completed: nothing matched {}", missing.join(" and "));
+            position.fail(cx, message, record, reason);
+        }
+    }
+}
+
+fn shown(labels: &[Label]) -> String {
+    let names: Vec<String> = labels.iter().map(Label::to_string).collect();
+    format!("{{{}}}", names.join(", "))
+}
+
+/// How the records of a full cell become one: worked out once for the shapes that came last.
+#[derive(Debug, Default)]
+pub(crate) struct Joins {
+    /// The shapes of the records, and which of them fills each pattern.
+    shapes: Vec<ShapeId>,
+    filled: Vec<usize>,
+    plan: Option<Join>,
+}
+
+#[derive(Debug)]
+struct Join {
+    rearrangement: Rearrangement,
+    /// Where each given value comes from: record, slot.
+    given: Vec<(usize, usize)>,
+}
+
+impl Joins {
+    fn join(&mut self, filled: &[usize], patterns: &[Pattern], records: &mut [Record]) -> Record {
+        let alike = self.filled == filled
+            && self.shapes.iter().eq(records.iter().map(Record::shape).collect::<Vec<_>>().iter());
+        if !alike || self.plan.is_none() {
+            self.shapes = records.iter().map(Record::shape).collect();
+            self.filled = filled.to_vec();
+            self.plan = Some(Join::new(&self.shapes, filled, patterns));
+        }
+        let Join { rearrangement, given } = self.plan.as_ref().expect("just made");
+        let whole = std::mem::replace(&mut records[filled[0]], Record::mark(Ends::NOTHING));
+        rearrangement.reuse(whole, |n| {
+            let (record, slot) = given[n];
+            records[record].take(slot)
+        })
+    }
+}
+
+impl Join {
+    fn new(shapes: &[ShapeId], filled: &[usize], patterns: &[Pattern]) -> Join {
+        let whole = shapes[filled[0]];
+        let mut given = Vec::new();
+        let mut explicit: Vec<(Label, Source)> =
+            whole.labels().iter().enumerate().map(|(slot, &label)| (label, Source::Input(slot))).collect();
+        for (&record, pattern) in filled.iter().zip(patterns).filter(|(record, _)| **record != filled[0]) {
+            for &label in pattern.labels() {
+                if explicit.iter().all(|(known, _)| *known != label)
+                    && let Some(slot) = shapes[record].slot(label)
+                {
+                    explicit.push((label, Source::Given(given.len())));
+                    given.push((record, slot));
+                }
+            }
+        }
+        Join { rearrangement: Rearrangement::new(whole, &[], explicit), given }
+    }
+}
+
+/// A synchrocell with its input and output.
+pub(crate) struct CellTask {
+    position: Position,
+    patterns: Vec<Pattern>,
+    cell: Option<Cell>,
+    /// None when the cell is spent and has handed it over.
+    input: Option<Input>,
+    output: Output,
+}
+
+impl CellTask {
+    pub(crate) fn new(
+        position: Position,
+        patterns: Vec<Pattern>,
+        input: In<Record>,
+        out: Out<Record>,
+    ) -> CellTask {
+        let cell = Some(Cell::new(patterns.len()));
+        CellTask { position, patterns, cell, input: Some(Input::new(input)), output: Output::new(out) }
+    }
+
+    /// Takes a record; what leaves goes to the output.
+    fn take(&mut self, cx: &mut Context<'_>, mut record: Record, message: Message) {
+        let Some(cell) = &mut self.cell else { return };
+        if record.shape() == ShapeId::MARK {
+            self.output.send(cx, record);
+            return;
+        }
+        let mut fills = Vec::new();
+        for (at, pattern) in self.patterns.iter_mut().enumerate() {
+            match if cell.is_filled(at) { Ok(false) } else { pattern.matches(&record) } {
+                Ok(true) => fills.push(at),
+                Ok(false) => {}
+                Err(fault) => {
+                    let ends = record.ends();
+                    self.position.fail(cx, message, record, fault.to_string());
+                    return self.output.end(cx, ends);
+                }
+            }
+        }
+        if fills.is_empty() {
+            self.output.send(cx, record);
+            return;
+        }
+        let ends = record.ends();
+        record.set_ends(Ends::NOTHING);
+        cell.fill(fills.into_iter(), record, message);
+        if !cell.is_complete() {
+            return self.output.end(cx, ends);
+        }
+        let cell = self.cell.take().expect("it is here");
+        let mut whole = cell.join(&self.patterns, &mut Joins::default());
+        whole.set_ends(ends);
+        self.output.send(cx, whole);
+        if let Some(input) = self.input.take() {
+            self.output.send(cx, send(input));
+        }
+    }
+}
+
+impl Task for CellTask {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.iter_mut().for_each(|input| input.attach(ports));
+        self.output.attach(ports);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if !self.output.flush(cx) {
+            return Stop::OutputFull;
+        }
+        for _ in 0..cx.quantum() {
+            let Some(input) = &mut self.input else { return Stop::Ended };
+            let Some(record) = input.next(cx) else {
+                if !input.ended() {
+                    return Stop::InputEmpty;
+                }
+                if let Some(cell) = self.cell.take() {
+                    cell.report(cx, &self.patterns, &self.position);
+                }
+                return Stop::Ended;
+            };
+            let message = input.message();
+            self.take(cx, record, message);
+            if self.output.is_full() {
+                return Stop::OutputFull;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A star of a synchrocell, `[|P₁, …|] * E`, as one task: what the chain of its replicas does, without the chain.
+///
+/// A record that does not leave fills the first cell, in the order of replicas, in which a pattern that it matches is
+/// empty. So each pattern is filled in a prefix of the cells, and complete cells are a prefix, which is forgotten.
+pub(crate) struct CellStar {
+    position: Position,
+    patterns: Vec<Pattern>,
+    exits: Vec<Pattern>,
+    /// The cells that are not complete.
+    cells: VecDeque<Cell>,
+    /// By pattern, in how many of the cells it is filled.
+    filled: Vec<usize>,
+    /// Which patterns the record before matched.
+    found: Vec<Result<bool, RecordFault>>,
+    joins: Joins,
+    input: Input,
+    output: Output,
+}
+
+impl CellStar {
+    pub(crate) fn new(
+        position: Position,
+        patterns: Vec<Pattern>,
+        exits: Vec<Pattern>,
+        input: In<Record>,
+        out: Out<Record>,
+    ) -> CellStar {
+        CellStar {
+            position,
+            filled: vec![0; patterns.len()],
+            found: Vec::new(),
+            patterns,
+            exits,
+            cells: VecDeque::new(),
+            joins: Joins::default(),
+            input: Input::new(input),
+            output: Output::new(out),
+        }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, mut record: Record) {
+        let ends = record.ends();
+        if record.shape() == ShapeId::MARK {
+            self.output.send(cx, record);
+            return;
+        }
+        loop {
+            match self.step(record) {
+                Ok(Step::Leaves(record)) => {
+                    self.output.send(cx, record);
+                    return;
+                }
+                Ok(Step::Waits) => return self.output.end(cx, ends),
+                Ok(Step::Joined(whole)) => {
+                    record = whole;
+                    record.set_ends(ends);
+                }
+                Err((record, reason)) => {
+                    self.position.fail(cx, self.input.message(), record, reason);
+                    return self.output.end(cx, ends);
+                }
+            }
+        }
+    }
+
+    /// At an exit, and in the replicas behind it until a cell takes the record.
+    fn step(&mut self, mut record: Record) -> Result<Step, (Record, String)> {
+        match matches_one(&mut self.exits, &record) {
+            Ok(true) => return Ok(Step::Leaves(record)),
+            Ok(false) => {}
+            Err(reason) => return Err((record, reason)),
+        }
+        self.found.clear();
+        self.found.extend(self.patterns.iter_mut().map(|pattern| pattern.matches(&record)));
+        // A guard without a value counts in the first cell that still asks it.
+        let asked = self.found.iter().zip(&self.filled).filter(|(found, _)| **found != Ok(false));
+        let Some(at) = asked.map(|(_, &filled)| filled).min().filter(|&at| at < REPLICAS_MAX) else {
+            return Err((record, format!("a star has at most {REPLICAS_MAX} replicas")));
+        };
+        let here = |index: &usize| self.filled[*index] == at && self.found[*index] != Ok(false);
+        let fills: Vec<usize> = (0..self.patterns.len()).filter(here).collect();
+        if let Some(Err(fault)) = fills.iter().map(|&index| &self.found[index]).find(|found| found.is_err()) {
+            return Err((record, fault.to_string()));
+        }
+        if at == self.cells.len() {
+            self.cells.push_back(Cell::new(self.patterns.len()));
+        }
+        fills.iter().for_each(|&index| self.filled[index] += 1);
+        record.set_ends(Ends::NOTHING);
+        self.cells[at].fill(fills.into_iter(), record, self.input.message());
+        if !self.cells[at].is_complete() {
+            return Ok(Step::Waits);
+        }
+        // The first: before it are complete cells only.
+        self.filled.iter_mut().for_each(|filled| *filled -= 1);
+        let cell = self.cells.pop_front().expect("it is complete");
+        Ok(Step::Joined(cell.join(&self.patterns, &mut self.joins)))
+    }
+}
+
+enum Step {
+    Leaves(Record),
+    Waits,
+    Joined(Record),
+}
+
+impl Task for CellStar {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        self.output.attach(ports);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if !self.output.flush(cx) {
+            return Stop::OutputFull;
+        }
+        for _ in 0..cx.quantum() {
+            let Some(record) = self.input.next(cx) else {
+                if !self.input.ended() {
+                    return Stop::InputEmpty;
+                }
+                for cell in std::mem::take(&mut self.cells) {
+                    cell.report(cx, &self.patterns, &self.position);
+                }
+                return Stop::Ended;
+            };
+            self.take(cx, record);
+            if self.output.is_full() {
+                return Stop::OutputFull;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}

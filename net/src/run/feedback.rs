@@ -1,0 +1,165 @@
+//! Feedback `A \ P`: what the body gives and a pattern matches goes back to its input.
+//!
+//! One task stands at both ends of the body. Each record that it sends in is a group of its own, and a group always
+//! comes out again, at least as its end: so the task knows how many are inside, and the loop is over when the source has
+//! ended and none is. Records of the loop go before records from outside; what has no room waits here, bounded.
+
+use std::collections::VecDeque;
+
+use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+
+use super::failure::Position;
+use super::input::Input;
+use super::output::{Output, push};
+use super::star::matches_one;
+use crate::pattern::Pattern;
+use crate::record::{Ends, Record};
+use crate::shape::ShapeId;
+
+/// Both ends of a loop.
+pub(crate) struct FeedbackTask {
+    position: Position,
+    backs: Vec<Pattern>,
+    input: Input,
+    output: Output,
+    /// Into the body; none when nothing will follow.
+    body_in: Option<Out<Record>>,
+    body_out: Input,
+    /// Groups in the body.
+    inside: usize,
+    /// The back channel: records that wait to enter the body.
+    spill: VecDeque<Record>,
+    spill_max: usize,
+    /// What ends from outside when the loop is empty.
+    outer: Ends,
+}
+
+impl FeedbackTask {
+    pub(crate) fn new(
+        position: Position,
+        backs: Vec<Pattern>,
+        input: In<Record>,
+        out: Out<Record>,
+        body: (Out<Record>, In<Record>),
+    ) -> FeedbackTask {
+        FeedbackTask {
+            spill_max: position.shared.spill_max,
+            position,
+            backs,
+            input: Input::new(input),
+            output: Output::new(out),
+            body_in: Some(body.0),
+            body_out: Input::new(body.1),
+            inside: 0,
+            spill: VecDeque::new(),
+            outer: Ends::NOTHING,
+        }
+    }
+
+    /// Sends what came out of the body on its way.
+    fn sort(&mut self, cx: &mut Context<'_>, mut record: Record) {
+        if record.ends() != Ends::NOTHING {
+            self.inside -= 1;
+            record.set_ends(Ends::NOTHING);
+        }
+        if record.shape() == ShapeId::MARK {
+            return;
+        }
+        match matches_one(&mut self.backs, &record) {
+            Ok(true) if self.body_in.is_none() => {
+                let reason = "the record came back when the feedback had ended".to_owned();
+                self.position.fail(cx, self.body_out.message(), record, reason);
+            }
+            Ok(true) if self.spill.len() >= self.spill_max => {
+                let reason =
+                    format!("more than {} records wait in this feedback (net.feedback_max)", self.spill_max);
+                self.position.fail(cx, self.body_out.message(), record, reason);
+            }
+            Ok(true) => self.spill.push_back(record),
+            Ok(false) => _ = self.output.send(cx, record),
+            Err(reason) => self.position.fail(cx, self.body_out.message(), record, reason),
+        }
+    }
+
+    /// Lets the next record of the back channel into the body; false if there is none, or no room.
+    fn enter(&mut self, cx: &mut Context<'_>) -> bool {
+        let (Some(body_in), Some(mut record)) = (&mut self.body_in, self.spill.pop_front()) else {
+            return false;
+        };
+        record.set_ends(Ends::GROUP);
+        match push(body_in, cx, record) {
+            Ok(()) => {
+                self.inside += 1;
+                true
+            }
+            Err(record) => {
+                self.spill.push_front(record);
+                false
+            }
+        }
+    }
+
+    /// Takes a record from outside, which enters untested; or what else there is to do when the loop has nothing that
+    /// could enter. `Some`: nothing to do now.
+    fn take_outer(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
+        if self.outer != Ends::NOTHING {
+            // A group from outside has to leave before the next.
+            if self.inside > 0 {
+                return Some(Stop::InputEmpty);
+            }
+            let outer = std::mem::replace(&mut self.outer, Ends::NOTHING);
+            self.output.end(cx, outer);
+            return None;
+        }
+        match self.input.next(cx) {
+            Some(mut record) => {
+                self.outer = record.ends();
+                record.set_ends(Ends::NOTHING);
+                if record.shape() != ShapeId::MARK {
+                    self.spill.push_back(record);
+                }
+                None
+            }
+            None if self.input.ended() && self.inside == 0 && self.body_in.is_some() => {
+                self.body_in = None;
+                // The body may be a stream from this task to itself: it ends when this dispatch does.
+                Some(Stop::QuantumSpent)
+            }
+            None => Some(Stop::InputEmpty),
+        }
+    }
+}
+
+impl Task for FeedbackTask {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        self.body_out.attach(ports);
+        self.output.attach(ports);
+        self.body_in.iter_mut().for_each(|body_in| ports.output(body_in));
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if !self.output.flush(cx) {
+            return Stop::OutputFull;
+        }
+        for _ in 0..cx.quantum() {
+            if let Some(record) = self.body_out.next(cx) {
+                self.sort(cx, record);
+            } else if self.body_out.ended() {
+                return Stop::Ended;
+            } else if !self.enter(cx) {
+                if !self.spill.is_empty() {
+                    // No room: a body with something inside gives something; one without shows its room soon.
+                    return if self.inside > 0 { Stop::InputEmpty } else { Stop::OutputFull };
+                }
+                if let Some(stop) = self.take_outer(cx) {
+                    return stop;
+                }
+            }
+            if self.output.is_full() {
+                return Stop::OutputFull;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}

@@ -1,0 +1,88 @@
+//! A component's input.
+
+use std::sync::{Mutex, PoisonError};
+
+use thalweg_box::{Opaque, Value};
+use thalweg_exec::{Blocking, Context, In, Ports};
+
+use super::failure::Message;
+use crate::record::Record;
+use crate::shape::ShapeId;
+
+/// The reading end of a stream, and how far it is read. A spent synchrocell before it takes itself out: then this reads
+/// what the cell would have read.
+#[derive(Debug)]
+pub(crate) struct Input {
+    stream: In<Record>,
+    read: u64,
+}
+
+impl Input {
+    pub(crate) fn new(stream: In<Record>) -> Input {
+        Input { stream, read: 0 }
+    }
+
+    pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.stream);
+    }
+
+    /// The next record, or mark.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, cx: &mut Context<'_>) -> Option<Record> {
+        let mut record = self.stream.pop(cx)?;
+        while record.shape() == ShapeId::MESSAGE {
+            self.follow(record);
+            record = self.stream.pop(cx)?;
+        }
+        self.read += 1;
+        Some(record)
+    }
+
+    /// The same for a task that waits.
+    pub(crate) fn next_blocking(&mut self, blocking: &mut Blocking) -> Option<Record> {
+        loop {
+            let record = blocking.pop(&mut self.stream)?;
+            if record.shape() != ShapeId::MESSAGE {
+                self.read += 1;
+                return Some(record);
+            }
+            self.follow(record);
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self, message: Record) {
+        if let Some(input) = sent(&message) {
+            *self = input;
+        }
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        self.stream.ended()
+    }
+
+    /// The message read last; before the first one, the first.
+    pub(crate) fn message(&self) -> Message {
+        Message { stream: self.stream.id(), index: self.read.saturating_sub(1) }
+    }
+}
+
+/// An input on its way to whom shall read it.
+type Sent = Mutex<Option<Input>>;
+
+/// A message that hands an input to the reader of a stream.
+pub(crate) fn send(input: Input) -> Record {
+    Record::message(Value::Opaque(Opaque::new::<Sent>(Mutex::new(Some(input)))))
+}
+
+/// The input in a message.
+pub(crate) fn sent(message: &Record) -> Option<Input> {
+    let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
+    opaque.get::<Sent>()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl From<Input> for In<Record> {
+    fn from(input: Input) -> In<Record> {
+        input.stream
+    }
+}

@@ -1,0 +1,250 @@
+//! Corner cases by name: networks, records in, records out.
+
+use crate::boxes::DECLARATIONS;
+use crate::generator::Case;
+use crate::runs::{Verdict, shown_run, try_case};
+
+/// Runs a network with all options, and compares what comes out with `output` (in this order, if `ordered`), and what
+/// fails with `failed`; the interpreter has to agree.
+#[track_caller]
+fn check_with(ordered: bool, net: &str, input: &[&str], output: &[&str], failed: &[&str]) {
+    let boxes: String = DECLARATIONS.iter().map(|declaration| format!("{declaration};\n")).collect();
+    let text = if net.contains("connect") { net.to_owned() } else { format!("net main connect {net};") };
+    let case = Case {
+        net: format!("{boxes}{text}"),
+        records: input.iter().map(|record| (*record).to_owned()).collect(),
+    };
+    for options in 0..4 {
+        let (mut found, mut reasons) = shown_run(&case, options);
+        let mut wanted: Vec<String> = output.iter().map(|record| crate::runs::normal(record)).collect();
+        if !ordered {
+            found.sort();
+            wanted.sort();
+        }
+        reasons.sort();
+        assert_eq!(found, wanted, "{net}, options {options}");
+        assert_eq!(reasons.len(), failed.len(), "{net}: {reasons:?}");
+        for (reason, wanted) in reasons.iter().zip(failed) {
+            assert!(reason.contains(wanted), "{net}: {reason}");
+        }
+        let verdict = try_case(&case, options);
+        assert!(matches!(verdict, Verdict::Right), "{net}: {verdict:?}");
+    }
+}
+
+#[track_caller]
+fn check(net: &str, input: &[&str], output: &[&str]) {
+    check_with(false, net, input, output, &[]);
+}
+
+#[track_caller]
+fn check_in_order(net: &str, input: &[&str], output: &[&str]) {
+    check_with(true, net, input, output, &[]);
+}
+
+#[test]
+fn a_record_leaves_a_star_before_the_first_replica() {
+    for star in ["*", "**"] {
+        check_in_order(&format!("inc {star} {{c}}"), &[r#"{"a": 1, "c": 2}"#], &[r#"{"a": 1, "c": 2}"#]);
+    }
+}
+
+#[test]
+fn a_tie_goes_to_one_branch() {
+    check("(turn | turn) || turn", &[r#"{"a": 1}"#], &[r#"{"b": 1}"#]);
+}
+
+#[test]
+fn a_record_without_a_match_fails_alone() {
+    for parallel in ["|", "||"] {
+        let net = format!("inc {parallel} none");
+        let input = [r#"{"c": 1}"#, r#"{"a": 1}"#, r#"{"c": 2}"#];
+        check_with(false, &net, &input, &[r#"{"a": 2}"#], &["no branch takes", "no branch takes"]);
+    }
+}
+
+#[test]
+fn what_is_consumed_is_not_inherited_unless_it_is_made_again() {
+    check("turn", &[r#"{"a": 1, "b": 7, "c": 3}"#], &[r#"{"b": 1, "c": 3}"#]);
+    check("[{a, b} -> {b = a}]", &[r#"{"a": 1, "b": 7, "c": 3}"#], &[r#"{"b": 1, "c": 3}"#]);
+}
+
+#[test]
+fn a_cell_joins_once_and_is_then_the_identity() {
+    check_in_order(
+        "[| {a}, {b} |]",
+        &[r#"{"c": 0}"#, r#"{"a": 1, "c": 1}"#, r#"{"a": 2}"#, r#"{"b": 3, "c": 9}"#, r#"{"b": 4}"#],
+        &[r#"{"c": 0}"#, r#"{"a": 2}"#, r#"{"a": 1, "b": 3, "c": 1}"#, r#"{"b": 4}"#],
+    );
+}
+
+#[test]
+fn one_record_may_fill_a_cell_alone() {
+    check_in_order(
+        "[| {a}, {b} |]",
+        &[r#"{"a": 1, "b": 2}"#, r#"{"a": 3}"#],
+        &[r#"{"a": 1, "b": 2}"#, r#"{"a": 3}"#],
+    );
+}
+
+#[test]
+fn a_cell_filled_in_part_is_reported_at_the_end() {
+    let input = [r#"{"a": 1}"#, r#"{"a": 2}"#];
+    check_with(true, "[| {a}, {b}, {c} |]", &input, &[r#"{"a": 2}"#], &["nothing matched {b} and {c}"]);
+    for star in ["*", "**"] {
+        let net = format!("[| {{a}}, {{b}} |] {star} {{a, b}}");
+        check_with(true, &net, &input, &[], &["nothing matched {b}", "nothing matched {b}"]);
+    }
+}
+
+#[test]
+fn a_star_of_cells_pairs_again_and_again() {
+    for star in ["*", "**"] {
+        check(
+            &format!("[| {{a}}, {{b}} |] {star} {{a, b}}"),
+            &[r#"{"a": 1}"#, r#"{"a": 2}"#, r#"{"b": 3}"#, r#"{"a": 4}"#, r#"{"b": 5}"#, r#"{"b": 6}"#],
+            &[r#"{"a": 1, "b": 3}"#, r#"{"a": 2, "b": 5}"#, r#"{"a": 4, "b": 6}"#],
+        );
+    }
+}
+
+#[test]
+fn a_cell_in_every_replica() {
+    check(
+        "[| {a}, {b} |] ! <k>",
+        &[r#"{"a": 1, "<k>": 1}"#, r#"{"a": 2, "<k>": 2}"#, r#"{"b": 3, "<k>": 2}"#, r#"{"b": 4, "<k>": 1}"#],
+        &[r#"{"a": 2, "b": 3, "<k>": 2}"#, r#"{"a": 1, "b": 4, "<k>": 1}"#],
+    );
+}
+
+#[test]
+fn what_a_cell_gives_belongs_to_the_record_that_completed_it() {
+    check_in_order(
+        "([| {a}, {b} |] .. [{} -> {<n = 1>}]) || [{c} -> {<n = 2>}]",
+        &[r#"{"a": 1}"#, r#"{"c": 2}"#, r#"{"b": 3}"#, r#"{"c": 4}"#],
+        &[r#"{"<n>": 2}"#, r#"{"a": 1, "b": 3, "<n>": 1}"#, r#"{"<n>": 2}"#],
+    );
+}
+
+#[test]
+fn deterministic_combinators_nest_around_boxes_of_many_and_of_no_outputs() {
+    let input = [
+        r#"{"a": 1, "<n>": 2}"#,
+        r#"{"b": 1, "<n>": 0}"#,
+        r#"{"a": 2, "<n>": 0}"#,
+        r#"{"a": 3, "<n>": 1}"#,
+        r#"{"b": 4, "c": 4}"#,
+    ];
+    check_in_order(
+        "((twice .. ([{a, <n>} -> {a, <n = n - 1>}] ** {<n>} if <n <= 0>)) !! <n>) || none || [{b, c} -> {c}]",
+        &input,
+        &[
+            r#"{"a": 1, "<n>": 0}"#,
+            r#"{"a": -1, "<n>": 0}"#,
+            r#"{"a": 2, "<n>": 0}"#,
+            r#"{"a": -2, "<n>": 0}"#,
+            r#"{"a": 3, "<n>": 0}"#,
+            r#"{"a": -3, "<n>": 0}"#,
+            r#"{"c": 4}"#,
+        ],
+    );
+}
+
+#[test]
+fn free_combinators_inside_deterministic_ones_keep_groups_together() {
+    check_in_order(
+        "(((inc | [{b} -> {b}]) .. (inc * {a} if <k == 1>)) ! <k>) || [{c} -> {c}]",
+        &[r#"{"a": 1, "<k>": 1}"#, r#"{"c": 5}"#, r#"{"a": 7, "<k>": 1}"#],
+        &[r#"{"a": 2, "<k>": 1}"#, r#"{"c": 5}"#, r#"{"a": 8, "<k>": 1}"#],
+    );
+}
+
+#[test]
+fn a_feedback_with_many_outputs() {
+    check(
+        r"[{<n>} -> if <n > 0> then {<n = n - 1>}; {<n = n - 1>} else {<n = 0 - 1>}] \ {<n>} if <n >= 0>",
+        &[r#"{"<n>": 3, "a": 1}"#, r#"{"<n>": -5}"#],
+        &[&[r#"{"<n>": -1, "a": 1}"#; 8][..], &[r#"{"<n>": -1}"#]].concat(),
+    );
+}
+
+#[test]
+fn what_enters_a_feedback_is_not_tested() {
+    check(r"[{<n>} -> {<n = n - 1>}] \ {<n>}", &[], &[]);
+    check(r"[{<n>} -> {<k = n>}] \ {<n>}", &[r#"{"<n>": 1}"#], &[r#"{"<k>": 1}"#]);
+    check(r"[] \ {a}", &[r#"{"b": 1}"#], &[r#"{"b": 1}"#]);
+}
+
+#[test]
+fn feedbacks_nest_and_stay_in_their_groups() {
+    check_in_order(
+        r"((([{<n>} -> {<n = n - 1>}] \ {<n>} if <n > 0>) .. [{<k>, <n>} -> {<k = k - 1>, <n = 2>}]) \ {<k>} if <k > 0>) || [{c} -> {c}]",
+        &[r#"{"<n>": 3, "<k>": 2}"#, r#"{"c": 1}"#, r#"{"<n>": 1, "<k>": 5}"#],
+        &[r#"{"<n>": 2, "<k>": 0}"#, r#"{"c": 1}"#, r#"{"<n>": 2, "<k>": 0}"#],
+    );
+}
+
+#[test]
+fn a_range_sends_a_copy_to_each_value() {
+    for split in ["!", "!!", "!@", "!!@"] {
+        check_with(
+            false,
+            &format!("[{{}} -> {{<t = 1>}}] {split} <k>:<n>"),
+            &[
+                r#"{"<k>": 1, "<n>": 3}"#,
+                r#"{"<k>": 2, "<n>": 1}"#,
+                r#"{"<k>": -1, "<n>": -1}"#,
+                r#"{"<k>": 0}"#,
+            ],
+            &[&[r#"{"<k>": 1, "<n>": 3, "<t>": 1}"#; 3][..], &[r#"{"<k>": -1, "<n>": -1, "<t>": 1}"#]]
+                .concat(),
+            &["the range 2 to 1 is empty", "which chooses the replica"],
+        );
+    }
+}
+
+#[test]
+fn a_shield_hides_a_label_of_the_same_name() {
+    check(
+        "net part ({a} -> ...) connect ([{a} -> {a, b = a}] .. none .. []) | [{a, b} -> {a = b}]; net main connect part .. part;",
+        &[r#"{"a": 1, "b": 5}"#],
+        &[],
+    );
+    check(
+        "net part ({a} -> ...) connect [{a} -> {a, <n = 7>}] .. [{<n>} -> {}] .. twice; net main connect part || none;",
+        &[r#"{"a": 1, "<n>": 5}"#],
+        &[r#"{"a": 1, "<n>": 5}"#, r#"{"a": -1, "<n>": 5}"#],
+    );
+}
+
+#[test]
+fn placed_parts_mean_the_same() {
+    check("(inc @ 1) .. (turn @ 7 | none) @ 2", &[r#"{"a": 1, "c": 2}"#], &[r#"{"b": 2, "c": 2}"#]);
+    check("inc !@ <k>", &[r#"{"a": 1, "<k>": -3}"#], &[r#"{"a": 2, "<k>": -3}"#]);
+}
+
+#[test]
+fn a_binding_tag_has_to_be_asked_for_and_is_not_inherited() {
+    check_with(
+        false,
+        "inc | [{a, <#b>} -> {<#b = b + 1>, <k = 1>}]",
+        &[r#"{"a": 1, "<b>": 4, "<#b>": 2}"#, r#"{"a": 1}"#, r##"{"a": 1, "<#c>": 2}"##],
+        &[r##"{"<b>": 4, "<#b>": 5, "<k>": 1}"##, r#"{"a": 2}"#],
+        &["no branch takes"],
+    );
+}
+
+#[test]
+fn guards_and_expressions_fault_the_record_alone() {
+    let input = [r#"{"a": 1, "<n>": 0}"#, r#"{"a": 2, "<n>": 2}"#];
+    check_with(true, "inc * {a} if <6 / n == 3>", &input, &[r#"{"a": 2, "<n>": 2}"#], &["division by zero"]);
+    check_with(
+        true,
+        "[{<n>} -> {<n = 9223372036854775806 + n>}]",
+        &input,
+        &[r#"{"a": 1, "<n>": 9223372036854775806}"#],
+        &["does not fit into 64 bits"],
+    );
+    let net = r"[{<n>} -> {<n = n - 1>}] \ {<n>} if <1 / n > 0>";
+    check_with(false, net, &[r#"{"<n>": 2}"#, r#"{"<n>": 0}"#], &[r#"{"<n>": -1}"#], &["division by zero"]);
+}

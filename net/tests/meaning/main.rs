@@ -1,0 +1,69 @@
+//! What networks mean: the runtime against an interpreter of the specification, on random networks and records.
+
+mod boxes;
+mod corners;
+#[path = "../records/evaluate.rs"]
+mod evaluate;
+mod generator;
+mod oracle;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use generator::Case;
+use runs::{Verdict, try_case, watch};
+
+/// Cases that failed once.
+#[test]
+fn kept_cases() {
+    let _watch = watch();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/meaning/corpus");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let case = Case::read(&std::fs::read_to_string(&path).unwrap());
+        for options in 0..4 {
+            let verdict = try_case(&case, options);
+            assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}\n{case}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count > 0, "there are no kept cases");
+}
+
+fn random_cases(from: u64, wanted: u64) {
+    let _watch = watch();
+    let mut verdicts = BTreeMap::new();
+    let (mut right, mut seed) = (0, from);
+    while right < wanted {
+        let case = Case::random(seed);
+        let verdict = try_case(&case, seed);
+        if let Verdict::Wrong(why) = &verdict {
+            let least = case.reduced(|case| (0..8).any(|i| try_case(case, seed + i).is_wrong()));
+            panic!("seed {seed}: {why}\nKeep this in tests/meaning/corpus:\n{least}");
+        }
+        right += u64::from(matches!(verdict, Verdict::Right));
+        *verdicts.entry(verdict.word()).or_insert(0_u64) += 1;
+        seed += 1;
+        assert!(seed - from < 20 * wanted, "hardly any network is right: {verdicts:?}");
+    }
+}
+
+#[test]
+fn random_networks() {
+    random_cases(0, 5_000);
+}
+
+#[test]
+fn more_random_networks() {
+    random_cases(1 << 32, 5_000);
+}
+
+/// A million, behind `cargo xtask test --long`.
+#[test]
+#[ignore = "takes half an hour"]
+fn a_million_random_networks() {
+    let from = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1 << 40);
+    random_cases(from, 1_000_000);
+}

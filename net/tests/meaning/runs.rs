@@ -1,0 +1,254 @@
+//! A case in the runtime, compared with the interpreter.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
+use thalweg_net::check::{Resolved, check_text};
+use thalweg_net::label::LabelKind;
+use thalweg_net::record::Record;
+use thalweg_net::syntax::ast::Label;
+use thalweg_net::{Network, Value, json};
+
+use crate::boxes::boxes;
+use crate::generator::Case;
+use crate::oracle::{Fault, Labels, Outcome, has_cells, outcomes};
+
+/// How long a case may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Right,
+    /// It has more outcomes than the interpreter follows, or no end.
+    TooMuch,
+    /// The network is refused.
+    Refused,
+    Wrong(String),
+}
+
+impl Verdict {
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Verdict::Right => "right",
+            Verdict::TooMuch => "too much",
+            Verdict::Refused => "refused",
+            Verdict::Wrong(_) => "wrong",
+        }
+    }
+
+    pub(crate) fn is_wrong(&self) -> bool {
+        matches!(self, Verdict::Wrong(_))
+    }
+}
+
+/// Runs a case on one or two workers, with wide or narrow streams, as `options` says.
+pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
+    let Some(resolved) = check_text("main", &case.net, Some(&boxes().known())).resolved else {
+        return Verdict::Refused;
+    };
+    let records: Vec<Record> =
+        case.records.iter().map(|r| json::read_record(r.as_bytes()).unwrap()).collect();
+    let input: Vec<Labels> = records.iter().map(labels_of).collect();
+    let Some((ordered, allowed)) = allowed(&resolved, &input) else { return Verdict::TooMuch };
+    let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
+    begin(case);
+    let options = options_of(options);
+    let (workers, capacity) = (options.workers, options.capacity);
+    let mut outcome = run(&network, records, options);
+    if !ordered {
+        outcome.out.sort();
+    }
+    if allowed.contains(&outcome) {
+        return Verdict::Right;
+    }
+    Verdict::Wrong(format!(
+        "{workers} workers, streams of {capacity}: the runtime gave\n{}\nwhich is none of {} outcomes{}, such as\n{}",
+        shown(&outcome),
+        allowed.len(),
+        if ordered { " in order" } else { "" },
+        allowed.first().map_or_else(String::new, shown),
+    ))
+}
+
+fn shown(outcome: &Outcome) -> String {
+    let record = |labels: &Labels| {
+        let items: Vec<String> = labels.iter().map(|(label, value)| format!("{label}: {value}")).collect();
+        format!("  {{{}}}\n", items.join(", "))
+    };
+    format!("{}  failed: {:?}", outcome.out.iter().map(record).collect::<String>(), outcome.failed)
+}
+
+/// The outcomes, with whether they tell the order.
+fn allowed(resolved: &Resolved, input: &[Labels]) -> Option<(bool, BTreeSet<Outcome>)> {
+    if let Ok(outcomes) = outcomes(resolved, input, true) {
+        return Some((true, outcomes));
+    }
+    if has_cells(resolved) {
+        return None;
+    }
+    Some((false, outcomes(resolved, input, false).ok()?))
+}
+
+fn labels_of(record: &Record) -> Labels {
+    let slots = record.shape().labels().iter().zip(record.slots());
+    let pair = |(label, value): (&thalweg_net::label::Label, &Value)| {
+        let name = label.name();
+        let label = match label.kind() {
+            LabelKind::Field => Label::field(name),
+            LabelKind::Tag => Label::tag(name),
+            LabelKind::BindingTag => Label::binding(name),
+        };
+        let Value::Int(value) = value else { panic!("{label} is no integer: {value:?}") };
+        (label, *value)
+    };
+    slots.map(pair).collect()
+}
+
+fn fault(reason: &str) -> Fault {
+    let starts = [
+        ("no branch takes", Fault::NoBranch),
+        ("the range", Fault::EmptyRange),
+        ("the record matches no declared input", Fault::Undeclared),
+        ("the synchrocell was never completed", Fault::HeldBack),
+    ];
+    if reason.ends_with("which chooses the replica") {
+        return Fault::NoReplica;
+    }
+    starts.iter().find(|(start, _)| reason.starts_with(start)).map_or(Fault::Other, |(_, fault)| *fault)
+}
+
+struct Feed {
+    records: std::vec::IntoIter<Record>,
+    next: Option<Record>,
+    out: Out<Record>,
+}
+
+impl Task for Feed {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.out);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(record) = self.next.take().or_else(|| self.records.next()) {
+            if let Err(record) = self.out.push(cx, record) {
+                self.next = Some(record);
+                return Stop::OutputFull;
+            }
+        }
+        Stop::Ended
+    }
+}
+
+struct Drain {
+    input: In<Record>,
+    records: mpsc::Sender<Labels>,
+}
+
+impl Task for Drain {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(record) = self.input.pop(cx) {
+            self.records.send(labels_of(&record)).unwrap();
+        }
+        if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+}
+
+fn run(network: &Network, records: Vec<Record>, options: Options) -> Outcome {
+    let (out, errors) = run_records(network, records, options);
+    let mut failed: Vec<Fault> = errors.iter().map(|reason| fault(reason)).collect();
+    failed.sort_unstable();
+    Outcome { out, failed }
+}
+
+fn run_records(network: &Network, records: Vec<Record>, options: Options) -> (Vec<Labels>, Vec<String>) {
+    let runtime = Runtime::new(options).unwrap();
+    let running = network.start(&runtime).unwrap();
+    let (sender, received) = mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Feed { records: records.into_iter(), next: None, out: running.input });
+    runtime.spawn(TaskSpec::default(), Drain { input: running.output, records: sender });
+    let summary = runtime.join().unwrap();
+    assert_eq!(summary.failures, []);
+    (received.iter().collect(), running.errors.iter().map(|error| error.reason).collect())
+}
+
+/// What a case gives, in order, and why records failed.
+pub(crate) fn shown_run(case: &Case, options: u64) -> (Vec<String>, Vec<String>) {
+    let network = Network::parse("main", &case.net, boxes()).unwrap_or_else(|errors| {
+        panic!("{}", errors.iter().map(|error| error.render(false)).collect::<String>());
+    });
+    let records = case.records.iter().map(|record| json::read_record(record.as_bytes()).unwrap()).collect();
+    begin(case);
+    let (out, errors) = run_records(&network, records, options_of(options));
+    (out.iter().map(|labels| format!("{labels:?}")).collect(), errors)
+}
+
+/// A record in JSON as [`shown_run`] shows it.
+pub(crate) fn normal(record: &str) -> String {
+    format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
+}
+
+fn options_of(options: u64) -> Options {
+    let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
+    Options { workers, capacity, ..Options::default() }
+}
+
+impl Case {
+    /// A smaller case that still fails.
+    pub(crate) fn reduced(self, fails: impl Fn(&Case) -> bool) -> Case {
+        let mut least = self;
+        'smaller: loop {
+            for at in 0..least.records.len() {
+                let mut smaller = least.clone();
+                smaller.records.remove(at);
+                if fails(&smaller) {
+                    least = smaller;
+                    continue 'smaller;
+                }
+            }
+            return least;
+        }
+    }
+}
+
+/// What runs now, and since when.
+static RUNNING: Mutex<Vec<(thread::ThreadId, Instant, String)>> = Mutex::new(Vec::new());
+
+fn begin(case: &Case) {
+    let mut running = RUNNING.lock().unwrap();
+    let me = thread::current().id();
+    running.retain(|(thread, ..)| *thread != me);
+    running.push((me, Instant::now(), case.to_string()));
+}
+
+/// Ends the process with the case's text when one hangs.
+pub(crate) fn watch() -> impl Drop {
+    struct Watch(Arc<AtomicBool>);
+    impl Drop for Watch {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+            let me = thread::current().id();
+            RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
+        }
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&ended);
+    thread::spawn(move || {
+        while !asked.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(500));
+            let running = RUNNING.lock().unwrap_or_else(|e| e.into_inner());
+            if let Some((_, _, case)) = running.iter().find(|(_, since, _)| since.elapsed() > PATIENCE) {
+                eprintln!("This hangs:\n{case}");
+                std::process::abort();
+            }
+        }
+    });
+    Watch(ended)
+}
