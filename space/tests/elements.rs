@@ -113,6 +113,14 @@ fn the_latest_event_is_the_last_one() {
 }
 
 /// A writer records as fast as it can: each line that is taken is of one event.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
 #[test]
 fn the_latest_event_is_never_torn() {
     /// The same number over and over.
@@ -138,6 +146,8 @@ fn the_latest_event_is_never_torn() {
                 n += 1;
             }
         });
+        // The writer ends also when this side fails.
+        let _end = OnDrop(|| looks.store(2_000, Ordering::Relaxed));
         let mut before = 0;
         for _ in 0..2_000 {
             let look = &mut |event: thalweg_space::reader::Event<'_>| {

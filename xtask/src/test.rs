@@ -38,7 +38,12 @@ const STEPS: &[Step] = &[
         run: crash,
         long: true,
     },
-    Step { name: "fuzz", what: "ten minutes of damaged spaces (needs cargo-fuzz)", run: fuzz, long: true },
+    Step {
+        name: "fuzz",
+        what: "ten minutes each of damaged spaces and of random networks (needs cargo-fuzz)",
+        run: fuzz,
+        long: true,
+    },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
@@ -201,15 +206,21 @@ fn crash(count: &mut Count) -> Result<()> {
 }
 
 fn fuzz(count: &mut Count) -> Result<()> {
-    let Some(mut command) = nightly() else {
-        return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");
-    };
-    if !process::is_installed("cargo-fuzz", "--version") {
-        return skip(count, "there is no cargo-fuzz (`cargo install cargo-fuzz`)");
+    let target = process::target_dir().join("fuzz");
+    // The spaces of the first are left open on purpose, as a killed process leaves them.
+    for (name, folder, extra) in
+        [("damaged", "space/fuzz", "-detect_leaks=0"), ("language", "net/fuzz", "-dict=net/fuzz/words.dict")]
+    {
+        let Some(mut command) = nightly() else {
+            return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");
+        };
+        if !process::is_installed("cargo-fuzz", "--version") {
+            return skip(count, "there is no cargo-fuzz (`cargo install cargo-fuzz`)");
+        }
+        command.args(["fuzz", "run", name, "--fuzz-dir", folder, "--target-dir"]).arg(&target);
+        checked(count, process::run(command.args(["--", "-max_total_time=600", "-timeout=60", extra])))?;
     }
-    command.args(["fuzz", "run", "damaged", "--fuzz-dir", "space/fuzz", "--target-dir"]);
-    command.arg(process::target_dir().join("fuzz")).args(["--", "-max_total_time=600", "-timeout=60"]);
-    checked(count, process::run(&mut command))
+    Ok(())
 }
 
 fn threads(count: &mut Count) -> Result<()> {

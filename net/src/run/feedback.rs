@@ -71,8 +71,7 @@ impl FeedbackTask {
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
             Ok(true) if self.spill.len() >= self.spill_max => {
-                let reason =
-                    format!("more than {} records wait in this feedback (net.feedback_max)", self.spill_max);
+                let reason = format!("more than {} records wait in this feedback", self.spill_max);
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
             Ok(true) => self.spill.push_back(record),

@@ -39,6 +39,8 @@ struct Lines {
     copies: [Vec<u8>; 3],
     /// The names of the writers, as far as they were asked for.
     names: Vec<(u32, NameRef)>,
+    /// Writer and sequence of the latest event that an element gave itself: its line may be one behind it.
+    given: Vec<(u32, u64)>,
 }
 
 impl LatestEvents {
@@ -108,7 +110,7 @@ impl LatestEvents {
 
 impl Lines {
     fn new(pool: Arc<PoolFile>, catalog: usize) -> Lines {
-        Lines { pool, catalog, used: 0, copies: Default::default(), names: Vec::new() }
+        Lines { pool, catalog, used: 0, copies: Default::default(), names: Vec::new(), given: Vec::new() }
     }
 
     fn look(
@@ -123,6 +125,7 @@ impl Lines {
             file::read_exact_at(&self.pool.file, &self.pool.path, copy, pool::LINES as u64)?;
         }
         self.names.resize(self.used, (0, NameRef::NONE));
+        self.given.resize(self.used, (0, 0));
         let mut count = 0;
         for slot in 0..self.used {
             count += usize::from(self.look_at(slot, directory, catalogs, take)?);
@@ -157,8 +160,16 @@ impl Lines {
         let first = file::word(line, latest::FIRST);
         let (writer, kind, words) = (first as u32, (first >> 32) as u16, (first >> 48 & 0xfff) as usize);
         let arguments = latest::ARGUMENTS..latest::ARGUMENTS + 8 * words.saturating_sub(1);
-        if !whole || words == 0 || arguments.end > pool::LINE_BYTES || kind < event::KIND_FIRST {
-            return self.read_element(slot, directory, catalogs, take);
+        let (given_by, given) = self.given[slot];
+        let is_behind = given_by == writer && file::word(line, latest::SEQUENCE) < given;
+        if !whole || is_behind || words == 0 || arguments.end > pool::LINE_BYTES || kind < event::KIND_FIRST {
+            let mut given = self.given[slot];
+            let found = self.read_element(slot, directory, catalogs, &mut |event: Event<'_>| {
+                given = (event.writer, event.sequence);
+                take(event);
+            });
+            self.given[slot] = given;
+            return found;
         }
         if self.names[slot].0 != writer {
             self.names[slot] = (writer, self.name(slot, writer)?);
