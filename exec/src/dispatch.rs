@@ -36,8 +36,7 @@ pub(crate) struct Core {
     pub(crate) me: u32,
     /// The task being dispatched.
     pub(crate) task: *mut TaskCell,
-    /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full,
-    /// or were dropped.
+    /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full.
     touched: Vec<Touch>,
     /// `Inputs::next_ready` said `None`.
     pub(crate) ports_wait: bool,
@@ -80,10 +79,10 @@ impl Touch {
         if self.writes { &ring.write_state } else { &ring.read_state }
     }
 
-    /// Whether the dispatch found the end empty or full, and keeps it.
+    /// Whether the dispatch found the end empty or full.
     #[inline]
     fn waits(self) -> bool {
-        self.state().load(Ordering::Relaxed) & (NOTED | LEAVES) == NOTED
+        self.state().load(Ordering::Relaxed) & NOTED != 0
     }
 }
 
@@ -440,8 +439,8 @@ impl Core {
 
     // ---- the end of a dispatch
 
-    /// Publishes what the current task did with its streams, tells it, wakes who waited for that, and lets go of the
-    /// ends that need nothing more.
+    /// Publishes what the current task did with its streams, tells it, wakes who waited for that, closes the ends that
+    /// it dropped, and lets go of those that need nothing more.
     #[inline]
     fn publish_all(&mut self) {
         if self.mode != Mode::Off {
@@ -469,11 +468,14 @@ impl Core {
             }
             self.publish(touch);
             let state = touch.state();
-            if state.load(Ordering::Relaxed) == TOUCHED {
-                state.store(0, Ordering::Release);
-            } else {
-                self.touched[kept] = touch;
-                kept += 1;
+            match state.load(Ordering::Relaxed) {
+                TOUCHED => state.store(0, Ordering::Release),
+                // Before the task's wake-ups are armed: it may itself have the other end.
+                marks if marks & LEAVES != 0 => self.close_end(touch),
+                _ => {
+                    self.touched[kept] = touch;
+                    kept += 1;
+                }
             }
         }
         self.touched.truncate(kept);
@@ -771,18 +773,12 @@ impl Core {
         Ok(sleeps && !ready)
     }
 
-    /// Lets go of the ends that something was to be done with after publishing: those noted are free to be used, those
-    /// that were dropped close.
+    /// Lets go of the ends that were found empty or full: they are free to be used.
     #[inline]
     fn let_go(&mut self) {
         self.ports_wait = false;
-        while let Some(touch) = self.touched.pop() {
-            let state = touch.state();
-            if state.load(Ordering::Relaxed) & LEAVES == 0 {
-                state.store(0, Ordering::Release);
-            } else {
-                self.close_end(touch);
-            }
+        for touch in self.touched.drain(..) {
+            touch.state().store(0, Ordering::Release);
         }
     }
 

@@ -305,6 +305,55 @@ fn a_task_that_fails_so_closes_its_streams() {
     }
 }
 
+/// Joins a runtime; panics when that takes too long.
+fn join_in_time(runtime: Runtime) {
+    let (done, joined) = mpsc::channel();
+    std::thread::spawn(move || done.send(runtime.join().unwrap()));
+    let summary = joined.recv_timeout(Duration::from_secs(20)).expect("the runtime ends");
+    assert_eq!(summary.failures, []);
+}
+
+#[test]
+fn a_task_that_closes_what_it_reads_itself_sees_the_end() {
+    struct Own(Option<Out<u64>>, In<u64>);
+    impl Task for Own {
+        fn attach(&mut self, ports: &mut Ports<'_>) {
+            ports.output(self.0.as_mut().unwrap());
+            ports.input(&mut self.1);
+        }
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            assert_eq!(self.1.pop(cx), None);
+            if self.1.ended() {
+                return Stop::Ended;
+            }
+            self.0 = None;
+            Stop::InputEmpty
+        }
+    }
+    struct OwnPort(Option<Out<u64>>, Inputs<u64>);
+    impl Task for OwnPort {
+        fn attach(&mut self, ports: &mut Ports<'_>) {
+            ports.output(self.0.as_mut().unwrap());
+            ports.inputs(&mut self.1);
+        }
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            if self.1.remove_ended(cx) == 1 {
+                return Stop::Ended;
+            }
+            self.0 = None;
+            Stop::InputEmpty
+        }
+    }
+    let runtime = runtime(1);
+    let (output, input) = runtime.stream(room(1));
+    runtime.spawn(TaskSpec::default(), Own(Some(output), input));
+    let (output, input) = runtime.stream(room(1));
+    let mut inputs = Inputs::new();
+    inputs.add(input);
+    runtime.spawn(TaskSpec::default(), OwnPort(Some(output), inputs));
+    join_in_time(runtime);
+}
+
 #[test]
 fn pushes_without_reader_succeed() {
     let runtime = runtime(1);
