@@ -152,6 +152,8 @@
 #define THALWEG_EVENT_KIND_OWNER UINT32_C(2)
 /* Words of such an event. */
 #define THALWEG_EVENT_OWNER_WORDS UINT32_C(4)
+/* More words of arguments for the event before, which is flagged `FLAG_CONTINUED`. Has no sequence. */
+#define THALWEG_EVENT_KIND_CONTINUATION UINT32_C(3)
 /* Kinds below this one are reserved. */
 #define THALWEG_EVENT_KIND_FIRST UINT32_C(16)
 /* The event has the time of the one before; its own 32 bits say nothing. */
@@ -160,8 +162,12 @@
 #define THALWEG_EVENT_FLAG_INTERPOLATED UINT32_C(2)
 /* A text or byte field was cut to fit. */
 #define THALWEG_EVENT_FLAG_TRUNCATED UINT32_C(4)
-/* The longest event in words. */
+/* The arguments go on in a continuation, which comes next, maybe in the next block. */
+#define THALWEG_EVENT_FLAG_CONTINUED UINT32_C(8)
+/* The longest event, or part of one that is continued, in words. */
 #define THALWEG_EVENT_WORDS_MAX UINT32_C(4095)
+/* The most bytes of arguments that an event has with its continuations. */
+#define THALWEG_EVENT_ARGUMENT_BYTES_MAX UINT32_C(16777216)
 /* Magic. */
 #define THALWEG_CATALOG_MAGIC_VALUE UINT64_C(0x436765776c616874)
 /* Bytes of the file's header: magic, version, writer. */

@@ -138,6 +138,7 @@ class Element:
             self.archive = Blocks(path + ".archive", layout.ELEMENT_MAGIC_ARCHIVE)
         self.writer, self.writer_from = word(self.ring.data, layout.ELEMENT_WRITER) & MASK, 0
         self.sequence = 0
+        self.begun = None
 
     def show(self):
         for number in range(up(self.ring.head, self.ring.bytes) // self.ring.bytes):
@@ -146,6 +147,8 @@ class Element:
                 data = self.archive.block(number, self.archive.head)
             if data:
                 self.show_block(data)
+            else:
+                self.begun = None
         lost = word(self.ring.data, layout.ELEMENT_DROPS) - self.drops if self.sequence else 0
         self.gap(self.sequence + lost)
 
@@ -155,7 +158,11 @@ class Element:
             self.sequence = to
 
     def show_block(self, data):
-        self.gap(word(data, layout.BLOCK_SEQUENCE))
+        # What was begun in the block before goes on, and this block's first event is the one after it.
+        if word(data, layout.BLOCK_SEQUENCE) != self.sequence + 1:
+            self.begun = None
+        if not self.begun:
+            self.gap(word(data, layout.BLOCK_SEQUENCE))
         self.drops = word(data, layout.BLOCK_DROPS)
         base = time = word(data, layout.BLOCK_BASE)
         at = layout.BLOCK_HEADER
@@ -168,14 +175,28 @@ class Element:
                 base = word(data, at + 8)
             elif kind == layout.EVENT_KIND_OWNER:
                 self.writer, self.writer_from = word(data, at + 8) & MASK, word(data, at + 24)
+            elif kind == layout.EVENT_KIND_CONTINUATION:
+                if self.begun:
+                    self.take(*self.begun[:2], self.begun[2] + data[at + 8:at + 8 * words], flags)
             elif kind >= layout.EVENT_KIND_FIRST:
                 if not flags & layout.EVENT_FLAG_SAME_TIME:
                     time = base & ~MASK | first & MASK
-                fields = fields_of(self.kinds[kind], data[at + 8:at + 8 * words])
-                sequence = self.sequence - self.writer_from
-                print("event", time, self.writer, sequence, self.kinds[kind][0], *fields, sep="\t")
-                self.sequence += 1
+                if self.begun:
+                    self.begun = None
+                    self.gap(self.sequence + 1)
+                self.take(time, kind, data[at + 8:at + 8 * words], flags)
             at += 8 * words
+
+    def take(self, time, kind, arguments, flags):
+        """Prints an event, or keeps it if more of it is to come."""
+        if flags & layout.EVENT_FLAG_CONTINUED:
+            self.begun = (time, kind, arguments)
+            return
+        self.begun = None
+        fields = fields_of(self.kinds[kind], arguments)
+        sequence = self.sequence - self.writer_from
+        print("event", time, self.writer, sequence, self.kinds[kind][0], *fields, sep="\t")
+        self.sequence += 1
 
 
 def main(directory):

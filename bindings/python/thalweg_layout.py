@@ -148,6 +148,8 @@ EVENT_KIND_FULL_TIME = 1
 EVENT_KIND_OWNER = 2
 # Words of such an event.
 EVENT_OWNER_WORDS = 4
+# More words of arguments for the event before, which is flagged `FLAG_CONTINUED`. Has no sequence.
+EVENT_KIND_CONTINUATION = 3
 # Kinds below this one are reserved.
 EVENT_KIND_FIRST = 16
 # The event has the time of the one before; its own 32 bits say nothing.
@@ -156,8 +158,12 @@ EVENT_FLAG_SAME_TIME = 1
 EVENT_FLAG_INTERPOLATED = 2
 # A text or byte field was cut to fit.
 EVENT_FLAG_TRUNCATED = 4
-# The longest event in words.
+# The arguments go on in a continuation, which comes next, maybe in the next block.
+EVENT_FLAG_CONTINUED = 8
+# The longest event, or part of one that is continued, in words.
 EVENT_WORDS_MAX = 4095
+# The most bytes of arguments that an event has with its continuations.
+EVENT_ARGUMENT_BYTES_MAX = 16777216
 # Magic.
 CATALOG_MAGIC_VALUE = 0x436765776c616874
 # Bytes of the file's header: magic, version, writer.

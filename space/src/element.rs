@@ -27,6 +27,13 @@ pub(crate) fn event_bytes_max(block_bytes: usize) -> usize {
     room.min(8 * event::WORDS_MAX)
 }
 
+/// Bytes of arguments that an event has at most, with its continuations: they must not overwrite the block where it begins.
+pub(crate) fn argument_bytes_max(block_bytes: usize, block_count: usize) -> usize {
+    let room = (block_bytes - block::HEADER).saturating_sub(OWNER_BYTES as usize).max(16);
+    let parts = room.div_ceil(8 * event::WORDS_MAX);
+    (block_count - 1).saturating_mul(room - 8 * parts).min(event::ARGUMENT_BYTES_MAX)
+}
+
 /// What a full element does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -89,8 +96,10 @@ pub(crate) struct Ring<M: Memory = Region> {
     read_position: u64,
     /// A wait ran out of time; no more waiting until the consumer moves.
     stalled: bool,
-    /// Longest event in bytes.
+    /// Longest event that needs no continuation, in bytes.
     event_bytes_max: usize,
+    /// Bytes of arguments that an event has at most, with its continuations.
+    argument_bytes_max: usize,
     owner: Owner,
     /// Sequence of the owner's first event.
     owner_sequence: u64,
@@ -127,6 +136,7 @@ impl<M: Memory> Ring<M> {
             read_position: 0,
             stalled: false,
             event_bytes_max: event_bytes_max(block_bytes),
+            argument_bytes_max: argument_bytes_max(block_bytes, block_count),
             owner: Owner::default(),
             owner_sequence: 0,
             owner_drops: 0,
@@ -252,39 +262,59 @@ impl<M: Memory> Ring<M> {
 
     #[inline(never)]
     fn emit_variable<K: Kind>(&mut self, ticks: u64, flags: u8, kind: KindId<K>, event: &K) {
-        let mut count = 0;
-        let mut longest = 0;
+        let (mut count, mut longest, mut tails) = (0, 0, 0);
         event.tails(&mut |tail| {
             count += 1;
             longest = longest.max(tail.len());
+            tails += tail.len().next_multiple_of(8);
         });
-        let fixed = 8 * (1 + K::WORDS);
-        let share = (self.event_bytes_max.saturating_sub(fixed) / count.max(1)) & !7;
-        let share = share.min(u32::MAX as usize & !7);
-        let flags = if longest > share { flags | event::FLAG_TRUNCATED } else { flags };
-        let mut bytes = fixed as u64;
-        event.tails(&mut |tail| bytes += tail.len().min(share).next_multiple_of(8) as u64);
+        let (mut share, mut flags) = (longest, flags);
+        let room = self.argument_bytes_max.saturating_sub(8 * K::WORDS);
+        if tails > room {
+            (share, tails) = ((room / count) & !7, 0);
+            flags |= event::FLAG_TRUNCATED;
+            event.tails(&mut |tail| tails += tail.len().min(share).next_multiple_of(8));
+        }
+        let bytes = (8 * (1 + K::WORDS) + tails) as u64;
+        let first = event::pack(ticks as u32, kind.id(), 0, flags);
+        if bytes > self.event_bytes_max as u64 {
+            return self.emit_long(ticks, first, (bytes - 8) / 8, |push| visit_words(event, share, push));
+        }
         let fits = self.position + bytes <= self.end;
         if (high_half(ticks) != self.high || !fits) && !self.make_way(bytes, ticks) {
             return;
         }
         self.last_low = ticks as u32;
         let mut at = self.position;
-        self.store(at, event::pack(ticks as u32, kind.id(), bytes as usize / 8, flags));
-        for word in event.words(share as u32).as_ref() {
+        self.store(at, first | (bytes / 8) << 48);
+        visit_words(event, share, &mut |word| {
             at += 8;
-            self.store(at, *word);
-        }
-        event.tails(&mut |tail| {
-            for chunk in tail[..tail.len().min(share)].chunks(8) {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                at += 8;
-                self.store(at, u64::from_le_bytes(word));
-            }
+            self.store(at, word);
         });
         debug_assert_eq!(at + 8, self.position + bytes);
         self.commit(bytes);
+    }
+
+    /// Appends an event of `words` words of arguments in parts, and commits it when all are there: `head` stays before
+    /// the first until then. `first` is the first word without its length.
+    #[cold]
+    fn emit_long(&mut self, ticks: u64, first: u64, words: u64, visit: impl FnOnce(&mut dyn FnMut(u64))) {
+        // As if the current block were full. There are enough blocks, or the arguments would have been cut.
+        let room = self.argument_bytes_max as u64 / (self.block_count - 1);
+        let blocks = (8 * words).div_ceil(room).min(self.block_count - 1);
+        if !self.blocks_are_free(blocks) {
+            return self.drop_one(ticks);
+        }
+        let fits = self.position + 16 <= self.end;
+        if (high_half(ticks) != self.high || !fits) && !self.make_way(16, ticks) {
+            return;
+        }
+        self.last_low = ticks as u32;
+        // The blocks from here on begin with the event after this one.
+        self.sequence += 1;
+        let mut parts = Parts { ring: self, ticks, first, left: words, at: 0, end: 0, finished: false };
+        visit(&mut |word| parts.push(word));
+        parts.finish();
     }
 
     /// Stores a word of the current block; `at` is a position. Checked: a kind written by hand may visit other bytes
@@ -314,7 +344,7 @@ impl<M: Memory> Ring<M> {
             self.high = high_half(ticks);
             return true;
         }
-        if bytes as usize > self.event_bytes_max || !self.next_block_is_free() {
+        if bytes as usize > self.event_bytes_max || !self.blocks_are_free(1) {
             self.drop_one(ticks);
             return false;
         }
@@ -370,8 +400,10 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    fn next_block_is_free(&mut self) -> bool {
-        let needed = (self.end + self.block_bytes).saturating_sub(self.block_bytes * self.block_count);
+    /// Whether the next `blocks` blocks, fewer than there are, may be written.
+    fn blocks_are_free(&mut self, blocks: u64) -> bool {
+        let needed =
+            (self.end + self.block_bytes * blocks).saturating_sub(self.block_bytes * self.block_count);
         if self.policy == Policy::Overwrite || self.read_position >= needed || self.is_wiped() {
             return true;
         }
@@ -433,6 +465,76 @@ impl<M: Memory> Ring<M> {
         self.map.store(element::SEQUENCE, self.sequence, Ordering::Relaxed);
         self.map.store(element::STATE, 2, Ordering::Release);
     }
+}
+
+/// An event that is being written in parts. One that is not finished, since a kind by hand panicked, is dropped and counted.
+struct Parts<'r, M: Memory> {
+    ring: &'r mut Ring<M>,
+    ticks: u64,
+    /// First word of the next part, without its length and whether it is continued.
+    first: u64,
+    /// Words of arguments for which no part was begun.
+    left: u64,
+    /// Where the next word goes, up to the end of the part.
+    at: u64,
+    end: u64,
+    finished: bool,
+}
+
+impl<M: Memory> Parts<'_, M> {
+    fn push(&mut self, word: u64) {
+        if self.at == self.end {
+            self.begin_part();
+        }
+        self.ring.store(self.at, word);
+        self.at += 8;
+        if self.at == self.end {
+            self.ring.position = self.end;
+        }
+    }
+
+    fn begin_part(&mut self) {
+        assert!(self.left > 0, "a kind gave more bytes than it announced");
+        if self.ring.position + 16 > self.ring.end {
+            self.ring.roll(self.ticks);
+        }
+        let ring = &mut *self.ring;
+        let room = (ring.end - ring.position) / 8 - 1;
+        let words = self.left.min(room).min(event::WORDS_MAX as u64 - 1);
+        self.left -= words;
+        let continued = if self.left > 0 { u64::from(event::FLAG_CONTINUED) << 60 } else { 0 };
+        ring.store(ring.position, self.first | (words + 1) << 48 | continued);
+        self.first = event::pack(self.ticks as u32, event::KIND_CONTINUATION, 0, 0);
+        self.at = ring.position + 8;
+        self.end = self.at + 8 * words;
+    }
+
+    fn finish(mut self) {
+        assert!(self.left == 0 && self.at == self.end, "a kind gave fewer bytes than it announced");
+        self.ring.map.store(element::HEAD, self.ring.position, Ordering::Release);
+        self.finished = true;
+    }
+}
+
+impl<M: Memory> Drop for Parts<'_, M> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.ring.sequence -= 1;
+            self.ring.drop_one(self.ticks);
+        }
+    }
+}
+
+/// Visits the words of an event's arguments, each of its texts and byte strings cut to `share` bytes.
+fn visit_words<K: Kind>(event: &K, share: usize, visit: &mut dyn FnMut(u64)) {
+    event.words(share as u32).as_ref().iter().for_each(|word| visit(*word));
+    event.tails(&mut |tail| {
+        for chunk in tail[..tail.len().min(share)].chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            visit(u64::from_le_bytes(word));
+        }
+    });
 }
 
 fn high_half(ticks: u64) -> u32 {

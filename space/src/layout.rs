@@ -189,6 +189,8 @@ pub mod event {
     pub const KIND_OWNER: u16 = 2;
     /// Words of such an event.
     pub const OWNER_WORDS: usize = 4;
+    /// More words of arguments for the event before, which is flagged [`FLAG_CONTINUED`]. Has no sequence.
+    pub const KIND_CONTINUATION: u16 = 3;
     /// Kinds below this one are reserved.
     pub const KIND_FIRST: u16 = 16;
     /// The event has the time of the one before; its own 32 bits say nothing.
@@ -197,8 +199,12 @@ pub mod event {
     pub const FLAG_INTERPOLATED: u8 = 2;
     /// A text or byte field was cut to fit.
     pub const FLAG_TRUNCATED: u8 = 4;
-    /// The longest event in words.
+    /// The arguments go on in a continuation, which comes next, maybe in the next block.
+    pub const FLAG_CONTINUED: u8 = 8;
+    /// The longest event, or part of one that is continued, in words.
     pub const WORDS_MAX: usize = 4095;
+    /// The most bytes of arguments that an event has with its continuations.
+    pub const ARGUMENT_BYTES_MAX: usize = 1 << 24;
 
     /// Packs a first word. `words` < 4096, `flags` < 16.
     #[inline(always)]

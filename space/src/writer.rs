@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// Writes events into an element of its own. Moves between threads, but serves one at a time.
 ///
+/// An event of any kind may be as long as the element's blocks but one, at most 16 MiB: what does not fit into a block is
+/// written in parts and committed with the last one. Longer texts and bytes are cut, and the event is marked so.
+///
 /// Dropping it closes the element cleanly and releases it: a later writer of the same size and policy goes on there.
 #[derive(Debug)]
 pub struct Writer {

@@ -37,9 +37,9 @@ fn the_space_is_good_before_it_is_damaged() {
     let (seen, problem) = read_events(&path);
     assert!(problem.is_none(), "{problem:?}");
     let (events, lost) = totals(&seen);
-    assert_eq!(events + lost, 281);
+    assert_eq!(events + lost, 285);
     assert!(events > 20 && lost > 20, "{events} {lost}");
-    assert_eq!(files(&path).len(), 12, "{:?}", files(&path));
+    assert_eq!(files(&path).len(), 15, "{:?}", files(&path));
     let reader = SpaceReader::open(&path).unwrap();
     assert_eq!(reader.live_rows().unwrap().len(), 1);
     assert_eq!(reader.settings().unwrap()[0].value, 3);

@@ -12,7 +12,7 @@ use thalweg_space::kind::FieldType;
 use thalweg_space::layout::{
     self, block, catalog, element, event, identity, latest, live, mailbox, pool, settings,
 };
-use thalweg_space::reader::SpaceReader;
+use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{
     Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
 };
@@ -134,7 +134,8 @@ fn the_drawing_is_true() {
         ("cells of a row", live::CELL_COUNT),
         ("rows of the first chunk", live::CHUNK_ROWS_FIRST),
         ("rows of the largest chunk", live::CHUNK_ROWS_MAX),
-        ("words of the longest event", event::WORDS_MAX),
+        ("words of the longest event, or part of one", event::WORDS_MAX),
+        ("bytes of arguments of an event, at most", event::ARGUMENT_BYTES_MAX),
         ("bytes of an element's header", element::HEADER),
         ("bytes of a line of a pool", pool::LINE_BYTES),
         ("elements of a pool, at most", pool::SLOTS_MAX),
@@ -230,6 +231,74 @@ fn make_golden() {
     std::mem::forget((writer, row));
 }
 
+/// A text.
+#[derive(Kind)]
+#[kind(name = "golden.letter")]
+struct Letter<'a> {
+    number: u64,
+    text: &'a str,
+    bytes: &'a [u8],
+}
+
+fn golden_of_long_events() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-long")
+}
+
+/// Lengths of the text and the bytes of the golden letters.
+const LENGTHS: [(usize, usize); 9] =
+    [(2000, 0), (10, 10), (700, 900), (0, 440), (3, 448), (8, 8), (300, 9), (600, 600), (10, 10)];
+
+fn letter_text(number: usize) -> String {
+    (0..LENGTHS[number].0).map(|at| char::from(b'a' + ((number + at / 8) % 26) as u8)).collect()
+}
+
+/// As [`make_golden`], of events that are longer than a block.
+#[test]
+#[ignore = "writes tests/golden"]
+fn make_golden_of_long_events() {
+    let path = golden_of_long_events();
+    let _ = std::fs::remove_dir_all(&path);
+    let directory = support::Directory::new("golden");
+    let options = options(directory.path(), 512, 6, Policy::Overwrite);
+    let space = SpaceOptions { name: "golden".into(), path: Some(path), keep: true, ..options };
+    let space = Space::create(space).unwrap();
+    let mut writer = space.writer("first").unwrap();
+    for (number, (_, bytes)) in LENGTHS.into_iter().enumerate() {
+        if number == 6 {
+            drop(writer);
+            writer = space.writer("second").unwrap();
+        }
+        let letter = writer.declare::<Letter<'static>>().unwrap();
+        let (text, bytes) = (letter_text(number), vec![number as u8; bytes]);
+        let event = Letter { number: number as u64, text: &text, bytes: &bytes };
+        writer.emit_at((1 << 40) + number as u64, letter, &event);
+    }
+    std::mem::forget(writer);
+}
+
+#[test]
+fn golden_space_of_long_events_is_decoded() {
+    let mut read = Vec::new();
+    let mut lost = 0;
+    let mut take = |item: Item<'_>| match item {
+        Item::Gap { lost: more, .. } => lost += more,
+        Item::Event(event) => {
+            let field = |name| event.kind.field(name).unwrap();
+            let number = event.u64(field("number")) as usize;
+            let (text, bytes) = (event.str(field("text")), event.bytes(field("bytes")));
+            assert_eq!((&*text, bytes), (&*letter_text(number), &*vec![number as u8; LENGTHS[number].1]));
+            assert!(!event.is_truncated());
+            assert_eq!(event.time, (1 << 40) + number as u64);
+            read.push((event.writer, event.sequence, number));
+        }
+    };
+    let reader = SpaceReader::open(golden_of_long_events()).unwrap();
+    while reader.events().poll(usize::MAX, &mut take).unwrap() == 0 {}
+    // Of the fourth letter the beginning is overwritten.
+    assert_eq!(read, [(1, 4, 4), (1, 5, 5), (2, 0, 6), (2, 1, 7), (2, 2, 8)]);
+    assert_eq!(lost, 4);
+}
+
 #[test]
 fn golden_space_of_version_1_is_decoded() {
     let reader = SpaceReader::open(golden()).unwrap();
@@ -289,17 +358,19 @@ fn line(seen: &Seen) -> String {
 #[test]
 fn a_decoder_in_python_reads_the_same_events() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python");
-    let mut python = std::process::Command::new("python3");
-    python.arg("-B").arg(folder.join("thalweg_events.py")).arg(golden());
-    let Ok(output) = python.output() else {
-        eprintln!("not run: there is no python3");
-        return;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let expected: Vec<String> = read_events(&golden()).0.iter().map(line).collect();
-    assert!(expected.len() > 50 && expected.iter().any(|line| line.starts_with("gap")));
-    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+    for (golden, events) in [(golden(), 50), (golden_of_long_events(), 4)] {
+        let mut python = std::process::Command::new("python3");
+        python.arg("-B").arg(folder.join("thalweg_events.py")).arg(&golden);
+        let Ok(output) = python.output() else {
+            eprintln!("not run: there is no python3");
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let expected: Vec<String> = read_events(&golden).0.iter().map(line).collect();
+        assert!(expected.len() > events && expected.iter().any(|line| line.starts_with("gap")));
+        assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+    }
 }
 
 /// Every constant of the drawing is in the generated files under its name there.
@@ -319,6 +390,8 @@ fn the_generated_constants_are_those_of_this_build() {
         ("BLOCK_HEADER", block::HEADER as u64),
         ("BLOCK_BYTES_MAX", block::BYTES_MAX as u64),
         ("EVENT_KIND_FIRST", event::KIND_FIRST.into()),
+        ("EVENT_KIND_CONTINUATION", event::KIND_CONTINUATION.into()),
+        ("EVENT_FLAG_CONTINUED", event::FLAG_CONTINUED.into()),
         ("CATALOG_RECORD_BYTES_MAX", catalog::RECORD_BYTES_MAX as u64),
         ("SETTINGS_CELLS", settings::CELLS as u64),
         ("LIVE_CELLS", live::CELLS as u64),

@@ -3,6 +3,9 @@
 //! Read `head` (the events before it are complete), copy the block, then look whether the block still has its number:
 //! if not, the writer came around meanwhile and the copy is discarded; the next block's first sequence tells how many
 //! events were lost. Before the ring comes the archive, if there is one, at the same positions.
+//!
+//! An event that is continued is put together in a buffer of its own, and comes when all of it is there. If a part was
+//! overwritten, it is lost as a whole.
 
 use crate::error::Error;
 use crate::file;
@@ -50,9 +53,10 @@ pub(super) struct Found {
     pub(super) sequence: u64,
     pub(super) kind: u16,
     pub(super) flags: u8,
-    /// Where its arguments lie in the buffer.
+    /// Where its arguments lie in the buffer of the block, or of what was continued.
     pub(super) from: usize,
     pub(super) to: usize,
+    is_long: bool,
 }
 
 /// Where to begin to read.
@@ -297,6 +301,9 @@ pub(super) struct ElementReader {
     buffer: Vec<u8>,
     /// Number of the block in the buffer.
     buffered: Option<u64>,
+    /// An event of which more is to come, and its arguments so far.
+    begun: Option<Found>,
+    long: Vec<u8>,
     base: u64,
     time: u64,
     /// Sequence of the next event, as of the element's first.
@@ -348,6 +355,8 @@ impl ElementReader {
             archived: 0,
             buffer: Vec::new(),
             buffered: None,
+            begun: None,
+            long: Vec::new(),
             base: 0,
             time: 0,
             sequence: 0,
@@ -395,7 +404,10 @@ impl ElementReader {
         }
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
-        if !self.by_block || !self.look_at_blocks()? {
+        if self.by_block && self.look_at_blocks()? {
+            // Those after the last complete block are told of by the next one.
+            self.drops = 0;
+        } else {
             self.limit = self.main().head()?;
         }
         self.look_at_archive()?;
@@ -421,7 +433,7 @@ impl ElementReader {
             return Ok(());
         }
         let sequence = blocks.word(element::DISCARDED_SEQUENCE)?;
-        (self.position, self.buffered, self.gap) = (discarded, None, None);
+        (self.position, self.buffered, self.begun, self.gap) = (discarded, None, None, None);
         self.sequence = self.sequence.max(sequence);
         self.drops_told = self.drops_told.max(self.drops);
         Ok(())
@@ -510,7 +522,7 @@ impl ElementReader {
             // What was asked for and overwritten is lost.
             let first = file::word(&header, block::SEQUENCE);
             self.sequence = if let Start::Sequence(asked) = start { asked.min(first) } else { first };
-            (self.buffered, self.gap) = (None, None);
+            (self.buffered, self.begun, self.gap) = (None, None, None);
         }
         Ok(())
     }
@@ -534,20 +546,24 @@ impl ElementReader {
         Ok(if self.archived > 0 { 0 } else { ring })
     }
 
-    /// Goes to the last block but `back` of what is committed now; what lies before is passed over.
-    pub(super) fn start_at_last_block(&mut self, back: u64) -> Result<(), Error> {
+    /// Goes to the last block but `back` of what is committed now; what lies before is passed over. Gives whether anything
+    /// does that an event at the end may have begun in.
+    pub(super) fn start_at_last_block(&mut self, back: u64) -> Result<bool, Error> {
         self.look()?;
-        let block_bytes = self.main().block_bytes;
-        let last = (self.limit.saturating_sub(1) / block_bytes).saturating_sub(back) * block_bytes;
+        let end = self.limit.div_ceil(self.main().block_bytes);
+        let oldest = self.oldest_held(end)?;
         // The same block again is read from its beginning, for its times.
-        self.limit = self.limit.min(last + block_bytes);
-        (self.position, self.buffered, self.gap, self.sequence) = (last, None, None, 0);
-        self.skip_discarded()
+        let first = end.saturating_sub(back + 1).max(oldest);
+        self.position = first * self.main().block_bytes;
+        (self.buffered, self.begun, self.gap, self.sequence) = (None, None, None, 0);
+        self.skip_discarded()?;
+        Ok(first > oldest && back * self.main().block_bytes < 2 * event::ARGUMENT_BYTES_MAX as u64)
     }
 
     /// The arguments of a found event.
     pub(super) fn arguments(&self, found: &Found) -> &[u8] {
-        &self.buffer[found.from..found.to]
+        let buffer = if found.is_long { &self.long } else { &self.buffer };
+        &buffer[found.from..found.to]
     }
 
     /// The next event before the limit of the last look.
@@ -579,7 +595,7 @@ impl ElementReader {
         let start = number * block_bytes;
         let bytes = (self.limit - start).min(block_bytes) as usize;
         if !self.copy(number, start, bytes)? {
-            self.buffered = None;
+            (self.buffered, self.begun) = (None, None);
             self.position = self.oldest(number + 1)? * block_bytes;
             return Ok(None);
         }
@@ -590,9 +606,13 @@ impl ElementReader {
         }
         self.position = start + block::HEADER as u64;
         let first = file::word(&self.buffer, block::SEQUENCE);
+        // What was begun in the block before goes on here; this block's first event is the one after it.
+        if first != self.sequence.saturating_add(1) {
+            self.begun = None;
+        }
         if bytes < block::HEADER || first < self.sequence {
             // A block that goes back is damage; what follows will tell how much was lost.
-            self.buffered = None;
+            (self.buffered, self.begun) = (None, None);
             self.position = start + block_bytes;
             return Ok(None);
         }
@@ -600,7 +620,7 @@ impl ElementReader {
         self.base = file::word(&self.buffer, block::BASE);
         self.time = self.base;
         self.drops_told = file::word(&self.buffer, block::DROPS);
-        Ok(self.move_to(first))
+        Ok(if self.begun.is_some() { None } else { self.move_to(first) })
     }
 
     /// Goes on at sequence `first`, for whoever the block is of. What lies between is lost; returned is the first gap.
@@ -670,7 +690,8 @@ impl ElementReader {
         }
         let Some(ring) = &self.ring else { return Ok(number) };
         let newest = ring.head()?.max(1).div_ceil(ring.block_bytes) - 1;
-        if newest < (self.limit - 1) / ring.block_bytes {
+        // Whoever follows by block may be within an event that is not committed.
+        if newest + ring.block_count < (self.limit - 1) / ring.block_bytes {
             // Or what is not there any more would be looked for block by block.
             return Err(Error::new(format!("{} is damaged: its head went back", ring.path.display())));
         }
@@ -690,13 +711,22 @@ impl ElementReader {
         }
         if words == 0 || end > self.buffer.len() || (kind == event::KIND_FULL_TIME && words != 2) {
             // Damage: the rest of the block cannot be read. At least this event is lost; the next block tells the rest.
+            self.begun = None;
             self.skip_block();
+            return Some(self.lose(1));
+        }
+        if self.begun.is_some() && kind >= event::KIND_FIRST {
+            // The writer gave up what it had begun.
+            self.begun = None;
             return Some(self.lose(1));
         }
         if kind == event::KIND_OWNER {
             self.read_owner();
         }
         self.position += 8 * words as u64;
+        if kind == event::KIND_CONTINUATION {
+            return self.go_on(offset + 8, end, flags);
+        }
         if kind == event::KIND_FULL_TIME {
             self.base = file::word(&self.buffer, offset + 8);
             return None;
@@ -709,8 +739,33 @@ impl ElementReader {
         }
         let (time, owner) = (self.time, self.owner);
         let sequence = self.sequence.saturating_sub(self.owner_sequence);
+        let from = offset + 8;
+        let found = Found { owner, time, sequence, kind, flags, from, to: end, is_long: false };
+        if flags & event::FLAG_CONTINUED != 0 {
+            self.long.clear();
+            self.long.extend_from_slice(&self.buffer[from..end]);
+            self.begun = Some(found);
+            return None;
+        }
         self.sequence = self.sequence.saturating_add(1);
-        Some(Next::Event(Found { owner, time, sequence, kind, flags, from: offset + 8, to: end }))
+        Some(Next::Event(found))
+    }
+
+    /// Adds what lies there in the buffer to the event that was begun; the event, if that was its end. Without one it
+    /// belongs to an event whose beginning is lost.
+    fn go_on(&mut self, from: usize, to: usize, flags: u8) -> Option<Next> {
+        let found = self.begun.take()?;
+        if self.long.len() + (to - from) > event::ARGUMENT_BYTES_MAX {
+            return Some(self.lose(1));
+        }
+        self.long.extend_from_slice(&self.buffer[from..to]);
+        if flags & event::FLAG_CONTINUED != 0 {
+            self.begun = Some(found);
+            return None;
+        }
+        self.sequence = self.sequence.saturating_add(1);
+        let flags = found.flags & !event::FLAG_CONTINUED;
+        Some(Next::Event(Found { flags, from: 0, to: self.long.len(), is_long: true, ..found }))
     }
 
     /// Counts events as lost from here on.

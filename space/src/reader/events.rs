@@ -1,4 +1,4 @@
-//! The events of all writers, merged in time order with bounded memory: one block per element.
+//! The events of all writers, merged in time order with bounded memory: one block per element, and its longest event.
 
 use super::Numbers;
 use super::element::{ElementReader, Found, Next, Place, Start};
@@ -77,7 +77,7 @@ impl<'a> Event<'a> {
         self.flags & layout::FLAG_INTERPOLATED != 0
     }
 
-    /// Whether a text or byte field was cut to fit.
+    /// Whether a text or byte field was cut, since the event would not have fitted into its element.
     pub fn is_truncated(&self) -> bool {
         self.flags & layout::FLAG_TRUNCATED != 0
     }

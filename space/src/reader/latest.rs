@@ -219,21 +219,16 @@ impl Lines {
     }
 }
 
-/// Hands over the latest event of one element, from its last block.
+/// Hands over the latest event of one element, from its last blocks.
 fn latest_of(
     reader: &mut ElementReader,
     catalog: usize,
     catalogs: &mut Catalogs,
     take: &mut impl FnMut(Event<'_>),
 ) -> Result<bool, Error> {
-    // A last block that a new owner has just opened has no event yet.
-    let mut found = last_event(reader, 0)?;
-    if found.is_none() {
-        found = last_event(reader, 1)?;
-    }
-    let Some(found) = found else { return Ok(false) };
-    let arguments = reader.arguments(&found);
-    let Some(kind) = catalogs.find(catalog, found.kind)?.filter(|kind| kind.fits(arguments)) else {
+    let mut arguments = Vec::new();
+    let Some(found) = last_event(reader, &mut arguments)? else { return Ok(false) };
+    let Some(kind) = catalogs.find(catalog, found.kind)?.filter(|kind| kind.fits(&arguments)) else {
         return Ok(false);
     };
     take(Event {
@@ -243,19 +238,32 @@ fn latest_of(
         sequence: found.sequence,
         kind,
         flags: found.flags,
-        arguments,
+        arguments: &arguments,
     });
     Ok(true)
 }
 
-fn last_event(reader: &mut ElementReader, back: u64) -> Result<Option<Found>, Error> {
-    let mut found: Option<Found> = None;
-    reader.start_at_last_block(back)?;
+/// The last event and its arguments. The last blocks may have none: a new owner has just opened one, or a long event ends
+/// there.
+fn last_event(reader: &mut ElementReader, arguments: &mut Vec<u8>) -> Result<Option<Found>, Error> {
+    let mut back = 0;
     loop {
-        match reader.next()? {
-            Next::Event(next) => found = Some(next),
-            Next::Gap { .. } => {}
-            Next::Nothing => return Ok(found),
+        let is_more_before = reader.start_at_last_block(back)?;
+        let mut last = None;
+        loop {
+            match reader.next()? {
+                Next::Event(found) => {
+                    arguments.clear();
+                    arguments.extend_from_slice(reader.arguments(&found));
+                    last = Some(found);
+                }
+                Next::Gap { .. } => {}
+                Next::Nothing => break,
+            }
         }
+        if last.is_some() || !is_more_before {
+            return Ok(last);
+        }
+        back = 2 * back + 1;
     }
 }

@@ -1,6 +1,7 @@
 //! Events of which each can be told right from wrong: its number is its sequence, and all else in it follows from that.
 
 use super::hash;
+use std::sync::LazyLock;
 use thalweg_space::reader::{Event, Item};
 use thalweg_space::{Kind, KindId, Writer};
 
@@ -20,24 +21,22 @@ struct HashedLong<'a> {
     bytes: &'a [u8],
 }
 
-/// The longest event in bytes.
+/// The longest event in bytes, without long ones.
 pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 
-/// Bytes of the events of all kinds, to take slices from.
-const PATTERN: [u8; 320] = {
-    let mut pattern = [0; 320];
-    let mut at = 0;
-    while at < 320 {
-        pattern[at] = (at * 7) as u8;
-        at += 1;
-    }
-    pattern
-};
+/// The most bytes of a long event.
+const LONG_BYTES_MAX: usize = 100 << 10;
 
-fn bytes_of(number: u64) -> &'static [u8] {
+/// Bytes of the events of all kinds, to take slices from.
+static PATTERN: LazyLock<Vec<u8>> =
+    LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
+
+/// The bytes of event `number`, of which one in 64 has up to `long` bytes.
+fn bytes_of(number: u64, long: u64) -> &'static [u8] {
     let hash = hash(number);
     let from = (hash & 0xff) as usize;
-    &PATTERN[from..from + (hash >> 8 & 0x3f) as usize]
+    let length = if long > 0 && number % 64 == 21 { (hash >> 8) % long } else { hash >> 8 & 0x3f };
+    &PATTERN[from..from + length as usize]
 }
 
 fn is_long(number: u64) -> bool {
@@ -58,20 +57,28 @@ pub(crate) struct CheckedWriter {
     pub(crate) writer: Writer,
     hashed: KindId<Hashed>,
     long: KindId<HashedLong<'static>>,
+    long_bytes: u64,
 }
 
 impl CheckedWriter {
-    pub(crate) fn new(mut writer: Writer) -> CheckedWriter {
+    pub(crate) fn new(writer: Writer) -> CheckedWriter {
+        CheckedWriter::with_long(writer, 0)
+    }
+
+    /// Of which some events have up to `long_bytes` bytes.
+    pub(crate) fn with_long(mut writer: Writer, long_bytes: u64) -> CheckedWriter {
+        assert!(long_bytes <= LONG_BYTES_MAX as u64);
         let hashed = writer.declare().unwrap();
         let long = writer.declare().unwrap();
-        CheckedWriter { writer, hashed, long }
+        CheckedWriter { writer, hashed, long, long_bytes }
     }
 
     /// Emits the event whose turn it is; gives its number.
     pub(crate) fn emit(&mut self) -> u64 {
         let number = self.writer.sequence();
         if is_long(number) {
-            self.writer.emit_at(time_of(number), self.long, &HashedLong { number, bytes: bytes_of(number) });
+            let bytes = bytes_of(number, self.long_bytes);
+            self.writer.emit_at(time_of(number), self.long, &HashedLong { number, bytes });
         } else if shares_time(number) {
             self.writer.emit_same_time(self.hashed, &Hashed { number, hash: hash(number) });
         } else {
@@ -90,15 +97,21 @@ pub(crate) struct Checked {
     pub(crate) next: u64,
     /// Events since the last gap.
     pub(crate) since_gap: u64,
+    long_bytes: u64,
 }
 
 impl Checked {
+    /// For a writer [`CheckedWriter::with_long`].
+    pub(crate) fn with_long(long_bytes: u64) -> Checked {
+        Checked { long_bytes, ..Checked::default() }
+    }
+
     /// Takes an item; panics at one that is wrong.
     pub(crate) fn take(&mut self, item: &Item<'_>) {
         match item {
             Item::Event(event) => {
                 assert_eq!(event.sequence, self.next);
-                check(event);
+                check(event, self.long_bytes);
                 self.events += 1;
                 self.since_gap += 1;
                 self.next += 1;
@@ -114,14 +127,14 @@ impl Checked {
     }
 }
 
-fn check(event: &Event<'_>) {
+fn check(event: &Event<'_>, long: u64) {
     let number = event.sequence;
     let field = |name| event.kind.field(name).expect("the kind's own field");
     assert_eq!(event.u64(field("number")), number);
     assert!(!event.is_truncated() && !event.is_interpolated());
     if is_long(number) {
         assert_eq!((event.kind.name.as_str(), event.time), ("test.hashed_long", time_of(number)));
-        assert_eq!(event.bytes(field("bytes")), bytes_of(number), "{number}");
+        assert_eq!(event.bytes(field("bytes")), bytes_of(number, long), "{number}");
         return;
     }
     assert_eq!(event.kind.name, "test.hashed");

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{block, catalog, element, event, identity, live, pool};
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{CollectorOptions, Kind, Policy, RowKind, SettingSpec, Site, discover};
+use thalweg_space::{CollectorOptions, ElementOptions, Kind, Policy, RowKind, SettingSpec, Site, discover};
 
 /// Says something.
 #[derive(Kind)]
@@ -41,6 +41,15 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
             writer.emit_at(1 << (count + 20), counted, &Counted { count });
         }
     }
+    // Events in several parts.
+    let options = ElementOptions { block_bytes: 512, block_count: 4, policy: Policy::Overwrite };
+    let mut long = space.writer_with("long", options).unwrap();
+    let said = long.declare::<Said<'static>>().unwrap();
+    let what = "loud and clear ".repeat(40);
+    for time in 0..4 {
+        long.emit_at(4000 + time, said, &Said { who: 8, what: &what, how: b"and long" });
+    }
+    drop(long);
     // An element of two writers, and two that share a file, of which one has an archive.
     drop(writers);
     let mut again = space.writer("third").unwrap();

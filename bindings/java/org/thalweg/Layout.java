@@ -226,6 +226,9 @@ public final class Layout {
     /** Words of such an event. */
     public static final int EVENT_OWNER_WORDS = 4;
 
+    /** More words of arguments for the event before, which is flagged `FLAG_CONTINUED`. Has no sequence. */
+    public static final int EVENT_KIND_CONTINUATION = 3;
+
     /** Kinds below this one are reserved. */
     public static final int EVENT_KIND_FIRST = 16;
 
@@ -238,8 +241,14 @@ public final class Layout {
     /** A text or byte field was cut to fit. */
     public static final int EVENT_FLAG_TRUNCATED = 4;
 
-    /** The longest event in words. */
+    /** The arguments go on in a continuation, which comes next, maybe in the next block. */
+    public static final int EVENT_FLAG_CONTINUED = 8;
+
+    /** The longest event, or part of one that is continued, in words. */
     public static final int EVENT_WORDS_MAX = 4095;
+
+    /** The most bytes of arguments that an event has with its continuations. */
+    public static final int EVENT_ARGUMENT_BYTES_MAX = 16777216;
 
     /** Magic. */
     public static final long CATALOG_MAGIC_VALUE = 0x436765776c616874L;
