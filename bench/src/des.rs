@@ -6,7 +6,7 @@ use crate::observed::{self, Observed};
 use app_des::des::{Subkeys, encrypt};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Instant;
 use thalweg_box::{Bytes, Value};
 use thalweg_exec::{Blocking, In, Mode, Options, Out, TaskSpec};
@@ -23,7 +23,7 @@ const CAPACITY: usize = 8;
 const KEY: [u8; 8] = 0x1334_5779_9BBC_DFF1_u64.to_be_bytes();
 
 /// Plain text and its cipher by the plain loop.
-static FILE: LazyLock<(Arc<Vec<u8>>, Vec<u8>)> = LazyLock::new(|| {
+static FILE: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     let mut state = 1_u64;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -31,11 +31,8 @@ static FILE: LazyLock<(Arc<Vec<u8>>, Vec<u8>)> = LazyLock::new(|| {
     };
     let plain: Vec<u8> = (0..FILE_BYTES).map(|_| next()).collect();
     let secret = encrypt(&Subkeys::new(KEY), &plain);
-    (Arc::new(plain), secret)
+    (plain, secret)
 });
-
-/// What the network made, kept from run to run.
-static RESULT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = Vec::new();
@@ -143,54 +140,57 @@ fn network(workers: usize, mode: Mode) -> Contestant<'static> {
 fn encrypt_by(network: &Network, workers: usize, mode: Mode) -> Result<f64, String> {
     let (plain, secret) = &*FILE;
     let observed = Observed::with(Options { workers, mode, capacity: CAPACITY, ..Options::default() })?;
+    let chunks: Vec<Bytes> = plain.chunks(CHUNK_BYTES).map(|chunk| Bytes::from_vec(chunk.to_vec())).collect();
     let begin = Instant::now();
     let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
     let (told, end) = std::sync::mpsc::channel();
-    // Memory that was touched before, as a sink's buffers are: the first touch of 10 MB is 4 % of two workers' time.
-    let mut result = std::mem::take(&mut *RESULT.lock().unwrap_or_else(PoisonError::into_inner));
-    let (input, output, plain) = (ends.input, ends.output, plain.clone());
-    observed.runtime.spawn_blocking(TaskSpec::default(), move |task| cut(task, &plain, input));
-    observed.runtime.spawn_blocking(TaskSpec::default(), move |task| {
-        collect(task, output, &mut result);
-        told.send((result, Instant::now())).ok();
+    let (mut input, mut output) = (ends.input, ends.output);
+    observed.runtime.spawn_blocking_attached(TaskSpec::default(), move |ports| {
+        ports.output(&mut input);
+        move |task| feed(task, chunks, input)
+    });
+    observed.runtime.spawn_blocking_attached(TaskSpec::default(), move |ports| {
+        ports.input(&mut output);
+        move |task| {
+            let result = collect(task, output);
+            told.send((result, Instant::now())).ok();
+        }
     });
     observed.runtime.start();
     let told = end.recv();
     observed.join()?;
     let (result, end) = told.map_err(|_| "the sink ended without a result")?;
-    let equal = result == *secret;
-    *RESULT.lock().unwrap_or_else(PoisonError::into_inner) = result;
+    let equal = result.iter().flat_map(|chunk| chunk.as_slice()).eq(secret);
     if equal { Ok(rate((end - begin).as_secs_f64())) } else { Err("the cipher differs".into()) }
 }
 
-fn cut(task: &mut Blocking, plain: &[u8], mut input: Out<Record>) {
+fn feed(task: &mut Blocking, chunks: Vec<Bytes>, mut input: Out<Record>) {
     let labels = [Label::field("data"), Label::field("key"), Label::tag("seq"), Label::tag("last")];
     let key = Value::Bytes(Bytes::from_vec(KEY.to_vec()));
-    let count = plain.len().div_ceil(CHUNK_BYTES);
-    for (seq, chunk) in plain.chunks(CHUNK_BYTES).enumerate() {
+    let count = chunks.len();
+    for (seq, chunk) in chunks.into_iter().enumerate() {
         let last = i64::from(seq + 1 == count);
-        let data = Value::Bytes(Bytes::from_vec(chunk.to_vec()));
-        let values = [data, key.clone(), Value::Int(seq as i64), Value::Int(last)];
+        let values = [Value::Bytes(chunk), key.clone(), Value::Int(seq as i64), Value::Int(last)];
         if task.feed(&mut input, Record::from_pairs(labels.into_iter().zip(values))).is_err() {
             return;
         }
     }
 }
 
-fn collect(task: &mut Blocking, mut output: In<Record>, result: &mut Vec<u8>) {
+/// The chunks in order; none when a record is not one.
+fn collect(task: &mut Blocking, mut output: In<Record>) -> Vec<Bytes> {
     let (data, seq) = (Label::field("data"), Label::tag("seq"));
-    result.clear();
+    let mut result = Vec::new();
     let mut waiting = std::collections::BTreeMap::new();
-    let mut next = 0;
     while let Some(mut record) = task.pop(&mut output) {
         let (Some(Value::Bytes(bytes)), Some(Value::Int(seq))) = (record.remove(data), record.remove(seq))
         else {
-            return result.clear();
+            return Vec::new();
         };
         waiting.insert(seq, bytes);
-        while let Some(bytes) = waiting.remove(&next) {
-            result.extend_from_slice(bytes.as_slice());
-            next += 1;
+        while let Some(bytes) = waiting.remove(&(result.len() as i64)) {
+            result.push(bytes);
         }
     }
+    result
 }

@@ -146,13 +146,14 @@ pub(crate) fn start(
     unsafe impl Send for Handed {}
     // SAFETY: the caller's reference.
     let id = unsafe { task.as_ref() }.id.0;
-    let recorder = shared.space.as_ref().map(|space| Recorder::new(space, &format!("blocking task {id}")));
-    let recorder = recorder.transpose().map_err(|error| Error::new(error.to_string()))?;
     let handed = Handed(task);
     let for_thread = shared.clone();
     let spawned = thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
-        run(for_thread, handed.0, recorder, work);
+        // Here and not above: while its memory is made, others run.
+        let recorder = for_thread.space.as_ref();
+        let recorder = recorder.map(|space| Recorder::new(space, &format!("blocking task {id}")));
+        run(for_thread, handed.0, recorder.transpose(), work);
     });
     spawned.map_err(|error| Error::new(format!("cannot start a thread for a blocking task: {error}")))
 }
@@ -160,9 +161,13 @@ pub(crate) fn start(
 fn run(
     shared: Arc<Shared>,
     task: NonNull<TaskCell>,
-    recorder: Option<Recorder>,
+    recorder: Result<Option<Recorder>, thalweg_space::Error>,
     work: impl FnOnce(&mut Blocking),
 ) {
+    let (recorder, refused) = match recorder {
+        Ok(recorder) => (recorder, None),
+        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error}"))),
+    };
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
@@ -174,8 +179,14 @@ fn run(
         let cx = Context::new(core, task.as_ptr(), quantum, false);
         let mut blocking = Blocking { core, task, cx, quantum, used: 0 };
         blocking.resume();
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut blocking)));
-        let outcome = outcome.map_err(|panic| (message_of(&*panic), true));
+        let outcome = match refused {
+            Some(reason) => {
+                drop(work);
+                Err((reason, false))
+            }
+            None => catch_unwind(AssertUnwindSafe(|| work(&mut blocking)))
+                .map_err(|panic| (message_of(&*panic), true)),
+        };
         Core::close_task(core, cell, &outcome);
         outcome
     });

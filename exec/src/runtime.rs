@@ -518,7 +518,8 @@ impl Runtime {
         id
     }
 
-    /// Creates a task with a thread of its own, which runs at once.
+    /// Creates a task with a thread of its own, which runs at once. Its streams are told as opened when it first uses
+    /// them.
     ///
     /// # Panics
     /// When the system refuses a thread.
@@ -527,6 +528,35 @@ impl Runtime {
         spec: TaskSpec,
         work: impl FnOnce(&mut Blocking) + Send + 'static,
     ) -> TaskId {
+        self.spawn_blocking_attached(spec, |_| work)
+    }
+
+    /// Likewise, with streams that are opened before anything runs: `attach` names them and gives the work. So a reader
+    /// of the events knows who reads a stream before the first message is in it.
+    ///
+    /// ```
+    /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
+    /// # let runtime = Runtime::new(Options::default())?;
+    /// let (mut output, mut input) = runtime.stream::<u64>(StreamSpec::default());
+    /// runtime.spawn_blocking_attached(TaskSpec::default(), move |ports| {
+    ///     ports.input(&mut input);
+    ///     move |task| while task.pop(&mut input).is_some() {}
+    /// });
+    /// runtime.spawn_blocking(TaskSpec::default(), move |task| task.push(&mut output, 1).expect("the reader lives"));
+    /// runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When the system refuses a thread.
+    pub fn spawn_blocking_attached<W>(
+        &self,
+        spec: TaskSpec,
+        attach: impl FnOnce(&mut Ports<'_>) -> W,
+    ) -> TaskId
+    where
+        W: FnOnce(&mut Blocking) + Send + 'static,
+    {
         let task = self.shared.new_task(spec, None, true);
         // SAFETY: the reference just made.
         let cell = unsafe { task.as_ref() };
@@ -537,6 +567,8 @@ impl Runtime {
             recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
         });
         lock(&self.shared.blocking).insert(id, Handed(cell.counted_reference()));
+        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
+        let work = attach(&mut Ports { core: NonNull::from(&mut core), task: cell });
         match blocking::start(&self.shared, task, work) {
             Ok(thread) => self.keep(thread),
             Err(error) => {

@@ -101,7 +101,10 @@ fn run(mode: Mode, messages: u64, spin: Duration, block_count: usize) -> Ran {
     let work = |input, output, keep, spin| Work { input, output: Some(output), keep, spin, held: None };
     runtime.spawn(spec("double", true), work(first, second, 1, spin));
     runtime.spawn(spec("thin", false), work(third, fourth, 3, Duration::ZERO));
-    runtime.spawn_blocking(spec("sink", false), move |task| while task.pop(&mut kept).is_some() {});
+    runtime.spawn_blocking_attached(spec("sink", false), move |ports| {
+        ports.input(&mut kept);
+        move |task| while task.pop(&mut kept).is_some() {}
+    });
     runtime.spawn_blocking(spec("source", false), move |task| {
         for number in 0..messages {
             task.push(&mut numbers, number).unwrap();

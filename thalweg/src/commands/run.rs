@@ -304,26 +304,9 @@ impl Ends {
         mut input: Out<Record>,
     ) -> Result<(), Failure> {
         let ends = Arc::clone(self);
-        runtime.spawn_blocking(self.spec("source")?, move |blocking| {
-            loop {
-                if !source.is_ready() {
-                    blocking.flush();
-                }
-                match source.next(&ends.interrupt) {
-                    Ok(Next::Record(record)) => {
-                        if blocking.feed(&mut input, record).is_err() {
-                            break;
-                        }
-                        ends.tally.records_in.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Ok(Next::Malformed(message)) => ends.failed(&format!("error[E0905]: {message}")),
-                    Ok(Next::End) => break,
-                    Err(error) => {
-                        ends.broken(&format!("error[E0901]: cannot read {}: {error}", source.name()));
-                        break;
-                    }
-                }
-            }
+        runtime.spawn_blocking_attached(self.spec("source")?, move |ports| {
+            ports.output(&mut input);
+            move |blocking| ends.read_all(blocking, &mut source, input)
         });
         Ok(())
     }
@@ -332,20 +315,45 @@ impl Ends {
         self: &Arc<Self>,
         runtime: &Runtime,
         sink: Sink,
-        output: In<Record>,
+        mut output: In<Record>,
     ) -> Result<(), Failure> {
         let ends = Arc::clone(self);
-        runtime.spawn_blocking(self.spec("sink")?, move |blocking| {
-            let mut sink = sink;
-            if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output) {
-                // Nobody reads on: not an error of ours, but the end of the run.
-                if error.kind() != std::io::ErrorKind::BrokenPipe {
-                    ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
+        runtime.spawn_blocking_attached(self.spec("sink")?, move |ports| {
+            ports.input(&mut output);
+            move |blocking| {
+                let mut sink = sink;
+                if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output) {
+                    // Nobody reads on: not an error of ours, but the end of the run.
+                    if error.kind() != std::io::ErrorKind::BrokenPipe {
+                        ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
+                    }
+                    ends.interrupt.stop();
                 }
-                ends.interrupt.stop();
             }
         });
         Ok(())
+    }
+
+    fn read_all(&self, blocking: &mut Blocking, source: &mut Source, mut input: Out<Record>) {
+        loop {
+            if !source.is_ready() {
+                blocking.flush();
+            }
+            match source.next(&self.interrupt) {
+                Ok(Next::Record(record)) => {
+                    if blocking.feed(&mut input, record).is_err() {
+                        break;
+                    }
+                    self.tally.records_in.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Next::Malformed(message)) => self.failed(&format!("error[E0905]: {message}")),
+                Ok(Next::End) => break,
+                Err(error) => {
+                    self.broken(&format!("error[E0901]: cannot read {}: {error}", source.name()));
+                    break;
+                }
+            }
+        }
     }
 
     fn write_all(
