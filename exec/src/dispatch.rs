@@ -676,15 +676,10 @@ impl Core {
         if child.pushed.get() == child.write_mark.get() || child.write_state.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let stream = child.id;
-        let index = child.pushed.get() as u64 - 1;
-        let Some((parent_stream, parent_index)) = self.last_read() else { return };
-        let known = self.derived.iter_mut().rev().take(4).find(|run| run.stream == stream);
-        if let Some(run) = known
-            && run.parent_stream == parent_stream
-            && run.first + u64::from(run.count) == index
-        {
-            let ahead = parent_index.wrapping_sub(run.parent_first);
+        let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
+        let Some((parent_stream, parent_first)) = self.last_read() else { return };
+        if let Some(run) = self.run_before(stream, first, parent_stream) {
+            let ahead = parent_first.wrapping_sub(run.parent_first);
             if run.count == 1 && ahead <= 1 {
                 run.step = ahead as u32;
             }
@@ -693,9 +688,31 @@ impl Core {
                 return;
             }
         }
-        let first =
-            Derived { stream, first: index, parent_stream, parent_first: parent_index, count: 1, step: 0 };
-        self.derived.push(first);
+        self.derived.push(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
+    }
+
+    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    #[cfg(not(loom))]
+    pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
+        let Some((parent_stream, parent_last)) = self.last_read() else { return };
+        let (stream, first) = (child.id, (child.pushed.get() - count) as u64);
+        let (parent_first, count) = (parent_last + 1 - count as u64, count as u32);
+        if let Some(run) = self.run_before(stream, first, parent_stream)
+            && (run.step == 1 || run.count == 1)
+            && run.parent_first + u64::from(run.count) == parent_first
+        {
+            run.step = 1;
+            run.count += count;
+            return;
+        }
+        let step = u32::from(count > 1);
+        self.derived.push(Derived { stream, first, parent_stream, parent_first, count, step });
+    }
+
+    /// Lineage told in this dispatch that message `first` of a stream may go on.
+    fn run_before(&mut self, stream: u64, first: u64, parent_stream: u64) -> Option<&mut Derived> {
+        let run = self.derived.iter_mut().rev().take(4).find(|run| run.stream == stream)?;
+        (run.parent_stream == parent_stream && run.first + u64::from(run.count) == first).then_some(run)
     }
 
     #[inline(always)]

@@ -224,6 +224,85 @@ impl<T: Send + 'static> In<T> {
         Some(message)
     }
 
+    /// The messages that come next, as many of them as stand side by side in memory, to be looked at and changed where
+    /// they are: at most `max`. Empty: there are none now, or the stream has [`In::ended`].
+    #[inline(always)]
+    #[cfg(not(loom))]
+    pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
+        let ring = self.ring();
+        if (ring.popped.get() == ring.available.get() || ring.read_owner.load(Ordering::Relaxed) != cx.task)
+            && !self.refill(cx)
+        {
+            return &mut [];
+        }
+        let (slots, at, side_by_side) = self.readable();
+        // SAFETY: we are the reader, and `available` says that these slots hold messages, which the writer does not
+        // touch until they were popped. A slot is a message in a transparent cell.
+        unsafe { std::slice::from_raw_parts_mut(slots.cast::<T>().add(at), side_by_side.min(max)) }
+    }
+
+    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the next `count`,
+    /// or as many of them as there are now and have room. Returns how many.
+    #[cfg(not(loom))]
+    pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
+        let mut left = count.min(out.room(cx));
+        if left > 0 && out.ring().reader_gone.load(Ordering::Relaxed) != 0 {
+            return self.refuse(cx, left, out);
+        }
+        let before = left;
+        while left > 0 {
+            let moved = self.upcoming(cx, left).len();
+            if moved == 0 {
+                break;
+            }
+            left -= self.move_run(moved, out);
+            // SAFETY: the task being dispatched is alive, and this is its thread.
+            unsafe { &(*cx.task).last_read }.set(self.ring.as_ptr());
+        }
+        let moved = before - left;
+        if cx.full && moved > 0 {
+            // SAFETY: the context's core outlives it, and we hold no other reference to it.
+            unsafe { cx.core.as_mut() }.note_derived_run(out.ring(), moved);
+        }
+        moved
+    }
+
+    /// Moves messages that stand side by side, up to where the room in `out` does; there is room for all. Returns how many.
+    #[inline]
+    #[cfg(not(loom))]
+    fn move_run(&mut self, count: usize, out: &mut Out<T>) -> usize {
+        let (from, from_at, _) = self.readable();
+        let (read, written) = (self.ring(), out.ring());
+        let to_at = written.pushed.get() & written.write_mask.get() as usize;
+        let count = count.min(written.write_mask.get() as usize + 1 - to_at);
+        let to = written.write_slots.get().cast::<Slot<T>>();
+        // SAFETY: both ends are ours. The messages in `from` are given away, by `popped`; the slots in `to` are free, by
+        // `limit`. Slots that hold messages and free ones do not overlap, not even in one ring.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
+        read.popped.set(read.popped.get() + count);
+        written.pushed.set(written.pushed.get() + count);
+        count
+    }
+
+    /// The slots, where in them the next message stands, and how many stand side by side from there on.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    fn readable(&self) -> (*mut Slot<T>, usize, usize) {
+        let ring = self.ring();
+        let (popped, mask) = (ring.popped.get(), ring.read_mask.get() as usize);
+        let at = popped & mask;
+        let side_by_side = (ring.available.get() - popped).min(mask + 1 - at);
+        (ring.read_slots.get().cast(), at, side_by_side)
+    }
+
+    /// Reads messages that nobody will read.
+    #[cold]
+    #[cfg(not(loom))]
+    fn refuse(&mut self, cx: &mut Context<'_>, count: usize, out: &Out<T>) -> usize {
+        let messages = std::iter::from_fn(|| self.pop(cx)).take(count);
+        messages.map(|message| out.refuse(message)).count()
+    }
+
     /// Whether the writer is gone and everything was read.
     pub fn ended(&self) -> bool {
         let ended = self.ring().ended();

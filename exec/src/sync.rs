@@ -52,6 +52,7 @@ pub(crate) fn barrier() {
 }
 
 /// Room for one message of a stream.
+#[cfg_attr(not(loom), repr(transparent))]
 pub(crate) struct Slot<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<MaybeUninit<T>>,
     #[cfg(not(loom))] std::cell::UnsafeCell<MaybeUninit<T>>,

@@ -84,6 +84,26 @@ struct Step {
     input: In<u64>,
     output: Out<u64>,
     turns: u64,
+    /// Whether it works on messages where they stand, and moves them together.
+    in_runs: bool,
+}
+
+impl Step {
+    fn pass_run(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        let turns = self.turns;
+        let room = self.output.room(cx);
+        let messages = self.input.upcoming(cx, left.min(room));
+        for message in &mut *messages {
+            (0..turns).for_each(|_| std::hint::spin_loop());
+            *message += 1;
+        }
+        match messages.len() {
+            0 if room == 0 => Err(Stop::OutputFull),
+            0 if self.input.ended() => Err(Stop::Ended),
+            0 => Err(Stop::InputEmpty),
+            count => Ok(self.input.transfer(cx, count, &mut self.output)),
+        }
+    }
 }
 
 impl Task for Step {
@@ -92,6 +112,16 @@ impl Task for Step {
         ports.output(&mut self.output);
     }
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let mut left = if self.in_runs { cx.quantum() } else { 0 };
+        while left > 0 {
+            match self.pass_run(cx, left) {
+                Ok(passed) => left -= passed,
+                Err(stop) => return stop,
+            }
+        }
+        if self.in_runs {
+            return Stop::QuantumSpent;
+        }
         for _ in 0..cx.quantum() {
             if self.output.room(cx) == 0 {
                 return Stop::OutputFull;
@@ -113,9 +143,9 @@ impl Task for Step {
 /// A chain of four steps between a blocking source and a blocking sink.
 fn run_chain(runtime: Runtime, messages: u64, turns: u64, at: impl Fn(u64) + Send + 'static) {
     let (mut first, mut input) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
-    for _ in 0..4 {
+    for step in 0..4 {
         let (output, next) = runtime.stream(StreamSpec { capacity: Some(16), ..StreamSpec::default() });
-        runtime.spawn(TaskSpec::default(), Step { input, output, turns });
+        runtime.spawn(TaskSpec::default(), Step { input, output, turns, in_runs: step % 2 == 1 });
         input = next;
     }
     runtime.spawn_blocking(TaskSpec::default(), move |task| {

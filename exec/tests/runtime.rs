@@ -87,6 +87,54 @@ impl<F: FnMut(u64) + Send + 'static> Task for Sink<F> {
     }
 }
 
+/// Moves messages on, up to so many at once.
+struct Mover {
+    input: In<u64>,
+    output: Out<u64>,
+    at_once: usize,
+}
+
+impl Task for Mover {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        match self.input.transfer(cx, self.at_once, &mut self.output) {
+            0 if self.output.room(cx) == 0 => Stop::OutputFull,
+            0 if self.input.upcoming(cx, 1).is_empty() && self.input.ended() => Stop::Ended,
+            0 => Stop::InputEmpty,
+            _ => Stop::QuantumSpent,
+        }
+    }
+}
+
+#[test]
+fn messages_move_on_together() {
+    const MESSAGES: u64 = 2_000;
+    for workers in [1, 2] {
+        for (before, at_once, behind) in [(1, 1, 1), (1, 9, 64), (7, 3, 5), (64, 64, 3), (5, 100, 8)] {
+            let runtime = runtime(workers);
+            let (output, input) = runtime.stream(room(before));
+            runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: MESSAGES });
+            let (output, last) = runtime.stream(room(behind));
+            runtime.spawn(TaskSpec::default(), Mover { input, output, at_once });
+            let (told, moved) = mpsc::channel();
+            let take = move |message| told.send(message).unwrap();
+            runtime.spawn(TaskSpec::default(), Sink { input: last, take });
+            assert_eq!(runtime.join().unwrap().failures, []);
+            assert!(moved.iter().eq(0..MESSAGES), "{workers} workers, {before}, {at_once}, {behind}");
+        }
+    }
+}
+
+#[test]
+fn messages_that_move_on_without_a_reader_are_dropped() {
+    let runtime = runtime(1);
+    let (output, input) = runtime.stream(room(4));
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 100 });
+    let (output, last) = runtime.stream(room(4));
+    drop(last);
+    runtime.spawn(TaskSpec::default(), Mover { input, output, at_once: 3 });
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
 /// Reads many inputs.
 struct Collect<F> {
     inputs: Inputs<u64>,

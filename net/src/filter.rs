@@ -97,6 +97,29 @@ impl Filter {
         self.rule.as_ref().is_none_or(|rule| rule.alternatives.iter().all(|(_, outputs)| outputs.len() == 1))
     }
 
+    /// Applies the filter to records where they stand, up to the first that gives not exactly one record, or fails, or is
+    /// of a shape that is no record's. How many those are; the others are as they were.
+    #[inline]
+    pub(crate) fn pass(&mut self, records: &mut [Record]) -> usize {
+        let Some(rule) = &self.rule else {
+            return records.iter().take_while(|record| !record.shape().is_reserved()).count();
+        };
+        let mut passed = 0;
+        while let Some(first) = records.get(passed) {
+            let shape = first.shape();
+            if shape.is_reserved() {
+                break;
+            }
+            let Ok(plan) = self.cache.get(shape, || rule.plan(shape)) else { break };
+            let alike = plan.pass(&mut self.computed, shape, &mut records[passed..]);
+            if alike == 0 {
+                break;
+            }
+            passed += alike;
+        }
+        passed
+    }
+
     /// Applies the filter to a record and emits what comes out, in order.
     ///
     /// # Errors
@@ -104,7 +127,7 @@ impl Filter {
     #[inline]
     pub fn apply(
         &mut self,
-        mut record: Record,
+        record: Record,
         emit: &mut impl FnMut(Record),
     ) -> Result<(), (Record, RecordFault)> {
         let Some(rule) = &self.rule else {
@@ -116,22 +139,65 @@ impl Filter {
             Ok(plan) => plan,
             Err(fault) => return Err((record, fault.clone())),
         };
-        let Some(direct) = &plan.direct else {
-            return plan.apply(&mut self.computed, record, emit);
-        };
-        if let Some((expression, slot)) = &direct.number {
-            match expression.value(record.slots()) {
-                Ok(value) => put(&mut record.slots_mut()[*slot], Value::Int(value)),
-                Err(fault) => return Err((record, expression.explain(fault))),
-            }
+        plan.apply(&mut self.computed, record, emit)
+    }
+}
+
+/// Alters records of one shape, up to the first of another or that cannot be altered; how many.
+#[inline(always)]
+fn altered(records: &mut [Record], shape: ShapeId, mut alter: impl FnMut(&mut Record) -> bool) -> usize {
+    let not_altered = |record: &mut Record| record.shape() != shape || !alter(record);
+    let count = records.len();
+    records.iter_mut().position(not_altered).unwrap_or(count)
+}
+
+impl Direct {
+    /// Changes the record; false: the expression has no value.
+    #[inline(always)]
+    fn alter(&self, record: &mut Record) -> bool {
+        if let Some((expression, slot)) = &self.number {
+            let Ok(value) = expression.value(record.slots()) else { return false };
+            put(&mut record.slots_mut()[*slot], Value::Int(value));
         }
-        record.relabel(direct.shape, direct.length);
-        emit(record);
-        Ok(())
+        record.relabel(self.shape, self.length);
+        true
     }
 }
 
 impl Plan {
+    /// As [`Filter::pass`], up to the first record of another shape.
+    #[inline]
+    fn pass(&self, computed: &mut Vec<i64>, shape: ShapeId, records: &mut [Record]) -> usize {
+        match &self.direct {
+            Some(direct) => altered(records, shape, |record| direct.alter(record)),
+            None => altered(records, shape, |record| self.alter(computed, record)),
+        }
+    }
+
+    /// Makes a record of the plan's shape the one record that it gives; false: it gives none, several, or fails.
+    fn alter(&self, computed: &mut Vec<i64>, record: &mut Record) -> bool {
+        let Ok(alternative) = self.choose(record.slots()) else { return false };
+        let [output] = &*alternative.outputs else { return false };
+        if alternative.compute(record.slots(), computed).is_err() {
+            return false;
+        }
+        output.rearrangement.apply(record, |n| Value::Int(computed[n]));
+        true
+    }
+
+    /// The alternative for a record with these slots.
+    #[inline]
+    fn choose(&self, slots: &[Value]) -> Result<&Alternative, RecordFault> {
+        for (guard, alternative) in &self.alternatives {
+            match guard.as_ref().map_or(Ok(1), |guard| guard.evaluate(slots)) {
+                Ok(0) => {}
+                Ok(_) => return alternative.as_ref().map_err(RecordFault::clone),
+                Err(fault) => return Err(fault),
+            }
+        }
+        unreachable!("the last alternative has no guard")
+    }
+
     /// As [`Filter::apply`], for a record of the plan's shape.
     #[inline(never)]
     fn apply(
@@ -140,29 +206,16 @@ impl Plan {
         record: Record,
         emit: &mut impl FnMut(Record),
     ) -> Result<(), (Record, RecordFault)> {
-        for (guard, alternative) in &self.alternatives {
-            if let Some(guard) = guard {
-                match guard.value(record.slots()) {
-                    Ok(0) => continue,
-                    Ok(_) => {}
-                    Err(fault) => return Err((record, guard.explain(fault))),
-                }
+        let chosen = self.choose(record.slots());
+        let computed_all =
+            chosen.and_then(|chosen| chosen.compute(record.slots(), computed).map(|()| chosen));
+        match computed_all {
+            Ok(alternative) => {
+                alternative.emit(record, computed, emit);
+                Ok(())
             }
-            let alternative = match alternative {
-                Ok(alternative) => alternative,
-                Err(fault) => return Err((record, fault.clone())),
-            };
-            computed.clear();
-            for expression in &alternative.computed {
-                match expression.value(record.slots()) {
-                    Ok(value) => computed.push(value),
-                    Err(fault) => return Err((record, expression.explain(fault))),
-                }
-            }
-            alternative.emit(record, computed, emit);
-            return Ok(());
+            Err(fault) => Err((record, fault)),
         }
-        unreachable!("the last alternative has no guard")
     }
 }
 
@@ -249,6 +302,16 @@ impl Alternative {
         };
         let (shape, length) = output.rearrangement.output();
         Some(Direct { number, shape, length })
+    }
+
+    /// Computes what the expressions of all outputs give.
+    #[inline]
+    fn compute(&self, slots: &[Value], computed: &mut Vec<i64>) -> Result<(), RecordFault> {
+        computed.clear();
+        for expression in &self.computed {
+            computed.push(expression.evaluate(slots)?);
+        }
+        Ok(())
     }
 
     #[inline]

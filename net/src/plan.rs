@@ -177,18 +177,9 @@ impl OutPlan {
         self.rearrangement.copy_slots(input, value)
     }
 
-    /// The slot from which on the output's values can simply be written into the input, in their order, to make it
-    /// the output, with its new shape; if that is so.
-    pub(crate) fn in_place(&self) -> Option<usize> {
-        let given = self.rearrangement.written()?;
-        let first = given.iter().min()?.1;
-        let in_order = given.iter().all(|&(n, to)| to == first + n);
-        in_order.then_some(first as usize)
-    }
-
-    /// The shape of the outputs, and its number of labels.
-    pub(crate) fn output(&self) -> (ShapeId, usize) {
-        self.rearrangement.output()
+    /// What makes an input the output when the output's values were written into it, from slot `first` on, in their order.
+    pub(crate) fn written_at(&self, first: usize) -> Rearrangement {
+        self.rearrangement.with_given_at(first)
     }
 
     /// As [`build`](Self::build), for the last use of the input: nothing is shared, the values move, as a rule
@@ -340,6 +331,13 @@ impl Rearrangement {
     /// The input itself, rearranged.
     #[inline]
     pub(crate) fn reuse(&self, mut record: Record, value: impl FnMut(usize) -> Value) -> Record {
+        self.apply(&mut record, value);
+        record
+    }
+
+    /// Makes an input the output.
+    #[inline]
+    pub(crate) fn apply(&self, record: &mut Record, value: impl FnMut(usize) -> Value) {
         assert!(record.shape() == self.input, "a plan is for one shape");
         if self.input_length < self.output_length {
             record.resize(self.output, self.output_length);
@@ -356,7 +354,15 @@ impl Rearrangement {
             false => record.relabel(self.output, self.output_length),
         }
         self.fill(record.slots_mut(), value);
-        record
+    }
+
+    /// The same output, where the values given stand side by side in the input, from slot `first` on.
+    pub(crate) fn with_given_at(&self, first: usize) -> Rearrangement {
+        let at = |source: &Source| match *source {
+            Source::Given(n) => Source::Input(first + n),
+            source => source,
+        };
+        Rearrangement::in_place(self.input, self.output, self.sources.iter().map(at).collect())
     }
 
     /// Fills the slots of an output that are not moved from the input.
@@ -367,10 +373,8 @@ impl Rearrangement {
         }
         if self.copies_or_zeros {
             for &(from, to) in &self.copies {
-                {
-                    let value = slots[from as usize].clone();
-                    put(&mut slots[to as usize], value);
-                }
+                let value = slots[from as usize].clone();
+                put(&mut slots[to as usize], value);
             }
             for &to in &self.zeros {
                 put(&mut slots[to as usize], Value::Int(0));

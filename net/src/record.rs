@@ -61,6 +61,8 @@ impl Ends {
     pub(crate) const GROUP: Ends = Ends(1);
     /// It is the last of its group in this stream; the group goes on in the next (of a star's exits).
     pub(crate) const STAGE: Ends = Ends(2);
+    /// Nothing ends, but the group goes on in the next stream, too (of a star's exits).
+    pub(crate) const INSIDE: Ends = Ends(8);
     /// The group around the one that ends, too.
     pub(crate) const OUTER: Ends = Ends(4);
 

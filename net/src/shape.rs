@@ -105,8 +105,14 @@ impl ShapeId {
     /// The shape of [`Record::message`](crate::record::Record::message).
     pub(crate) const MESSAGE: ShapeId = ShapeId(1);
 
+    /// Whether this is [`MARK`](Self::MARK) or [`MESSAGE`](Self::MESSAGE), and so no record's.
+    #[inline]
+    pub(crate) fn is_reserved(self) -> bool {
+        self.0 < RESERVED as u32
+    }
+
     fn shape(self) -> &'static Shape {
-        if self.0 < RESERVED as u32 {
+        if self.is_reserved() {
             LazyLock::force(&INDEX);
         }
         SHAPES.get(self.0 as usize).expect("shapes are made by interning")

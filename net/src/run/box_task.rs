@@ -6,9 +6,8 @@ use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
 
 use super::component::BoxPart;
-use super::failure::{Message, Position};
-use super::input::Input;
-use super::output::Output;
+use super::failure::Position;
+use super::pipe::{Pipe, Work};
 use super::plan::BoxPlan;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
@@ -16,32 +15,8 @@ use crate::shape::{self, ShapeId};
 
 /// A box with its input and output.
 pub(crate) struct BoxTask {
-    reader: Reader,
+    pipe: Pipe,
     caller: Caller,
-}
-
-/// A box's input, and how far it is read.
-struct Reader {
-    input: Input,
-    /// How many records it may read yet before the caller asks its task.
-    left: usize,
-}
-
-impl Reader {
-    /// Reads the next record, if there is one and it may.
-    #[inline(always)]
-    fn next(&mut self, cx: &mut Context<'_>) -> Option<Record> {
-        if self.left == 0 {
-            return None;
-        }
-        let record = self.input.next(cx)?;
-        self.left -= 1;
-        Some(record)
-    }
-
-    fn message(&self) -> Message {
-        self.input.message()
-    }
 }
 
 /// A generator, with the record it descends from.
@@ -56,10 +31,24 @@ struct Caller {
     position: Position,
     part: Arc<BoxPart>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
-    output: Output,
     desk: Desk,
+    /// Of the record at which [`Caller::pass`] stopped: how its call ended; none if it was not called yet.
+    called: Option<Called>,
+    /// What a call emitted before its last record, until it is sent.
+    early: Vec<Record>,
     /// What is left of the last record's output.
     generating: Option<Box<Generating>>,
+}
+
+/// How a call ended that did not simply give one record.
+enum Called {
+    /// It gave none.
+    Nothing,
+    /// It wrote its output into the record, after others; this variant with so many values.
+    Last(u32, usize),
+    /// It failed, emitted what it does not declare, or goes on with a generator; whether it succeeded, and why what it
+    /// emitted was refused.
+    Unsettled(bool, Option<Box<str>>),
 }
 
 impl BoxTask {
@@ -72,172 +61,188 @@ impl BoxTask {
         let caller = Caller {
             position,
             plans: PlanCache::new(),
-            output: Output::new(out),
             desk: Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max()),
+            called: None,
+            early: Vec::new(),
             generating: None,
             part,
         };
-        BoxTask { reader: Reader { input: Input::new(input), left: 0 }, caller }
+        BoxTask { pipe: Pipe::new(input, out), caller }
     }
 
     /// Runs the box on a thread of its own until its input ends.
     pub(crate) fn run_blocking(mut self, blocking: &mut Blocking) {
-        while let Some(record) = self.reader.input.next_blocking(blocking) {
-            self.caller.call(blocking.context(), &mut self.reader, record);
+        let BoxTask { pipe, caller } = &mut self;
+        while let Some(record) = pipe.input.next_blocking(blocking) {
+            caller.call(blocking.context(), pipe, record);
             loop {
-                while let Some(record) = self.caller.output.take_waiting() {
-                    if blocking.push(&mut self.caller.output.out, record).is_err() {
+                while let Some(record) = pipe.output.take_waiting() {
+                    if blocking.push(&mut pipe.output.out, record).is_err() {
                         return;
                     }
                 }
-                if self.caller.generating.is_none() {
+                if caller.generating.is_none() {
                     break;
                 }
-                self.poll_generator(blocking.context(), usize::MAX);
+                caller.poll_many(blocking.context(), pipe, usize::MAX);
             }
         }
-    }
-
-    /// Polls the generator until it ends, the output is full, or it gave `limit` records; returns how many.
-    fn poll_generator(&mut self, cx: &mut Context<'_>, limit: usize) -> usize {
-        let message = self.reader.message();
-        let mut polled = 0;
-        while polled < limit && !self.caller.output.is_full() && self.caller.poll(cx, message) {
-            polled += 1;
-        }
-        polled.max(1)
     }
 }
 
 impl Task for BoxTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.reader.input.attach(ports);
-        self.caller.output.attach(ports);
+        self.pipe.attach(ports);
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.caller.output.flush(cx) {
+        let BoxTask { pipe, caller } = self;
+        if !pipe.output.flush(cx) {
             return Stop::OutputFull;
         }
-        self.reader.left = cx.quantum();
-        while self.reader.left > 0 {
-            if self.caller.generating.is_some() {
-                self.reader.left -= self.poll_generator(cx, self.reader.left);
-            } else {
-                let Some(record) = self.reader.next(cx) else {
-                    return if self.reader.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-                };
-                self.caller.call(cx, &mut self.reader, record);
-            }
-            if self.caller.output.is_full() {
-                return Stop::OutputFull;
+        let mut left = cx.quantum();
+        while left > 0 {
+            if caller.generating.is_some() {
+                left -= caller.poll_many(cx, pipe, left);
+                if pipe.output.is_full() {
+                    return Stop::OutputFull;
+                }
+            } else if let Some(stop) = pipe.step(cx, caller, &mut left) {
+                return stop;
             }
         }
         Stop::QuantumSpent
     }
 }
 
+impl Work for Caller {
+    fn pass(&mut self, records: &mut [Record]) -> usize {
+        let mut passed = 0;
+        while let Some(first) = records.get(passed)
+            && !first.shape().is_reserved()
+        {
+            let alike = self.pass_alike(&mut records[passed..]);
+            passed += alike;
+            if alike == 0 || self.called.is_some() {
+                break;
+            }
+        }
+        passed
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool {
+        if record.shape() == ShapeId::MARK {
+            pipe.output.send(cx, record);
+        } else {
+            self.take_one(cx, pipe, record);
+        }
+        true
+    }
+}
+
 impl Caller {
-    /// Calls the box with the record read last, and as long as the output has room and nothing generates, with
-    /// those that follow. What it emits goes to the output; what it keeps generating is kept.
-    #[inline]
-    fn call(&mut self, cx: &mut Context<'_>, reader: &mut Reader, record: Record) {
-        let mut next = Some(record);
-        while let Some(record) = next {
-            next = self.call_alike(cx, reader, record);
+    /// Calls the box with one record; what it emits goes to the output, what it keeps generating is kept.
+    fn call(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
+        match self.pass(std::slice::from_mut(&mut record)) {
+            0 => _ = self.take(cx, pipe, record),
+            _ => _ = pipe.output.send(cx, record),
         }
     }
 
-    /// The same for records of one shape; gives back the first of another one.
-    fn call_alike(
-        &mut self,
-        cx: &mut Context<'_>,
-        reader: &mut Reader,
-        mut record: Record,
-    ) -> Option<Record> {
-        let shape = record.shape();
-        if shape == ShapeId::MARK {
-            self.output.send(cx, record);
-            return None;
+    /// [`Work::pass`] for records of one shape, up to the first of another one.
+    fn pass_alike(&mut self, records: &mut [Record]) -> usize {
+        let Some(shape) = records.first().map(Record::shape) else { return 0 };
+        let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
+        let Some(place) = plan.in_place() else { return 0 };
+        let mut early = Early { plan, source: None, emitted: &mut self.early, fault: None };
+        let mut calls = self.desk.in_place(self.part.entry(), place.calls, &mut early);
+        let mut passed = 0;
+        for record in records {
+            if record.shape() != shape {
+                break;
+            }
+            let done = calls.call(record.slots_mut());
+            let host = calls.host();
+            if !done || host.fault.is_some() {
+                self.called = Some(Called::Unsettled(done, host.fault.take()));
+                break;
+            }
+            if calls.generates() {
+                self.called = Some(Called::Unsettled(true, None));
+                break;
+            }
+            let Some(emitted) = calls.emitted() else {
+                self.called = Some(Called::Nothing);
+                break;
+            };
+            if !calls.host().emitted.is_empty() || !BoxPlan::finish_in_place(place, emitted, record) {
+                self.called = Some(Called::Last(emitted.0, emitted.1));
+                break;
+            }
+            passed += 1;
         }
+        passed
+    }
+
+    /// Calls the box with a record whose output is not simply the record, or goes on where that was noticed.
+    #[inline(never)]
+    fn take_one(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
+        let shape = record.shape();
         let plan = match self.plans.get(shape, || BoxPlan::new(&self.part, shape)) {
             Ok(plan) => plan,
             Err(fault) => {
                 let reason = fault.to_string();
-                self.fail(cx, reader.message(), record, reason);
-                return None;
+                return self.position.fail_in(cx, pipe, record, reason);
             }
         };
-        let Some(place) = plan.in_place() else {
-            self.call_apart(cx, reader.message(), record);
-            return None;
-        };
-        let mut early = Early { cx, plan, source: None, output: &mut self.output, fault: None };
-        let mut calls = self.desk.in_place(self.part.entry(), place.calls, &mut early);
-        let done = loop {
-            let done = calls.call(record.slots_mut());
-            if !done || calls.generates() || calls.host().fault.is_some() {
-                break done;
+        self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
+        match (self.called.take(), plan.in_place()) {
+            (None, _) => self.call_apart(cx, pipe, record),
+            (Some(Called::Nothing), _) => pipe.output.end(cx, record.ends()),
+            (Some(Called::Last(variant, count)), Some(place)) => {
+                if BoxPlan::finish_in_place(place, (variant, count), &mut record) {
+                    pipe.output.send(cx, record);
+                } else {
+                    let reason = plan.refuse_in_place((variant, count), &mut record);
+                    self.position.fail_in(cx, pipe, record, reason);
+                }
             }
-            let emitted = calls.emitted();
-            let Early { cx, output, .. } = calls.host();
-            let room = match emitted {
-                Some(emitted) => match plan.finish_in_place(place, emitted, &mut record) {
-                    Ok(()) => output.send(cx, record),
-                    Err(reason) => {
-                        let ends = record.ends();
-                        self.position.fail(cx, reader.message(), record, reason);
-                        output.end(cx, ends);
-                        return None;
-                    }
-                },
-                None => output.drop_apart(cx, record),
-            };
-            if !room {
-                return None;
+            (Some(Called::Unsettled(done, fault)), Some(place)) => {
+                let plan = plan.clone();
+                self.desk.lift(record.slots_mut(), place.calls.first_output);
+                self.settle(cx, pipe, record, done, fault, plan);
             }
-            record = reader.next(cx)?;
-            if record.shape() != shape {
-                return Some(record);
-            }
-        };
-        let (fault, plan) = (early.fault, plan.clone());
-        self.desk.lift(record.slots_mut(), place.calls.first_output);
-        self.settle(cx, reader.message(), record, done, fault, plan);
-        None
+            (Some(_), None) => unreachable!("it was called in place"),
+        }
     }
 
-    /// The same for a box whose arguments or output do not simply stand in the record.
-    #[inline(never)]
-    fn call_apart(&mut self, cx: &mut Context<'_>, message: Message, mut record: Record) {
+    /// Calls the box with a record whose arguments or output do not simply stand in it.
+    fn call_apart(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
         plan.take_arguments(&mut record, self.desk.arguments());
-        let source = Some(record.slots());
-        let mut early = Early { cx, plan, source, output: &mut self.output, fault: None };
-        let done = self.desk.call(self.part.entry(), &mut early);
-        if !done || early.fault.is_some() || self.desk.generates() {
-            let (fault, plan) = (early.fault, plan.clone());
-            return self.settle(cx, message, record, done, fault, plan);
+        let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
+        let done = self.desk.call(self.part.entry(), &mut host);
+        let fault = host.fault;
+        self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
+        if !done || fault.is_some() || self.desk.generates() {
+            let plan = plan.clone();
+            return self.settle(cx, pipe, record, done, fault, plan);
         }
-        if let Some(last) = self.desk.emitted() {
-            match plan.build_last(last, record) {
-                Ok(record) => {
-                    self.output.send(cx, record);
-                }
-                Err((reason, record)) => self.fail(cx, message, record, reason),
-            }
-        } else {
-            self.output.drop_apart(cx, record);
+        let Some(last) = self.desk.emitted() else { return pipe.output.end(cx, record.ends()) };
+        match plan.build_last(last, record) {
+            Ok(record) => _ = pipe.output.send(cx, record),
+            Err((reason, record)) => self.position.fail_in(cx, pipe, record, reason),
         }
     }
 
-    /// The record leaves the network as an error.
-    #[cold]
-    fn fail(&mut self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
-        let ends = record.ends();
-        self.position.fail(cx, message, record, reason);
-        self.output.end(cx, ends);
+    /// Polls the generator until it ends, the output is full, or it gave `limit` records; returns how many.
+    fn poll_many(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, limit: usize) -> usize {
+        let mut polled = 0;
+        while polled < limit && !pipe.output.is_full() && self.poll(cx, pipe) {
+            polled += 1;
+        }
+        polled.max(1)
     }
 
     /// After a call that failed, or that goes on with a generator.
@@ -245,23 +250,23 @@ impl Caller {
     fn settle(
         &mut self,
         cx: &mut Context<'_>,
-        message: Message,
+        pipe: &mut Pipe,
         record: Record,
         done: bool,
         fault: Option<Box<str>>,
         plan: Arc<BoxPlan>,
     ) {
         if !done || fault.is_some() {
-            return self.failed(cx, message, record, fault);
+            return self.failed(cx, pipe, record, fault);
         }
         if let Some(generator) = self.desk.generator() {
-            self.generate(cx, message, Generating { generator, source: record, plan });
+            self.generate(cx, pipe, Generating { generator, source: record, plan });
         }
     }
 
     /// The box failed, or emitted what it does not declare.
     #[cold]
-    fn failed(&mut self, cx: &mut Context<'_>, message: Message, record: Record, fault: Option<Box<str>>) {
+    fn failed(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, fault: Option<Box<str>>) {
         let failure = self.desk.failure();
         // What it emitted before it failed goes on.
         let shape = record.shape();
@@ -270,64 +275,61 @@ impl Caller {
             && let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape))
             && let Ok(built) = plan.build(emitted, record.slots())
         {
-            self.output.send(cx, built);
+            pipe.output.send(cx, built);
         }
-        self.fail(cx, message, record, fault.map_or(failure, String::from));
+        self.position.fail_in(cx, pipe, record, fault.map_or(failure, String::from));
     }
 
     /// Begins to generate, after the record that still lies on the desk.
     #[cold]
-    fn generate(&mut self, cx: &mut Context<'_>, message: Message, generating: Generating) {
+    fn generate(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, generating: Generating) {
         if let Some(emitted) = self.desk.emitted() {
             match generating.plan.build(emitted, generating.source.slots()) {
                 Ok(record) => {
-                    self.output.send(cx, record);
+                    pipe.output.send(cx, record);
                 }
-                Err(reason) => return self.fail(cx, message, generating.source, reason),
+                Err(reason) => return self.position.fail_in(cx, pipe, generating.source, reason),
             }
         }
         self.generating = Some(Box::new(generating));
     }
 
     /// Polls the generator once; whether there is more.
-    fn poll(&mut self, cx: &mut Context<'_>, message: Message) -> bool {
+    fn poll(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> bool {
         let Some(generating) = &mut self.generating else { return false };
         let Generating { generator, source, plan } = &mut **generating;
-        let source = Some(source.slots());
-        let mut host = Early { cx, plan, source, output: &mut self.output, fault: None };
+        let mut host = Early { plan, source: Some(source.slots()), emitted: &mut self.early, fault: None };
         let status = self.desk.poll(generator, &mut host);
         let fault = host.fault;
+        self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if status == Status::AGAIN && fault.is_none() {
             return true;
         }
         let source = self.generating.take().expect("it was polled").source;
         if status != Status::DONE || fault.is_some() {
-            self.failed(cx, message, source, fault);
+            self.failed(cx, pipe, source, fault);
         } else {
-            self.output.end(cx, source.ends());
+            pipe.output.end(cx, source.ends());
         }
         false
     }
 }
 
 /// Receives what a box emits before its last record.
-struct Early<'a, 'b> {
-    cx: &'a mut Context<'b>,
+struct Early<'a> {
     plan: &'a BoxPlan,
     /// The slots of the record it took; during a call in place, what is emitted brings them.
     source: Option<&'a [Value]>,
-    output: &'a mut Output,
+    emitted: &'a mut Vec<Record>,
     /// The box emitted what it does not declare: why it is refused.
     fault: Option<Box<str>>,
 }
 
-impl Host for Early<'_, '_> {
+impl Host for Early<'_> {
     fn emitted(&mut self, emitted: Emitted<'_>) {
         let source = emitted.record.or(self.source).unwrap_or(&[]);
         match self.plan.build(emitted, source) {
-            Ok(record) => {
-                self.output.send(self.cx, record);
-            }
+            Ok(record) => self.emitted.push(record),
             Err(reason) => self.fault = Some(reason.into()),
         }
     }
@@ -351,37 +353,45 @@ impl Task for InitialiserTask {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        let task = &mut self.task;
+        let BoxTask { pipe, caller } = &mut self.task;
         if !self.started {
             self.started = true;
-            let record = Record::with_shape(shape::of(&[]));
-            task.caller.call(cx, &mut task.reader, record);
+            caller.call(cx, pipe, Record::with_shape(shape::of(&[])));
         }
-        if !task.caller.output.flush(cx) {
+        if !pipe.output.flush(cx) {
             return Stop::OutputFull;
         }
         let mut left = cx.quantum();
-        while left > 0 && task.caller.generating.is_some() {
-            left -= task.poll_generator(cx, left);
-            if task.caller.output.is_full() {
+        while left > 0 && caller.generating.is_some() {
+            left -= caller.poll_many(cx, pipe, left);
+            if pipe.output.is_full() {
                 return Stop::OutputFull;
             }
         }
         while left > 0 {
-            let Some(record) = task.reader.input.next(cx) else {
-                return if task.reader.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            left -= 1;
-            if record.shape() == ShapeId::MARK {
-                task.caller.output.send(cx, record);
-            } else {
-                let reason = "this box only starts a network and takes no records".to_owned();
-                task.caller.fail(cx, task.reader.message(), record, reason);
-            }
-            if task.caller.output.is_full() {
-                return Stop::OutputFull;
+            if let Some(stop) = pipe.step(cx, &mut Refusing(&caller.position), &mut left) {
+                return stop;
             }
         }
         Stop::QuantumSpent
+    }
+}
+
+/// What an initialiser does with records.
+struct Refusing<'a>(&'a Position);
+
+impl Work for Refusing<'_> {
+    fn pass(&mut self, _: &mut [Record]) -> usize {
+        0
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool {
+        if record.shape() == ShapeId::MARK {
+            pipe.output.send(cx, record);
+        } else {
+            let reason = "this box only starts a network and takes no records".to_owned();
+            self.0.fail_in(cx, pipe, record, reason);
+        }
+        true
     }
 }

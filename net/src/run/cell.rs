@@ -7,6 +7,7 @@ use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 use super::failure::{Message, Position};
 use super::input::{Input, send};
 use super::output::Output;
+use super::pipe::{Pipe, Work};
 use super::star::matches_one;
 use super::unfold::REPLICAS_MAX;
 use crate::label::Label;
@@ -122,12 +123,20 @@ impl Join {
 
 /// A synchrocell with its input and output.
 pub(crate) struct CellTask {
+    /// None when the cell is spent and has handed its input over.
+    pipe: Option<Pipe>,
+    work: Filling,
+    /// Its output from then on, until all that was sent has gone.
+    output: Option<Output>,
+}
+
+/// What a synchrocell does until it is spent.
+struct Filling {
     position: Position,
     patterns: Vec<Pattern>,
+    /// None when it is spent, or its input has ended.
     cell: Option<Cell>,
-    /// None when the cell is spent and has handed it over.
-    input: Option<Input>,
-    output: Output,
+    is_spent: bool,
 }
 
 impl CellTask {
@@ -138,79 +147,92 @@ impl CellTask {
         out: Out<Record>,
     ) -> CellTask {
         let cell = Some(Cell::new(patterns.len()));
-        CellTask { position, patterns, cell, input: Some(Input::new(input)), output: Output::new(out) }
+        let work = Filling { position, patterns, cell, is_spent: false };
+        CellTask { pipe: Some(Pipe::new(input, out)), work, output: None }
     }
+}
 
-    /// Takes a record; what leaves goes to the output.
-    fn take(&mut self, cx: &mut Context<'_>, mut record: Record, message: Message) {
-        let Some(cell) = &mut self.cell else { return };
-        if record.shape() == ShapeId::MARK {
-            self.output.send(cx, record);
-            return;
-        }
+impl Filling {
+    /// The empty patterns that a record matches.
+    fn fills(&mut self, record: &Record) -> Result<Vec<usize>, RecordFault> {
         let mut fills = Vec::new();
+        let Some(cell) = &self.cell else { return Ok(fills) };
         for (at, pattern) in self.patterns.iter_mut().enumerate() {
-            match if cell.is_filled(at) { Ok(false) } else { pattern.matches(&record) } {
-                Ok(true) => fills.push(at),
-                Ok(false) => {}
-                Err(fault) => {
-                    let ends = record.ends();
-                    self.position.fail(cx, message, record, fault.to_string());
-                    return self.output.end(cx, ends);
-                }
+            if !cell.is_filled(at) && pattern.matches(record)? {
+                fills.push(at);
             }
         }
-        if fills.is_empty() {
-            self.output.send(cx, record);
-            return;
+        Ok(fills)
+    }
+}
+
+impl Work for Filling {
+    fn pass(&mut self, records: &mut [Record]) -> usize {
+        let passes = |record: &&Record| {
+            !record.shape().is_reserved() && self.fills(record).is_ok_and(|fills| fills.is_empty())
+        };
+        records.iter().take_while(passes).count()
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) -> bool {
+        if record.shape() == ShapeId::MARK {
+            pipe.output.send(cx, record);
+            return true;
         }
+        let fills = match self.fills(&record) {
+            Ok(fills) => fills,
+            Err(fault) => {
+                self.position.fail_in(cx, pipe, record, fault.to_string());
+                return true;
+            }
+        };
+        if fills.is_empty() {
+            pipe.output.send(cx, record);
+            return true;
+        }
+        let Some(mut cell) = self.cell.take() else { return false };
         let ends = record.ends();
         record.set_ends(Ends::NOTHING);
-        cell.fill(fills.into_iter(), record, message);
-        if !cell.is_complete() {
-            return self.output.end(cx, ends);
+        cell.fill(fills.into_iter(), record, pipe.message());
+        self.is_spent = cell.is_complete();
+        if self.is_spent {
+            let mut whole = cell.join(&self.patterns, &mut Joins::default());
+            whole.set_ends(ends);
+            pipe.output.send(cx, whole);
+        } else {
+            self.cell = Some(cell);
+            pipe.output.end(cx, ends);
         }
-        let cell = self.cell.take().expect("it is here");
-        let mut whole = cell.join(&self.patterns, &mut Joins::default());
-        whole.set_ends(ends);
-        self.output.send(cx, whole);
-        if let Some(input) = self.input.take() {
-            self.output.send(cx, send(input));
+        !self.is_spent
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>) {
+        if let Some(cell) = self.cell.take() {
+            cell.report(cx, &self.patterns, &self.position);
         }
     }
 }
 
 impl Task for CellTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.iter_mut().for_each(|input| input.attach(ports));
-        self.output.attach(ports);
+        self.pipe.iter_mut().for_each(|pipe| pipe.attach(ports));
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.output.flush(cx) {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(input) = &mut self.input else { return Stop::Ended };
-            let Some(record) = input.next(cx) else {
-                if !input.ended() {
-                    return Stop::InputEmpty;
-                }
-                if let Some(cell) = self.cell.take() {
-                    cell.report(cx, &self.patterns, &self.position);
-                }
-                return Stop::Ended;
-            };
-            let message = input.message();
-            self.take(cx, record, message);
-            if self.output.is_full() {
-                return Stop::OutputFull;
+        if let Some(pipe) = &mut self.pipe {
+            let stop = pipe.run(cx, &mut self.work);
+            if !self.work.is_spent {
+                return stop;
             }
         }
-        Stop::QuantumSpent
+        if let Some(Pipe { input, mut output }) = self.pipe.take() {
+            output.send(cx, send(input));
+            self.output = Some(output);
+        }
+        let is_flushed = self.output.as_mut().is_none_or(|output| output.flush(cx));
+        if is_flushed { Stop::Ended } else { Stop::OutputFull }
     }
 }
-
 /// A star of a synchrocell, `[|P₁, …|] * E`, as one task: what the chain of its replicas does, without the chain.
 ///
 /// A record that does not leave fills the first cell, in the order of replicas, in which a pattern that it matches is

@@ -6,19 +6,16 @@
 use thalweg_exec::{Context, In, Inputs, Out, Ports, Stop, Task};
 
 use super::input::sent;
-use super::output::push;
 use crate::record::Record;
 use crate::shape::ShapeId;
 
 /// How many records it takes from one input before it looks at the next.
-const TURN: usize = 16;
+const TURN: usize = 64;
 
 /// Joins the outputs of branches or replicas.
 pub(crate) struct Collector {
     inputs: Inputs<Record>,
     out: Out<Record>,
-    /// A record that did not fit into the output.
-    waiting: Option<Record>,
 }
 
 impl Collector {
@@ -27,22 +24,33 @@ impl Collector {
         for input in inputs {
             all.add(input);
         }
-        Collector { inputs: all, out, waiting: None }
+        Collector { inputs: all, out }
     }
 
-    /// Writes a record, or takes in the input that it hands over; whether there was room.
+    /// Passes on records of one input, at most `left`, or takes in the input that it hands over; how many messages those
+    /// are. `Err`: there is no room.
     #[inline]
-    fn take(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
-        if record.shape() == ShapeId::MESSAGE {
-            self.add_sent(cx, &record);
-            return true;
-        }
-        match push(&mut self.out, cx, record) {
-            Ok(()) => true,
-            Err(record) => {
-                self.waiting = Some(record);
-                false
-            }
+    fn take(&mut self, cx: &mut Context<'_>, index: usize, left: usize) -> Result<usize, Stop> {
+        let Some(input) = self.inputs.get_mut(index) else { return Ok(0) };
+        let records = input.upcoming(cx, left);
+        let is_message = |record: &Record| record.shape() == ShapeId::MESSAGE;
+        match records.iter().position(is_message).unwrap_or(records.len()) {
+            0 => match input.pop(cx) {
+                Some(message) => {
+                    self.add_sent(cx, &message);
+                    Ok(1)
+                }
+                None => {
+                    if input.ended() {
+                        drop(self.inputs.remove(cx, index));
+                    }
+                    Ok(0)
+                }
+            },
+            count => match input.transfer(cx, count, &mut self.out) {
+                0 => Err(Stop::OutputFull),
+                moved => Ok(moved),
+            },
         }
     }
 
@@ -61,28 +69,14 @@ impl Task for Collector {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if let Some(record) = self.waiting.take()
-            && !self.take(cx, record)
-        {
-            return Stop::OutputFull;
-        }
         let mut left = cx.quantum();
         while left > 0 {
             let Some(index) = self.inputs.next_index(cx) else {
                 return if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty };
             };
-            for _ in 0..left.min(TURN) {
-                let Some(input) = self.inputs.get_mut(index) else { break };
-                let Some(record) = input.pop(cx) else {
-                    if input.ended() {
-                        drop(self.inputs.remove(cx, index));
-                    }
-                    break;
-                };
-                left -= 1;
-                if !self.take(cx, record) {
-                    return Stop::OutputFull;
-                }
+            match self.take(cx, index, left.min(TURN)) {
+                Ok(taken) => left -= taken,
+                Err(stop) => return stop,
             }
         }
         Stop::QuantumSpent

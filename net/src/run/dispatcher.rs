@@ -21,8 +21,6 @@ pub(crate) struct ParallelDispatcher {
     router: Router,
     input: Input,
     branches: Vec<Out<Record>>,
-    /// A record whose branch had no room.
-    waiting: Option<Record>,
 }
 
 impl ParallelDispatcher {
@@ -32,29 +30,38 @@ impl ParallelDispatcher {
         input: In<Record>,
         branches: Vec<Out<Record>>,
     ) -> ParallelDispatcher {
-        ParallelDispatcher { position, router, input: Input::new(input), branches, waiting: None }
+        ParallelDispatcher { position, router, input: Input::new(input), branches }
     }
 
-    /// Sends a record on its way; `false` if its branch has no room now.
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     #[inline]
-    fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
-        let branches = &mut self.branches;
-        let branch = match self.router.choose(&record) {
-            Choice::One(branch) => branch,
-            Choice::Tie(tied) => emptiest(branches, cx, tied),
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        let records = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
+            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        let (branch, count) = match self.router.choose(first) {
+            Choice::One(branch) => (branch, alike(records)),
+            Choice::Tie(tied) => (emptiest(&mut self.branches, cx, tied), 1),
             Choice::None => {
-                self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());
-                return true;
+                if let Some(record) = self.input.next(cx) {
+                    self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());
+                }
+                return Ok(1);
             }
         };
-        match push(&mut self.branches[branch], cx, record) {
-            Ok(()) => true,
-            Err(record) => {
-                self.waiting = Some(record);
-                false
-            }
+        match self.input.transfer(cx, count, &mut self.branches[branch]) {
+            0 => Err(Stop::OutputFull),
+            moved => Ok(moved),
         }
     }
+}
+
+/// How many records have the shape of the first.
+#[inline]
+pub(crate) fn alike(records: &[Record]) -> usize {
+    let Some(shape) = records.first().map(Record::shape) else { return 0 };
+    records.iter().position(|record| record.shape() != shape).unwrap_or(records.len())
 }
 
 pub(crate) const NO_BRANCH: &str = "no branch takes a record with these labels";
@@ -80,17 +87,11 @@ impl Task for ParallelDispatcher {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if let Some(record) = self.waiting.take()
-            && !self.dispatch(cx, record)
-        {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            if !self.dispatch(cx, record) {
-                return Stop::OutputFull;
+        let mut left = cx.quantum();
+        while left > 0 {
+            match self.dispatch(cx, left) {
+                Ok(dispatched) => left -= dispatched,
+                Err(stop) => return stop,
             }
         }
         Stop::QuantumSpent

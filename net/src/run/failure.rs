@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use thalweg_exec::Context;
 
 use super::component::{ComponentId, Instance, Program};
+use super::pipe::Pipe;
 use crate::record::{Ends, Record};
 
 /// A record that a component could not work on. It left the network here; all others go on.
@@ -61,6 +62,14 @@ pub(crate) struct Message {
 }
 
 impl Position {
+    /// The record that was read last from a pipe leaves the network as an error; what ended with it ends without it.
+    #[cold]
+    pub(crate) fn fail_in(&self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, reason: String) {
+        let ends = record.ends();
+        self.fail(cx, pipe.message(), record, reason);
+        pipe.output.end(cx, ends);
+    }
+
     /// The record leaves the network as an error.
     #[cold]
     pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {

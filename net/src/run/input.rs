@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use thalweg_box::{Opaque, Value};
-use thalweg_exec::{Blocking, Context, In, Ports};
+use thalweg_exec::{Blocking, Context, In, Out, Ports};
 
 use super::failure::Message;
 use crate::record::Record;
@@ -36,6 +36,40 @@ impl Input {
         }
         self.read += 1;
         Some(record)
+    }
+
+    /// The records (and marks) that come next, where they stand, at most `max`. They do not begin with a message, but there
+    /// may be one among them.
+    #[inline(always)]
+    pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [Record] {
+        if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
+            self.follow_upcoming(cx);
+        }
+        self.stream.upcoming(cx, max)
+    }
+
+    #[cold]
+    fn follow_upcoming(&mut self, cx: &mut Context<'_>) {
+        while self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE)
+            && let Some(message) = self.stream.pop(cx)
+        {
+            self.follow(message);
+        }
+    }
+
+    /// Moves the next `count` of those records to `out`, as far as there is room. How many.
+    #[inline]
+    pub(crate) fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<Record>) -> usize {
+        let mut moved = 0;
+        while moved < count {
+            let more = self.stream.transfer(cx, count - moved, out);
+            if more == 0 {
+                break;
+            }
+            moved += more;
+        }
+        self.read += moved as u64;
+        moved
     }
 
     /// The same for a task that waits.

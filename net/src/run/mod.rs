@@ -20,6 +20,7 @@ mod input;
 mod ordered;
 mod ordered_star;
 mod output;
+mod pipe;
 mod plan;
 mod shield_task;
 mod star;

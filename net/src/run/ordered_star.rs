@@ -1,104 +1,70 @@
 //! The deterministic star `A ** P`: outputs leave in the order of the inputs that caused them.
 //!
 //! Each record that enters is a group. Where all that is left of a group leaves at an exit, the group ends there; where
-//! some of it goes on inside, it ends only in this exit's stream ([`Ends::STAGE`]) and the collector reads on in the stream
-//! of the next exit. The next group begins at the first exit again.
-
-use std::collections::VecDeque;
+//! some of it goes on inside, the exit says so as soon as it does ([`Ends::INSIDE`], or [`Ends::STAGE`] if that is the last
+//! of it). So the collector knows all exits at which something of the current group may come, and takes it wherever it
+//! comes first: what leaves deep inside never waits for what has not left at an exit before, and the streams need not
+//! hold a group. The next group begins at the first exit again.
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::component::ComponentId;
-use super::failure::Position;
-use super::input::{Input, send, sent};
-use super::output::{Output, push};
-use super::star::{matches_one, unfold_stage};
-use super::unfold::{Around, REPLICAS_MAX};
-use crate::pattern::Pattern;
+use super::input::sent;
+use super::output::Output;
+use super::star::{Exit, Way};
 use crate::record::{Ends, Record};
 use crate::shape::ShapeId;
 
 /// Lets records out of a deterministic star, or into its next replica.
 pub(crate) struct OrderedExit {
-    position: Position,
-    body: ComponentId,
-    around: Around,
-    exits: Vec<Pattern>,
-    /// The replica that follows, counted from 0. What enters the first is from outside.
-    replica: i64,
-    input: Input,
-    exit: Out<Record>,
-    inside: Option<Out<Record>>,
+    exit: Exit,
     /// Whether something of the current group went inside.
     went_in: bool,
-    waiting: VecDeque<(Way, Record)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Out,
-    In,
 }
 
 impl OrderedExit {
-    pub(crate) fn new(
-        position: Position,
-        (body, around): (ComponentId, Around),
-        exits: Vec<Pattern>,
-        replica: i64,
-        input: In<Record>,
-        exit: Out<Record>,
-    ) -> OrderedExit {
-        let (input, waiting) = (Input::new(input), VecDeque::new());
-        OrderedExit {
-            position,
-            body,
-            around,
-            exits,
-            replica,
-            input,
-            exit,
-            inside: None,
-            went_in: false,
-            waiting,
-        }
+    pub(crate) fn new(exit: Exit) -> OrderedExit {
+        OrderedExit { exit, went_in: false }
     }
 
     fn dispatch(&mut self, cx: &mut Context<'_>, mut record: Record) {
-        let first = self.replica == 0;
+        let first = self.exit.replica == 0;
         let ends = record.ends();
         let outer = if first { ends.as_outer() } else { Ends::NOTHING };
         let is_mark = record.shape() == ShapeId::MARK;
         // Each record from outside is a group.
         let last = if first { !is_mark } else { ends != Ends::NOTHING };
         if is_mark {
-            return if first { self.push(cx, Way::Out, Record::mark(outer)) } else { self.end(cx, outer) };
+            return match first {
+                true => self.exit.push(cx, Way::Out, Record::mark(outer)),
+                false => self.end(cx, outer),
+            };
         }
-        match matches_one(&mut self.exits, &record) {
-            Ok(true) => {
+        match self.exit.way(&record) {
+            Ok(Way::Out) => {
                 let here = if self.went_in { Ends::STAGE } else { Ends::GROUP };
                 record.set_ends(if last { here.and(outer) } else { Ends::NOTHING });
-                self.push(cx, Way::Out, record);
+                self.exit.push(cx, Way::Out, record);
                 if last && self.went_in {
-                    self.push(cx, Way::In, Record::mark(Ends::GROUP));
+                    self.exit.push(cx, Way::In, Record::mark(Ends::GROUP));
                 }
             }
-            Ok(false) if self.replica as usize >= REPLICAS_MAX => {
-                let reason = format!("a star has at most {REPLICAS_MAX} replicas");
-                return self.fail(cx, record, reason, last.then_some(outer));
-            }
-            Ok(false) => {
-                if self.inside.is_none() {
-                    self.make_replica(cx);
+            Ok(Way::In) => {
+                self.exit.need_inside(cx, OrderedExit::new);
+                record.set_ends(if last { Ends::GROUP } else { Ends::NOTHING });
+                self.exit.push(cx, Way::In, record);
+                if last {
+                    self.exit.push(cx, Way::Out, Record::mark(Ends::STAGE.and(outer)));
+                } else if !self.went_in {
+                    self.exit.push(cx, Way::Out, Record::mark(Ends::INSIDE));
                 }
                 self.went_in = true;
-                record.set_ends(if last { Ends::GROUP } else { Ends::NOTHING });
-                self.push(cx, Way::In, record);
-                if last {
-                    self.push(cx, Way::Out, Record::mark(Ends::STAGE.and(outer)));
-                }
             }
-            Err(reason) => return self.fail(cx, record, reason, last.then_some(outer)),
+            Err(reason) => {
+                self.exit.fail(cx, record, reason);
+                return if last {
+                    self.end(cx, outer)
+                };
+            }
         }
         self.went_in &= !last;
     }
@@ -106,74 +72,31 @@ impl OrderedExit {
     /// The group ends without a further record.
     fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if self.went_in {
-            self.push(cx, Way::In, Record::mark(Ends::GROUP));
-            self.push(cx, Way::Out, Record::mark(Ends::STAGE.and(outer)));
+            self.exit.push(cx, Way::In, Record::mark(Ends::GROUP));
+            self.exit.push(cx, Way::Out, Record::mark(Ends::STAGE.and(outer)));
         } else {
-            self.push(cx, Way::Out, Record::mark(Ends::GROUP.and(outer)));
+            self.exit.push(cx, Way::Out, Record::mark(Ends::GROUP.and(outer)));
         }
         self.went_in = false;
-    }
-
-    fn fail(&mut self, cx: &mut Context<'_>, record: Record, reason: String, ends: Option<Ends>) {
-        self.position.fail(cx, self.input.message(), record, reason);
-        if let Some(outer) = ends {
-            self.end(cx, outer);
-        }
-    }
-
-    #[cold]
-    fn make_replica(&mut self, cx: &mut Context<'_>) {
-        let (position, body, around) = (self.position.clone(), self.body, self.around);
-        let (exits, next) = (self.exits.clone(), self.replica + 1);
-        let stage = unfold_stage(cx, &self.position, body, around, self.replica, |output, exit| {
-            OrderedExit::new(position, (body, around), exits, next, output, exit)
-        });
-        self.inside = Some(stage.inside);
-        self.push(cx, Way::Out, send(Input::new(stage.exit)));
-    }
-
-    fn push(&mut self, cx: &mut Context<'_>, way: Way, record: Record) {
-        self.waiting.push_back((way, record));
-        self.flush(cx);
-    }
-
-    /// Writes what waits; whether nothing waits any more.
-    fn flush(&mut self, cx: &mut Context<'_>) -> bool {
-        while let Some((way, record)) = self.waiting.pop_front() {
-            let pushed = match (way, &mut self.inside) {
-                (Way::In, Some(inside)) => push(inside, cx, record),
-                _ if record.shape() == ShapeId::MESSAGE => self.exit.push(cx, record),
-                _ => push(&mut self.exit, cx, record),
-            };
-            if let Err(record) = pushed {
-                self.waiting.push_front((way, record));
-                return false;
-            }
-        }
-        true
     }
 }
 
 impl Task for OrderedExit {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.attach(ports);
-        ports.output(&mut self.exit);
+        self.exit.attach(ports);
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.flush(cx) {
-            return Stop::OutputFull;
-        }
         for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.dispatch(cx, record);
-            if !self.waiting.is_empty() {
+            if !self.exit.flush(cx) {
                 return Stop::OutputFull;
             }
+            let Some(record) = self.exit.input.next(cx) else {
+                return if self.exit.input.ended() { Stop::Ended } else { Stop::InputEmpty };
+            };
+            self.dispatch(cx, record);
         }
-        Stop::QuantumSpent
+        if self.exit.flush(cx) { Stop::QuantumSpent } else { Stop::OutputFull }
     }
 }
 
@@ -181,8 +104,10 @@ impl Task for OrderedExit {
 pub(crate) struct ExitCollector {
     /// The streams of the exits; each brings that of the next.
     exits: Vec<In<Record>>,
-    /// The exit that the current group has reached.
-    at: usize,
+    /// The exits at which more of the current group may come, ascending.
+    open: Vec<usize>,
+    /// The exits that the current group has reached.
+    reached: usize,
     /// What ends behind the current group.
     outer: Ends,
     output: Output,
@@ -194,16 +119,27 @@ impl ExitCollector {
     pub(crate) fn new(first: In<Record>, out: Out<Record>) -> ExitCollector {
         ExitCollector {
             exits: vec![first],
-            at: 0,
+            open: vec![0],
+            reached: 1,
             outer: Ends::NOTHING,
             output: Output::new(out),
             emptied: 0,
         }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>, mut record: Record) {
+    /// Reads what comes next at the exits of the current group: a message, with the place of its exit among the open ones.
+    fn next(&mut self, cx: &mut Context<'_>) -> Option<(usize, Record)> {
+        for (place, &at) in self.open.iter().enumerate() {
+            if let Some(record) = self.exits.get_mut(at).and_then(|exit| exit.pop(cx)) {
+                return Some((place, record));
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, place: usize, mut record: Record) {
         if record.shape() == ShapeId::MESSAGE {
-            self.exits.truncate(self.at + 1);
+            self.exits.truncate(self.open[place] + 1);
             self.exits.extend(sent(&record).map(In::from));
             return;
         }
@@ -211,14 +147,15 @@ impl ExitCollector {
         if ends.has(Ends::OUTER) {
             self.outer = Ends::OUTER;
         }
+        self.follow(place, ends);
         let is_mark = record.shape() == ShapeId::MARK;
-        let group = ends.has(Ends::GROUP) || (is_mark && !ends.has(Ends::STAGE));
+        // A mark of the first exit may only say that a group from outside ends.
+        let only_outer = is_mark && !ends.has(Ends::GROUP.and(Ends::STAGE).and(Ends::INSIDE));
+        let over = self.open.is_empty() || only_outer;
         let outer =
-            if group { std::mem::replace(&mut self.outer, Ends::NOTHING).to_group() } else { Ends::NOTHING };
-        if group {
-            self.at = 0;
-        } else if ends.has(Ends::STAGE) {
-            self.at += 1;
+            if over { std::mem::replace(&mut self.outer, Ends::NOTHING).to_group() } else { Ends::NOTHING };
+        if self.open.is_empty() {
+            self.begin_group();
         }
         if is_mark {
             self.output.end(cx, outer);
@@ -226,6 +163,52 @@ impl ExitCollector {
             record.set_ends(outer);
             self.output.send(cx, record);
         }
+    }
+
+    /// Opens the next exit where the group goes on, and closes the one where it ended.
+    fn follow(&mut self, place: usize, ends: Ends) {
+        let next = self.open[place] + 1;
+        if ends.has(Ends::STAGE.and(Ends::INSIDE)) && next == self.reached {
+            self.open.push(next);
+            self.reached += 1;
+        }
+        if ends.has(Ends::GROUP.and(Ends::STAGE)) {
+            self.open.remove(place);
+        }
+    }
+
+    fn begin_group(&mut self) {
+        self.open.clear();
+        self.open.push(0);
+        self.reached = 1;
+    }
+
+    /// What to do when nothing comes at the open exits.
+    fn stop(&mut self) -> Option<Stop> {
+        if self.open.iter().any(|&at| self.exits.get(at).is_some_and(|exit| !exit.ended())) {
+            return Some(Stop::InputEmpty);
+        }
+        // The star has ended, or a task did in the middle of a group.
+        if self.open == [0] {
+            self.emptied = 1;
+        }
+        self.begin_group();
+        None
+    }
+
+    /// Takes what boxes without input still give when all else has ended.
+    fn empty(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
+        let Some(exit) = self.exits.get_mut(self.emptied) else { return Some(Stop::Ended) };
+        match exit.pop(cx) {
+            Some(record) if record.shape() == ShapeId::MESSAGE => {
+                self.exits.extend(sent(&record).map(In::from));
+            }
+            Some(record) if record.shape() == ShapeId::MARK => {}
+            Some(record) => _ = self.output.send(cx, record),
+            None if exit.ended() => self.emptied += 1,
+            None => return Some(Stop::InputEmpty),
+        }
+        None
     }
 }
 
@@ -236,35 +219,22 @@ impl Task for ExitCollector {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.output.flush(cx) {
-            return Stop::OutputFull;
-        }
         for _ in 0..cx.quantum() {
-            let reading = self.at.max(self.emptied);
-            let Some(exit) = self.exits.get_mut(reading) else {
-                // Behind the last exit: nothing is left, or a task ended in the middle of a group.
-                if self.emptied > 0 {
-                    return Stop::Ended;
-                }
-                self.at = 0;
-                continue;
-            };
-            match exit.pop(cx) {
-                Some(record) if self.emptied == 0 => self.take(cx, record),
-                // Only boxes without input still give records.
-                Some(record) if record.shape() == ShapeId::MESSAGE => {
-                    self.exits.extend(sent(&record).map(In::from));
-                }
-                Some(record) if record.shape() == ShapeId::MARK => {}
-                Some(record) => _ = self.output.send(cx, record),
-                None if !exit.ended() => return Stop::InputEmpty,
-                None if self.emptied > 0 || reading == 0 => self.emptied += 1,
-                None => self.at = 0,
-            }
-            if self.output.is_full() {
+            if !self.output.flush(cx) {
                 return Stop::OutputFull;
             }
+            let stop = if self.emptied > 0 {
+                self.empty(cx)
+            } else if let Some((place, record)) = self.next(cx) {
+                self.take(cx, place, record);
+                None
+            } else {
+                self.stop()
+            };
+            if let Some(stop) = stop {
+                return stop;
+            }
         }
-        Stop::QuantumSpent
+        if self.output.is_full() { Stop::OutputFull } else { Stop::QuantumSpent }
     }
 }

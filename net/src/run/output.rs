@@ -42,13 +42,6 @@ impl Output {
         self.waiting.push_back(record);
     }
 
-    /// Drops a record, out of the way of those that go on; whether there is room.
-    #[inline(never)]
-    pub(crate) fn drop_apart(&mut self, cx: &mut Context<'_>, record: Record) -> bool {
-        self.end(cx, record.ends());
-        !self.is_full()
-    }
-
     /// Says what ends behind what was sent before.
     #[inline]
     pub(crate) fn end(&mut self, cx: &mut Context<'_>, ends: Ends) {

@@ -7,7 +7,7 @@ use thalweg_box::{Emitted, Place, Value};
 
 use super::component::BoxPart;
 use crate::label::Label;
-use crate::plan::{OutPlan, RecordFault, TakePlan};
+use crate::plan::{OutPlan, Rearrangement, RecordFault, TakePlan};
 use crate::record::{Record, take_just_written};
 use crate::shape::ShapeId;
 
@@ -16,7 +16,7 @@ use crate::shape::ShapeId;
 pub(crate) struct BoxPlan {
     take: TakePlan,
     variants: Box<[VariantPlan]>,
-    /// If its arguments stand side by side, and its one output can be written into the record as it is.
+    /// If its arguments stand side by side, and its one output has room in their place.
     in_place: Option<InPlace>,
     part: Arc<BoxPart>,
 }
@@ -30,25 +30,47 @@ struct VariantPlan {
     tags: Box<[usize]>,
 }
 
-/// Where a box finds its arguments in the record, and where it writes its output.
-#[derive(Clone, Copy, Debug)]
+/// Where a box finds its arguments in the record, and writes its output: over its arguments.
+#[derive(Debug)]
 pub(crate) struct InPlace {
     pub(crate) calls: Place,
-    /// Whether the output has tags, which must be integers.
-    tags: bool,
-    /// The output's shape, and its number of labels.
-    output: (ShapeId, usize),
+    /// Which values of the output must be integers, because their labels are tags.
+    tags: Box<[usize]>,
+    finish: Finish,
+}
+
+/// What makes the record the one that leaves, once the output stands in it.
+#[derive(Debug)]
+enum Finish {
+    /// Its new shape, of so many labels.
+    Relabel(ShapeId, usize),
+    Rearrange(Rearrangement),
 }
 
 impl InPlace {
     fn new(take: &TakePlan, variants: &[VariantPlan]) -> Option<InPlace> {
         let [variant] = variants else { return None };
-        let first_argument = take.arguments().first().copied().unwrap_or(0);
-        let side_by_side = take.arguments().iter().enumerate().all(|(k, &slot)| slot == first_argument + k);
-        let (first_output, output_count) = (variant.out.in_place()?, variant.count);
-        let calls = Place { first_argument, first_output, output_count };
-        let (tags, output) = (!variant.tags.is_empty(), variant.out.output());
-        side_by_side.then_some(InPlace { calls, tags, output })
+        let first = *take.arguments().first()?;
+        let side_by_side = take.arguments().iter().enumerate().all(|(k, &slot)| slot == first + k);
+        if !side_by_side || variant.count > take.arguments().len() {
+            return None;
+        }
+        let calls = Place { first_argument: first, first_output: first, output_count: variant.count };
+        let rearrangement = variant.out.written_at(first);
+        let finish = match rearrangement.written() {
+            Some(_) => Finish::Relabel(rearrangement.output().0, rearrangement.output().1),
+            None => Finish::Rearrange(rearrangement),
+        };
+        Some(InPlace { calls, tags: variant.tags.clone(), finish })
+    }
+}
+
+impl InPlace {
+    /// Whether what was written for the tags of the output is integers.
+    #[inline(never)]
+    fn has_integer_tags(&self, record: &Record) -> bool {
+        let values = &record.slots()[self.calls.first_output..][..self.calls.output_count];
+        self.tags.iter().all(|&k| matches!(values[k], Value::Int(_)))
     }
 }
 
@@ -71,35 +93,29 @@ impl BoxPlan {
         self.in_place.as_ref()
     }
 
-    /// Makes a record, into which the box wrote its output in place, the record that leaves.
+    /// Makes a record, into which the box wrote its output in place, the record that leaves. False: what the box emitted
+    /// is not what it declares.
     #[inline(always)]
-    pub(crate) fn finish_in_place(
-        &self,
-        place: &InPlace,
-        emitted: (u32, usize),
-        record: &mut Record,
-    ) -> Result<(), String> {
-        if emitted != (1, place.calls.output_count) || (place.tags && !self.has_integer_tags(place, record)) {
-            return Err(self.refuse_in_place(place, emitted, record));
+    pub(crate) fn finish_in_place(place: &InPlace, emitted: (u32, usize), record: &mut Record) -> bool {
+        if emitted != (1, place.calls.output_count)
+            || (!place.tags.is_empty() && !place.has_integer_tags(record))
+        {
+            return false;
         }
-        record.relabel(place.output.0, place.output.1);
-        Ok(())
+        match &place.finish {
+            Finish::Relabel(shape, length) => record.relabel(*shape, *length),
+            Finish::Rearrange(rearrangement) => rearrangement.apply(record, |_| Value::default()),
+        }
+        true
     }
 
-    /// Whether what was written for the tags of the output is integers.
-    fn has_integer_tags(&self, place: &InPlace, record: &Record) -> bool {
-        let values = &record.slots()[place.calls.first_output..][..place.calls.output_count];
-        self.variants[0].tags.iter().all(|&k| matches!(values[k], Value::Int(_)))
-    }
-
+    /// Why what a box wrote into a record is refused.
     #[cold]
-    fn refuse_in_place(
-        &self,
-        place: &InPlace,
-        (variant, count): (u32, usize),
-        record: &mut Record,
-    ) -> String {
-        let values = &mut record.slots_mut()[place.calls.first_output..][..place.calls.output_count];
+    pub(crate) fn refuse_in_place(&self, (variant, count): (u32, usize), record: &mut Record) -> String {
+        let calls = self.in_place.as_ref().map(|place| place.calls);
+        let first = calls.map_or(0, |calls| calls.first_output);
+        let written = calls.filter(|calls| count <= calls.output_count).map_or(0, |_| count);
+        let values = &mut record.slots_mut()[first..][..written];
         self.refuse(&Emitted { variant, count, values, record: None })
     }
 

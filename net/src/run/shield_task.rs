@@ -6,8 +6,7 @@ use thalweg_box::Value;
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::failure::Position;
-use super::input::Input;
-use super::output::Output;
+use super::pipe::{Pipe, Work};
 use crate::plan::{PlanCache, Rearrangement, RecordFault};
 use crate::record::Record;
 use crate::shape::ShapeId;
@@ -22,12 +21,15 @@ pub(crate) enum End {
 
 /// One end of a shielded net: record in, the same record under other labels out.
 pub(crate) struct ShieldTask {
+    pipe: Pipe,
+    work: Shielding,
+}
+
+struct Shielding {
     position: Position,
     shield: Arc<Shield>,
     end: End,
     plans: PlanCache<Result<Rearrangement, RecordFault>>,
-    input: Input,
-    output: Output,
 }
 
 impl ShieldTask {
@@ -38,50 +40,61 @@ impl ShieldTask {
         input: In<Record>,
         out: Out<Record>,
     ) -> Self {
-        let (plans, input, output) = (PlanCache::new(), Input::new(input), Output::new(out));
-        ShieldTask { position, shield, end, plans, input, output }
+        let work = Shielding { position, shield, end, plans: PlanCache::new() };
+        ShieldTask { pipe: Pipe::new(input, out), work }
+    }
+}
+
+impl Shielding {
+    fn plan(&mut self, shape: ShapeId) -> Result<&Rearrangement, &RecordFault> {
+        let Shielding { shield, end, plans, .. } = self;
+        let plan = || match end {
+            End::Entry => shield.enter(shape),
+            End::Exit => Ok(shield.leave(shape)),
+        };
+        plans.get(shape, plan).as_ref()
+    }
+}
+
+impl Work for Shielding {
+    fn pass(&mut self, records: &mut [Record]) -> usize {
+        let mut passed = 0;
+        for record in records {
+            if record.shape().is_reserved() {
+                break;
+            }
+            let Ok(plan) = self.plan(record.shape()) else { break };
+            plan.apply(record, |_| Value::default());
+            passed += 1;
+        }
+        passed
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) -> bool {
+        if record.shape() == ShapeId::MARK {
+            pipe.output.send(cx, record);
+            return true;
+        }
+        match self.plan(record.shape()) {
+            Ok(plan) => {
+                plan.apply(&mut record, |_| Value::default());
+                pipe.output.send(cx, record);
+            }
+            Err(fault) => {
+                let reason = fault.to_string();
+                self.position.fail_in(cx, pipe, record, reason);
+            }
+        }
+        true
     }
 }
 
 impl Task for ShieldTask {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.attach(ports);
-        self.output.attach(ports);
+        self.pipe.attach(ports);
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.output.flush(cx) {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            let (shape, shield, end) = (record.shape(), &self.shield, self.end);
-            if shape == ShapeId::MARK {
-                if !self.output.send(cx, record) {
-                    return Stop::OutputFull;
-                }
-                continue;
-            }
-            let plan = self.plans.get(shape, || match end {
-                End::Entry => shield.enter(shape),
-                End::Exit => Ok(shield.leave(shape)),
-            });
-            match plan {
-                Ok(plan) => {
-                    self.output.send(cx, plan.reuse(record, |_| Value::default()));
-                }
-                Err(fault) => {
-                    let (ends, reason) = (record.ends(), fault.to_string());
-                    self.position.fail(cx, self.input.message(), record, reason);
-                    self.output.end(cx, ends);
-                }
-            }
-            if self.output.is_full() {
-                return Stop::OutputFull;
-            }
-        }
-        Stop::QuantumSpent
+        self.pipe.run(cx, &mut self.work)
     }
 }

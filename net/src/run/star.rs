@@ -12,18 +12,19 @@ use super::output::push;
 use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::pattern::Pattern;
 use crate::record::Record;
+use crate::shape::ShapeId;
 
-/// Lets records out of a star, or into its next replica, which it makes when the first record needs it.
-pub(crate) struct StarExit {
+/// An exit of a star, with what it needs to make the replica behind it.
+pub(crate) struct Exit {
     position: Position,
     body: ComponentId,
     around: Around,
     exits: Vec<Pattern>,
-    /// The replica that follows, counted from 0.
-    replica: i64,
-    input: Input,
+    /// The replica that follows, counted from 0. What enters the first is from outside.
+    pub(crate) replica: i64,
+    pub(crate) input: Input,
     /// To the collector.
-    exit: Out<Record>,
+    out: Out<Record>,
     /// To the replica, once there is one.
     inside: Option<Out<Record>>,
     /// What did not fit yet, in order.
@@ -31,66 +32,76 @@ pub(crate) struct StarExit {
 }
 
 /// Where a record goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
     Out,
     In,
-    /// Out, but no record of the network.
-    Announcement,
 }
 
-impl StarExit {
+impl Exit {
+    /// The first exit of a star.
     pub(crate) fn new(
         position: Position,
         (body, around): (ComponentId, Around),
         exits: Vec<Pattern>,
-        replica: i64,
         input: In<Record>,
-        exit: Out<Record>,
-    ) -> StarExit {
+        out: Out<Record>,
+    ) -> Exit {
         let (input, waiting) = (Input::new(input), VecDeque::new());
-        StarExit { position, body, around, exits, replica, input, exit, inside: None, waiting }
+        Exit { position, body, around, exits, replica: 0, input, out, inside: None, waiting }
     }
 
-    fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
-        let way = match matches_one(&mut self.exits, &record) {
-            Ok(true) => Way::Out,
-            Ok(false) if self.replica as usize >= REPLICAS_MAX => {
-                return self.fail(cx, record, format!("a star has at most {REPLICAS_MAX} replicas"));
-            }
-            Ok(false) => Way::In,
-            Err(reason) => return self.fail(cx, record, reason),
-        };
-        if way == Way::In && self.inside.is_none() {
-            self.make_replica(cx);
+    pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.input.attach(ports);
+        ports.output(&mut self.out);
+    }
+
+    /// The way of a record, or why it has none.
+    pub(crate) fn way(&mut self, record: &Record) -> Result<Way, String> {
+        way(&mut self.exits, self.replica, record)
+    }
+
+    /// The record read last leaves the network as an error.
+    pub(crate) fn fail(&self, cx: &mut Context<'_>, record: Record, reason: String) {
+        self.position.fail(cx, self.input.message(), record, reason);
+    }
+
+    /// Makes the replica, if it is not there, and behind it the next exit, as the task that `task` makes of it.
+    pub(crate) fn need_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) {
+        if self.inside.is_none() {
+            self.make_inside(cx, task);
         }
+    }
+
+    #[cold]
+    fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) {
+        let Position { shared, component, instance } = self.position.clone();
+        let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent: instance }));
+        let parent = cx.task_id();
+        let mut unfolding = Unfolding::running(shared, cx, parent, self.replica as u64, self.around);
+        let (inside, entered) = unfolding.stream();
+        let left = unfolding.unfold(self.body, &instance, entered);
+        let (out, announced) = unfolding.stream();
+        unfolding.replica += 1;
+        let body = (self.body, self.around);
+        let next = Exit::new(self.position.clone(), body, self.exits.clone(), left, out);
+        unfolding.spawn(self.position.component, task(Exit { replica: self.replica + 1, ..next }));
+        self.inside = Some(inside);
+        self.push(cx, Way::Out, send(Input::new(announced)));
+    }
+
+    pub(crate) fn push(&mut self, cx: &mut Context<'_>, way: Way, record: Record) {
         self.waiting.push_back((way, record));
         self.flush(cx);
     }
 
-    fn fail(&mut self, cx: &mut Context<'_>, record: Record, reason: String) {
-        self.position.fail(cx, self.input.message(), record, reason);
-    }
-
-    /// The next replica, and the exit behind it.
-    #[cold]
-    fn make_replica(&mut self, cx: &mut Context<'_>) {
-        let (position, body, around) = (self.position.clone(), self.body, self.around);
-        let (exits, next) = (self.exits.clone(), self.replica + 1);
-        let stage = unfold_stage(cx, &self.position, body, around, self.replica, |output, exit| {
-            StarExit::new(position, (body, around), exits, next, output, exit)
-        });
-        self.inside = Some(stage.inside);
-        self.waiting.push_back((Way::Announcement, send(Input::new(stage.exit))));
-    }
-
     /// Writes what waits; whether nothing waits any more.
-    fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some((way, record)) = self.waiting.pop_front() {
             let pushed = match (way, &mut self.inside) {
                 (Way::In, Some(inside)) => push(inside, cx, record),
-                (Way::Announcement, _) => self.exit.push(cx, record),
-                (Way::Out, _) | (Way::In, None) => push(&mut self.exit, cx, record),
+                _ if record.shape() == ShapeId::MESSAGE => self.out.push(cx, record),
+                _ => push(&mut self.out, cx, record),
             };
             if let Err(record) = pushed {
                 self.waiting.push_front((way, record));
@@ -101,7 +112,19 @@ impl StarExit {
     }
 }
 
+fn way(exits: &mut [Pattern], replica: i64, record: &Record) -> Result<Way, String> {
+    match matches_one(exits, record) {
+        Ok(true) => Ok(Way::Out),
+        Ok(false) if replica as usize >= REPLICAS_MAX => {
+            Err(format!("a star has at most {REPLICAS_MAX} replicas"))
+        }
+        Ok(false) => Ok(Way::In),
+        Err(reason) => Err(reason),
+    }
+}
+
 /// Whether a record matches one of some patterns, looked at in their order.
+#[inline]
 pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<bool, String> {
     for pattern in patterns {
         if pattern.matches(record).map_err(|fault| fault.to_string())? {
@@ -111,51 +134,69 @@ pub(crate) fn matches_one(patterns: &mut [Pattern], record: &Record) -> Result<b
     Ok(false)
 }
 
-/// A replica of a star with the exit behind it: the input of the one, the output of the other.
-pub(crate) struct Stage {
-    pub(crate) inside: Out<Record>,
-    pub(crate) exit: In<Record>,
-}
+/// Lets records out of a star, or into its next replica, which it makes when the first record needs it.
+pub(crate) struct StarExit(Exit);
 
-/// Makes replica `replica` of a star, and behind it what `exit` makes of its input and output.
-#[cold]
-pub(crate) fn unfold_stage<T: Task>(
-    cx: &mut Context<'_>,
-    position: &Position,
-    body: ComponentId,
-    around: Around,
-    replica: i64,
-    exit: impl FnOnce(In<Record>, Out<Record>) -> T,
-) -> Stage {
-    let Position { shared, component, instance } = position.clone();
-    let inner = Arc::new(Instance { of: component, replica, parent: instance });
-    let task = cx.task_id();
-    let mut unfolding = Unfolding::running(shared, cx, task, replica as u64, around);
-    let (inside, input) = unfolding.stream();
-    let output = unfolding.unfold(body, &Some(inner), input);
-    let (out, exit_input) = unfolding.stream();
-    unfolding.replica += 1;
-    unfolding.spawn(component, exit(output, out));
-    Stage { inside, exit: exit_input }
+impl StarExit {
+    pub(crate) fn new(exit: Exit) -> StarExit {
+        StarExit(exit)
+    }
+
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        let Exit { exits, replica, input, .. } = &mut self.0;
+        let records = input.upcoming(cx, left);
+        let Some((first, others)) = records.split_first() else {
+            return Err(if input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        let first_way = way(exits, *replica, first);
+        let goes_along = |record: &&Record| {
+            record.shape() != ShapeId::MESSAGE
+                && first_way.is_ok()
+                && way(exits, *replica, record) == first_way
+        };
+        let count = 1 + others.iter().take_while(goes_along).count();
+        match first_way {
+            Ok(way) => self.send(cx, way, count),
+            Err(reason) => {
+                if let Some(record) = self.0.input.next(cx) {
+                    self.0.fail(cx, record, reason);
+                }
+                Ok(1)
+            }
+        }
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>, way: Way, count: usize) -> Result<usize, Stop> {
+        if way == Way::In {
+            self.0.need_inside(cx, StarExit);
+        }
+        let Exit { input, out, inside, .. } = &mut self.0;
+        let out = match (way, inside) {
+            (Way::In, Some(inside)) => inside,
+            _ => out,
+        };
+        match input.transfer(cx, count, out) {
+            0 => Err(Stop::OutputFull),
+            moved => Ok(moved),
+        }
+    }
 }
 
 impl Task for StarExit {
     fn attach(&mut self, ports: &mut Ports<'_>) {
-        self.input.attach(ports);
-        ports.output(&mut self.exit);
+        self.0.attach(ports);
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.flush(cx) {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.dispatch(cx, record);
-            if !self.waiting.is_empty() {
+        let mut left = cx.quantum();
+        while left > 0 {
+            if !self.0.flush(cx) {
                 return Stop::OutputFull;
+            }
+            match self.dispatch(cx, left) {
+                Ok(dispatched) => left -= dispatched,
+                Err(stop) => return stop,
             }
         }
         Stop::QuantumSpent

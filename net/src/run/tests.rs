@@ -304,6 +304,15 @@ fn stars_test_before_every_replica() {
     );
 }
 
+/// A record that becomes more than the streams hold, some of which leaves deep inside before the rest is half-way.
+#[test]
+fn a_deterministic_star_holds_groups_larger_than_its_streams() {
+    let halves = "[{<n>} -> {<n = n - 1>}; {<n = n - 1>}]";
+    let leaves = vec![r#"{"<n>":0}"#; 2 * 128];
+    check(&format!("{halves} ** {{<n>}} if <n == 0>"), &[r#"{"<n>": 7}"#; 2], &leaves);
+    check(&format!("[] || ({halves} ** {{<n>}} if <n == 0>)"), &[r#"{"<n>": 7}"#; 2], &leaves);
+}
+
 #[test]
 fn splits_have_a_replica_per_value() {
     let input: Vec<String> = (0..60).map(|x| format!(r#"{{"x": {x}, "<k>": {}}}"#, x % 7)).collect();

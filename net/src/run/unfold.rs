@@ -16,7 +16,7 @@ use super::filter_task::FilterTask;
 use super::ordered::{OrderedCollector, OrderedParallel, OrderedSplit, Turn};
 use super::ordered_star::{ExitCollector, OrderedExit};
 use super::shield_task::{End, ShieldTask};
-use super::star::StarExit;
+use super::star::{Exit, StarExit};
 use crate::record::Record;
 
 /// What the mapper should expect of a task when it cuts a network into contiguous pieces: a box works, all else hands
@@ -180,12 +180,14 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let (exit, exit_input) = self.stream();
                 if *deterministic || self.around.ordered {
                     let body = (*body, Around { ordered: true, ..self.around });
-                    self.spawn(id, OrderedExit::new(position, body, exits.clone(), 0, input, exit));
+                    let first = Exit::new(position, body, exits.clone(), input, exit);
+                    self.spawn(id, OrderedExit::new(first));
                     let (out, output) = self.stream();
                     self.spawn_weighing(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
                     return output;
                 }
-                self.spawn(id, StarExit::new(position, (*body, self.around), exits.clone(), 0, input, exit));
+                let first = Exit::new(position, (*body, self.around), exits.clone(), input, exit);
+                self.spawn(id, StarExit::new(first));
                 self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
             }
             Kind::Feedback { body, backs } => {
