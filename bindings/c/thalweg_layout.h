@@ -118,6 +118,16 @@
 #define THALWEG_POOL_LINE_BYTES UINT32_C(64)
 /* The most elements of a pool. */
 #define THALWEG_POOL_SLOTS_MAX UINT32_C(4096)
+/* Magic. */
+#define THALWEG_LINK_MAGIC_VALUE UINT64_C(0x4b6765776c616874)
+/* Magic. */
+#define THALWEG_LINK_MAGIC UINT32_C(0)
+/* Version (low half). */
+#define THALWEG_LINK_VERSION UINT32_C(8)
+/* The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
+#define THALWEG_LINK_PATH UINT32_C(16)
+/* Room for it. */
+#define THALWEG_LINK_PATH_BYTES UINT32_C(4072)
 /* Twice the events of the element so far; one less while the line is being written. Release. */
 #define THALWEG_LATEST_VERSION UINT32_C(0)
 /* When. */
@@ -188,6 +198,10 @@
 #define THALWEG_CATALOG_PROBE UINT32_C(5)
 /* In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
 #define THALWEG_CATALOG_SWITCH UINT32_C(6)
+/* In the file `session`: a process joined. */
+#define THALWEG_CATALOG_JOINED UINT32_C(7)
+/* In the file `session`: a process left. */
+#define THALWEG_CATALOG_LEFT UINT32_C(8)
 /* Magic. */
 #define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
 /* How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */

@@ -77,6 +77,15 @@ def check(path, data, magic):
         sys.exit(f"{path} has version {word(data, 8) & MASK}, and this reads up to {layout.VERSION}")
 
 
+def read_link(path):
+    """The directory where an element lies that is not in its space's."""
+    with open(path, "rb") as file:
+        data = file.read()
+    check(path, data, layout.LINK_MAGIC_VALUE)
+    at = layout.LINK_PATH + 8
+    return data[at:at + word(data, layout.LINK_PATH)].decode()
+
+
 class Blocks:
     """The blocks of an element, or of its archive (whose count is 0: they do not come around)."""
 
@@ -129,9 +138,9 @@ def fields_of(kind, arguments):
 class Element:
     """Prints an element's events from the oldest on."""
 
-    def __init__(self, directory, number):
-        path = os.path.join(directory, number)
-        self.kinds = read_kinds(path + ".catalog")
+    def __init__(self, directory, number, elsewhere):
+        self.kinds = read_kinds(os.path.join(directory, number + ".catalog"))
+        path = os.path.join(elsewhere or directory, number)
         self.ring = Blocks(path + ".element", layout.ELEMENT_MAGIC_VALUE)
         self.archive = None
         if os.path.exists(path + ".archive"):
@@ -204,9 +213,10 @@ def main(directory):
     with open(os.path.join(directory, "space"), "rb") as file:
         check("space", file.read(), layout.IDENTITY_MAGIC_VALUE)
     for name in sorted(os.listdir(directory)):
-        found = re.fullmatch(r"(\d{4,})\.element", name)
-        if found:
-            Element(directory, found.group(1)).show()
+        found = re.fullmatch(r"(\d{4,})\.(element|at)", name)
+        elsewhere = read_link(os.path.join(directory, name)) if found and found.group(2) == "at" else None
+        if found and os.path.exists(os.path.join(elsewhere or directory, found.group(1) + ".element")):
+            Element(directory, found.group(1), elsewhere).show()
 
 
 if __name__ == "__main__":

@@ -114,6 +114,16 @@ POOL_LINES = 4096
 POOL_LINE_BYTES = 64
 # The most elements of a pool.
 POOL_SLOTS_MAX = 4096
+# Magic.
+LINK_MAGIC_VALUE = 0x4b6765776c616874
+# Magic.
+LINK_MAGIC = 0
+# Version (low half).
+LINK_VERSION = 8
+# The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
+LINK_PATH = 16
+# Room for it.
+LINK_PATH_BYTES = 4072
 # Twice the events of the element so far; one less while the line is being written. Release.
 LATEST_VERSION = 0
 # When.
@@ -184,6 +194,10 @@ CATALOG_SETTING = 4
 CATALOG_PROBE = 5
 # In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
 CATALOG_SWITCH = 6
+# In the file `session`: a process joined.
+CATALOG_JOINED = 7
+# In the file `session`: a process left.
+CATALOG_LEFT = 8
 # Magic.
 SETTINGS_MAGIC_VALUE = 0x566765776c616874
 # How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line.

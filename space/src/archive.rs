@@ -95,7 +95,7 @@ impl Archiver {
     fn find_writers(&mut self) -> Result<(), Error> {
         let mut problem = None;
         for place in self.numbers.new_ones(&self.path, &mut problem)? {
-            self.elements.extend(Archive::open(&self.path, &place)?);
+            self.elements.extend(Archive::open(&place)?);
         }
         problem.map_or(Ok(()), Err)
     }
@@ -103,11 +103,11 @@ impl Archiver {
 
 impl Archive {
     /// Makes the archive of the element at `place`, or goes on with the one that is there; `None` if there is no element.
-    fn open(directory: &Path, place: &Place) -> Result<Option<Archive>, Error> {
-        let Some(ring) = Blocks::ring(directory, place)? else { return Ok(None) };
+    fn open(place: &Place) -> Result<Option<Archive>, Error> {
+        let Some(ring) = Blocks::ring(place)? else { return Ok(None) };
         let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
         let element = element.map_err(|e| Error::io("open for writing", &ring.path, e))?;
-        let path = place.id.archive(directory);
+        let path = place.archive();
         let (file, position) = match Blocks::open(path.clone(), true)? {
             Some(archive) => {
                 let file = crate::file::open(&path, OpenOptions::new().write(true));

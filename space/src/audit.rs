@@ -6,6 +6,7 @@ use crate::element::{Owner, Policy, Ring};
 use crate::elements::Elements;
 use crate::error::Error;
 use crate::kind::{Kind, KindId, NameRef};
+use crate::place::Wanted;
 use crate::space::{ElementOptions, Shared};
 use std::sync::Arc;
 
@@ -86,7 +87,8 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) fn new(shared: &Shared, elements: &mut Elements, name: NameRef) -> Result<Audit, Error> {
-        let (mut ring, declared, number) = elements.take(shared, ELEMENT)?;
+        let (mut ring, declared, number) =
+            elements.take(shared, Wanted { options: ELEMENT, directory: 0 })?;
         ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
         Ok(Audit { ring, declared, number, clock: *shared.clock() })
     }

@@ -97,6 +97,11 @@ pub(crate) enum Record {
         on: bool,
     },
     Switch(Switch),
+    Joined(Joined),
+    Left {
+        uuid: [u8; 16],
+        time_ns: u64,
+    },
     /// Of a type that this version does not know: skipped.
     Unknown,
 }
@@ -121,6 +126,22 @@ pub(crate) struct Switch {
     pub(crate) on: bool,
     pub(crate) pid: u32,
     pub(crate) user: u32,
+}
+
+/// A process that joined a session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Joined {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) pid: u32,
+    pub(crate) parent_pid: u32,
+    pub(crate) process_start: u64,
+    pub(crate) parent_start: u64,
+    pub(crate) boot_id: [u8; 16],
+    pub(crate) time_ns: u64,
+    pub(crate) directory: String,
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) architecture: String,
 }
 
 impl Record {
@@ -200,6 +221,25 @@ impl Record {
                 out.text(pattern);
                 catalog::SWITCH
             }
+            Record::Joined(joined) => {
+                out.0.extend(joined.uuid);
+                out.u32(joined.pid);
+                out.u32(joined.parent_pid);
+                out.u64(joined.process_start);
+                out.u64(joined.parent_start);
+                out.0.extend(joined.boot_id);
+                out.u64(joined.time_ns);
+                out.text(&joined.directory);
+                out.text(&joined.name);
+                out.text(&joined.host);
+                out.text(&joined.architecture);
+                catalog::JOINED
+            }
+            Record::Left { uuid, time_ns } => {
+                out.0.extend(uuid);
+                out.u64(*time_ns);
+                catalog::LEFT
+            }
             Record::Unknown => unreachable!("an unknown record is only ever read"),
         };
         out.seal(record_type)
@@ -250,9 +290,37 @@ impl Record {
                 user: input.u32()?,
                 pattern: input.text()?,
             }),
+            catalog::JOINED => Record::Joined(Joined {
+                uuid: input.take()?,
+                pid: input.u32()?,
+                parent_pid: input.u32()?,
+                process_start: input.u64()?,
+                parent_start: input.u64()?,
+                boot_id: input.take()?,
+                time_ns: input.u64()?,
+                directory: input.text()?,
+                name: input.text()?,
+                host: input.text()?,
+                architecture: input.text()?,
+            }),
+            catalog::LEFT => Record::Left { uuid: input.take()?, time_ns: input.u64()? },
             _ => Record::Unknown,
         })
     }
+}
+
+/// Appends a record to a catalog that several processes write, each under a lock that the caller holds.
+pub(crate) fn append_under_lock(path: &Path, record: &Record, bytes_max: u64) -> Result<(), Error> {
+    let mut reader = CatalogReader::open(path)?;
+    reader.read_new(&mut |_| {})?;
+    let mut file =
+        crate::file::open(path, OpenOptions::new().append(true)).map_err(|e| Error::io("open", path, e))?;
+    // What a process that was killed has left half written would make all after it unreadable.
+    file.set_len(reader.position).map_err(|e| Error::io("shorten", path, e))?;
+    if reader.position > bytes_max {
+        return Err(Error::new(format!("{} is full: it has {} bytes", path.display(), reader.position)));
+    }
+    file.write_all(&record.encode()).map_err(|e| Error::io("write", path, e))
 }
 
 /// Reads the records that a catalog file gained since the last look. Nothing in the file is trusted.
@@ -270,11 +338,6 @@ impl CatalogReader {
         crate::file::read_exact_at(&file, path, &mut header, 0)?;
         crate::file::check_magic(path, &header, catalog::MAGIC_VALUE, "a catalog")?;
         Ok(CatalogReader { path: path.to_path_buf(), file, position: catalog::HEADER as u64 })
-    }
-
-    /// Up to where there were complete records at the last look.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
     }
 
     /// Hands each new record to `take`. A record that is not complete yet is left for the next look.

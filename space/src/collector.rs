@@ -43,6 +43,7 @@ use crate::error::Error;
 use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{event, latest};
 use crate::map::Line;
+use crate::place::Wanted;
 use crate::space::{ElementOptions, Shared, Space};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -84,7 +85,7 @@ pub struct Collector<K: Kind> {
     kind: KindId<K>,
     clock: Clock,
     number: u32,
-    options: ElementOptions,
+    wanted: Wanted,
     shared: Arc<Shared>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -95,10 +96,10 @@ impl<K: Kind> Collector<K> {
         slot: Slot,
         kind: KindId<K>,
         number: u32,
-        options: ElementOptions,
+        wanted: Wanted,
     ) -> Collector<K> {
         let clock = *shared.clock();
-        Collector { slot, kind, clock, number, options, shared, not_sync: PhantomData }
+        Collector { slot, kind, clock, number, wanted, shared, not_sync: PhantomData }
     }
 
     /// Records an event with the time now.
@@ -149,8 +150,8 @@ impl<K: Kind> Collector<K> {
 
 impl<K: Kind> Drop for Collector<K> {
     fn drop(&mut self) {
-        let (slot, options) = (self.slot.clone(), self.options);
-        self.shared.release(&mut self.slot.ring, |elements| elements.give_back_slot(slot, options));
+        let (slot, wanted) = (self.slot.clone(), self.wanted);
+        self.shared.release(&mut self.slot.ring, |elements| elements.give_back_slot(slot, wanted));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Finding spaces, and removing those of dead processes.
 
 use crate::error::Error;
-use crate::reader::{Info, SpaceReader};
+use crate::reader::{Info, Member, Session, SpaceReader};
+use crate::session::{MANIFEST, Manifest};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ pub struct Listed {
     pub info: Result<Info, Error>,
     /// Whether its process still runs.
     pub alive: bool,
+    /// The directory of the session that it lies in, if any.
+    pub session: Option<PathBuf>,
 }
 
 /// What [`clean`] did.
@@ -28,33 +31,61 @@ pub struct Cleaned {
     pub problems: Vec<(PathBuf, Error)>,
 }
 
-/// The spaces in the directory `parent`, by path. A directory that does not exist holds none.
+/// The spaces in the directory `parent` and in the sessions there, by path. A directory that does not exist holds none.
 ///
 /// # Errors
 /// When `parent` cannot be read.
 pub fn list(parent: &Path) -> Result<Vec<Listed>, Error> {
-    let entries = match std::fs::read_dir(parent) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(Error::io("read", parent, e)),
-    };
-    let mut listed = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|e| Error::io("read", parent, e))?;
-        // Not through links: what they point to is not ours to judge.
-        let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
-        let path = entry.path();
-        if is_directory && (path.join(IDENTITY).exists() || path.join(IDENTITY_HALF_MADE).exists()) {
-            let info = SpaceReader::open(&path).and_then(|reader| reader.info());
-            let alive = info.as_ref().is_ok_and(Info::is_alive);
-            listed.push(Listed { path, info, alive });
-        }
+    let mut listed = list_in(parent, None)?;
+    for session in sessions(parent)? {
+        listed.extend(list_in(&session, Some(&session))?);
     }
     listed.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(listed)
 }
 
-/// Removes the spaces in `parent` whose processes are dead, half-made ones too; kept ones only with `kept_too`, live ones never.
+/// The sessions in the directory `parent`, by path; see [`crate::reader::Session`].
+///
+/// # Errors
+/// When `parent` cannot be read.
+pub fn sessions(parent: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut sessions = directories(parent)?;
+    sessions.retain(|path| path.join(MANIFEST).exists());
+    Ok(sessions)
+}
+
+fn list_in(parent: &Path, session: Option<&Path>) -> Result<Vec<Listed>, Error> {
+    let mut listed = Vec::new();
+    for path in directories(parent)? {
+        if path.join(IDENTITY).exists() || path.join(IDENTITY_HALF_MADE).exists() {
+            let info = SpaceReader::open(&path).and_then(|reader| reader.info());
+            let alive = info.as_ref().is_ok_and(Info::is_alive);
+            listed.push(Listed { path, info, alive, session: session.map(Path::to_path_buf) });
+        }
+    }
+    Ok(listed)
+}
+
+/// The directories in `parent`, by path. Not through links: what they point to is not ours to judge.
+fn directories(parent: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = match std::fs::read_dir(parent) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("read", parent, e)),
+    };
+    let mut directories = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| Error::io("read", parent, e))?;
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            directories.push(entry.path());
+        }
+    }
+    directories.sort();
+    Ok(directories)
+}
+
+/// Removes the spaces in `parent` and its sessions whose processes are dead, half-made ones too; kept ones only with
+/// `kept_too`, live ones never. A session goes with the last of its spaces, when all of its processes are dead.
 ///
 /// A space of another machine, or one that cannot be read, is left alone and told of.
 ///
@@ -64,7 +95,7 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
     let mut cleaned = Cleaned::default();
     let host = crate::process::host();
     for listed in list(parent)? {
-        let Listed { path, info, alive } = listed;
+        let Listed { path, info, alive, .. } = listed;
         match info {
             Err(error) if !is_abandoned(&path) => cleaned.problems.push((path, error)),
             Ok(_) if alive => {}
@@ -80,7 +111,37 @@ pub fn clean(parent: &Path, kept_too: bool) -> Result<Cleaned, Error> {
         }
     }
     remove_empty(parent, &mut cleaned)?;
+    for session in sessions(parent)? {
+        remove_empty(&session, &mut cleaned)?;
+        match remove_session(&session, &host) {
+            Ok(true) => cleaned.removed.push(session),
+            Ok(false) => {}
+            Err(error) => cleaned.problems.push((session, error)),
+        }
+    }
+    cleaned.removed.sort();
     Ok(cleaned)
+}
+
+/// Removes a session that has no spaces any more and whose processes are dead, all of this machine.
+fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
+    if !directories(path)?.is_empty() {
+        return Ok(false);
+    }
+    // Whoever joins holds the lock until its space is there.
+    let Some(manifest) = Manifest::try_lock(path) else { return Ok(false) };
+    let mut session = Session::open(path)?;
+    let is_needed = |member: &Member| member.is_alive() || member.host != host;
+    if session.members()?.iter().any(is_needed) {
+        return Ok(false);
+    }
+    for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
+        let entry = entry.map_err(|e| Error::io("read", path, e))?;
+        if entry.file_name().to_string_lossy().starts_with("session.new-") {
+            remove_file(&entry.path())?;
+        }
+    }
+    manifest.remove().map(|()| true)
 }
 
 /// Removes the directories that dead processes made for spaces and had put nothing into.
@@ -95,7 +156,6 @@ fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
             cleaned.removed.push(entry.path());
         }
     }
-    cleaned.removed.sort();
     Ok(())
 }
 
@@ -117,6 +177,35 @@ fn is_abandoned(path: &Path) -> bool {
 /// # Errors
 /// When a file cannot be removed, or the directory holds something else.
 pub fn remove(path: &Path) -> Result<(), Error> {
+    // Best effort: in a space that cannot be read, nothing says what elsewhere is its own.
+    if let Ok(info) = SpaceReader::open(path).and_then(|reader| reader.info()) {
+        remove_elsewhere(path, info.uuid)?;
+    }
+    remove_files(path)?;
+    remove_file(&path.join(IDENTITY_HALF_MADE))?;
+    remove_file(&path.join(IDENTITY))?;
+    std::fs::remove_dir(path).map_err(|e| Error::io("remove", path, e))
+}
+
+/// Removes the directories elsewhere with elements of the space in `path`.
+fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
+    for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
+        let name = entry.map_err(|e| Error::io("read", path, e))?.file_name();
+        let number = name.to_string_lossy().strip_suffix(".at").and_then(|number| number.parse().ok());
+        let Some(Ok(directory)) = number.map(|number| crate::place::read_link(path, number, uuid)) else {
+            continue;
+        };
+        // Not through a link, which may lead anywhere.
+        if std::fs::symlink_metadata(&directory).is_ok_and(|about| about.is_dir()) {
+            remove_files(&directory)?;
+            std::fs::remove_dir(&directory).map_err(|e| Error::io("remove", &directory, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files that a space has from `path`, its identity apart.
+fn remove_files(path: &Path) -> Result<(), Error> {
     for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
         let name = entry.file_name();
@@ -125,9 +214,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
             remove_file(&entry.path())?;
         }
     }
-    remove_file(&path.join(IDENTITY_HALF_MADE))?;
-    remove_file(&path.join(IDENTITY))?;
-    std::fs::remove_dir(path).map_err(|e| Error::io("remove", path, e))
+    Ok(())
 }
 
 fn remove_file(path: &Path) -> Result<(), Error> {
@@ -143,7 +230,7 @@ fn belongs_to_space(name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let in_pool = |stem: &str| stem.split_once('-').is_some_and(|(pool, slot)| number(pool) && number(slot));
     let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
-        number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive")
+        number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive" | "at")
             || in_pool(stem) && end == "archive"
             || stem == "live" && number(end)
     });

@@ -7,8 +7,10 @@ use crate::element::Ring;
 use crate::error::Error;
 use crate::layout::{PAGE, VERSION, element, pool};
 use crate::map::{Fork, Line, Map, Region};
+use crate::place::{self, Wanted};
 use crate::space::{ElementOptions, Shared};
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,8 +25,10 @@ pub(crate) struct Elements {
     /// How many numbers were given to writers and pools. After a failure a number is not used again; readers skip it.
     numbers: u32,
     /// Released by writers, the longest ago first.
-    free: Vec<(ElementOptions, VecDeque<Released>)>,
-    pools: Vec<(ElementOptions, Pools)>,
+    free: Vec<(Wanted, VecDeque<Released>)>,
+    pools: Vec<(Wanted, Pools)>,
+    /// Directories beside the space's own: what was asked for, and the one there.
+    directories: Vec<(PathBuf, PathBuf)>,
 }
 
 /// An element that a writer released, with the catalog of its kinds.
@@ -59,6 +63,33 @@ pub(crate) struct Slot {
 }
 
 impl Elements {
+    /// The directory for elements below `parent`, for [`Wanted`].
+    pub(crate) fn directory(&mut self, shared: &Shared, parent: &Path) -> Result<usize, Error> {
+        if let Some(index) = self.directories.iter().position(|(asked, _)| asked == parent) {
+            return Ok(index + 1);
+        }
+        self.directories.push((parent.to_path_buf(), place::make_directory(parent, shared.uuid())?));
+        Ok(self.directories.len())
+    }
+
+    /// Makes the file of an element or pool where it is wanted.
+    fn make_file(
+        &self,
+        shared: &Shared,
+        directory: usize,
+        (number, ending): (u32, &str),
+        bytes: usize,
+    ) -> Result<Map, Error> {
+        let name = format!("{number:04}.{ending}");
+        let Some(other) = directory.checked_sub(1) else {
+            return Map::create(&shared.path.join(name), bytes, Fork::Wipe);
+        };
+        let directory = &self.directories[other].1;
+        let map = Map::create(&directory.join(&name), bytes, Fork::Wipe)?;
+        place::write_link(&shared.path, number, directory)?;
+        Ok(map)
+    }
+
     fn number(&mut self) -> u32 {
         self.numbers += 1;
         self.numbers
@@ -68,17 +99,18 @@ impl Elements {
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
-        options: ElementOptions,
+        wanted: Wanted,
     ) -> Result<(Ring, Arc<Declared>, u32), Error> {
         let number = self.number();
-        if let Some((ring, declared)) = entry(&mut self.free, options).pop_front() {
+        if let Some((ring, declared)) = entry(&mut self.free, wanted).pop_front() {
             return Ok((ring, declared, number));
         }
         let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
+        let Wanted { options, directory } = wanted;
         let ElementOptions { block_bytes, block_count, .. } = options;
         let data_bytes = checked_bytes(&options)?;
-        let path = shared.path.join(format!("{number:04}.element"));
-        let map = Arc::new(Map::create(&path, element::DATA + data_bytes, Fork::Wipe)?);
+        let bytes = element::DATA + data_bytes;
+        let map = Arc::new(self.make_file(shared, directory, (number, "element"), bytes)?);
         write_header(&map, 0, shared, number, &options);
         let ring = Ring::new(
             Region::new(map, 0, element::DATA, data_bytes),
@@ -89,52 +121,43 @@ impl Elements {
         Ok((ring, Arc::new(Declared::new(catalog)), number))
     }
 
-    pub(crate) fn give_back(&mut self, ring: Ring, declared: Arc<Declared>, options: ElementOptions) {
-        entry(&mut self.free, options).push_back((ring, declared));
+    pub(crate) fn give_back(&mut self, ring: Ring, declared: Arc<Declared>, wanted: Wanted) {
+        entry(&mut self.free, wanted).push_back((ring, declared));
     }
 
     /// A pool's element for a collector, with the collector's number.
-    pub(crate) fn take_slot(
-        &mut self,
-        shared: &Shared,
-        options: ElementOptions,
-    ) -> Result<(Slot, u32), Error> {
-        let pools = entry(&mut self.pools, options);
+    pub(crate) fn take_slot(&mut self, shared: &Shared, wanted: Wanted) -> Result<(Slot, u32), Error> {
+        let pools = entry(&mut self.pools, wanted);
         if let Some(slot) = pools.free.pop_front() {
             return Ok((slot, self.number()));
         }
         if pools.fresh.is_none() {
             let count = pools.count;
             let number = self.number();
-            let pool = Pool::create(shared, options, number, count)?;
-            let pools = entry(&mut self.pools, options);
+            let pool = self.make_pool(shared, wanted, number, count)?;
+            let pools = entry(&mut self.pools, wanted);
             pools.count += 1;
             pools.fresh = Some(pool);
         }
         let number = self.number();
-        let pools = entry(&mut self.pools, options);
+        let pools = entry(&mut self.pools, wanted);
         let fresh = pools.fresh.as_mut().expect("just made if there was none");
-        let slot = fresh.next(shared, number, &options);
+        let slot = fresh.next(shared, number, &wanted.options);
         if fresh.used == fresh.slots {
             pools.fresh = None;
         }
         Ok((slot, number))
     }
 
-    pub(crate) fn give_back_slot(&mut self, slot: Slot, options: ElementOptions) {
-        entry(&mut self.pools, options).free.push_back(slot);
-    }
-}
-
-impl Pool {
-    fn create(shared: &Shared, options: ElementOptions, number: u32, before: u32) -> Result<Pool, Error> {
+    /// Makes the pool of this number, when there are `before` of its kind.
+    fn make_pool(&self, shared: &Shared, wanted: Wanted, number: u32, before: u32) -> Result<Pool, Error> {
+        let Wanted { options, directory } = wanted;
         let slot_bytes = element::HEADER + checked_bytes(&options)?;
         let slots = (POOL_SLOTS_FIRST << (2 * before.min(4))).min(POOL_BYTES_MAX / slot_bytes);
         let slots = slots.clamp(1, pool::SLOTS_MAX);
         let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
-        let path = shared.path.join(format!("{number:04}.pool"));
-        let bytes = pool::elements(slots) + slots * slot_bytes;
-        let map = Map::create(&path, bytes.next_multiple_of(PAGE), Fork::Wipe)?;
+        let bytes = (pool::elements(slots) + slots * slot_bytes).next_multiple_of(PAGE);
+        let map = self.make_file(shared, directory, (number, "pool"), bytes)?;
         let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
         put(pool::VERSION, u64::from(VERSION) | u64::from(options.policy.code()) << 32);
         put(pool::BLOCKS, options.block_bytes as u64 | (options.block_count as u64) << 32);
@@ -144,6 +167,12 @@ impl Pool {
         Ok(Pool { map: Arc::new(map), declared, slots, used: 0 })
     }
 
+    pub(crate) fn give_back_slot(&mut self, slot: Slot, wanted: Wanted) {
+        entry(&mut self.pools, wanted).free.push_back(slot);
+    }
+}
+
+impl Pool {
     /// The next element that was never used, for its first owner.
     fn next(&mut self, shared: &Shared, owner: u32, options: &ElementOptions) -> Slot {
         let ElementOptions { block_bytes, block_count, policy } = *options;
@@ -163,10 +192,10 @@ impl Pool {
     }
 }
 
-/// What belongs to elements of this size and policy.
-fn entry<T: Default>(all: &mut Vec<(ElementOptions, T)>, options: ElementOptions) -> &mut T {
-    let index = all.iter().position(|(of, _)| *of == options).unwrap_or_else(|| {
-        all.push((options, T::default()));
+/// What belongs to elements of this size, policy and directory.
+fn entry<T: Default>(all: &mut Vec<(Wanted, T)>, wanted: Wanted) -> &mut T {
+    let index = all.iter().position(|(of, _)| *of == wanted).unwrap_or_else(|| {
+        all.push((wanted, T::default()));
         all.len() - 1
     });
     &mut all[index].1

@@ -142,6 +142,20 @@ pub mod pool {
     }
 }
 
+/// `NNNN.at`: that the element or pool of this number lies in another directory. A page.
+pub mod link {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegK");
+    /// Magic.
+    pub const MAGIC: usize = 0;
+    /// Version (low half).
+    pub const VERSION: usize = MAGIC + 8;
+    /// The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal.
+    pub const PATH: usize = VERSION + 8;
+    /// Room for it.
+    pub const PATH_BYTES: usize = super::PAGE - PATH - 8;
+}
+
 /// The line of an element's latest event, in a pool.
 pub mod latest {
     /// Twice the events of the element so far; one less while the line is being written. Release.
@@ -235,6 +249,10 @@ pub mod catalog {
     pub const PROBE: u32 = 5;
     /// In the file `probes`: a pattern of names and whether to switch those probes on, and who asks.
     pub const SWITCH: u32 = 6;
+    /// In the file `session`: a process joined.
+    pub const JOINED: u32 = 7;
+    /// In the file `session`: a process left.
+    pub const LEFT: u32 = 8;
 }
 
 /// `settings`: one page of header, then a line per cell, the value in its first word.

@@ -35,10 +35,12 @@ mod live;
 pub mod mailbox;
 #[allow(unsafe_code)]
 mod map;
+mod place;
 mod probe;
 #[allow(unsafe_code)]
 mod process;
 pub mod reader;
+mod session;
 #[allow(unsafe_code)]
 mod setting;
 #[allow(unsafe_code)]

@@ -25,11 +25,9 @@
 //! # Ok::<(), thalweg_space::Error>(())
 //! ```
 
-use crate::catalog::{Catalog, CatalogReader, Record, Switch};
+use crate::catalog::{Catalog, CatalogReader, Record, Switch, append_under_lock};
 use crate::error::Error;
 use crate::reader::lock;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,30 +118,15 @@ pub(crate) fn switches(directory: &Path) -> Result<Vec<Switch>, Error> {
 /// Asks the process of the space in `directory` to switch probes.
 pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Error> {
     let path = directory.join(FILE);
-    let options = crate::file::open(&path, OpenOptions::new().append(true).read(true));
-    let mut file = options.map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(format!("the process of {} has no probes to switch", directory.display()))
-        }
-        _ => Error::io("open", &path, e),
-    })?;
+    if !path.exists() {
+        return Err(Error::new(format!("the process of {} has no probes to switch", directory.display())));
+    }
     // One lock for all changes: it guards this file and the count of changes.
     let settings_path: PathBuf = directory.join("settings");
     let settings = crate::setting::open(&settings_path, true)?;
     lock(&settings, &settings_path)?;
-    let mut reader = CatalogReader::open(&path)?;
-    reader.read_new(&mut |_| {})?;
-    // What a process that was killed has left half written would make all after it unreadable.
-    file.set_len(reader.position()).map_err(|e| Error::io("shorten", &path, e))?;
-    if reader.position() > BYTES_MAX {
-        return Err(Error::new(format!(
-            "{} is full: the probes of this process were switched too often",
-            path.display()
-        )));
-    }
     let (pattern, pid, user) = (pattern.to_string(), std::process::id(), crate::process::user());
-    let record = Record::Switch(Switch { pattern, on, pid, user });
-    file.write_all(&record.encode()).map_err(|e| Error::io("write", &path, e))?;
+    append_under_lock(&path, &Record::Switch(Switch { pattern, on, pid, user }), BYTES_MAX)?;
     crate::setting::count_change(&settings, &settings_path)
 }
 

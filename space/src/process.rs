@@ -19,6 +19,17 @@ pub(crate) fn is_alive(pid: u32, start: u64) -> bool {
     pid != 0 && start_time(pid) == Some(start)
 }
 
+/// The same, for one of another boot or machine: it does not. A boot that is not known may be this one.
+pub(crate) fn is_alive_here(boot: [u8; 16], pid: u32, start: u64) -> bool {
+    let here = boot_id();
+    (boot == here || boot == [0; 16] || here == [0; 16]) && is_alive(pid, start)
+}
+
+/// The process that started this one.
+pub(crate) fn parent() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
 /// The machine's boot id; zeroes where it is unknown.
 pub(crate) fn boot_id() -> [u8; 16] {
     let mut id = [0; 16];

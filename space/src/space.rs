@@ -12,7 +12,9 @@ use crate::layout::{PAGE, VERSION, block, identity, settings};
 use crate::live::{LiveRow, LiveTable, RowKind};
 use crate::mailbox::Mailbox;
 use crate::map::{Fork, Map};
+use crate::place::Wanted;
 use crate::probe::{Probe, Probes};
+use crate::session::Manifest;
 use crate::setting::{Adopted, Setting, SettingSpec, Settings};
 use crate::writer::Writer;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -53,6 +55,9 @@ pub struct SpaceOptions {
     pub parent: Option<PathBuf>,
     /// The exact directory instead, which must not exist or be empty.
     pub path: Option<PathBuf>,
+    /// The directory of a session to join, which is made if there is none; a name without a slash is below `parent`.
+    /// Default: `$THALWEG_SESSION`, if there is neither `parent` nor `path`. See [`crate::reader::Session`].
+    pub session: Option<PathBuf>,
     /// Size and policy of elements, unless a writer asks for its own.
     pub element: ElementOptions,
     /// The command line to show; empty: this process's own.
@@ -97,6 +102,8 @@ pub struct SpaceOptions {
 #[derive(Clone, Debug)]
 pub struct Space {
     shared: Arc<Shared>,
+    /// Where new elements are made; 0 is the space's directory.
+    directory: usize,
 }
 
 #[derive(Debug)]
@@ -106,6 +113,7 @@ pub(crate) struct Shared {
     pub(crate) pid: u32,
     pub(crate) process_start: u64,
     element: ElementOptions,
+    in_session: bool,
     pub(crate) identity: Arc<Map>,
     settings: Arc<Settings>,
     /// How many changes of settings and probes were adopted.
@@ -140,8 +148,13 @@ impl Space {
     pub fn create(options: SpaceOptions) -> Result<Space, Error> {
         check_element(&options.element)?;
         let name = if options.name.is_empty() { program_name() } else { options.name.clone() };
-        let path = make_directory(&options, &name)?;
-        let made = Space::fill(&options, &name, path.clone());
+        // Locked until this process has joined, so that nobody removes the session meanwhile.
+        let session = crate::session::chosen(&options)?.map(Manifest::enter).transpose()?;
+        let path = match &session {
+            Some(session) => make_numbered(&session.directory, &name)?,
+            None => make_directory(&options, &name)?,
+        };
+        let made = Space::fill(&options, &name, path.clone(), session.as_ref());
         if made.is_err() {
             // Best effort: what was made before the failure is of no use to anybody.
             let _ = std::fs::remove_dir_all(&path);
@@ -149,7 +162,12 @@ impl Space {
         made
     }
 
-    fn fill(options: &SpaceOptions, name: &str, path: PathBuf) -> Result<Space, Error> {
+    fn fill(
+        options: &SpaceOptions,
+        name: &str,
+        path: PathBuf,
+        session: Option<&Manifest>,
+    ) -> Result<Space, Error> {
         let clock = Clock::new();
         let pid = std::process::id();
         let process_start = crate::process::start_time(pid).unwrap_or(0);
@@ -178,6 +196,7 @@ impl Space {
             pid,
             process_start,
             element: options.element,
+            in_session: session.is_some(),
             identity,
             settings: Arc::new(settings),
             adopted: PlainAtomicU64::new(0),
@@ -191,8 +210,9 @@ impl Space {
         // All at once: whoever finds the identity finds all of it, whenever this process is killed.
         let (new, identity) = (shared.path.join(IDENTITY_HALF_MADE), shared.path.join(IDENTITY));
         std::fs::rename(&new, &identity).map_err(|e| Error::io("name", &identity, e))?;
+        session.map_or(Ok(()), |session| session.join(&shared, name))?;
         directory.unlock().map_err(|e| Error::io("unlock", &shared.path, e))?;
-        Ok(Space { shared: Arc::new(shared) })
+        Ok(Space { shared: Arc::new(shared), directory: 0 })
     }
 
     /// The space's directory.
@@ -203,6 +223,34 @@ impl Space {
     /// The clock of this space.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    /// The same space, whose new elements are made in a directory of their own below `path`: on a disk, say, to outlive
+    /// the machine. Readers find them there, and they are removed with the space.
+    ///
+    /// ```
+    /// use thalweg_space::{ElementOptions, Space, SpaceOptions};
+    /// # let parent = std::env::temp_dir().join(format!("thalweg-disk-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&parent).unwrap();
+    /// # let options = SpaceOptions { name: "disk".into(), parent: Some(parent.clone()), ..Default::default() };
+    /// let space = Space::create(options)?;
+    /// let in_memory = space.writer("often")?;
+    /// let on_disk = space.elements_in(parent.join("disk"))?.writer("important")?;
+    /// # drop((in_memory, on_disk));
+    /// # std::fs::remove_dir_all(parent).unwrap();
+    /// # Ok::<(), thalweg_space::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the directory cannot be made, belongs to another user, or has too long a path.
+    pub fn elements_in(&self, path: impl AsRef<Path>) -> Result<Space, Error> {
+        self.shared.check_fork()?;
+        let directory = self.shared.elements().directory(&self.shared, path.as_ref())?;
+        Ok(Space { shared: self.shared.clone(), directory })
+    }
+
+    fn wanted(&self, options: ElementOptions) -> Wanted {
+        Wanted { options, directory: self.directory }
     }
 
     /// A writer with an element of its own, for one thread at a time.
@@ -224,10 +272,10 @@ impl Space {
     pub fn writer_with(&self, name: &str, options: ElementOptions) -> Result<Writer, Error> {
         check_element(&options)?;
         let (shared, name) = (&self.shared, self.owner_name(name)?);
-        let (mut ring, declared, number) = shared.elements().take(shared, options)?;
+        let (mut ring, declared, number) = shared.elements().take(shared, self.wanted(options))?;
         ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
         shared.publish_writers(number);
-        Ok(Writer::new(shared.clone(), ring, declared, number, options))
+        Ok(Writer::new(shared.clone(), ring, declared, number, self.wanted(options)))
     }
 
     /// A collector of events of one kind, with a small element of its own: thousands of them share a few files, and a
@@ -238,18 +286,19 @@ impl Space {
     pub fn collector<K: Kind>(&self, name: &str, options: CollectorOptions) -> Result<Collector<K>, Error> {
         let options = ElementOptions::from(options);
         check_element(&options)?;
+        let wanted = self.wanted(options);
         let (shared, name) = (&self.shared, self.owner_name(name)?);
-        let (mut slot, number) = shared.elements().take_slot(shared, options)?;
+        let (mut slot, number) = shared.elements().take_slot(shared, wanted)?;
         let kind = match slot.declared.declare::<K>(number, options.block_bytes) {
             Ok(kind) => kind,
             Err(error) => {
-                shared.elements().give_back_slot(slot, options);
+                shared.elements().give_back_slot(slot, wanted);
                 return Err(error);
             }
         };
         slot.ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
         shared.publish_writers(number);
-        Ok(Collector::new(shared.clone(), slot, kind, number, options))
+        Ok(Collector::new(shared.clone(), slot, kind, number, wanted))
     }
 
     fn owner_name(&self, name: &str) -> Result<NameRef, Error> {
@@ -374,6 +423,10 @@ impl Space {
         self.shared.anchored.store(0, Ordering::Relaxed);
         self.shared.refresh_anchor();
         self.shared.identity.word(identity::STATE).store(2, Ordering::Release);
+        if self.shared.in_session && std::process::id() == self.shared.pid {
+            // Best effort: the identity, too, says that it ended.
+            let _ = crate::session::leave(&self.shared);
+        }
     }
 }
 
@@ -436,6 +489,13 @@ impl Shared {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// The space's identity in the world.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let half = |at| self.identity.word(at).load(Ordering::Relaxed);
+        let both = u128::from(half(identity::UUID + 8)) << 64 | u128::from(half(identity::UUID));
+        both.to_le_bytes()
     }
 
     pub(crate) fn release_row(&self, row: &crate::live::Row) {
@@ -570,6 +630,11 @@ fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathBuf, Error> 
         None => default_parent()?,
     };
     make_private(&parent)?;
+    make_numbered(&parent, name)
+}
+
+/// A new directory for this process in `parent`.
+fn make_numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     let stem = format!("{}-{}", file_name(name), std::process::id());
     // A process may have several spaces of one name, and a dead one may have left its own.
     for again in 0..10_000 {
@@ -584,7 +649,7 @@ fn make_directory(options: &SpaceOptions, name: &str) -> Result<PathBuf, Error> 
 }
 
 /// Makes the directory of spaces; one that exists must be ours, so that nobody else can plant files in it.
-fn make_private(parent: &Path) -> Result<(), Error> {
+pub(crate) fn make_private(parent: &Path) -> Result<(), Error> {
     if let Err(e) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent) {
         return Err(Error::io("create the directory of spaces", parent, e));
     }

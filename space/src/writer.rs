@@ -6,7 +6,8 @@ use crate::element::Ring;
 use crate::error::Error;
 use crate::kind::{Kind, KindId};
 use crate::layout::event;
-use crate::space::{ElementOptions, Shared};
+use crate::place::Wanted;
+use crate::space::Shared;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub struct Writer {
     clock: Clock,
     number: u32,
     declared: Arc<Declared>,
-    options: ElementOptions,
+    wanted: Wanted,
     shared: Arc<Shared>,
     not_sync: PhantomData<Cell<()>>,
 }
@@ -34,10 +35,10 @@ impl Writer {
         ring: Ring,
         declared: Arc<Declared>,
         number: u32,
-        options: ElementOptions,
+        wanted: Wanted,
     ) -> Writer {
         let clock = *shared.clock();
-        Writer { ring, clock, number, declared, options, shared, not_sync: PhantomData }
+        Writer { ring, clock, number, declared, wanted, shared, not_sync: PhantomData }
     }
 
     /// Declares a kind to this writer's catalog, once; again gives the same id.
@@ -45,7 +46,7 @@ impl Writer {
     /// # Errors
     /// When the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are taken.
     pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
-        self.declared.declare(self.number, self.options.block_bytes)
+        self.declared.declare(self.number, self.wanted.options.block_bytes)
     }
 
     /// Discards all events so far, also those of the writers that had this element before: readers neither find them nor
@@ -115,7 +116,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let (ring, declared, options) = (self.ring.clone(), self.declared.clone(), self.options);
-        self.shared.release(&mut self.ring, |elements| elements.give_back(ring, declared, options));
+        let (ring, declared, wanted) = (self.ring.clone(), self.declared.clone(), self.wanted);
+        self.shared.release(&mut self.ring, |elements| elements.give_back(ring, declared, wanted));
     }
 }

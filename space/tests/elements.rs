@@ -381,3 +381,79 @@ fn a_damaged_pool_is_told_once() {
     assert!(problem.contains("0001.pool") && problem.contains("truncated"), "{problem}");
     assert!(SpaceReader::open(space.path()).unwrap().latest().look(&mut |_| {}).is_err());
 }
+
+/// Elements in a directory of their own are found, archived, used again and removed with their space.
+#[test]
+fn elements_may_lie_elsewhere() {
+    let directory = Directory::new("here");
+    let disk = Directory::on_disk("elsewhere");
+    let space = space(&directory, 512, 4, Policy::Overwrite);
+    let on_disk = space.elements_in(disk.path()).unwrap();
+    let mut writers = [space.writer("here").unwrap(), on_disk.writer("there").unwrap()];
+    let again = space.elements_in(disk.path()).unwrap();
+    let mut collectors = collectors(&again, 3);
+    for (n, writer) in writers.iter_mut().enumerate() {
+        let counted = writer.declare::<Counted>().unwrap();
+        (0..200).for_each(|count| writer.emit(counted, &Counted { count: count + 1000 * n as u64 }));
+    }
+    for (n, collector) in collectors.iter_mut().enumerate() {
+        (0..200).for_each(|count| collector.record(&Counted { count: count + 10_000 * (n + 1) as u64 }));
+    }
+    let there: Vec<_> = std::fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(there.len(), 1, "one directory of this space");
+    assert!(there[0].join("0002.element").exists() && there[0].join("0003.pool").exists());
+    assert!(!space.path().join("0002.element").exists() && space.path().join("0002.at").exists());
+
+    let mut latest = Vec::new();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    reader.latest().look(&mut |event| latest.push(event.u64(event.kind.field("count").unwrap()))).unwrap();
+    latest.sort_unstable();
+    assert_eq!(latest, [199, 1199, 10_199, 20_199, 30_199]);
+    let (before, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    Archiver::open(space.path()).unwrap().finish().unwrap();
+    assert!(there[0].join("0002.archive").exists() && there[0].join("0003-0000.archive").exists());
+    assert_eq!(read_events(space.path()).0, before);
+
+    // A dropped writer's element goes to the next one that wants one there.
+    drop(writers);
+    assert_eq!(on_disk.writer("there again").unwrap().generation(), 2);
+    assert_eq!(space.writer("here again").unwrap().generation(), 2);
+    drop(collectors);
+    let path = space.path().to_path_buf();
+    drop((on_disk, again, space));
+    thalweg_space::discover::remove(&path).unwrap();
+    assert!(!path.exists() && !there[0].exists() && disk.path().exists());
+}
+
+/// A link leads only to what bears the space's UUID: whoever may write into a space has nothing read or removed elsewhere.
+#[test]
+fn a_link_that_lies_is_told() {
+    let directory = Directory::new("lying");
+    let disk = Directory::new("lying-disk");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let mut writer = space.elements_in(disk.path()).unwrap().writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    writer.emit(counted, &Counted { count: 1 });
+    let link = space.path().join("0001.at");
+    let good = std::fs::read(&link).unwrap();
+    let victim = disk.path().join("victim");
+    std::fs::create_dir(&victim).unwrap();
+    std::fs::write(victim.join("0001.element"), b"precious").unwrap();
+    let lie = |text: &[u8], length: u64| {
+        let mut bytes = good.clone();
+        bytes[16..24].copy_from_slice(&length.to_le_bytes());
+        bytes[24..24 + text.len()].copy_from_slice(text);
+        std::fs::write(&link, bytes).unwrap();
+        let (seen, problem) = read_events(space.path());
+        assert!(seen.is_empty());
+        assert!(problem.unwrap().to_string().contains("0001.at"));
+    };
+    let path = victim.to_str().unwrap();
+    lie(path.as_bytes(), path.len() as u64);
+    lie(b"..", 2);
+    lie(b"", u64::MAX);
+    lie(b"", 0);
+    thalweg_space::discover::remove(space.path()).unwrap();
+    assert!(victim.join("0001.element").exists());
+}

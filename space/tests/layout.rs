@@ -10,7 +10,7 @@ use support::{Seen, options, read_events};
 use thalweg_space::archive::Archiver;
 use thalweg_space::kind::FieldType;
 use thalweg_space::layout::{
-    self, block, catalog, element, event, identity, latest, live, mailbox, pool, settings,
+    self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings,
 };
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{
@@ -64,6 +64,9 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("pool", "slots", pool::SLOTS),
         ("pool", "used", pool::USED),
         ("pool", "lines", pool::LINES),
+        ("link", "magic", link::MAGIC),
+        ("link", "version", link::VERSION),
+        ("link", "path", link::PATH),
         ("latest", "version", latest::VERSION),
         ("latest", "time", latest::TIME),
         ("latest", "first word", latest::FIRST),

@@ -23,13 +23,23 @@ pub(crate) fn listed() -> Result<Vec<Listed>, Failure> {
     discover::list(&parent).map_err(|error| Failure::Usage(error.to_string()))
 }
 
+/// The sessions in the default place.
+pub(crate) fn sessions() -> Result<Vec<PathBuf>, Failure> {
+    discover::sessions(&parent()?).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 /// Where spaces are by default.
 pub(crate) fn parent() -> Result<PathBuf, Failure> {
     default_parent().map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn no_space_at(path: &Path) -> Failure {
-    Failure::Usage(if path.is_dir() {
+    Failure::Usage(if path.join("session").is_file() {
+        format!(
+            "{} is a session: give the path of one of the spaces in it, which `thalweg ls` lists",
+            path.display()
+        )
+    } else if path.is_dir() {
         format!(
             "{} is a directory, but not a space: it holds no file `space`. `thalweg ls` lists the spaces there are",
             path.display()

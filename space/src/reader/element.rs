@@ -98,20 +98,22 @@ pub(crate) struct ElementId {
     pub(crate) slot: Option<u32>,
 }
 
-impl ElementId {
-    pub(crate) fn archive(&self, directory: &Path) -> PathBuf {
-        directory.join(match self.slot {
-            None => format!("{:04}.archive", self.file),
-            Some(slot) => format!("{:04}-{slot:04}.archive", self.file),
-        })
-    }
-}
-
 /// An element that was found in a space.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) id: ElementId,
     pub(crate) pool: Option<Arc<PoolFile>>,
+    /// Where it lies, and its archive.
+    pub(crate) directory: Arc<Path>,
+}
+
+impl Place {
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.directory.join(match self.id.slot {
+            None => format!("{:04}.archive", self.id.file),
+            Some(slot) => format!("{:04}-{slot:04}.archive", self.id.file),
+        })
+    }
 }
 
 /// A pool, opened.
@@ -196,11 +198,11 @@ impl Blocks {
     }
 
     /// The element at `place`; `None` if it has no ring.
-    pub(crate) fn ring(directory: &Path, place: &Place) -> Result<Option<Blocks>, Error> {
+    pub(crate) fn ring(place: &Place) -> Result<Option<Blocks>, Error> {
         match (&place.pool, place.id.slot) {
             (Some(pool), Some(slot)) => Blocks::in_pool(pool, slot).map(Some),
             (None, Some(_)) => Ok(None),
-            _ => Blocks::open(directory.join(format!("{:04}.element", place.id.file)), false),
+            _ => Blocks::open(place.directory.join(format!("{:04}.element", place.id.file)), false),
         }
     }
 
@@ -325,10 +327,10 @@ pub(super) struct ElementReader {
 }
 
 impl ElementReader {
-    /// Opens the element at `place` of the space in `directory`; `None` if it has neither ring nor archive.
-    pub(super) fn open(directory: &Path, place: &Place) -> Result<Option<ElementReader>, Error> {
-        let archive_path = place.id.archive(directory);
-        let ring = Blocks::ring(directory, place)?;
+    /// Opens the element at `place`; `None` if it has neither ring nor archive.
+    pub(super) fn open(place: &Place) -> Result<Option<ElementReader>, Error> {
+        let archive_path = place.archive();
+        let ring = Blocks::ring(place)?;
         let archive = Blocks::open(archive_path.clone(), true)?;
         let (Some(first), second) = (ring.as_ref().or(archive.as_ref()), archive.as_ref()) else {
             return Ok(None);

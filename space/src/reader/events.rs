@@ -266,11 +266,33 @@ impl EventStream {
     /// read is told of once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
         let mut problem = None;
+        self.look_if_empty(&mut problem);
+        let taken = self.poll_until(limit, u64::MAX, take);
+        problem.map_or(taken, Err)
+    }
+
+    /// Looks at all writers anew if nothing is left of the last time.
+    pub(super) fn look_if_empty(&mut self, problem: &mut Option<Error>) {
         if self.order.is_empty() {
-            self.look(&mut problem);
+            self.look(problem);
         }
+    }
+
+    /// The time of the earliest item that was found and not handed over yet, in ticks.
+    pub(super) fn next_time(&self) -> Option<u64> {
+        self.order.peek().map(|Reverse((time, _))| *time)
+    }
+
+    /// As [`EventStream::poll`] of what was found before, up to the time `last`, in ticks.
+    pub(super) fn poll_until(
+        &mut self,
+        limit: usize,
+        last: u64,
+        take: &mut impl FnMut(Item<'_>),
+    ) -> Result<usize, Error> {
+        let mut problem = None;
         let mut taken = 0;
-        while taken < limit {
+        while taken < limit && self.next_time().is_some_and(|time| time <= last) {
             let Some(Reverse((_, index))) = self.order.pop() else { break };
             let until = self.order.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
             let source = &mut self.sources[index];
@@ -283,7 +305,7 @@ impl EventStream {
                     problem.get_or_insert(error);
                 }
                 let Some(time) = source.next_time() else { break };
-                if taken >= limit || (time, index) > until {
+                if taken >= limit || time > last || (time, index) > until {
                     self.order.push(Reverse((time, index)));
                     break;
                 }
@@ -335,7 +357,7 @@ impl EventStream {
 
 impl Source {
     fn open(path: &Path, place: &Place, catalogs: &mut Catalogs) -> Result<Option<Source>, Error> {
-        let Some(element) = ElementReader::open(path, place)? else { return Ok(None) };
+        let Some(element) = ElementReader::open(place)? else { return Ok(None) };
         let catalog = catalogs.open(path, place.id.file)?;
         Ok(Some(Source { element, catalog, next: Next::Nothing, failed: false }))
     }

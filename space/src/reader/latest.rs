@@ -11,7 +11,7 @@ use super::{NameRef, Numbers};
 use crate::error::Error;
 use crate::file;
 use crate::layout::{element, event, latest, pool};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How often a line is read again that was being written each time before.
@@ -65,7 +65,7 @@ impl LatestEvents {
         }
         let mut count = 0;
         for lines in &mut self.pools {
-            match lines.look(&self.path, &mut self.catalogs, take) {
+            match lines.look(&mut self.catalogs, take) {
                 Ok(found) => count += found,
                 Err(error) => drop(problem.get_or_insert(error)),
             }
@@ -102,7 +102,7 @@ impl LatestEvents {
                 };
                 lines.used = lines.used.max(slot as usize + 1);
             }
-            _ => self.singles.extend(ElementReader::open(&self.path, place)?.map(|reader| (reader, catalog))),
+            _ => self.singles.extend(ElementReader::open(place)?.map(|reader| (reader, catalog))),
         }
         Ok(())
     }
@@ -113,12 +113,7 @@ impl Lines {
         Lines { pool, catalog, used: 0, copies: Default::default(), names: Vec::new(), given: Vec::new() }
     }
 
-    fn look(
-        &mut self,
-        directory: &Path,
-        catalogs: &mut Catalogs,
-        take: &mut impl FnMut(Event<'_>),
-    ) -> Result<usize, Error> {
+    fn look(&mut self, catalogs: &mut Catalogs, take: &mut impl FnMut(Event<'_>)) -> Result<usize, Error> {
         for copy in &mut self.copies {
             copy.resize(self.used * pool::LINE_BYTES, 0);
             // System calls in this order: the versions of the first are older than the second, those of the third newer.
@@ -128,7 +123,7 @@ impl Lines {
         self.given.resize(self.used, (0, 0));
         let mut count = 0;
         for slot in 0..self.used {
-            count += usize::from(self.look_at(slot, directory, catalogs, take)?);
+            count += usize::from(self.look_at(slot, catalogs, take)?);
         }
         Ok(count)
     }
@@ -136,7 +131,6 @@ impl Lines {
     fn look_at(
         &mut self,
         slot: usize,
-        directory: &Path,
         catalogs: &mut Catalogs,
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, Error> {
@@ -164,7 +158,7 @@ impl Lines {
         let is_behind = given_by == writer && file::word(line, latest::SEQUENCE) < given;
         if !whole || is_behind || words == 0 || arguments.end > pool::LINE_BYTES || kind < event::KIND_FIRST {
             let mut given = self.given[slot];
-            let found = self.read_element(slot, directory, catalogs, &mut |event: Event<'_>| {
+            let found = self.read_element(slot, catalogs, &mut |event: Event<'_>| {
                 given = (event.writer, event.sequence);
                 take(event);
             });
@@ -208,13 +202,13 @@ impl Lines {
     fn read_element(
         &self,
         slot: usize,
-        directory: &Path,
         catalogs: &mut Catalogs,
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, Error> {
         let id = super::ElementId { file: self.pool.number, slot: Some(slot as u32) };
-        let place = Place { id, pool: Some(self.pool.clone()) };
-        let Some(mut reader) = ElementReader::open(directory, &place)? else { return Ok(false) };
+        let directory = self.pool.path.parent().expect("opened in a directory").into();
+        let place = Place { id, pool: Some(self.pool.clone()), directory };
+        let Some(mut reader) = ElementReader::open(&place)? else { return Ok(false) };
         latest_of(&mut reader, self.catalog, catalogs, take)
     }
 }

@@ -8,6 +8,7 @@ mod element;
 mod events;
 mod kinds;
 mod latest;
+mod session;
 
 pub use crate::catalog::FieldInfo;
 pub use command::Sent;
@@ -17,6 +18,7 @@ pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;
+pub use session::{Member, Session, SessionStream};
 
 use crate::catalog::{CatalogReader, Record};
 use crate::clock::{Anchor, Clock, ClockKind};
@@ -332,7 +334,7 @@ impl SpaceReader {
         let mut writers = Vec::new();
         let mut problem = None;
         for place in Numbers::default().new_ones(&self.path, &mut problem)? {
-            if let Some(mut element) = element::ElementReader::open(&self.path, &place)? {
+            if let Some(mut element) = element::ElementReader::open(&place)? {
                 let (mut info, name) = element.info()?;
                 info.name = self.name(name).map_or_else(String::new, |name| name.to_string());
                 writers.push(info);
@@ -391,7 +393,7 @@ impl SpaceReader {
                 index: s.index,
             }),
             Record::Probe { name, on } => probes.push(ProbeView { name, on }),
-            Record::Kind { .. } | Record::Switch(_) | Record::Unknown => {}
+            _ => {}
         })?;
         Ok(guard)
     }
@@ -400,9 +402,7 @@ impl SpaceReader {
 impl Info {
     /// Whether the process still runs on this machine.
     pub fn is_alive(&self) -> bool {
-        let here = crate::process::boot_id();
-        (self.boot_id == here || self.boot_id == [0; 16] || here == [0; 16])
-            && crate::process::is_alive(self.pid, self.process_start)
+        crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
     }
 }
 
@@ -413,6 +413,8 @@ pub(crate) struct Numbers {
     count: u64,
     found: BTreeSet<ElementId>,
     pools: BTreeMap<u32, Arc<PoolFile>>,
+    /// The directories of those that lie elsewhere than in the space.
+    elsewhere: BTreeMap<u32, Arc<Path>>,
 }
 
 impl Numbers {
@@ -435,23 +437,56 @@ impl Numbers {
         self.count = count;
         let mut new = Vec::new();
         let mut pools = Vec::new();
+        let here: Arc<Path> = directory.into();
         for entry in std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))? {
             let name = entry.map_err(|e| Error::io("read", directory, e))?.file_name();
             let name = name.to_string_lossy();
-            if let Some(number) = number_before(&name, ".pool").filter(|n| u64::from(*n) <= count) {
-                pools.push(number);
+            let is_complete = |number: &u32| u64::from(*number) <= count;
+            if let Some(number) = number_before(&name, ".pool").filter(is_complete) {
+                pools.push((number, here.clone()));
             }
-            let id = element_id(&name).filter(|id| u64::from(id.file) <= count);
-            new.extend(id.filter(|id| self.found.insert(*id)));
+            if let Some(number) = number_before(&name, ".at").filter(is_complete) {
+                match self.elsewhere(directory, &file, number) {
+                    Ok(Some(elsewhere)) => pools.push((number, elsewhere)),
+                    Ok(None) => new.extend(self.find(ElementId { file: number, slot: None })),
+                    Err(error) => drop(problem.get_or_insert(error)),
+                }
+            }
+            let id = element_id(&name).filter(|id| is_complete(&id.file));
+            new.extend(id.and_then(|id| self.find(id)));
         }
-        for number in pools {
-            if let Err(error) = self.look_at_pool(directory, number, &mut new) {
+        for (number, directory) in pools {
+            if let Err(error) = self.look_at_pool(&directory, number, &mut new) {
                 problem.get_or_insert(error);
             }
         }
         new.sort_unstable();
-        let place = |id: ElementId| Place { id, pool: self.pools.get(&id.file).cloned() };
+        let place = |id: ElementId| {
+            let directory = self.elsewhere.get(&id.file).unwrap_or(&here).clone();
+            Place { id, pool: self.pools.get(&id.file).cloned(), directory }
+        };
         Ok(new.into_iter().map(place).collect())
+    }
+
+    /// The element, if it was not found before.
+    fn find(&mut self, id: ElementId) -> Option<ElementId> {
+        self.found.insert(id).then_some(id)
+    }
+
+    /// Looks where the element or pool of this number lies, elsewhere than in the space; gives the directory of a pool.
+    fn elsewhere(&mut self, space: &Path, identity: &File, number: u32) -> Result<Option<Arc<Path>>, Error> {
+        let directory = match self.elsewhere.get(&number) {
+            Some(directory) => directory.clone(),
+            None => {
+                let mut uuid = [0; 16];
+                file::read_exact_at(identity, &space.join(IDENTITY), &mut uuid, identity::UUID as u64)?;
+                let directory: Arc<Path> = crate::place::read_link(space, number, uuid)?.into();
+                self.elsewhere.insert(number, directory.clone());
+                directory
+            }
+        };
+        let is_pool = directory.join(format!("{number:04}.pool")).exists();
+        Ok(is_pool.then_some(directory))
     }
 
     fn look_at_pool(&mut self, directory: &Path, number: u32, new: &mut Vec<ElementId>) -> Result<(), Error> {

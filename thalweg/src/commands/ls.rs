@@ -1,10 +1,11 @@
-//! `thalweg ls`: list runs.
+//! `thalweg ls`: list runs, those of a session below it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use thalweg_space::discover::Listed;
+use thalweg_space::reader::{Member, Session};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -24,15 +25,19 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut listed = spaces::listed()?;
     listed.sort_by_key(started);
+    let sessions = spaces::sessions()?;
     let mut output = Output::new(terminal);
     if arguments.json {
         for space in &listed {
             output.line(&object(space).to_string())?;
         }
-    } else if listed.is_empty() {
+        for session in &sessions {
+            output.line(&session_object(session).to_string())?;
+        }
+    } else if listed.is_empty() && sessions.is_empty() {
         eprintln!("no runs in {}", spaces::parent()?.display());
     } else {
-        output.text(&table(&listed).render(output.width, output.colour))?;
+        output.text(&table(&listed, &sessions).render(output.width, output.colour))?;
     }
     output.flush()
 }
@@ -52,6 +57,7 @@ fn object(space: &Listed) -> serde_json::Value {
             "host": info.host,
             "command": info.command,
             "path": path,
+            "session": space.session,
         }),
         Err(error) => {
             json!({ "path": path, "state": "unreadable", "alive": false, "error": error.to_string() })
@@ -59,7 +65,39 @@ fn object(space: &Listed) -> serde_json::Value {
     }
 }
 
-fn table(listed: &[Listed]) -> Table {
+fn session_object(path: &Path) -> serde_json::Value {
+    match members(path) {
+        Ok(members) => json!({
+            "path": path,
+            "state": "session",
+            "alive": members.iter().any(Member::is_alive),
+            "processes": members.iter().map(process_object).collect::<Vec<_>>(),
+        }),
+        Err(error) => {
+            json!({ "path": path, "state": "unreadable", "alive": false, "error": error.to_string() })
+        }
+    }
+}
+
+fn process_object(member: &Member) -> serde_json::Value {
+    json!({
+        "name": member.name,
+        "space": member.directory,
+        "pid": member.pid,
+        "parent_pid": member.parent_pid,
+        "alive": member.is_alive(),
+        "host": member.host,
+        "architecture": member.architecture,
+        "joined_ns": member.joined_ns,
+        "left_ns": member.left_ns,
+    })
+}
+
+fn members(path: &Path) -> Result<Vec<Member>, thalweg_space::Error> {
+    Ok(Session::open(path)?.members()?.to_vec())
+}
+
+fn table(listed: &[Listed], sessions: &[PathBuf]) -> Table {
     let mut table = Table::new(&[
         text("NAME"),
         number("PID", 0),
@@ -68,28 +106,54 @@ fn table(listed: &[Listed]) -> Table {
         number("SIZE", 3),
         text("COMMAND"),
     ]);
-    for space in listed {
-        let cells = match &space.info {
-            Ok(info) => vec![
-                directory(&space.path),
-                info.pid.to_string(),
-                state(space).to_owned(),
-                age(age_s(space)),
-                bytes(size(&space.path)),
-                info.command.clone(),
-            ],
-            Err(error) => vec![
-                directory(&space.path),
-                String::new(),
-                "unreadable".to_owned(),
-                String::new(),
-                bytes(size(&space.path)),
-                error.to_string(),
-            ],
-        };
-        table.row(cells, space.alive);
+    for space in listed.iter().filter(|space| space.session.is_none()) {
+        row(&mut table, space, "");
+    }
+    for session in sessions {
+        session_row(&mut table, session);
+        for space in listed.iter().filter(|space| space.session.as_ref() == Some(session)) {
+            row(&mut table, space, "  ");
+        }
     }
     table
+}
+
+/// A session: how many processes joined it, and how many of them run and left.
+fn session_row(table: &mut Table, path: &Path) {
+    let (told, alive) = match members(path) {
+        Ok(members) => {
+            let running = members.iter().filter(|member| member.is_alive()).count();
+            let left = members.iter().filter(|member| member.left_ns.is_some()).count();
+            let count = members.len();
+            (format!("{count} joined, {left} left, {running} running"), running > 0)
+        }
+        Err(error) => (error.to_string(), false),
+    };
+    let none = String::new;
+    table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), told], alive);
+}
+
+fn row(table: &mut Table, space: &Listed, indent: &str) {
+    let name = format!("{indent}{}", directory(&space.path));
+    let cells = match &space.info {
+        Ok(info) => vec![
+            name,
+            info.pid.to_string(),
+            state(space).to_owned(),
+            age(age_s(space)),
+            bytes(size(&space.path)),
+            info.command.clone(),
+        ],
+        Err(error) => vec![
+            name,
+            String::new(),
+            "unreadable".to_owned(),
+            String::new(),
+            bytes(size(&space.path)),
+            error.to_string(),
+        ],
+    };
+    table.row(cells, space.alive);
 }
 
 fn directory(path: &Path) -> String {

@@ -175,6 +175,21 @@ public final class Layout {
     /** The most elements of a pool. */
     public static final int POOL_SLOTS_MAX = 4096;
 
+    /** Magic. */
+    public static final long LINK_MAGIC_VALUE = 0x4b6765776c616874L;
+
+    /** Magic. */
+    public static final int LINK_MAGIC = 0;
+
+    /** Version (low half). */
+    public static final int LINK_VERSION = 8;
+
+    /** The directory: length as a word, then bytes. Its last part is `thalweg-` and the space's UUID in hexadecimal. */
+    public static final int LINK_PATH = 16;
+
+    /** Room for it. */
+    public static final int LINK_PATH_BYTES = 4072;
+
     /** Twice the events of the element so far; one less while the line is being written. Release. */
     public static final int LATEST_VERSION = 0;
 
@@ -279,6 +294,12 @@ public final class Layout {
 
     /** In the file `probes`: a pattern of names and whether to switch those probes on, and who asks. */
     public static final int CATALOG_SWITCH = 6;
+
+    /** In the file `session`: a process joined. */
+    public static final int CATALOG_JOINED = 7;
+
+    /** In the file `session`: a process left. */
+    public static final int CATALOG_LEFT = 8;
 
     /** Magic. */
     public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;

@@ -1,0 +1,263 @@
+//! The sessions' reader: who joined, and the events of all of them.
+
+use super::events::{EventStream, Item};
+use super::{Info, SpaceReader};
+use crate::catalog::{CatalogReader, Joined, Record};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::session::MANIFEST;
+use std::path::{Path, PathBuf};
+
+/// A process of a session, as the manifest has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The identity of its space; with a writer's number and a sequence it names an event in the world.
+    pub uuid: [u8; 16],
+    /// Its space's name.
+    pub name: String,
+    /// The directory of its space, below the session's.
+    pub directory: String,
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub process_start: u64,
+    /// The process that started it.
+    pub parent_pid: u32,
+    /// When that started, in clock ticks since boot; 0: unknown.
+    pub parent_start: u64,
+    /// The machine's name.
+    pub host: String,
+    /// The machine's boot.
+    pub boot_id: [u8; 16],
+    /// The processor's architecture.
+    pub architecture: String,
+    /// When it joined, in nanoseconds since 1970.
+    pub joined_ns: u64,
+    /// When it left; none for one that is there or was killed.
+    pub left_ns: Option<u64>,
+}
+
+impl Member {
+    fn new(joined: Joined) -> Member {
+        Member {
+            uuid: joined.uuid,
+            name: joined.name,
+            directory: joined.directory,
+            pid: joined.pid,
+            process_start: joined.process_start,
+            parent_pid: joined.parent_pid,
+            parent_start: joined.parent_start,
+            host: joined.host,
+            boot_id: joined.boot_id,
+            architecture: joined.architecture,
+            joined_ns: joined.time_ns,
+            left_ns: None,
+        }
+    }
+
+    /// Whether the process still runs on this machine.
+    pub fn is_alive(&self) -> bool {
+        crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
+    }
+}
+
+/// A session, read from outside: the spaces of several processes in one directory, with a manifest of who joined and who
+/// left.
+///
+/// A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
+/// which its children inherit. The first one makes the session. A process that was killed has joined and not left.
+///
+/// ```
+/// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, Session}};
+///
+/// /// A step was made.
+/// #[derive(Kind)]
+/// #[kind(name = "example.step")]
+/// struct Step {
+///     count: u64,
+/// }
+/// # let parent = std::env::temp_dir().join(format!("thalweg-session-{}", std::process::id()));
+/// let directory = parent.join("all of them");
+/// // Usually each in a process of its own, with THALWEG_SESSION in its environment.
+/// for count in 0..3 {
+///     let options = SpaceOptions { session: Some(directory.clone()), ..Default::default() };
+///     let space = Space::create(options)?;
+///     let mut writer = space.writer("main")?;
+///     let step = writer.declare::<Step>()?;
+///     writer.emit(step, &Step { count });
+///     space.finish();
+/// }
+/// let mut session = Session::open(&directory)?;
+/// assert!(session.members()?.iter().all(|member| member.left_ns.is_some()));
+/// let mut counts = Vec::new();
+/// session.events().poll(usize::MAX, &mut |member, item| {
+///     if let Item::Event(event) = item {
+///         counts.push((member.pid, event.u64(event.kind.field("count").unwrap())));
+///     }
+/// })?;
+/// assert_eq!(counts, [0, 1, 2].map(|count| (std::process::id(), count)));
+/// # std::fs::remove_dir_all(parent).unwrap();
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    path: PathBuf,
+    manifest: CatalogReader,
+    members: Vec<Member>,
+}
+
+impl Session {
+    /// Opens the session in the directory `path`.
+    ///
+    /// # Errors
+    /// When there is none, or its manifest is damaged or was made by a later version.
+    pub fn open(path: impl AsRef<Path>) -> Result<Session, Error> {
+        let path = path.as_ref().to_path_buf();
+        let manifest = CatalogReader::open(&path.join(MANIFEST))?;
+        let mut session = Session { path, manifest, members: Vec::new() };
+        session.members()?;
+        Ok(session)
+    }
+
+    /// The session's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The processes that joined so far, in this order.
+    ///
+    /// # Errors
+    /// When the manifest is damaged.
+    pub fn members(&mut self) -> Result<&[Member], Error> {
+        let members = &mut self.members;
+        self.manifest.read_new(&mut |record| match record {
+            Record::Joined(joined) => members.push(Member::new(joined)),
+            Record::Left { uuid, time_ns } => {
+                for member in members.iter_mut().filter(|member| member.uuid == uuid) {
+                    member.left_ns = Some(time_ns);
+                }
+            }
+            _ => {}
+        })?;
+        Ok(members)
+    }
+
+    /// The space of a process.
+    ///
+    /// # Errors
+    /// As [`SpaceReader::open`], and when another space is there.
+    pub fn space(&self, member: &Member) -> Result<SpaceReader, Error> {
+        open_space(&self.path, member).map(|(space, _)| space)
+    }
+
+    /// The events of all processes, also of those that join later, from the oldest that is still there.
+    pub fn events(self) -> SessionStream {
+        SessionStream { session: self, opened: 0, sources: Vec::new() }
+    }
+}
+
+fn open_space(path: &Path, member: &Member) -> Result<(SpaceReader, Info), Error> {
+    // The manifest may say anything: what it names lies in the session's directory, and nowhere else.
+    if member.directory.contains('/') || matches!(member.directory.as_str(), "" | "." | "..") {
+        return Err(Error::new(format!(
+            "{} is damaged: it names the space `{}`",
+            path.join(MANIFEST).display(),
+            member.directory
+        )));
+    }
+    let space = SpaceReader::open(path.join(&member.directory))?;
+    let info = space.info()?;
+    if info.uuid != member.uuid {
+        return Err(Error::new(format!(
+            "{} is another space than the one that joined",
+            space.path().display()
+        )));
+    }
+    Ok((space, info))
+}
+
+/// The events of all processes of a session, merged by time.
+///
+/// Processes on one machine are compared by the ticks of its clock; if there are others, by their real times.
+#[derive(Debug)]
+pub struct SessionStream {
+    session: Session,
+    /// How many of the members were looked for.
+    opened: usize,
+    sources: Vec<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    member: usize,
+    stream: EventStream,
+    clock: Clock,
+    machine: [u8; 16],
+}
+
+impl SessionStream {
+    /// Hands at most `limit` items to `take`, each with the process it is of; returns how many. 0 means that there is
+    /// nothing more now. Order is as in [`EventStream::poll`].
+    ///
+    /// # Errors
+    /// When files are damaged, after everything that could be read was handed over. A process whose space is gone or
+    /// cannot be read is told of once and left out from then on.
+    pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(&Member, Item<'_>)) -> Result<usize, Error> {
+        let mut problem = self.find_members().err();
+        for source in &mut self.sources {
+            source.stream.look_if_empty(&mut problem);
+        }
+        let is_one_clock = self.is_one_clock();
+        let mut taken = 0;
+        while taken < limit {
+            let Some((source, until)) = earliest(&mut self.sources, is_one_clock) else { break };
+            let member = &self.session.members[source.member];
+            match source.stream.poll_until(limit - taken, until, &mut |item| take(member, item)) {
+                Ok(more) => taken += more,
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        problem.map_or(Ok(taken), Err)
+    }
+
+    fn is_one_clock(&self) -> bool {
+        let clock = |source: &Source| (source.machine, source.clock.kind());
+        let is_known = self.sources.iter().all(|source| source.machine != [0; 16]);
+        is_known && self.sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
+    }
+
+    fn find_members(&mut self) -> Result<(), Error> {
+        self.session.members()?;
+        let mut problem = None;
+        while self.opened < self.session.members.len() {
+            let member = self.opened;
+            self.opened += 1;
+            match open_space(&self.session.path, &self.session.members[member]) {
+                Ok((space, info)) => {
+                    let (stream, clock, machine) = (space.events(), info.clock, info.boot_id);
+                    self.sources.push(Source { member, stream, clock, machine });
+                }
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+/// The source of the earliest item, and up to which of its ticks no other has an earlier one.
+fn earliest(sources: &mut [Source], is_one_clock: bool) -> Option<(&mut Source, u64)> {
+    let mut first: Option<(u64, usize)> = None;
+    let mut second = u64::MAX;
+    for (index, source) in sources.iter().enumerate() {
+        let Some(ticks) = source.stream.next_time() else { continue };
+        let key = if is_one_clock { ticks } else { source.clock.real_ns(ticks) };
+        match first {
+            Some((least, _)) if least <= key => second = second.min(key),
+            _ => second = first.replace((key, index)).map_or(second, |(least, _)| least),
+        }
+    }
+    let (_, index) = first?;
+    let source = &mut sources[index];
+    let until = if is_one_clock { second } else { source.stream.next_time()? };
+    Some((source, until))
+}

@@ -1,0 +1,140 @@
+//! Sessions: the spaces of several processes in one directory, with a manifest of who joined and who left.
+//!
+//! A process joins when it makes its space there: [`crate::SpaceOptions::session`], or the directory in `$THALWEG_SESSION`,
+//! which its children inherit. The first one makes the session. The manifest is a catalog file called `session`, to
+//! which records are appended under its lock; a process that was killed has joined and not left.
+//!
+//! [`crate::reader::Session`] reads the manifest, and the events of all processes in the order of their times.
+
+use crate::catalog::{Catalog, Joined, Record, append_under_lock};
+use crate::clock::system_ns;
+use crate::error::Error;
+use crate::reader::lock;
+use crate::space::{Shared, SpaceOptions, default_parent, make_private};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The file that makes a directory a session.
+pub(crate) const MANIFEST: &str = "session";
+/// The most bytes of it: some ten thousand processes.
+const BYTES_MAX: u64 = 8 << 20;
+/// How often a session is made again that `clean` removes just then.
+const TRIES: usize = 100;
+
+/// A session whose manifest is locked.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    pub(crate) directory: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+/// The session that a space with these options joins, if any: the one they name, or that of the environment for a space
+/// in no particular place. A name without a slash is that of a session where spaces are by default.
+pub(crate) fn chosen(options: &SpaceOptions) -> Result<Option<PathBuf>, Error> {
+    let from_environment = || {
+        let is_placed = options.path.is_some() || options.parent.is_some();
+        std::env::var_os("THALWEG_SESSION").filter(|value| !is_placed && !value.is_empty()).map(PathBuf::from)
+    };
+    let Some(session) = options.session.clone().or_else(from_environment) else { return Ok(None) };
+    if options.path.is_some() {
+        return Err(Error::new(
+            "a space that joins a session lies in the session's directory: give one of the two",
+        ));
+    }
+    if session.parent() == Some(Path::new("")) {
+        let parent = options.parent.clone().map_or_else(default_parent, Ok)?;
+        return Ok(Some(parent.join(session)));
+    }
+    Ok(Some(session))
+}
+
+impl Manifest {
+    /// The manifest of the session in `directory`, locked; it is made if there is none.
+    pub(crate) fn enter(directory: PathBuf) -> Result<Manifest, Error> {
+        let path = directory.join(MANIFEST);
+        for _ in 0..TRIES {
+            make_private(&directory)?;
+            if !path.exists() {
+                make(&directory, &path)?;
+            }
+            if let Some(file) = lock_existing(&path)? {
+                return Ok(Manifest { directory, path, file });
+            }
+        }
+        Err(Error::new(format!("{} is removed each time it is made: by whom?", path.display())))
+    }
+
+    /// The manifest of a session that nobody is joining just now.
+    pub(crate) fn try_lock(directory: &Path) -> Option<Manifest> {
+        let path = directory.join(MANIFEST);
+        let file = crate::file::open_to_read(&path).ok()?;
+        file.try_lock().ok()?;
+        Some(Manifest { directory: directory.to_path_buf(), path, file })
+    }
+
+    /// Says that the process of `shared` joined.
+    pub(crate) fn join(&self, shared: &Shared, name: &str) -> Result<(), Error> {
+        let directory = shared.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let parent_pid = crate::process::parent();
+        self.append(&Record::Joined(Joined {
+            uuid: shared.uuid(),
+            pid: shared.pid,
+            parent_pid,
+            process_start: shared.process_start,
+            parent_start: crate::process::start_time(parent_pid).unwrap_or(0),
+            boot_id: crate::process::boot_id(),
+            time_ns: system_ns(libc::CLOCK_REALTIME),
+            directory,
+            name: name.to_string(),
+            host: crate::process::host(),
+            architecture: std::env::consts::ARCH.to_string(),
+        }))
+    }
+
+    fn append(&self, record: &Record) -> Result<(), Error> {
+        append_under_lock(&self.path, record, BYTES_MAX)
+    }
+
+    /// Removes manifest and directory; the caller knows that nobody needs them.
+    pub(crate) fn remove(self) -> Result<(), Error> {
+        std::fs::remove_file(&self.path).map_err(|e| Error::io("remove", &self.path, e))?;
+        std::fs::remove_dir(&self.directory).map_err(|e| Error::io("remove", &self.directory, e))?;
+        drop(self.file);
+        Ok(())
+    }
+}
+
+/// Says that the process of `shared` leaves the session in which its space lies.
+pub(crate) fn leave(shared: &Shared) -> Result<(), Error> {
+    let Some(directory) = shared.path.parent() else { return Ok(()) };
+    let Some(file) = lock_existing(&directory.join(MANIFEST))? else { return Ok(()) };
+    let manifest = Manifest { directory: directory.to_path_buf(), path: directory.join(MANIFEST), file };
+    manifest.append(&Record::Left { uuid: shared.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
+}
+
+/// Makes the manifest with all of its header at once, unless another process does.
+fn make(directory: &Path, path: &Path) -> Result<(), Error> {
+    let new = directory.join(format!("{MANIFEST}.new-{}", std::process::id()));
+    let _ = std::fs::remove_file(&new);
+    drop(Catalog::create(new.clone(), 0)?);
+    let linked = std::fs::hard_link(&new, path);
+    let _ = std::fs::remove_file(&new);
+    match linked {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("name", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Locks the manifest; none if it is not there any more.
+fn lock_existing(path: &Path) -> Result<Option<File>, Error> {
+    let file = match crate::file::open(path, OpenOptions::new().read(true).append(true)) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("open", path, e)),
+    };
+    lock(&file, path)?;
+    let inode = |about: std::io::Result<std::fs::Metadata>| about.map(|about| about.ino()).ok();
+    Ok((inode(std::fs::symlink_metadata(path)) == inode(file.metadata())).then_some(file))
+}

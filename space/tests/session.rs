@@ -1,0 +1,222 @@
+//! Sessions: many processes in one, killed and ended; a manifest that somebody damaged.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Counted, Directory, child, options};
+use thalweg_space::reader::{Item, Session, SessionStream};
+use thalweg_space::{Policy, Space, SpaceOptions, discover};
+
+const PROCESSES: u64 = 12;
+const EVENTS: u64 = 2_000;
+
+fn joining(session: &Path) -> SpaceOptions {
+    SpaceOptions {
+        session: Some(session.into()),
+        parent: None,
+        ..options(session, 4096, 32, Policy::Overwrite)
+    }
+}
+
+/// A process of the session: writes, says so, and ends when its standard input does, or is killed before.
+#[test]
+#[ignore = "run by another test"]
+fn member_process() {
+    if std::env::var_os("THALWEG_SESSION").is_none() {
+        return;
+    }
+    // From the environment, as `thalweg run` does.
+    let space = Space::create(SpaceOptions { name: "member".into(), ..SpaceOptions::default() }).unwrap();
+    let mut writer = space.writer("w").unwrap();
+    let counted = writer.declare::<Counted>().unwrap();
+    for count in 0..EVENTS {
+        writer.emit(counted, &Counted { count });
+    }
+    eprintln!("{} written", std::process::id());
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    drop(writer);
+    space.finish();
+}
+
+/// What was read so far of each process, and whether it was all in order of time.
+#[derive(Default)]
+struct Read {
+    next: BTreeMap<u32, u64>,
+}
+
+impl Read {
+    fn poll(&mut self, stream: &mut SessionStream) {
+        let mut time = 0;
+        let mut take = |member: &thalweg_space::reader::Member, item: Item<'_>| {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            let next = self.next.entry(member.pid).or_default();
+            assert_eq!(event.u64(event.kind.field("count").unwrap()), *next, "of {}", member.pid);
+            *next += 1;
+            assert!(event.time >= time, "one poll is in the order of time");
+            time = event.time;
+        };
+        while stream.poll(1000, &mut take).unwrap() > 0 {}
+    }
+}
+
+#[test]
+fn many_processes_in_a_session() {
+    let directory = Directory::new("session");
+    let session = directory.path().join("together");
+    let variables = [("THALWEG_SESSION", session.to_str().unwrap().to_string())];
+    let mut children: Vec<_> = (0..PROCESSES).map(|_| child::begin("member_process", &variables)).collect();
+    let mut spoken: Vec<_> =
+        children.iter_mut().map(|child| BufReader::new(child.stderr.take().unwrap()).lines()).collect();
+    let said = |lines: &mut std::io::Lines<_>| {
+        lines.any(|line: std::io::Result<String>| line.unwrap().ends_with(" written"))
+    };
+    assert!(said(&mut spoken[0]));
+    let mut stream = Session::open(&session).unwrap().events();
+    let mut read = Read::default();
+    read.poll(&mut stream);
+    assert!(spoken[1..].iter_mut().all(said));
+    read.poll(&mut stream);
+    assert_eq!(read.next.len() as u64, PROCESSES);
+    assert!(read.next.values().all(|count| *count == EVENTS));
+
+    // Every other one is killed.
+    for (n, child) in children.iter_mut().enumerate() {
+        if n % 2 == 0 {
+            child.kill().unwrap();
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+    let mut reader = Session::open(&session).unwrap();
+    let members = reader.members().unwrap().to_vec();
+    assert_eq!(members.len() as u64, PROCESSES);
+    for member in &members {
+        let n = children.iter().position(|child| child.id() == member.pid).unwrap();
+        assert_eq!(member.left_ns.is_some(), n % 2 == 1, "{member:?}");
+        assert!(!member.is_alive() && member.parent_pid == std::process::id());
+        assert_eq!((member.architecture.as_str(), member.name.as_str()), (std::env::consts::ARCH, "member"));
+        assert!(member.left_ns.is_none_or(|left| left > member.joined_ns));
+        let info = reader.space(member).unwrap().info().unwrap();
+        assert_eq!((info.uuid, info.pid, info.finished), (member.uuid, member.pid, n % 2 == 1));
+    }
+    let listed = discover::list(directory.path()).unwrap();
+    assert!(listed.iter().all(|space| space.session.as_deref() == Some(&*session) && !space.alive));
+    assert_eq!(discover::sessions(directory.path()).unwrap(), std::slice::from_ref(&session));
+    let cleaned = discover::clean(directory.path(), false).unwrap();
+    assert_eq!((cleaned.removed.len() as u64, cleaned.problems.len()), (PROCESSES + 1, 0), "{cleaned:?}");
+    assert!(!session.exists());
+}
+
+#[test]
+fn clean_leaves_a_session_with_a_living_process() {
+    let directory = Directory::new("living");
+    let session = directory.path().join("s");
+    let space = Space::create(joining(&session)).unwrap();
+    let other = Space::create(joining(&session)).unwrap();
+    other.finish();
+    // What a process left that was killed while it wrote its record is cut off by the next one.
+    let bytes = std::fs::read(session.join("session")).unwrap();
+    let manifest = std::fs::OpenOptions::new().append(true).open(session.join("session")).unwrap();
+    std::io::Write::write_all(&mut &manifest, &bytes[64..64 + 100]).unwrap();
+    let third = Space::create(joining(&session)).unwrap();
+    let mut reader = Session::open(&session).unwrap();
+    let left: Vec<bool> = reader.members().unwrap().iter().map(|member| member.left_ns.is_some()).collect();
+    assert_eq!(left, [false, true, false]);
+    let cleaned = discover::clean(directory.path(), true).unwrap();
+    assert!(cleaned.removed.is_empty() && cleaned.problems.is_empty(), "{cleaned:?}");
+    for space in [space, other, third] {
+        let path = space.path().to_path_buf();
+        drop(space);
+        discover::remove(&path).unwrap();
+    }
+    let cleaned = discover::clean(directory.path(), true).unwrap();
+    assert!(cleaned.removed.is_empty(), "its processes, this one, live: {cleaned:?}");
+}
+
+/// Processes join while others remove what is empty: nobody loses a directory under its hands.
+#[test]
+fn joining_while_others_clean() {
+    let directory = Directory::new("joining");
+    let session = directory.path().join("s");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                // Of a space that is being made or removed it says that it cannot read it.
+                discover::clean(directory.path(), true).unwrap();
+            }
+        });
+        for _ in 0..50 {
+            let children: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let space = Space::create(joining(&session)).unwrap();
+                        assert!(space.path().join("space").exists());
+                        discover::remove(space.path()).unwrap();
+                    })
+                })
+                .collect();
+            children.into_iter().for_each(|child| child.join().unwrap());
+        }
+        over.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn a_damaged_manifest_is_told() {
+    let directory = Directory::new("manifest");
+    let session = directory.path().join("s");
+    let space = Space::create(joining(&session)).unwrap();
+    space.finish();
+    let path = session.join("session");
+    let bytes = std::fs::read(&path).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let mut told = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        file.write_all_at(&[byte ^ 0x81], at as u64).unwrap();
+        let opened = Session::open(&session);
+        told += u32::from(opened.is_err());
+        let polled = opened.map(|session| session.events().poll(10, &mut |_, _| {}));
+        told += u32::from(polled.is_ok_and(|polled| polled.is_err()));
+        file.write_all_at(&[*byte], at as u64).unwrap();
+    }
+    // All but the rest of the header.
+    assert!(told as usize > bytes.len() - 56, "{told} of {}", bytes.len());
+    for length in (0..bytes.len()).rev() {
+        file.set_len(length as u64).unwrap();
+        let _ = Session::open(&session).map(|session| session.events().poll(10, &mut |_, _| {}));
+    }
+    assert!(Session::open(&session).is_err());
+}
+
+/// A manifest leads nowhere but into its own directory.
+#[test]
+fn a_manifest_names_spaces_of_its_own_only() {
+    let directory = Directory::new("elsewhere");
+    let [mine, theirs] = ["a", "b"].map(|name| directory.path().join(name));
+    let spaces = [&mine, &theirs].map(|session| Space::create(joining(session)).unwrap());
+    let name: PathBuf = spaces[1].path().file_name().unwrap().into();
+    // The same name, so it is there, but it is not the space that joined.
+    std::fs::copy(theirs.join("session"), mine.join("session")).unwrap();
+    assert_eq!(mine.join(name), spaces[0].path());
+    let error = Session::open(&mine).unwrap().events().poll(9, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("another space"), "{error}");
+}
+
+#[test]
+fn a_session_is_chosen_by_path_or_name() {
+    let directory = Directory::new("chosen");
+    let named = SpaceOptions {
+        session: Some("named".into()),
+        ..options(directory.path(), 512, 2, Policy::Overwrite)
+    };
+    let space = Space::create(named.clone()).unwrap();
+    assert_eq!(space.path().parent().unwrap(), directory.path().join("named"));
+    let both = SpaceOptions { path: Some(directory.path().join("exact")), ..named };
+    let error = Space::create(both).unwrap_err().to_string();
+    assert!(error.contains("one of the two"), "{error}");
+}
