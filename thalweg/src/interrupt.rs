@@ -12,6 +12,7 @@ use signal_hook::flag;
 pub(crate) struct Interrupt {
     signalled: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
+    resting: Arc<AtomicBool>,
 }
 
 impl Interrupt {
@@ -34,6 +35,16 @@ impl Interrupt {
     /// Whether the source should end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.is_signalled()
+    }
+
+    /// Asks the source to rest between two records, or to rest no more.
+    pub(crate) fn rest(&self, rests: bool) {
+        self.resting.store(rests, Ordering::Relaxed);
+    }
+
+    /// Whether the source should rest.
+    pub(crate) fn is_rest_wanted(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
     }
 
     /// Whether it was the user who asked.

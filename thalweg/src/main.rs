@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod control;
 mod failure;
 mod interrupt;
 mod output;
@@ -28,6 +29,7 @@ Examples:
   thalweg ls                                         what is running, or was kept
   thalweg report                                     what limits the flow of what runs now
   thalweg set monitor.mode full                      see every message, while it runs
+  thalweg load better.snet                           another network for a run with --control
 
 Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted.
 `thalweg explain E0301` says what the code of an error means.";
@@ -74,6 +76,16 @@ enum Command {
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
     Set(commands::set::Arguments),
+    /// Give a run another network: drain, swap, go on.
+    Load(commands::control::Load),
+    /// Let a run stop reading; what is inside goes on.
+    Pause(commands::control::Simple),
+    /// Let a paused run read on.
+    Resume(commands::control::Simple),
+    /// Let all records leave a run, and pause it.
+    Drain(commands::control::Simple),
+    /// End a run: it stops reading and finishes what is under way.
+    Stop(commands::control::Simple),
     /// List the runs of this machine: those that live and those that were kept.
     Ls(commands::ls::Arguments),
     /// Remove what runs that died have left.
@@ -106,6 +118,11 @@ fn main() -> ExitCode {
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
+        Command::Load(a) => commands::control::load(&a, terminal),
+        Command::Pause(a) => commands::control::simple("pause", &a, terminal),
+        Command::Resume(a) => commands::control::simple("resume", &a, terminal),
+        Command::Drain(a) => commands::control::simple("drain", &a, terminal),
+        Command::Stop(a) => commands::control::simple("stop", &a, terminal),
         Command::Ls(a) => commands::ls::main(a, terminal),
         Command::Clean(a) => commands::clean::main(a, terminal),
     };

@@ -23,7 +23,20 @@ pub(crate) enum Next {
     Record(Record),
     /// Something that is not a record: where it stands and what is wrong with it.
     Malformed(String),
+    /// Nothing yet: the source should rest.
+    Rest,
     /// The input is at its end, or the run should end.
+    End,
+}
+
+/// What a wait for input came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// There is something to read (the end of the file included).
+    Ready,
+    /// The source should rest.
+    Rest,
+    /// The run should end.
     End,
 }
 
@@ -56,23 +69,26 @@ impl Input {
         Ok(Input { file: BufReader::with_capacity(1 << 16, file), name, waits: !metadata.is_file() })
     }
 
-    /// Returns true when there is something to read (the end of the file included), false when the run should end.
-    fn wait(&self, interrupt: &Interrupt) -> io::Result<bool> {
+    /// Waits for something to read; `between` records the source may be asked to rest meanwhile.
+    fn wait(&self, interrupt: &Interrupt, between: bool) -> io::Result<Waited> {
         if interrupt.is_stopping() {
-            return Ok(false);
+            return Ok(Waited::End);
         }
         if !self.waits || !self.file.buffer().is_empty() {
-            return Ok(true);
+            return Ok(Waited::Ready);
         }
         loop {
             let mut descriptors = [PollFd::new(self.file.get_ref(), PollFlags::IN)];
             match poll(&mut descriptors, Some(&PATIENCE)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(true),
+                Ok(_) => return Ok(Waited::Ready),
                 Err(error) => return Err(error.into()),
             }
             if interrupt.is_stopping() {
-                return Ok(false);
+                return Ok(Waited::End);
+            }
+            if between && interrupt.is_rest_wanted() {
+                return Ok(Waited::Rest);
             }
         }
     }
@@ -102,8 +118,10 @@ impl Lines {
             self.line.clear();
             // A line may arrive in pieces; between them the run may be asked to end.
             loop {
-                if !self.input.wait(interrupt)? {
-                    return Ok(Next::End);
+                match self.input.wait(interrupt, self.line.is_empty())? {
+                    Waited::Ready => {}
+                    Waited::Rest => return Ok(Next::Rest),
+                    Waited::End => return Ok(Next::End),
                 }
                 let available = self.input.file.fill_buf()?;
                 if available.is_empty() {
@@ -202,7 +220,7 @@ impl Chunks {
             return Ok(Some(chunk));
         }
         while chunk.len() < self.chunk_bytes {
-            if !self.input.wait(interrupt)? {
+            if self.input.wait(interrupt, false)? != Waited::Ready {
                 return Ok(None);
             }
             let available = self.input.file.fill_buf()?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod clean;
+pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod fmt;

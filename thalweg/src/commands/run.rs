@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,12 @@ use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Blocking, In, Mapper, Mode, Options, Out, Runtime, TaskSpec};
 use thalweg_net::record::Record;
-use thalweg_net::{Boxes, Network, RecordError, json};
+use thalweg_net::{Boxes, Network, RecordError, Running, json};
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
 use crate::Terminal;
+use crate::control::{Control, Outputs, Told, Valve};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::sink::{Sink, SinkError};
@@ -34,6 +35,7 @@ Examples:
       --with '{\"key\": {\"$base64\": \"EzRXeZu83/E=\"}}' --output photo.des --output-bytes data --order-by seq
   thalweg run tidy.snet --boxes ./libtidy.so --monitor full --keep < in.jsonl > out.jsonl && thalweg report
 
+With --control, other processes command the run: `thalweg load OTHER.snet`, pause, resume, drain, stop.
 Ctrl-C stops the source and lets the network finish; a second one ends at once.
 Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
 
@@ -108,6 +110,10 @@ pub(crate) struct Arguments {
     )]
     dead_letters: Option<PathBuf>,
 
+    /// Take commands while running: thalweg load, pause, resume, drain, stop.
+    #[arg(long, help_heading = "Input and output")]
+    control: bool,
+
     /// Threads that run the boxes [default: the processors this program may use].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     workers: Option<usize>,
@@ -173,10 +179,21 @@ struct Tally {
     broken: AtomicBool,
 }
 
+impl Tally {
+    /// Records that went in, came out, failed.
+    fn counts(&self) -> String {
+        let count = |counter: &AtomicU64| HumanCount(counter.load(Ordering::Relaxed));
+        let (records_in, records_out) = (count(&self.records_in), count(&self.records_out));
+        let failed = self.failed.load(Ordering::Relaxed);
+        let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        format!("{records_in} records in, {records_out} out{failures}")
+    }
+}
+
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
-    let network = load(&arguments, terminal)?;
+    let (network, boxes) = load(&arguments, terminal)?;
     let source = source(&arguments)?;
     let sink = Sink::open(
         &arguments.output,
@@ -200,10 +217,25 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         interrupt: interrupt.clone(),
         stop_on_error: arguments.on_error == OnError::Stop,
     });
-    ends.spawn_source(&runtime, source, running.input)?;
-    ends.spawn_sink(&runtime, sink, running.output)?;
-    let errors = ends.spawn_errors(running.errors, dead_letters)?;
+    let (failures, failed) = channel();
+    let Running { input, output, errors } = running;
+    // Nobody could have dropped the receiver yet.
+    let _ = failures.send(errors);
+    let (control, valve, outputs, told) = if arguments.control {
+        let program = (network, arguments.net.as_path(), boxes);
+        let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
+        (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
+    } else {
+        drop(failures);
+        (None, None, None, None)
+    };
+    ends.spawn_source(&runtime, source, input, valve)?;
+    ends.spawn_sink(&runtime, sink, output, outputs)?;
+    let errors = ends.spawn_errors(failed, dead_letters, told)?;
     let progress = Progress::start(&tally);
+    if let Some(control) = control {
+        control.serve(&runtime, || tally.counts())?;
+    }
     let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
@@ -223,14 +255,14 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     conclude(&tally, &interrupt, wall, summary.failed, stays.then_some(path.as_path()))
 }
 
-fn load(arguments: &Arguments, terminal: Terminal) -> Result<Network, Failure> {
+fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
     let mut boxes = Boxes::new();
     for library in &arguments.boxes {
         boxes.load_library(library).map_err(|error| Failure::coded("E0904", error.to_string()))?;
     }
     let network = Network::load(&arguments.net, &boxes).map_err(Failure::Text)?;
     print_diagnostics(network.warnings(), terminal);
-    Ok(network)
+    Ok((network, boxes))
 }
 
 fn source(arguments: &Arguments) -> Result<Source, Failure> {
@@ -302,11 +334,15 @@ impl Ends {
         runtime: &Runtime,
         mut source: Source,
         mut input: Out<Record>,
+        mut valve: Option<Valve>,
     ) -> Result<(), Failure> {
         let ends = Arc::clone(self);
         runtime.spawn_blocking_attached(self.spec("source")?, move |ports| {
             ports.output(&mut input);
-            move |blocking| ends.read_all(blocking, &mut source, input)
+            move |blocking| {
+                ends.read_all(blocking, &mut source, input, valve.as_mut());
+                valve.iter().for_each(|valve| valve.tell(Told::SourceEnded));
+            }
         });
         Ok(())
     }
@@ -316,13 +352,15 @@ impl Ends {
         runtime: &Runtime,
         sink: Sink,
         mut output: In<Record>,
+        mut outputs: Option<Outputs>,
     ) -> Result<(), Failure> {
         let ends = Arc::clone(self);
         runtime.spawn_blocking_attached(self.spec("sink")?, move |ports| {
             ports.input(&mut output);
+            outputs.iter_mut().for_each(|outputs| ports.input(&mut outputs.next));
             move |blocking| {
                 let mut sink = sink;
-                if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output) {
+                if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output, outputs) {
                     // Nobody reads on: not an error of ours, but the end of the run.
                     if error.kind() != std::io::ErrorKind::BrokenPipe {
                         ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
@@ -334,19 +372,34 @@ impl Ends {
         Ok(())
     }
 
-    fn read_all(&self, blocking: &mut Blocking, source: &mut Source, mut input: Out<Record>) {
+    fn read_all(
+        &self,
+        blocking: &mut Blocking,
+        source: &mut Source,
+        input: Out<Record>,
+        mut valve: Option<&mut Valve>,
+    ) {
+        let mut input = Some(input);
         loop {
+            if self.interrupt.is_rest_wanted()
+                && let Some(valve) = &mut valve
+                && !valve.rest(blocking, &self.interrupt, &mut input)
+            {
+                break;
+            }
+            let Some(input) = &mut input else { break };
             if !source.is_ready() {
                 blocking.flush();
             }
             match source.next(&self.interrupt) {
                 Ok(Next::Record(record)) => {
-                    if blocking.feed(&mut input, record).is_err() {
+                    if blocking.feed(input, record).is_err() {
                         break;
                     }
                     self.tally.records_in.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(Next::Malformed(message)) => self.failed(&format!("error[E0905]: {message}")),
+                Ok(Next::Rest) => {}
                 Ok(Next::End) => break,
                 Err(error) => {
                     self.broken(&format!("error[E0901]: cannot read {}: {error}", source.name()));
@@ -361,12 +414,20 @@ impl Ends {
         blocking: &mut Blocking,
         sink: &mut Sink,
         mut output: In<Record>,
+        mut outputs: Option<Outputs>,
     ) -> Result<(), SinkError> {
         loop {
             if output.is_empty() {
                 sink.flush()?;
             }
-            let Some(record) = blocking.pop(&mut output) else { break };
+            let Some(record) = blocking.pop(&mut output) else {
+                sink.flush()?;
+                match outputs.as_mut().and_then(|outputs| outputs.next(blocking)) {
+                    Some(next) => output = next,
+                    None => break,
+                }
+                continue;
+            };
             match sink.take(record) {
                 Ok(()) => {
                     self.tally.records_out.fetch_add(1, Ordering::Relaxed);
@@ -385,15 +446,20 @@ impl Ends {
     /// Tells of failed records until the network has ended, and keeps them where dead letters go.
     fn spawn_errors(
         self: &Arc<Self>,
-        errors: Receiver<RecordError>,
+        networks: Receiver<Receiver<RecordError>>,
         mut dead_letters: Option<DeadLetters>,
+        told: Option<Sender<Told>>,
     ) -> Result<JoinHandle<()>, Failure> {
         let ends = Arc::clone(self);
         let tell = move || {
-            for error in errors {
-                ends.failed(&format!("error[E0801]: {error}"));
-                let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.write(&error));
-                ends.check_letters(&mut dead_letters, written);
+            for errors in networks {
+                for error in errors {
+                    ends.failed(&format!("error[E0801]: {error}"));
+                    let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.write(&error));
+                    ends.check_letters(&mut dead_letters, written);
+                }
+                // Nobody listens any more when the run ends.
+                told.iter().for_each(|told| _ = told.send(Told::Reported));
             }
             let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.file.flush());
             ends.check_letters(&mut dead_letters, written);
@@ -480,17 +546,9 @@ fn conclude(
     space: Option<&Path>,
 ) -> Result<(), Failure> {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let (records_in, records_out, failed) =
-        (count(&tally.records_in), count(&tally.records_out), count(&tally.failed));
-    let rate = records_in as f64 / wall.as_secs_f64();
-    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-    eprintln!(
-        "{} records in, {} out{failures} in {:.6} s, {} records/s in",
-        HumanCount(records_in),
-        HumanCount(records_out),
-        wall.as_secs_f64(),
-        HumanCount(rate as u64),
-    );
+    let failed = count(&tally.failed);
+    let rate = count(&tally.records_in) as f64 / wall.as_secs_f64();
+    eprintln!("{} in {:.6} s, {} records/s in", tally.counts(), wall.as_secs_f64(), HumanCount(rate as u64),);
     if let Some(space) = space {
         eprintln!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }

@@ -1,0 +1,99 @@
+//! `thalweg load`, `pause`, `resume`, `drain`, `stop`: commands to a run that was started with `--control`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Answer, Command};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::spaces;
+
+const LOAD_EXAMPLES: &str = "\
+The run stops reading, lets all records leave, starts the other network and goes on reading. A network with errors is
+refused, and the one that runs goes on. Records that synchrocells hold when the network ends are failures, as at the end
+of a run.
+
+Examples:
+  thalweg load better.snet                        in the newest run
+  thalweg load 4242 better.snet --boxes ./libnew.so
+                                                  in process 4242, with more boxes
+
+Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
+
+/// What `thalweg load` is told.
+#[derive(clap::Args)]
+#[command(after_help = LOAD_EXAMPLES)]
+pub(crate) struct Load {
+    /// A space (as in `thalweg report`; the newest if omitted), and the network.
+    #[arg(value_name = "[SPACE] NET.snet", num_args = 1..=2, required = true)]
+    space_net: Vec<String>,
+    /// A library with more boxes; may be given several times.
+    #[arg(long, value_name = "LIB")]
+    boxes: Vec<PathBuf>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// What the other commands are told.
+#[derive(clap::Args)]
+pub(crate) struct Simple {
+    /// A space (as in `thalweg report`; the newest if omitted).
+    #[arg(value_name = "SPACE")]
+    space: Option<String>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+#[derive(clap::Args)]
+struct Patience {
+    /// How long to wait for the answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+pub(crate) fn load(arguments: &Load, terminal: Terminal) -> Result<(), Failure> {
+    let (space, net) = match arguments.space_net.as_slice() {
+        [net] => (None, net),
+        [space, net] => (Some(space.as_str()), net),
+        _ => return Err(Failure::Usage("load takes a network".to_owned())),
+    };
+    let mut command = Command::new("run", "load").with(absolute(net.as_ref()));
+    for library in &arguments.boxes {
+        command = command.with(absolute(library));
+    }
+    send(space, &command, &arguments.patience, terminal)
+}
+
+pub(crate) fn simple(name: &str, arguments: &Simple, terminal: Terminal) -> Result<(), Failure> {
+    send(arguments.space.as_deref(), &Command::new("run", name), &arguments.patience, terminal)
+}
+
+/// The path as a process elsewhere finds it.
+fn absolute(path: &std::path::Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
+
+fn send(
+    space: Option<&str>,
+    command: &Command,
+    patience: &Patience,
+    terminal: Terminal,
+) -> Result<(), Failure> {
+    let path = spaces::find(space)?;
+    let reader = SpaceReader::open(&path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let sent = reader.send(command).map_err(|error| {
+        Failure::Usage(format!("{error}. A run takes commands if it was started by `thalweg run --control`"))
+    })?;
+    match sent.wait(Duration::from_secs(patience.timeout)) {
+        Ok(Answer::Done { result, .. }) => {
+            let mut output = Output::new(terminal);
+            output.line(&result)?;
+            output.flush()
+        }
+        Ok(Answer::Failed { why }) => Err(Failure::Run(why)),
+        Err(error) => Err(Failure::Run(error.to_string())),
+    }
+}

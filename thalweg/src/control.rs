@@ -1,0 +1,332 @@
+//! Control of a run from other processes: pause, resume, drain, stop, and another network in its place.
+//!
+//! The source rests between two records when it is asked to. Then its end of the network can be closed, so that what is
+//! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and
+//! the thread that tells of failures get its ends. The main thread takes the commands; the three only hear of it by their
+//! channels.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use thalweg_exec::{Blocking, In, Out, Runtime, StreamSpec};
+use thalweg_net::record::Record;
+use thalweg_net::{Boxes, Network, RecordError, Running};
+use thalweg_space::mailbox::{Mailbox, Received};
+use thalweg_space::{Command, Space};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How long the main thread sleeps when there was no command, and a waiting source until it looks whether the run ends.
+const IDLE: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What source, sink and the thread of failures tell the main thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// The source rests.
+    Rests,
+    /// The source has ended: nothing enters any more.
+    SourceEnded,
+    /// All records of a network were written.
+    Written,
+    /// All failures of a network were told.
+    Reported,
+    /// The sink has ended.
+    Over,
+}
+
+/// What the source is told while it rests.
+enum Order {
+    /// Close the network.
+    Close,
+    /// Here is another: its input, and its output for the sink.
+    Open(Out<Record>, In<Record>),
+    /// Go on reading.
+    Go,
+}
+
+/// The source's side.
+pub(crate) struct Valve {
+    orders: Receiver<Order>,
+    told: Sender<Told>,
+    /// To the sink: outputs of further networks.
+    outputs: Out<In<Record>>,
+}
+
+impl Valve {
+    /// Rests until it may go on; false if the run ends. Closes and replaces `input` as it is told.
+    pub(crate) fn rest(
+        &mut self,
+        blocking: &mut Blocking,
+        interrupt: &Interrupt,
+        input: &mut Option<Out<Record>>,
+    ) -> bool {
+        blocking.flush();
+        self.tell(Told::Rests);
+        loop {
+            match self.orders.recv_timeout(PATIENCE) {
+                Ok(Order::Go) => return true,
+                Ok(Order::Close) => {
+                    drop(input.take());
+                    blocking.flush();
+                }
+                Ok(Order::Open(next, output)) => {
+                    *input = Some(next);
+                    if blocking.push(&mut self.outputs, output).is_err() {
+                        return false;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if !interrupt.is_stopping() && !blocking.stopping() => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    pub(crate) fn tell(&self, told: Told) {
+        // Nobody listens any more when the run ends.
+        let _ = self.told.send(told);
+    }
+}
+
+/// The sink's side.
+pub(crate) struct Outputs {
+    pub(crate) next: In<In<Record>>,
+    told: Sender<Told>,
+}
+
+impl Outputs {
+    /// The output of the next network, when that of the one before has ended.
+    pub(crate) fn next(&mut self, blocking: &mut Blocking) -> Option<In<Record>> {
+        let _ = self.told.send(Told::Written);
+        blocking.pop(&mut self.next)
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        let _ = self.told.send(Told::Over);
+    }
+}
+
+/// Takes commands for a run.
+pub(crate) struct Control {
+    mailbox: Mailbox,
+    boxes: Boxes,
+    network: Network,
+    path: PathBuf,
+    interrupt: Interrupt,
+    orders: Sender<Order>,
+    failures: Sender<Receiver<RecordError>>,
+    told: Receiver<Told>,
+    is_paused: bool,
+    /// The source rests; it has ended; the sink has.
+    rests: bool,
+    source_ended: bool,
+    is_over: bool,
+}
+
+/// The ends of a run that a [`Control`] reaches.
+pub(crate) struct Reached {
+    pub(crate) valve: Valve,
+    pub(crate) outputs: Outputs,
+    /// For the thread that tells of failures.
+    pub(crate) told: Sender<Told>,
+}
+
+impl Control {
+    /// Takes commands through the mailbox of `space` for a run of `network`, which was read from `path`.
+    pub(crate) fn new(
+        space: &Space,
+        runtime: &Runtime,
+        (network, path, boxes): (Network, &Path, Boxes),
+        failures: Sender<Receiver<RecordError>>,
+        interrupt: Interrupt,
+    ) -> Result<(Control, Reached), Failure> {
+        let mailbox = space.mailbox().map_err(|error| Failure::coded("E0903", error.to_string()))?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let (tell, told) = channel();
+        let (orders, taken) = channel();
+        let (outputs, next) = runtime.stream(StreamSpec { capacity: Some(1), ..StreamSpec::default() });
+        let reached = Reached {
+            valve: Valve { orders: taken, told: tell.clone(), outputs },
+            outputs: Outputs { next, told: tell.clone() },
+            told: tell,
+        };
+        let control = Control {
+            mailbox,
+            boxes,
+            network,
+            path,
+            interrupt,
+            orders,
+            failures,
+            told,
+            is_paused: false,
+            rests: false,
+            source_ended: false,
+            is_over: false,
+        };
+        Ok((control, reached))
+    }
+
+    /// Takes commands until the run is over. `counts` says how many records went in, out, and failed.
+    pub(crate) fn serve(mut self, runtime: &Runtime, counts: impl Fn() -> String) -> Result<(), Failure> {
+        runtime.start();
+        while !self.is_over {
+            let polled = self.mailbox.poll();
+            match polled.map_err(|error| Failure::coded("E0903", error.to_string()))? {
+                Some(received) => self.answer(runtime, received, &counts)?,
+                None => self.hear(IDLE),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        runtime: &Runtime,
+        received: Received,
+        counts: &impl Fn() -> String,
+    ) -> Result<(), Failure> {
+        let command = received.command().clone();
+        let before = self.path.clone();
+        let done = match command.name.as_str() {
+            "pause" => self.pause().map(|()| "paused"),
+            "resume" => self.resume().map(|()| "resumed"),
+            "drain" => self.drain(runtime).map(|()| "drained and paused"),
+            "load" => self.load(runtime, &command.arguments).map(|()| "loaded"),
+            "stop" => {
+                self.interrupt.stop();
+                Ok("stopping")
+            }
+            other => Err(format!("a run takes load, pause, resume, drain and stop, not `{other}`")),
+        };
+        let answered = match (done, command.name.as_str()) {
+            (Err(why), _) => received.failed(&why),
+            (Ok(done), "load") => {
+                let inverse = Command::new("run", "load").with(before.to_string_lossy());
+                received.done_with_inverse(&format!("{done}: {}", counts()), &inverse)
+            }
+            (Ok(done), "pause") => {
+                received.done_with_inverse(&format!("{done}: {}", counts()), &Command::new("run", "resume"))
+            }
+            (Ok(done), _) => received.done(&format!("{done}: {}", counts())),
+        };
+        answered.map_err(|error| Failure::coded("E0903", error.to_string()))
+    }
+
+    /// Notes what the others tell, for a while at most.
+    fn hear(&mut self, patience: Duration) {
+        if let Ok(told) = self.told.recv_timeout(patience) {
+            self.note(told);
+        }
+    }
+
+    fn note(&mut self, told: Told) {
+        match told {
+            Told::Rests => self.rests = true,
+            Told::SourceEnded => self.source_ended = true,
+            Told::Over => self.is_over = true,
+            Told::Written | Told::Reported => {}
+        }
+    }
+
+    fn pause(&mut self) -> Result<(), String> {
+        self.let_rest()?;
+        self.is_paused = true;
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), String> {
+        self.is_paused = false;
+        self.go();
+        Ok(())
+    }
+
+    fn drain(&mut self, runtime: &Runtime) -> Result<(), String> {
+        self.empty()?;
+        self.is_paused = true;
+        self.open(runtime)
+    }
+
+    fn load(&mut self, runtime: &Runtime, arguments: &[String]) -> Result<(), String> {
+        let (path, libraries) = arguments.split_first().ok_or("load takes the path of a network")?;
+        let mut boxes = self.boxes.clone();
+        for library in libraries {
+            boxes.load_library(Path::new(library)).map_err(|error| format!("error[E0904]: {error}"))?;
+        }
+        let network = Network::load(Path::new(path), &boxes).map_err(|diagnostics| {
+            let told: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+            format!("the network that runs goes on; {path} has errors:\n{}", told.join("\n"))
+        })?;
+        self.empty()?;
+        let network_before = std::mem::replace(&mut self.network, network);
+        let opened = self.open(runtime).or_else(|why| {
+            self.network = network_before;
+            self.open(runtime)?;
+            Err(format!("{why}; the network before goes on"))
+        });
+        if opened.is_ok() {
+            (self.path, self.boxes) = (PathBuf::from(path), boxes);
+        }
+        if !self.is_paused {
+            self.go();
+        }
+        opened
+    }
+
+    /// Lets the source rest.
+    fn let_rest(&mut self) -> Result<(), String> {
+        self.interrupt.rest(true);
+        while !self.rests {
+            if self.source_ended || self.is_over {
+                return Err(ENDING.to_owned());
+            }
+            self.hear(PATIENCE);
+        }
+        Ok(())
+    }
+
+    /// Lets all records leave the network, and the network end.
+    fn empty(&mut self) -> Result<(), String> {
+        self.let_rest()?;
+        self.send(Order::Close)?;
+        let (mut written, mut reported) = (false, false);
+        while !written || !reported {
+            if let Ok(told) = self.told.recv_timeout(PATIENCE) {
+                self.note(told);
+                written |= told == Told::Written;
+                reported |= told == Told::Reported;
+            }
+            if self.source_ended || self.is_over {
+                return Err(ENDING.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the network in the place of the one that has ended.
+    fn open(&mut self, runtime: &Runtime) -> Result<(), String> {
+        let Running { input, output, errors } =
+            self.network.start(runtime).map_err(|error| error.to_string())?;
+        runtime.start();
+        self.failures.send(errors).map_err(|_| ENDING.to_owned())?;
+        self.send(Order::Open(input, output))
+    }
+
+    fn go(&mut self) {
+        self.rests = false;
+        self.interrupt.rest(false);
+        // A source that has ended needs no order.
+        let _ = self.send(Order::Go);
+    }
+
+    fn send(&self, order: Order) -> Result<(), String> {
+        self.orders.send(order).map_err(|_| ENDING.to_owned())
+    }
+}
+
+const ENDING: &str =
+    "the input has ended, or the run was stopped: it ends by itself when all records have left";
