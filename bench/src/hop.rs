@@ -6,8 +6,10 @@ use crate::measure::{Case, Contestant, Goal};
 use crate::observed::{self, Observed};
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use thalweg_exec::{Context, In, Mode, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_exec::{Context, In, Mode, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec};
 
 /// Streams of a chain.
 const CHAINS: [usize; 4] = [1, 4, 16, 64];
@@ -27,7 +29,25 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
             cases.push(with_monitoring(workers, 16, mode));
         }
     }
+    cases.push(moving());
     cases
+}
+
+/// Tasks that change workers while messages go through them.
+fn moving() -> Case<'static> {
+    let mut params = params(2, 16, Mode::Off);
+    params.push(("moves", "16 every millisecond".into()));
+    let run = |messages| on_cores(2, || tasks_moving(16, messages));
+    Case {
+        group: "hop",
+        name: "a pointer through a chain whose tasks move, against one that stays".into(),
+        params,
+        unit: "ns",
+        ours: Contestant::nanoseconds("thalweg, moving", "", 16, run),
+        rivals: Vec::new(),
+        limit: Some(ours(2, 16, Mode::Off)),
+        goal: Goal::RatioAtMost(1.15),
+    }
 }
 
 fn without_monitoring(workers: usize, hops: usize) -> Case<'static> {
@@ -117,7 +137,39 @@ fn check(sum: u64, hops: usize, messages: u64) {
 /// A network's tasks by hand, on our runtime.
 fn tasks(workers: usize, hops: usize, mode: Mode, messages: u64) -> Result<Duration, String> {
     let observed = Observed::new(workers, mode)?;
-    let runtime = &observed.runtime;
+    let hear = spawn_chain(&observed.runtime, hops, messages);
+    finish(observed, &hear, hops, messages)
+}
+
+/// Likewise on two workers; every millisecond both halves of the chain change places.
+fn tasks_moving(hops: usize, messages: u64) -> Result<Duration, String> {
+    let observed = Observed::new(2, Mode::Off)?;
+    let mover = observed.runtime.mover();
+    let hear = spawn_chain(&observed.runtime, hops, messages);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| {
+            for turn in 1.. {
+                std::thread::sleep(Duration::from_millis(1));
+                if ended.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                for at in 0..hops {
+                    let worker = (2 * at / hops + turn) % 2;
+                    drop(mover.move_task(TaskId(at as u64 + 1), worker).map_err(|error| error.to_string())?);
+                }
+            }
+            Ok::<(), String>(())
+        });
+        let took = finish(observed, &hear, hops, messages);
+        ended.store(true, Ordering::Relaxed);
+        moving.join().expect("no panic")?;
+        took
+    })
+}
+
+/// Creates the tasks 1 to `hops` + 1 of a chain; the last one tells its sum and when it ended.
+fn spawn_chain(runtime: &Runtime, hops: usize, messages: u64) -> Receiver<(u64, Instant)> {
     let (output, mut input) = runtime.stream(StreamSpec::default());
     let spec = TaskSpec { one_to_one: true, ..TaskSpec::default() };
     runtime.spawn(spec, Source { next: 0, end: messages, output });
@@ -128,8 +180,18 @@ fn tasks(workers: usize, hops: usize, mode: Mode, messages: u64) -> Result<Durat
     }
     let (told, hear) = std::sync::mpsc::channel();
     runtime.spawn(spec, Sink { input, sum: 0, told });
+    hear
+}
+
+/// Runs a chain to its end.
+fn finish(
+    observed: Observed,
+    hear: &Receiver<(u64, Instant)>,
+    hops: usize,
+    messages: u64,
+) -> Result<Duration, String> {
     let begin = Instant::now();
-    runtime.start();
+    observed.runtime.start();
     let told = hear.recv();
     observed.join()?;
     let (sum, end) = told.map_err(|_| "the sink ended without a sum")?;

@@ -18,9 +18,10 @@ use crate::events::{
     Cause, Derived, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote, TaskBlockedInput,
     TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded,
 };
+use crate::moving::Moving;
 use crate::observe::{Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{
-    AWAKE, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
+    AWAKE, BORDER, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
 };
 use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU8, Ordering};
@@ -31,17 +32,18 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     /// The worker this thread is, or [`FOREIGN`].
     pub(crate) worker: u32,
-    /// What it calls itself towards streams: the same, unless the kernel has no `membarrier`; then
-    /// [`FOREIGN`], so that every stream is fenced.
-    pub(crate) me: u32,
+    /// What it calls itself towards streams (see `ring`): [`NO_TOKEN`] unless it is a worker and the kernel has
+    /// `membarrier`.
+    pub(crate) me: u64,
     /// The task being dispatched.
     pub(crate) task: *mut TaskCell,
     /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full.
     touched: Vec<Touch>,
     /// `Inputs::next_ready` said `None`.
     pub(crate) ports_wait: bool,
-    ready: ReadyQueue,
-    live: Vec<NonNull<TaskCell>>,
+    pub(crate) ready: ReadyQueue,
+    pub(crate) live: Vec<NonNull<TaskCell>>,
+    pub(crate) moving: Moving,
     released: Vec<NonNull<Ring>>,
     /// This thread's way to tell; none without a space, and none of threads that are just passing.
     pub(crate) recorder: Option<Recorder>,
@@ -91,7 +93,7 @@ const OVERTAKE_MAX: u32 = 256;
 
 /// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
 /// before others enter it, so that few are under way, in the cache and at the end of a run.
-struct ReadyQueue {
+pub(crate) struct ReadyQueue {
     first: *mut TaskCell,
     last: *mut TaskCell,
     /// Tasks that were pushed in front since one was taken that was not.
@@ -136,6 +138,43 @@ impl ReadyQueue {
         }
         Some(task)
     }
+
+    /// Whether there are two tasks or more.
+    #[inline]
+    pub(crate) fn has_two(&self) -> bool {
+        self.first != self.last
+    }
+
+    /// The last one that is `wanted` of the first `count`.
+    pub(crate) fn last_of(
+        &self,
+        count: usize,
+        wanted: impl Fn(&NonNull<TaskCell>) -> bool,
+    ) -> Option<NonNull<TaskCell>> {
+        // SAFETY: tasks in the queue are alive.
+        let next = |task: &NonNull<TaskCell>| NonNull::new(unsafe { task.as_ref() }.next_ready.get());
+        std::iter::successors(NonNull::new(self.first), next).take(count).filter(wanted).last()
+    }
+
+    /// Takes a task out, wherever it is in the queue.
+    pub(crate) fn remove(&mut self, task: &TaskCell) {
+        let pointer = std::ptr::from_ref(task).cast_mut();
+        let mut before: Option<&TaskCell> = None;
+        let mut at = self.first;
+        while at != pointer {
+            // SAFETY: tasks in the queue are alive.
+            let Some(cell) = (unsafe { at.as_ref() }) else { return };
+            (before, at) = (Some(cell), cell.next_ready.get());
+        }
+        let next = task.next_ready.get();
+        match before {
+            Some(before) => before.next_ready.set(next),
+            None => self.first = next,
+        }
+        if next.is_null() {
+            self.last = before.map_or(std::ptr::null_mut(), |before| std::ptr::from_ref(before).cast_mut());
+        }
+    }
 }
 
 thread_local! {
@@ -149,7 +188,7 @@ pub(crate) fn current() -> Option<NonNull<Core>> {
 
 impl Core {
     pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
-        let me = if shared.barrier { worker } else { FOREIGN };
+        let me = shared.token(worker);
         let now = shared.clock.now();
         let mode = if recorder.is_some() { shared.mode_now() } else { Mode::Off };
         Core {
@@ -161,6 +200,7 @@ impl Core {
             ports_wait: false,
             ready: ReadyQueue::new(),
             live: Vec::new(),
+            moving: Moving::default(),
             released: Vec::new(),
             recorder,
             row: None,
@@ -209,7 +249,7 @@ impl Core {
         if ring.writer.load(Ordering::Relaxed) != self.task {
             wait_until_zero(&ring.write_state);
             // SAFETY: the task being dispatched is alive.
-            ring.move_writer(Some(unsafe { &*self.task }), self.me);
+            ring.move_writer(Some(unsafe { &*self.task }), self.worker);
             self.tell_opened(ring);
         }
         ring.write_owner.store(self.task, Ordering::Relaxed);
@@ -234,7 +274,7 @@ impl Core {
         if ring.reader.load(Ordering::Relaxed) != self.task {
             wait_until_zero(&ring.read_state);
             // SAFETY: the task being dispatched is alive.
-            ring.move_reader(Some(unsafe { &*self.task }), self.me);
+            ring.move_reader(Some(unsafe { &*self.task }), self.worker);
             self.tell_opened(ring);
         }
         ring.read_owner.store(self.task, Ordering::Relaxed);
@@ -248,7 +288,7 @@ impl Core {
         wait_until_zero(&ring.write_state);
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
             ring.write_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
-            ring.move_writer(Some(task), self.me);
+            ring.move_writer(Some(task), self.worker);
             self.tell_opened(ring);
         }
     }
@@ -261,7 +301,7 @@ impl Core {
         wait_until_zero(&ring.read_state);
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
             ring.read_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
-            ring.move_reader(Some(task), self.me);
+            ring.move_reader(Some(task), self.worker);
             self.tell_opened(ring);
         }
     }
@@ -336,7 +376,7 @@ impl Core {
                 }
             }
             State::Running => task.notified.set(true),
-            State::New | State::Ready | State::Ended => {}
+            State::New | State::Moving | State::Ready | State::Ended => {}
         }
     }
 
@@ -350,7 +390,7 @@ impl Core {
     }
 
     #[inline]
-    fn make_ready(&mut self, task: &TaskCell) {
+    pub(crate) fn make_ready(&mut self, task: &TaskCell) {
         task.state.set(State::Ready);
         self.ready.push(task);
     }
@@ -373,17 +413,27 @@ impl Core {
     fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
         // given up.
-        if let Some(task) = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() } {
-            if how == PORT_WAITS {
-                task.push_ready_port(ring);
-            }
-            self.wake(task, cause, ring.id);
+        let Some(task) = (unsafe { ring.reader.load(Ordering::SeqCst).as_ref() }) else { return };
+        if how & BORDER != 0 {
+            self.moving.border(self.task, task.worker());
         }
+        let how = how & !BORDER;
+        if how == AWAKE {
+            return;
+        }
+        if how == PORT_WAITS {
+            task.push_ready_port(ring);
+        }
+        self.wake(task, cause, ring.id);
     }
 
-    fn wake_writer(&mut self, ring: &Ring, cause: Cause) {
+    fn wake_writer(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: as above, in the reader's section.
-        if let Some(task) = unsafe { ring.writer.load(Ordering::SeqCst).as_ref() } {
+        let Some(task) = (unsafe { ring.writer.load(Ordering::SeqCst).as_ref() }) else { return };
+        if how & BORDER != 0 {
+            self.moving.border(self.task, task.worker());
+        }
+        if how != BORDER {
             self.wake(task, cause, ring.id);
         }
     }
@@ -392,7 +442,7 @@ impl Core {
     pub(crate) fn adopt(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: the reference handed over.
         let cell = unsafe { task.as_ref() };
-        debug_assert_eq!(cell.state.get(), State::New);
+        debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
         cell.live_index.set(self.live.len());
         self.live.push(task);
         self.make_ready(cell);
@@ -411,6 +461,13 @@ impl Core {
         for task in shared.inboxes[self.worker as usize].take() {
             // SAFETY: the inbox's reference, now ours.
             let cell = unsafe { task.as_ref() };
+            if cell.state.get() == State::Moving {
+                self.arrive(task);
+                continue;
+            }
+            if self.forward(task) {
+                continue;
+            }
             // A swap, so that we see what the waker did before it found the flag already set.
             cell.in_inbox.swap(false, Ordering::AcqRel);
             if cell.state.get() == State::New {
@@ -721,16 +778,16 @@ impl Core {
         let ring = unsafe { touch.ring.as_ref() };
         if touch.writes {
             if ring.pushed.get() != ring.tail.load(Ordering::Relaxed) {
-                let waits = ring.publish_written(self.me);
+                let waits = ring.publish_written(self.me, self.worker);
                 if waits != AWAKE {
                     self.wake_reader(ring, waits, Cause::Input);
                 }
                 ring.leave_writer_section();
             }
         } else if ring.popped.get() != ring.head.load(Ordering::Relaxed) {
-            let waits = ring.publish_read(self.me);
+            let waits = ring.publish_read(self.me, self.worker);
             if waits != AWAKE {
-                self.wake_writer(ring, Cause::Room);
+                self.wake_writer(ring, waits, Cause::Room);
             }
             ring.leave_reader_section();
         }
@@ -812,22 +869,23 @@ impl Core {
     }
 
     fn close(&mut self, ring: &Ring) {
+        // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
+        ring.move_writer(None, self.worker);
         let waits = ring.close();
         if waits != AWAKE {
             self.wake_reader(ring, waits, Cause::End);
         }
         ring.leave_writer_section();
-        ring.move_writer(None, self.me);
         self.end_gone(ring);
     }
 
     fn leave(&mut self, ring: &Ring) {
+        ring.move_reader(None, self.worker);
         let waits = ring.leave();
         if waits != AWAKE {
-            self.wake_writer(ring, Cause::End);
+            self.wake_writer(ring, waits, Cause::End);
         }
         ring.leave_reader_section();
-        ring.move_reader(None, self.me);
         self.end_gone(ring);
     }
 
@@ -1064,7 +1122,8 @@ impl Core {
         Core::free_released(core);
     }
 
-    fn forget(&mut self, task: &TaskCell) {
+    pub(crate) fn forget(&mut self, task: &TaskCell) {
+        self.moving.forget(task);
         let at = task.live_index.get();
         self.live.swap_remove(at);
         if let Some(moved) = self.live.get(at) {
@@ -1149,6 +1208,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
         // SAFETY: the thread's own core, to which no other reference is held now.
         Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
         None => {
+            r.move_writer(None, FOREIGN);
             let waits = r.close();
             // SAFETY: in the writer's section, so the reference we see is not given up.
             let reader = unsafe { r.reader.load(Ordering::SeqCst).as_ref() };
@@ -1161,7 +1221,6 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
                 wake_elsewhere(task, 0);
             }
             r.leave_writer_section();
-            r.move_writer(None, FOREIGN);
             end_gone_outside(r);
         }
     }
@@ -1177,6 +1236,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         // SAFETY: the thread's own core, to which no other reference is held now.
         Some(core) => unsafe { &mut *core.as_ptr() }.leave(r),
         None => {
+            r.move_reader(None, FOREIGN);
             let waits = r.leave();
             // SAFETY: in the reader's section, so the reference we see is not given up.
             let writer = unsafe { r.writer.load(Ordering::SeqCst).as_ref() };
@@ -1186,7 +1246,6 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
                 wake_elsewhere(task, 0);
             }
             r.leave_reader_section();
-            r.move_reader(None, FOREIGN);
             end_gone_outside(r);
         }
     }

@@ -76,6 +76,18 @@ pub(crate) struct TaskMapped {
     pub(crate) worker: u32,
 }
 
+/// A task moves to another worker, where it is ready.
+#[derive(Kind)]
+#[kind(name = "exec.task_moved")]
+pub(crate) struct TaskMoved {
+    /// The task.
+    pub(crate) task: u64,
+    /// Its worker until now.
+    pub(crate) from: u32,
+    /// Its worker from now on.
+    pub(crate) worker: u32,
+}
+
 /// What made a task ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
 #[repr(u8)]
@@ -86,7 +98,7 @@ pub(crate) enum Cause {
     Input = 1,
     /// Room in a stream it writes.
     Room = 2,
-    /// Its quantum was spent, or it was woken while it ran.
+    /// Its quantum was spent, it was woken while it ran, or it moves to another worker.
     Yield = 3,
     /// A stream it reads ended, or the reader of one it writes left.
     End = 4,
@@ -329,6 +341,7 @@ kinds! {
     worker_ended: WorkerEnded,
     task_created: TaskCreated,
     task_mapped: TaskMapped,
+    task_moved: TaskMoved,
     task_ready: TaskReady,
     task_dispatched: TaskDispatched,
     stream_read: StreamRead,

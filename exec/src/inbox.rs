@@ -6,8 +6,9 @@
 
 use std::ptr::NonNull;
 
+use crate::moving::Letter;
 use crate::parker::Parker;
-use crate::sync::{AtomicBool, AtomicPtr, Ordering, barrier};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, barrier};
 use crate::task::TaskCell;
 
 pub(crate) struct Inbox {
@@ -16,6 +17,11 @@ pub(crate) struct Inbox {
     /// Whether the worker sleeps or is about to. Set by the worker, cleared by who wakes it.
     sleeping: AtomicBool,
     parker: Parker,
+    /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
+    /// is to give it one.
+    pub(crate) hungry_at: AtomicU64,
+    /// The newest letter. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    letters: AtomicPtr<Letter>,
 }
 
 /// In place of a first task: the worker has ended.
@@ -29,6 +35,8 @@ impl Inbox {
             first: AtomicPtr::new(std::ptr::null_mut()),
             sleeping: AtomicBool::new(false),
             parker: Parker::new(),
+            hungry_at: AtomicU64::new(0),
+            letters: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
@@ -53,6 +61,36 @@ impl Inbox {
         true
     }
 
+    /// Leaves a letter for the worker, which the caller then [wakes](Inbox::wake). True: there was none before.
+    pub(crate) fn write(&self, letter: Letter) -> bool {
+        let letter = Box::into_raw(Box::new(letter));
+        let mut first = self.letters.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: nobody else has the letter yet.
+            unsafe { (*letter).next = first };
+            match self.letters.compare_exchange_weak(first, letter, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return first.is_null(),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Takes all letters, oldest first.
+    pub(crate) fn read(&self) -> Vec<Letter> {
+        let mut letters = Vec::new();
+        if self.has_letters() {
+            let mut newest = self.letters.swap(std::ptr::null_mut(), Ordering::Acquire);
+            while !newest.is_null() {
+                // SAFETY: made by `Box` in `write`, and ours since we took it.
+                let letter = *unsafe { Box::from_raw(newest) };
+                newest = letter.next;
+                letters.push(letter);
+            }
+        }
+        letters.reverse();
+        letters
+    }
+
     /// Wakes the worker if it sleeps. The caller has passed a full barrier since it changed what the worker
     /// is to see.
     pub(crate) fn wake(&self) {
@@ -64,6 +102,11 @@ impl Inbox {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline]
+    pub(crate) fn has_letters(&self) -> bool {
+        !self.letters.load(Ordering::Relaxed).is_null()
     }
 
     /// Takes all tasks, oldest first, each with its reference.
@@ -83,10 +126,19 @@ impl Inbox {
         // before, so that no waker's old `false` can be taken for a later one.
         self.sleeping.swap(true, Ordering::SeqCst);
         barrier();
-        if self.first.load(Ordering::SeqCst).is_null() && !stop.load(Ordering::SeqCst) {
+        if self.first.load(Ordering::SeqCst).is_null()
+            && !stop.load(Ordering::SeqCst)
+            && self.letters.load(Ordering::SeqCst).is_null()
+        {
             self.parker.park();
         }
         self.sleeping.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.read();
     }
 }
 

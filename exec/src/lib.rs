@@ -71,6 +71,7 @@ mod inputs;
 mod mapper;
 #[cfg(all(test, loom))]
 mod models;
+mod moving;
 mod observe;
 mod parker;
 mod ring;
@@ -86,6 +87,7 @@ pub use blocking::Blocking;
 pub use context::{Context, Ports};
 pub use inputs::Inputs;
 pub use mapper::Mapper;
+pub use moving::{Move, TaskMover};
 pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Runtime, Summary};
 pub use stream::{In, Out, StreamSpec};
 pub use task::{Stop, Task, TaskId, TaskSpec};

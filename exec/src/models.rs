@@ -11,11 +11,11 @@ use loom::thread;
 
 use crate::dispatch::wake_elsewhere;
 use crate::parker::Parker;
-use crate::ring::{AWAKE, FOREIGN, PORT_WAITS, Ring, TASK_WAITS, Wait};
+use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
 use crate::stream::{allocate, free, slot};
 use crate::sync::Ordering;
-use crate::task::{TaskCell, TaskId, TaskSpec};
+use crate::task::{State, TaskCell, TaskId, TaskSpec};
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -102,11 +102,11 @@ fn loom_ring_passes_every_message_and_the_end() {
             let ring = ring.get();
             for message in 0..2 {
                 while !push(ring, message) {
-                    if ring.wait_for_room(FOREIGN) == Wait::Armed {
+                    if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                         sleep_writer.park();
                     }
                 }
-                if ring.publish_written(FOREIGN) != AWAKE {
+                if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                     wake_reader.unpark();
                 }
                 ring.leave_writer_section();
@@ -123,13 +123,13 @@ fn loom_ring_passes_every_message_and_the_end() {
                 Some(message) => {
                     assert_eq!(message, next);
                     next += 1;
-                    if r.publish_read(FOREIGN) != AWAKE {
+                    if r.publish_read(NO_TOKEN, FOREIGN) != AWAKE {
                         writer.unpark();
                     }
                     r.leave_reader_section();
                 }
                 None => {
-                    if r.wait_for_messages(FOREIGN, TASK_WAITS) == Wait::Armed {
+                    if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
                         reader.park();
                     }
                 }
@@ -151,10 +151,10 @@ fn loom_ring_tells_the_writer_that_the_reader_left() {
         let writing = thread::spawn(move || {
             let ring = ring.get();
             assert!(push(ring, 0));
-            ring.publish_written(FOREIGN);
+            ring.publish_written(NO_TOKEN, FOREIGN);
             ring.leave_writer_section();
             while ring.reader_gone.load(Ordering::Acquire) == 0 {
-                if ring.wait_for_room(FOREIGN) == Wait::Armed {
+                if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                     sleep.park();
                 }
             }
@@ -224,7 +224,7 @@ fn wake_up(how: u8, messages: usize) {
             };
             for message in 0..messages {
                 assert!(push(ring, message));
-                wake(ring.publish_written(FOREIGN));
+                wake(ring.publish_written(NO_TOKEN, FOREIGN));
             }
             wake(ring.close());
         });
@@ -255,12 +255,12 @@ fn wake_up(how: u8, messages: usize) {
                 assert_eq!(message, next);
                 next += 1;
             }
-            r.publish_read(FOREIGN);
+            r.publish_read(NO_TOKEN, FOREIGN);
             r.leave_reader_section();
             if r.ended() {
                 break;
             }
-            match r.wait_for_messages(FOREIGN, how) {
+            match r.wait_for_messages(NO_TOKEN, how) {
                 Wait::Armed => port_ready = false,
                 Wait::Ready => ready = true,
                 Wait::Over => unreachable!("the end was not seen"),
@@ -303,7 +303,7 @@ fn loom_moved_end_gets_its_message() {
         let writing = thread::spawn(move || {
             let ring = ring.get();
             assert!(push(ring, 7));
-            if ring.publish_written(FOREIGN) != AWAKE {
+            if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
                 let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
                 wake_elsewhere(task.expect("a reader waits"), 0);
@@ -316,7 +316,7 @@ fn loom_moved_end_gets_its_message() {
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
-            if r.wait_for_messages(FOREIGN, TASK_WAITS) == Wait::Armed {
+            if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
                 while shared.inboxes[0].take().next().is_none() {
                     shared.inboxes[0].sleep(&shared.stop);
                 }
@@ -329,5 +329,144 @@ fn loom_moved_end_gets_its_message() {
         drop(shared.inboxes[0].shut());
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(after.0.as_ptr()) };
+    });
+}
+
+/// A task moves from worker 0 to worker 1 while a third thread publishes to it: whoever has it then sees the message, and
+/// only one worker ever has it.
+#[test]
+fn loom_moved_task_gets_its_message() {
+    model(|| {
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let (ring, task) = (ring(1), task(&shared));
+        ring.get().move_reader(Some(task.get()), FOREIGN);
+        ring.get().wait_for_messages(NO_TOKEN, TASK_WAITS);
+        let writing = thread::spawn(move || {
+            let ring = ring.get();
+            assert!(push(ring, 7));
+            if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
+                // SAFETY: in the writer's section, so the reference we see is not given up.
+                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                wake_elsewhere(task.expect("a reader waits"), 0);
+            }
+            ring.leave_writer_section();
+        });
+        let for_first = shared.clone();
+        let first = thread::spawn(move || {
+            let (shared, t) = (for_first, task.get());
+            let give = || {
+                t.state.set(State::Moving);
+                t.leave_worker();
+                assert!(shared.inboxes[1].push(t.counted_reference()));
+            };
+            if !t.in_inbox.swap(true, Ordering::AcqRel) {
+                return give();
+            }
+            loop {
+                if let Some(woken) = shared.inboxes[0].take().next() {
+                    // SAFETY: the inbox's reference.
+                    unsafe { TaskCell::release(woken.as_ptr()) }
+                    return give();
+                }
+                shared.inboxes[0].sleep(&shared.stop);
+            }
+        });
+        let (r, t) = (ring.get(), task.get());
+        let mut here = false;
+        loop {
+            for arrived in shared.inboxes[1].take() {
+                if t.state.get() == State::Moving {
+                    t.place(1);
+                    t.state.set(State::Ready);
+                    here = true;
+                }
+                t.in_inbox.swap(false, Ordering::AcqRel);
+                // SAFETY: the inbox's reference.
+                unsafe { TaskCell::release(arrived.as_ptr()) }
+            }
+            if here {
+                if pop(r).is_some() {
+                    break;
+                }
+                if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Ready {
+                    continue;
+                }
+            }
+            shared.inboxes[1].sleep(&shared.stop);
+        }
+        writing.join().unwrap();
+        first.join().unwrap();
+        r.move_reader(None, FOREIGN);
+        give_up(ring);
+        for inbox in &shared.inboxes {
+            for woken in inbox.shut() {
+                // SAFETY: the inbox's reference.
+                unsafe { TaskCell::release(woken.as_ptr()) }
+            }
+        }
+        // SAFETY: the reference of its making.
+        unsafe { TaskCell::release(task.0.as_ptr()) };
+    });
+}
+
+/// A writer trusts that its reader lives on its worker; the reader is given away, and the writer, with a new token, wakes
+/// it where it went.
+#[test]
+fn loom_given_away_reader_is_woken_elsewhere() {
+    model(|| {
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let (ring, task) = (ring(2), task(&shared));
+        let (r, t) = (ring.get(), task.get());
+        r.move_reader(Some(t), 0);
+        let me = shared.tokens_for_model();
+        // Learned with a fence, then used without one.
+        assert!(push(r, 0));
+        r.publish_written(me, 0);
+        r.leave_writer_section();
+        assert_eq!(pop(r), Some(0));
+        r.publish_read(me, 0);
+        r.leave_reader_section();
+        assert_eq!(r.wait_for_messages(me, TASK_WAITS), Wait::Armed);
+        // Given to worker 1, which may run it at once.
+        let me = shared.tokens_for_model();
+        assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
+        t.leave_worker();
+        assert!(shared.inboxes[1].push(t.counted_reference()));
+        let for_second = shared.clone();
+        let second = thread::spawn(move || {
+            let (shared, r, t) = (for_second, ring.get(), task.get());
+            let me = shared.tokens_for_model();
+            loop {
+                for arrived in shared.inboxes[1].take() {
+                    t.place(1);
+                    t.in_inbox.swap(false, Ordering::AcqRel);
+                    // SAFETY: the inbox's reference.
+                    unsafe { TaskCell::release(arrived.as_ptr()) }
+                }
+                if t.worker() == 1 {
+                    if pop(r).is_some() {
+                        return;
+                    }
+                    if r.wait_for_messages(me, TASK_WAITS) == Wait::Ready {
+                        continue;
+                    }
+                }
+                shared.inboxes[1].sleep(&shared.stop);
+            }
+        });
+        assert!(push(r, 1));
+        if r.publish_written(me, 0) & TASK_WAITS != 0 {
+            wake_elsewhere(t, 0);
+        }
+        r.leave_writer_section();
+        second.join().unwrap();
+        r.move_reader(None, FOREIGN);
+        give_up(ring);
+        for woken in shared.inboxes[1].shut() {
+            // SAFETY: the inbox's reference.
+            unsafe { TaskCell::release(woken.as_ptr()) }
+        }
+        // SAFETY: the reference of its making.
+        unsafe { TaskCell::release(task.0.as_ptr()) };
     });
 }

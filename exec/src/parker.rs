@@ -2,6 +2,8 @@
 //!
 //! One token: [`Parker::unpark`] puts it, [`Parker::park`] takes it and sleeps until there is one.
 
+use std::time::Duration;
+
 #[cfg(not(loom))]
 pub(crate) struct Parker {
     /// 0 no token, 1 a token, 2 the thread sleeps. The sleeper takes with acquire what the waker put with release.
@@ -20,13 +22,25 @@ impl Parker {
 
     /// Sleeps until there is a token, and takes it. Only one thread may call this.
     pub(crate) fn park(&self) {
+        self.sleep(None);
+    }
+
+    /// Likewise, but not longer than `timeout`. May return early without a token.
+    pub(crate) fn park_timeout(&self, timeout: Duration) {
+        self.sleep(Some(timeout));
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) {
         use crate::sync::Ordering::{Acquire, Relaxed};
         if self.state.swap(Self::EMPTY, Acquire) == Self::TOKEN {
             return;
         }
         if self.state.compare_exchange(Self::EMPTY, Self::ASLEEP, Relaxed, Relaxed).is_ok() {
             while self.state.load(Relaxed) == Self::ASLEEP {
-                futex(&self.state, libc::FUTEX_WAIT, Self::ASLEEP);
+                let woken = futex(&self.state, libc::FUTEX_WAIT, Self::ASLEEP, timeout);
+                if timeout.is_some() && !woken {
+                    break;
+                }
             }
         }
         self.state.swap(Self::EMPTY, Acquire);
@@ -35,18 +49,29 @@ impl Parker {
     /// Puts the token, and wakes the sleeper if there is one.
     pub(crate) fn unpark(&self) {
         if self.state.swap(Self::TOKEN, crate::sync::Ordering::Release) == Self::ASLEEP {
-            futex(&self.state, libc::FUTEX_WAKE, 1);
+            futex(&self.state, libc::FUTEX_WAKE, 1, None);
         }
     }
 }
 
+/// False: interrupted, timed out, or the word was another.
 #[cfg(not(loom))]
-fn futex(word: &crate::sync::AtomicU32, operation: libc::c_int, value: u32) {
-    // SAFETY: the word outlives the call (we borrow it), and no time-out is passed. Every outcome is fine: who
-    // sleeps looks at the word again.
+fn futex(
+    word: &crate::sync::AtomicU32,
+    operation: libc::c_int,
+    value: u32,
+    timeout: Option<Duration>,
+) -> bool {
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: word and time-out outlive the call (we borrow them). Every outcome is fine: who sleeps looks at the word
+    // again.
     unsafe {
         let private = operation | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), private, value, std::ptr::null::<libc::timespec>());
+        libc::syscall(libc::SYS_futex, word.as_ptr(), private, value, timeout) >= 0
     }
 }
 
@@ -69,6 +94,10 @@ impl Parker {
         while !self.token.swap(false, crate::sync::Ordering::Acquire) {
             loom::thread::park();
         }
+    }
+
+    pub(crate) fn park_timeout(&self, _timeout: Duration) {
+        loom::thread::yield_now();
     }
 
     pub(crate) fn unpark(&self) {

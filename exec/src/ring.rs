@@ -11,6 +11,11 @@
 //! One of the two sees the other. The fence is needed only between threads: where both tasks live on one
 //! worker ("local") plain accesses do, because a task is never dispatched there while the other is.
 //!
+//! **Where the other end lives** an end learns when it publishes with a fence, and keeps together with its worker's
+//! *token* (`reader_home`, `writer_home`). A worker takes a new token whenever it gives a task away or gets one, so
+//! what all its streams knew is void at once, and the next publication of each is fenced and learns anew. So moving a
+//! task costs the same however many streams it has.
+//!
 //! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
 //! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
 //! belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard pointer.
@@ -18,22 +23,36 @@
 use std::cell::Cell;
 
 use crate::sync::{
-    AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop, yield_now,
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
+    yield_now,
 };
 use thalweg_space::LiveRow;
 
 use crate::observe::{ObservedStream, put, stream_cell};
 use crate::task::TaskCell;
 
-/// "No worker": an end that no task holds yet, or one held by a blocking task.
+/// "No worker": of a task on its way to one, or of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
 /// What a thread that is no worker calls itself: never equal to anybody.
 pub(crate) const FOREIGN: u32 = u32::MAX - 1;
+
+/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end: the token of the worker that the other end shares with
+/// it; with [`ELSEWHERE`], of the worker that knows that the other end is on another one, or with [`OWN`] on a thread
+/// of its own.
+pub(crate) const TOKEN_STEP: u64 = 4;
+pub(crate) const ELSEWHERE: u64 = 1;
+pub(crate) const OWN: u64 = 2;
+/// No worker's token.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+/// The token of a thread that is no worker: all its streams are fenced.
+pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
 
 /// The reader waits: not, the task sleeps, or the port is to be named in the wake-up.
 pub(crate) const AWAKE: u8 = 0;
 pub(crate) const TASK_WAITS: u8 = 1;
 pub(crate) const PORT_WAITS: u8 = 2;
+/// Besides: the other end lives on another worker.
+pub(crate) const BORDER: u8 = 4;
 
 /// The end is on a dispatch's list.
 pub(crate) const TOUCHED: u8 = 1;
@@ -105,9 +124,10 @@ pub(crate) struct Ring {
     /// The reading and the writing task: counted references. Written by who attaches the end.
     pub(crate) reader: AtomicPtr<TaskCell>,
     pub(crate) writer: AtomicPtr<TaskCell>,
-    /// The workers of those tasks, or [`NOBODY`].
-    pub(crate) reader_worker: AtomicU32,
-    pub(crate) writer_worker: AtomicU32,
+    /// Where the reader lives, as the writer learned it, and the reverse. Written (relaxed) inside the section of who
+    /// learned it, and to [`UNKNOWN`] by who moves the end.
+    reader_home: AtomicU64,
+    writer_home: AtomicU64,
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the end that waits, cleared by the one that wakes it.
     pub(crate) reader_waiting: AtomicU8,
     pub(crate) writer_waiting: AtomicU8,
@@ -189,8 +209,8 @@ impl Ring {
             _both_line: Line,
             reader: AtomicPtr::new(std::ptr::null_mut()),
             writer: AtomicPtr::new(std::ptr::null_mut()),
-            reader_worker: AtomicU32::new(NOBODY),
-            writer_worker: AtomicU32::new(NOBODY),
+            reader_home: AtomicU64::new(UNKNOWN),
+            writer_home: AtomicU64::new(UNKNOWN),
             reader_waiting: AtomicU8::new(AWAKE),
             writer_waiting: AtomicU8::new(AWAKE),
             closed: AtomicU8::new(0),
@@ -219,10 +239,10 @@ impl Ring {
     /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
     /// then calls [`Ring::leave_writer_section`].
     #[inline]
-    pub(crate) fn publish_written(&self, me: u32) -> u8 {
+    pub(crate) fn publish_written(&self, me: u64, worker: u32) -> u8 {
         let tail = self.pushed.get();
         self.writer_section.store(1, Ordering::Relaxed);
-        if self.reader_worker.load(Ordering::Relaxed) == me {
+        if self.reader_home.load(Ordering::Relaxed) == me {
             self.tail.store(tail, Ordering::Release);
             let waits = self.reader_waiting.load(Ordering::Relaxed);
             if waits != AWAKE {
@@ -231,7 +251,8 @@ impl Ring {
             waits
         } else {
             self.tail.store_fenced(tail);
-            self.take_waiting(&self.reader_waiting)
+            let border = learn_home(&self.reader_home, &self.reader, me, worker);
+            self.take_waiting(&self.reader_waiting) | border
         }
     }
 
@@ -257,9 +278,9 @@ impl Ring {
     }
 
     /// Arms the wake-up for room, unless there is some (or the reader is gone).
-    pub(crate) fn wait_for_room(&self, me: u32) -> Wait {
+    pub(crate) fn wait_for_room(&self, me: u64) -> Wait {
         self.writer_section.store(1, Ordering::Relaxed);
-        if self.reader_worker.load(Ordering::Relaxed) == me {
+        if self.reader_home.load(Ordering::Relaxed) == me {
             self.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
         } else {
             // A swap is the same `xchg`, and reads the waker's change before it (as in `Inbox::sleep`).
@@ -280,10 +301,10 @@ impl Ring {
     /// Gives the slots of what was read back and says whether the writer has to be woken; the caller does,
     /// then calls [`Ring::leave_reader_section`].
     #[inline]
-    pub(crate) fn publish_read(&self, me: u32) -> u8 {
+    pub(crate) fn publish_read(&self, me: u64, worker: u32) -> u8 {
         let head = self.popped.get();
         self.reader_section.store(1, Ordering::Relaxed);
-        if self.writer_worker.load(Ordering::Relaxed) == me {
+        if self.writer_home.load(Ordering::Relaxed) == me {
             self.head.store(head, Ordering::Release);
             let waits = self.writer_waiting.load(Ordering::Relaxed);
             if waits != AWAKE {
@@ -292,7 +313,8 @@ impl Ring {
             waits
         } else {
             self.head.store_fenced(head);
-            self.take_waiting(&self.writer_waiting)
+            let border = learn_home(&self.writer_home, &self.writer, me, worker);
+            self.take_waiting(&self.writer_waiting) | border
         }
     }
 
@@ -324,9 +346,9 @@ impl Ring {
 
     /// Arms the wake-up for messages or the end, unless there are some. `how` is [`TASK_WAITS`] or
     /// [`PORT_WAITS`]. The end of a stream makes its reader ready once.
-    pub(crate) fn wait_for_messages(&self, me: u32, how: u8) -> Wait {
+    pub(crate) fn wait_for_messages(&self, me: u64, how: u8) -> Wait {
         self.reader_section.store(1, Ordering::Relaxed);
-        if self.writer_worker.load(Ordering::Relaxed) == me {
+        if self.writer_home.load(Ordering::Relaxed) == me {
             self.reader_waiting.store(how, Ordering::Relaxed);
         } else {
             // A swap, as in `wait_for_room`.
@@ -367,21 +389,21 @@ impl Ring {
         }
     }
 
-    /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `me` is the
-    /// calling thread's worker.
-    pub(crate) fn move_reader(&self, task: Option<&TaskCell>, me: u32) {
+    /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
+    /// calling thread's.
+    pub(crate) fn move_reader(&self, task: Option<&TaskCell>, worker: u32) {
         if let (Some(observed), Some(task)) = (&self.observed, task) {
             put(&observed.row, stream_cell::READER, task.id.0);
         }
-        move_end(&self.reader, &self.reader_worker, &self.writer_section, task, me);
+        move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
 
     /// Likewise the writer.
-    pub(crate) fn move_writer(&self, task: Option<&TaskCell>, me: u32) {
+    pub(crate) fn move_writer(&self, task: Option<&TaskCell>, worker: u32) {
         if let (Some(observed), Some(task)) = (&self.observed, task) {
             put(&observed.row, stream_cell::WRITER, task.id.0);
         }
-        move_end(&self.writer, &self.writer_worker, &self.reader_section, task, me);
+        move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
     }
 
     /// Shows in the stream's live row which tasks hold its ends, and says so: (reader, writer). Each end shows
@@ -417,27 +439,61 @@ impl Ring {
     }
 }
 
+/// Learns, in one's section and after its fence, where the other end lives; [`BORDER`]: on another worker. `me` and
+/// `worker` are the calling thread's.
+#[inline]
+fn learn_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u32) -> u8 {
+    match home.load(Ordering::Relaxed).wrapping_sub(me) {
+        ELSEWHERE => BORDER,
+        OWN => 0,
+        _ if me == NO_TOKEN => 0,
+        _ => look_for_home(home, end, me, worker),
+    }
+}
+
+#[cold]
+fn look_for_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u32) -> u8 {
+    // SAFETY: we are in our section and past its fence, so a reference that we can still see is not given up.
+    let Some(task) = (unsafe { end.load(Ordering::SeqCst).as_ref() }) else { return 0 };
+    let learned = match task.worker() {
+        // Its worker's next token will make us look again, if that is ours.
+        NOBODY if !task.blocking => return 0,
+        NOBODY => me + OWN,
+        theirs if theirs == worker => me,
+        _ => me + ELSEWHERE,
+    };
+    home.store(learned, Ordering::Relaxed);
+    if learned == me + ELSEWHERE { BORDER } else { 0 }
+}
+
 fn move_end(
     end: &AtomicPtr<TaskCell>,
-    end_worker: &AtomicU32,
+    home: &AtomicU64,
     peer_section: &AtomicU8,
     task: Option<&TaskCell>,
-    me: u32,
+    worker: u32,
 ) {
-    let (new, worker) = match task {
-        Some(task) => (task.counted(), task.worker()),
-        None => (std::ptr::null_mut(), NOBODY),
-    };
-    let worker_before = end_worker.load(Ordering::Relaxed);
+    let new = task.map_or(std::ptr::null_mut(), TaskCell::counted);
     let before = end.swap(new, Ordering::SeqCst);
-    end_worker.store_fenced(worker);
+    home.store_fenced(UNKNOWN);
     if before.is_null() {
         return;
     }
-    if worker_before != NOBODY && worker_before != me {
-        barrier_everywhere();
-    }
+    // SAFETY: the stream's reference, taken out above.
+    let theirs = unsafe { (*before).worker() };
+    let barrier = || {
+        if theirs != NOBODY && theirs != worker {
+            barrier_everywhere();
+        }
+    };
+    barrier();
     wait_until_zero(peer_section);
+    if home.load(Ordering::SeqCst) != UNKNOWN {
+        // The peer learned the former task's home meanwhile, and may trust it until it has seen this.
+        home.store_fenced(UNKNOWN);
+        barrier();
+        wait_until_zero(peer_section);
+    }
     // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
     unsafe { TaskCell::release(before) }
 }

@@ -20,10 +20,11 @@ use crate::events::{
 };
 use crate::inbox::Inbox;
 use crate::mapper::{Mapper, Placing};
+use crate::moving::TaskMover;
 use crate::observe::ObservedStream;
-use crate::ring::FOREIGN;
+use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
 use crate::stream::{In, Out, StreamSpec, new_stream};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 use crate::worker;
 
@@ -61,6 +62,9 @@ pub struct Options {
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,
+    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
+    /// ([`TaskSpec::place`]) or by [`Mapper::User`] stay.
+    pub steal: bool,
 }
 
 impl Default for Options {
@@ -75,6 +79,7 @@ impl Default for Options {
             capacity: 64,
             quantum_us: 100,
             spin_us: 30,
+            steal: true,
         }
     }
 }
@@ -160,6 +165,13 @@ pub(crate) struct Shared {
     quantum_us: Tunable,
     spin_us: Tunable,
     capacity: Tunable,
+    steal: Tunable,
+    /// The user's mapper places: nobody steals.
+    places: bool,
+    /// Workers that are hungry plus workers that have letters: looked at before every dispatch.
+    pub(crate) attention: AtomicU32,
+    /// The next token (see `ring`).
+    tokens: crate::sync::AtomicU64,
     /// Threads that are neither workers nor blocking tasks tell the space through this.
     outside: Mutex<Option<Recorder>>,
     placing: Mutex<Placing>,
@@ -254,6 +266,10 @@ impl Shared {
             quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
             spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
             capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
+            steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
+            places: matches!(options.mapper, Mapper::User(_)),
+            attention: AtomicU32::new(0),
+            tokens: crate::sync::AtomicU64::new(0),
             clock: options.space.as_ref().map_or_else(Clock::new, |space| *space.clock()),
             outside: Mutex::new(outside),
             space: options.space.clone(),
@@ -277,6 +293,23 @@ impl Shared {
 
     pub(crate) fn spin_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
         self.clock.ns_to_ticks(self.adopt(&self.spin_us, recorder) * 1000)
+    }
+
+    pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
+        !self.places && self.adopt(&self.steal, recorder) != 0
+    }
+
+    /// A new token for a worker; no token for other threads, and without the kernel's barrier.
+    pub(crate) fn token(&self, worker: u32) -> u64 {
+        if !self.barrier || worker == FOREIGN {
+            return NO_TOKEN;
+        }
+        self.tokens.fetch_add(TOKEN_STEP, Ordering::Relaxed)
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn tokens_for_model(&self) -> u64 {
+        self.tokens.fetch_add(TOKEN_STEP, Ordering::Relaxed)
     }
 
     #[inline]
@@ -611,6 +644,11 @@ impl Runtime {
         }
     }
 
+    /// A way to move tasks while the runtime runs, for other threads.
+    pub fn mover(&self) -> TaskMover {
+        TaskMover(self.shared.clone())
+    }
+
     /// Waits until every task has ended, then ends the workers.
     pub fn join(mut self) -> Result<Summary, Error> {
         self.start();
@@ -718,6 +756,7 @@ fn described(name: &str) -> (&'static str, &'static [&'static str]) {
         "monitor.mode" => ("how much is recorded", &Mode::NAMES),
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
+        "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),
         "exec.spin_us" => ("how long a worker without work spins before it sleeps", &[]),
         _ => ("messages that a new stream holds", &[]),
     }

@@ -8,13 +8,13 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
 
@@ -40,7 +40,7 @@ macro_rules! store_fenced {
         }
     )*};
 }
-store_fenced!(AtomicUsize = usize, AtomicU32 = u32, AtomicU8 = u8, AtomicBool = bool);
+store_fenced!(AtomicUsize = usize, AtomicU32 = u32, AtomicU64 = u64, AtomicU8 = u8, AtomicBool = bool);
 
 /// The full barrier after a sequentially consistent store or read-modify-write: nothing on x86-64, where
 /// such an access is one already.

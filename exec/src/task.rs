@@ -82,6 +82,8 @@ impl Default for TaskSpec {
 pub(crate) enum State {
     /// Not seen by its worker yet.
     New,
+    /// On its way from one worker to another.
+    Moving,
     Idle,
     Ready,
     Running,
@@ -100,8 +102,12 @@ pub(crate) struct TaskCell {
     pub(crate) blocking: bool,
     /// The runtime it belongs to.
     pub(crate) shared: Arc<Shared>,
-    /// Set by the mapper before anybody else sees the cell.
+    /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
+    /// writing [`NOBODY`], and one that arrives it makes its own. So a worker that reads its own number here
+    /// has the task.
     worker: AtomicU32,
+    /// Where its worker is to send it as soon as it can; [`NOBODY`]: it stays. Its worker's own.
+    pub(crate) wanted: Cell<u32>,
     /// Whether the task is in an inbox (or, blocking: was woken). Set by who wakes it from another thread
     /// (acquire-release swap), cleared so by its worker before it looks at its streams.
     pub(crate) in_inbox: AtomicBool,
@@ -179,6 +185,7 @@ impl TaskCell {
             blocking,
             shared,
             worker: AtomicU32::new(NOBODY),
+            wanted: Cell::new(NOBODY),
             in_inbox: AtomicBool::new(false),
             next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
             ready_ports: AtomicPtr::new(std::ptr::null_mut()),
@@ -206,7 +213,7 @@ impl TaskCell {
     /// The task's worker; [`NOBODY`] for a blocking task.
     #[inline]
     pub(crate) fn worker(&self) -> u32 {
-        self.worker.load(Ordering::Relaxed)
+        self.worker.load(Ordering::Acquire)
     }
 
     pub(crate) fn place(&self, worker: u32) {
@@ -214,6 +221,11 @@ impl TaskCell {
         if let Some(observed) = &self.observed {
             put(&observed.row, task_cell::WORKER, u64::from(worker));
         }
+    }
+
+    /// The task is on its way.
+    pub(crate) fn leave_worker(&self) {
+        self.worker.store(NOBODY, Ordering::Release);
     }
 
     /// Takes another reference.

@@ -8,6 +8,7 @@ use thalweg_space::RowKind;
 use crate::affinity;
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
+use crate::moving::ASK_AFTER_NS;
 use crate::observe::{put, worker_cell};
 use crate::runtime::{Mode, Shared};
 use crate::sync::Ordering;
@@ -37,6 +38,10 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
             // SAFETY: the thread's own core; waking runs no user's code.
             unsafe { &mut *core.as_ptr() }.empty_inbox();
         }
+        if shared.attention.load(Ordering::Relaxed) != 0 {
+            // SAFETY: as above.
+            unsafe { &mut *core.as_ptr() }.attend();
+        }
         // SAFETY: as above.
         match unsafe { &mut *core.as_ptr() }.next_task() {
             Some(task) => Core::dispatch(core, task),
@@ -53,19 +58,27 @@ impl Core {
         self.adopt_mode();
         self.tell_waiting(number);
         let spin_ticks = self.shared.spin_ticks(self.recorder.as_mut());
-        let shared = &*self.shared;
+        let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
+        let shared = self.shared.clone();
         let inbox = &shared.inboxes[number as usize];
-        let mut came = false;
-        while !came && shared.clock.now().saturating_sub(before) < spin_ticks {
+        let (mut came, mut asked) = (false, false);
+        while !came {
+            let waited = shared.clock.now().saturating_sub(before);
+            if waited >= ask_ticks && !asked {
+                asked = self.ask(before);
+            }
+            if waited >= spin_ticks {
+                inbox.sleep(&shared.stop);
+                break;
+            }
             for _ in 0..32 {
-                came = came || !inbox.is_empty() || shared.stop.load(Ordering::Relaxed);
+                came =
+                    came || !inbox.is_empty() || shared.stop.load(Ordering::Relaxed) || inbox.has_letters();
                 std::hint::spin_loop();
             }
         }
-        if !came {
-            inbox.sleep(&shared.stop);
-        }
         let now = self.clock();
+        self.waited_since(before, asked);
         self.waiting_ticks += now - before;
         self.tell_resumed(number);
     }
@@ -132,7 +145,7 @@ fn close_inbox(core: NonNull<Core>, shared: &Shared, number: u32) {
         unsafe {
             let core = &mut *core.as_ptr();
             match task.as_ref().state.get() {
-                crate::task::State::New => core.adopt(task),
+                crate::task::State::New | crate::task::State::Moving => core.adopt(task),
                 _ => crate::task::TaskCell::release(task.as_ptr()),
             }
         }

@@ -5,8 +5,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use thalweg_exec::{
-    Blocking, Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
+    Blocking, Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId,
+    TaskSpec,
 };
+
+/// More than any move takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::new(Options { workers, ..Options::default() }).unwrap()
@@ -96,9 +100,11 @@ struct Mover {
 
 impl Task for Mover {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if self.output.room(cx) == 0 {
+            return Stop::OutputFull;
+        }
         match self.input.transfer(cx, self.at_once, &mut self.output) {
-            0 if self.output.room(cx) == 0 => Stop::OutputFull,
-            0 if self.input.upcoming(cx, 1).is_empty() && self.input.ended() => Stop::Ended,
+            0 if self.input.ended() => Stop::Ended,
             0 => Stop::InputEmpty,
             _ => Stop::QuantumSpent,
         }
@@ -357,7 +363,7 @@ fn a_task_that_fails_so_closes_its_streams() {
 fn join_in_time(runtime: Runtime) {
     let (done, joined) = mpsc::channel();
     std::thread::spawn(move || done.send(runtime.join().unwrap()));
-    let summary = joined.recv_timeout(Duration::from_secs(20)).expect("the runtime ends");
+    let summary = joined.recv_timeout(PATIENCE).expect("the runtime ends");
     assert_eq!(summary.failures, []);
 }
 
@@ -737,4 +743,109 @@ fn an_idle_runtime_uses_no_processor_time() {
     runtime.join().unwrap();
     let used = used.recv().unwrap();
     assert!(used < Duration::from_millis(20), "{used:?} of 300 ms");
+}
+
+/// Whether the calling thread is worker `number`.
+fn on_worker(number: usize) -> bool {
+    std::thread::current().name() == Some(&format!("thalweg-{number}"))
+}
+
+#[test]
+fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
+    let runtime = Runtime::new(Options { workers: 2, steal: false, ..Options::default() }).unwrap();
+    let (mut numbers, input) = runtime.stream(room(8));
+    let (output, doubled) = runtime.stream(room(8));
+    let moved = Arc::new(AtomicBool::new(false));
+    let seen = moved.clone();
+    let map = move |number| {
+        seen.fetch_or(on_worker(1), Ordering::Relaxed);
+        2 * number
+    };
+    let spec = TaskSpec { place: Some(0), ..TaskSpec::default() };
+    let task = runtime.spawn(spec, Map { input, output, apply: map });
+    let next = Arc::new(AtomicU64::new(0));
+    let count = next.clone();
+    let take = move |number| assert_eq!(number, 2 * count.fetch_add(1, Ordering::Relaxed));
+    runtime.spawn(spec, Sink { input: doubled, take });
+    runtime.start();
+    let mover = runtime.mover();
+    assert!(mover.move_task(task, 2).unwrap_err().to_string().contains("no worker 2"));
+    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+        let mut number = 0;
+        while !moved.load(Ordering::Relaxed) || number < 1000 {
+            if number == 500 {
+                assert_eq!(mover.move_task(task, 1).unwrap().wait(PATIENCE), Ok(0));
+                // It may have been woken meanwhile: then it goes when its worker looks into its inbox.
+                while mover.move_task(task, 1).unwrap().wait(PATIENCE) == Ok(0) {}
+            }
+            blocking.push(&mut numbers, number).unwrap();
+            number += 1;
+        }
+    });
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert!(next.load(Ordering::Relaxed) >= 1000);
+}
+
+/// Spins until one of its kind ran on worker 1.
+struct UntilOnSecond(Arc<AtomicBool>, usize);
+
+impl Task for UntilOnSecond {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..std::mem::take(&mut self.1) {
+            cx.spawn(TaskSpec::default(), UntilOnSecond(self.0.clone(), 0));
+        }
+        self.0.fetch_or(on_worker(1), Ordering::Relaxed);
+        if self.0.load(Ordering::Relaxed) { Stop::Ended } else { Stop::QuantumSpent }
+    }
+}
+
+#[test]
+fn an_idle_worker_gets_tasks_of_a_busy_one() {
+    let mapper = Mapper::Contiguous { block: 1000 };
+    let runtime = Runtime::new(Options { workers: 2, mapper, ..Options::default() }).unwrap();
+    let spec = TaskSpec { place: Some(0), ..TaskSpec::default() };
+    runtime.spawn(spec, UntilOnSecond(Arc::default(), 4));
+    assert_eq!(runtime.join().unwrap().tasks, 5);
+}
+
+#[test]
+fn a_task_that_is_not_there_cannot_be_moved() {
+    let runtime = runtime(2);
+    let mover = runtime.mover();
+    let (gone, (done, wait)) = (runtime.mover(), mpsc::channel());
+    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+        for task in [blocking.task_id(), TaskId(77)] {
+            let error = mover.move_task(task, 1).unwrap().wait(PATIENCE).unwrap_err().to_string();
+            assert!(error.contains(&format!("task {} is on no worker", task.0)), "{error}");
+        }
+        done.send(()).unwrap();
+    });
+    wait.recv().unwrap();
+    assert_eq!(runtime.join().unwrap().failures, []);
+    let error = gone.move_task(TaskId(1), 1).unwrap().wait(PATIENCE).unwrap_err().to_string();
+    assert!(error.contains("ended"), "{error}");
+}
+
+#[test]
+fn a_worker_inside_a_box_is_told_of() {
+    let runtime = runtime(1);
+    let release = Arc::new(AtomicBool::new(false));
+    let (entered, inside) = mpsc::channel();
+    struct Inside(Arc<AtomicBool>, mpsc::Sender<()>);
+    impl Task for Inside {
+        fn run(&mut self, _: &mut Context<'_>) -> Stop {
+            self.1.send(()).unwrap();
+            while !self.0.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Stop::Ended
+        }
+    }
+    let task = runtime.spawn(TaskSpec::default(), Inside(release.clone(), entered));
+    runtime.start();
+    inside.recv().unwrap();
+    let error = runtime.mover().move_task(task, 0).unwrap().wait(Duration::from_millis(1)).unwrap_err();
+    assert!(error.to_string().contains("1 workers have not looked"), "{error}");
+    release.store(true, Ordering::Relaxed);
+    join_in_time(runtime);
 }

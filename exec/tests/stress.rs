@@ -1,13 +1,45 @@
-//! Random graphs with random capacities, quanta and workers: every message arrives once and in order.
+//! Random graphs with random capacities, quanta and workers, which grow while they run, whose tasks are moved between
+//! workers and whose settings are changed at random: every message arrives once and in order, and all memory is given
+//! back at the end.
 //!
 //! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
 //! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`.
 #![allow(clippy::print_stdout)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
-use thalweg_exec::{Context, In, Inputs, Mapper, Options, Out, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_exec::{
+    Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskMover,
+    TaskSpec,
+};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Space, SpaceOptions};
+
+/// Counts what is allocated and not given back.
+struct Counting;
+
+static HELD: AtomicI64 = AtomicI64::new(0);
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as demanded of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as demanded of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
 
 fn room(capacity: usize) -> StreamSpec {
     StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
@@ -32,6 +64,46 @@ struct Node {
     outputs: Vec<Out<(u32, u64)>>,
     held: Option<((u32, u64), usize)>,
     random: Random,
+    /// Relays that may still be put behind the outputs.
+    relays: u32,
+}
+
+/// Passes on what it reads.
+struct Relay(In<(u32, u64)>, Out<(u32, u64)>);
+
+impl Task for Relay {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.0);
+        ports.output(&mut self.1);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.1.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.0.pop(cx) {
+                Some(message) => self.1.push(cx, message).expect("there was room"),
+                None if self.0.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+impl Node {
+    /// Puts a new task behind an output, at random.
+    fn grow(&mut self, cx: &mut Context<'_>) {
+        if self.relays == 0 || self.random.below(100) != 0 {
+            return;
+        }
+        self.relays -= 1;
+        let at = self.random.below(self.outputs.len() as u64) as usize;
+        let (output, input) = cx.stream(room(1 + self.random.below(20) as usize));
+        let behind = std::mem::replace(&mut self.outputs[at], output);
+        cx.spawn(TaskSpec::default(), Relay(input, behind));
+    }
 }
 
 impl Task for Node {
@@ -57,6 +129,7 @@ impl Task for Node {
                 self.held = Some((message, to));
                 return Stop::OutputFull;
             }
+            self.grow(cx);
             if self.random.below(50) == 0 {
                 return Stop::QuantumSpent;
             }
@@ -65,14 +138,54 @@ impl Task for Node {
     }
 }
 
+fn space(seed: u64) -> Space {
+    let parent = std::env::temp_dir();
+    let name = format!("thalweg-stress-{seed}");
+    Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap()
+}
+
+/// Moves tasks and changes settings while a graph runs.
+struct Disturber {
+    mover: TaskMover,
+    space: Option<Space>,
+    workers: usize,
+    random: Random,
+}
+
+impl Disturber {
+    fn disturb(mut self, done: &AtomicBool, pause: Duration) {
+        let reader = self.space.as_ref().map(|space| SpaceReader::open(space.path()).unwrap());
+        while !done.load(Ordering::Relaxed) {
+            let task = TaskId(1 + self.random.below(60));
+            let _ = self.mover.move_task(task, self.random.below(self.workers as u64) as usize).unwrap();
+            if let Some(reader) = &reader {
+                let (name, limit) = [
+                    ("monitor.mode", 3),
+                    ("exec.quantum", 100),
+                    ("exec.quantum_us", 300),
+                    ("exec.spin_us", 50),
+                    ("exec.steal", 2),
+                    ("exec.capacity", 100),
+                ][self.random.below(6) as usize];
+                let least = u64::from(limit > 3);
+                reader.set(name, self.random.below(limit - least) + least).unwrap();
+            }
+            std::thread::sleep(pause);
+        }
+    }
+}
+
 fn random_graph(seed: u64, messages: u64) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let workers = 1 + random.below(4) as usize;
+    let space = (random.below(3) == 0).then(|| space(seed));
     let runtime = Runtime::new(Options {
         workers,
+        space: space.clone(),
         quantum: [1, 3, 64, 500][random.below(4) as usize],
         spin_us: [0, 30][random.below(2) as usize],
         mapper: [Mapper::default(), Mapper::RoundRobin][random.below(2) as usize].clone(),
+        steal: random.below(2) == 0,
         ..Options::default()
     })
     .unwrap();
@@ -105,7 +218,7 @@ fn random_graph(seed: u64, messages: u64) {
                 edges.push(input);
             }
             let random = Random(random.below(u64::MAX - 1) + 1);
-            runtime.spawn(TaskSpec::default(), Node { inputs, outputs, held: None, random });
+            runtime.spawn(TaskSpec::default(), Node { inputs, outputs, held: None, random, relays: 8 });
         }
     }
     struct End {
@@ -135,7 +248,26 @@ fn random_graph(seed: u64, messages: u64) {
     }
     let total = Arc::new(AtomicU64::new(0));
     runtime.spawn(TaskSpec::default(), End { inputs, next: vec![0; sources as usize], total: total.clone() });
-    let summary = runtime.join().unwrap();
+    let pause = [None, Some(30), Some(300)][random.below(3) as usize];
+    let done = AtomicBool::new(false);
+    let summary = std::thread::scope(|scope| {
+        runtime.start();
+        let disturbing = pause.map(|pause| {
+            let disturber = Disturber { mover: runtime.mover(), space: space.clone(), workers, random };
+            let (done, pause) = (&done, Duration::from_micros(pause));
+            scope.spawn(move || disturber.disturb(done, pause))
+        });
+        let summary = runtime.join();
+        done.store(true, Ordering::Relaxed);
+        // The scope would wait for its work only, not for its memory.
+        if let Some(thread) = disturbing {
+            thread.join().unwrap();
+        }
+        summary.unwrap()
+    });
+    if let Some(space) = space {
+        std::fs::remove_dir_all(space.path()).unwrap();
+    }
     assert_eq!(summary.failures, [], "seed {seed}");
     assert_eq!(total.load(Ordering::Relaxed), u64::from(sources) * messages, "seed {seed}");
 }
@@ -243,17 +375,27 @@ fn travelling_ends(workers: usize, ends: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), ends * (ends + 1) / 2);
 }
 
+/// Runs `work` and checks that it left no memory behind.
+fn gives_all_back(what: &str, work: impl FnOnce()) {
+    let before = HELD.load(Ordering::Relaxed);
+    work();
+    let left = HELD.load(Ordering::Relaxed) - before;
+    assert_eq!(left, 0, "bytes that were not given back: {what}");
+}
+
 fn main() {
     // `cargo test NAME` passes a filter, and other options of its harness: only numbers are ours.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
     let first = numbers.next().unwrap_or(1);
+    // What is made once in a process is made here.
+    (1..=20).for_each(|seed| random_graph(seed, 200));
     for seed in first..first + seeds {
-        random_graph(seed, 2000);
+        gives_all_back(&format!("seed {seed}"), || random_graph(seed, 2000));
     }
     for workers in 1..=3 {
-        unfolding(workers, 3000);
-        travelling_ends(workers, 2000);
+        gives_all_back("unfolding", || unfolding(workers, 3000));
+        gives_all_back("travelling ends", || travelling_ends(workers, 2000));
     }
     println!("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
 }

@@ -167,6 +167,7 @@ const KINDS: &[Row] = &[
         &["parent", "replica", "one_to_one", "blocking"],
     ),
     ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
+    ("exec.task_moved", What::TaskMapped, &["task", "worker"], &[]),
     ("exec.task_ready", What::TaskReady, &["task"], &[]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
     ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),

@@ -17,6 +17,7 @@ use thalweg_space::{Command, Space};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::mailbox;
 
 /// How long the main thread sleeps when there was no command, and a waiting source until it looks whether the run ends.
 const IDLE: Duration = Duration::from_millis(5);
@@ -191,6 +192,10 @@ impl Control {
         counts: &impl Fn() -> String,
     ) -> Result<(), Failure> {
         let command = received.command().clone();
+        if command.name == "move" {
+            let answered = mailbox::answer(received, &runtime.mover());
+            return answered.map_err(|error| Failure::coded("E0903", error.to_string()));
+        }
         let before = self.path.clone();
         let done = match command.name.as_str() {
             "pause" => self.pause().map(|()| "paused"),
@@ -201,7 +206,7 @@ impl Control {
                 self.interrupt.stop();
                 Ok("stopping")
             }
-            other => Err(format!("a run takes load, pause, resume, drain and stop, not `{other}`")),
+            other => Err(format!("a run takes load, move, pause, resume, drain and stop, not `{other}`")),
         };
         let answered = match (done, command.name.as_str()) {
             (Err(why), _) => received.failed(&why),

@@ -6,6 +6,7 @@ mod commands;
 mod control;
 mod failure;
 mod interrupt;
+mod mailbox;
 mod output;
 mod pattern;
 mod sink;

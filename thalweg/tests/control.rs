@@ -182,7 +182,7 @@ fn a_run_without_control_says_so() {
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a record");
     let refused =
         Command::new(des_run::thalweg().get_program()).arg("pause").arg(&space).output().expect("it starts");
-    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--control"));
     drop(input);
     assert!(child.wait().expect("it ends").success());

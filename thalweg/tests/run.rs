@@ -146,3 +146,50 @@ fn one_interrupt_drains_and_reports() {
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
     assert!(said.contains("2 records in, 2 out"), "{said}");
 }
+
+/// Runs `thalweg set`; what it said on standard output, or on standard error if it failed.
+fn set(arguments: &[&str]) -> Result<String, String> {
+    let output = des_run::thalweg().arg("set").args(arguments).output().expect("thalweg starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text").trim_end().to_owned();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+#[test]
+fn a_task_of_an_idle_run_is_moved() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let space = folder.path().join("space").display().to_string();
+    let mut child = started(des_run::thalweg().args(["run", &count, "--workers", "2", "--space", &space]));
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut pass = |n: u64| {
+        writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a record");
+        assert_eq!(line, format!("{{\"<n>\": {}}}\n", n + 1));
+    };
+    pass(1);
+    let moved = set(&[&space, "task/1.worker", "0"]).expect("moved");
+    assert_eq!(moved, "task 1 moves from worker 1 to worker 0");
+    pass(2);
+    // A task that was woken moves when its worker has looked into its inbox: then it is there.
+    while set(&[&space, "task/1.worker", "0"]).expect("moved") != "task 1 is on worker 0 already" {}
+    assert_eq!(
+        set(&[&space, "task/1.worker", "1"]).expect("moved"),
+        "task 1 moves from worker 0 to worker 1"
+    );
+    pass(3);
+    for (arguments, said) in [
+        (["task/999.worker", "1"], "task 999 is on no worker"),
+        (["task/1.worker", "2"], "there is no worker 2: the runtime has 2, from 0"),
+        (["task/x.worker", "1"], "`x` is no number of a task"),
+        (["task/1.worker", "y"], "`y` is no number of a worker"),
+    ] {
+        let error = set(&[&[&*space][..], &arguments].concat()).expect_err("refused");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    let error = set(&[&space, "task/1.worker", "0"]).expect_err("refused");
+    assert!(error.contains("has ended"), "{error}");
+}

@@ -21,6 +21,7 @@ use crate::Terminal;
 use crate::control::{Control, Outputs, Told, Valve};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
+use crate::mailbox::Answering;
 use crate::sink::{Sink, SinkError};
 use crate::source::{Chunks, Lines, Next, Source, extra_labels};
 
@@ -208,6 +209,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 
     let runtime = Runtime::new(options(&arguments, workers, &space))
         .map_err(|error| Failure::coded("E0902", error.to_string()))?;
+    // A run under control answers in its main thread.
+    let answering = (!arguments.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
     let started = Instant::now();
     let tally = Arc::new(Tally::default());
     let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
@@ -239,7 +242,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
-    drop(progress);
+    drop((progress, answering));
 
     space.finish();
     if let Some(archive) = archive {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use thalweg_space::NameRef;
 use thalweg_space::reader::{Event, EventStream, Item, SettingView, SpaceReader};
+use thalweg_space::{Answer, NameRef};
 
 use crate::Terminal;
 use crate::commands::get::{range, written};
 use crate::failure::Failure;
+use crate::mailbox::move_command;
 use crate::output::Output;
 use crate::spaces::{self, nearest};
 use crate::units::duration;
@@ -17,10 +18,14 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg set monitor.mode full        of the newest run
   thalweg set 4242 exec.quantum 128    of process 4242
-  thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names";
+  thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names
+  thalweg set task/17.worker 1         moves task 17 to worker 1";
 
 /// How long to wait for the run to say that it adopted the value.
 const ADOPTION_MAX: Duration = Duration::from_secs(1);
+
+/// How long to wait for the run's answer to a command.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// What `thalweg set` is told.
 #[derive(clap::Args)]
@@ -35,6 +40,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let (path, name, value) = split(&arguments.space_name_value)?;
     let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
     let reader = SpaceReader::open(&path).map_err(usage)?;
+    if let Some(task) = name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
+        return move_task(&reader, task, value, terminal);
+    }
     let settings = reader.settings().map_err(usage)?;
     let probes = probes(name);
     let setting = match &probes {
@@ -66,6 +74,23 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         format!("{changed}, not adopted yet: the run does so at its next safe point")
     })?;
     output.flush()
+}
+
+/// A task's worker is no setting, of which there would be too many: it is moved by a command.
+fn move_task(reader: &SpaceReader, task: &str, worker: &str, terminal: Terminal) -> Result<(), Failure> {
+    let number = |text: &str, what| {
+        text.parse::<u64>().map_err(|_| Failure::Usage(format!("`{text}` is no number of a {what}")))
+    };
+    let command = move_command(number(task, "task")?, number(worker, "worker")?);
+    let failed = |error: thalweg_space::Error| Failure::Run(error.to_string());
+    match reader.send(&command).map_err(failed)?.wait(ANSWER_MAX).map_err(failed)? {
+        Answer::Done { result, .. } => {
+            let mut output = Output::new(terminal);
+            output.line(&result)?;
+            output.flush()
+        }
+        Answer::Failed { why } => Err(Failure::Run(why)),
+    }
 }
 
 fn split(arguments: &[String]) -> Result<(PathBuf, &str, &str), Failure> {
