@@ -54,16 +54,20 @@ impl Manifest {
     /// The manifest of the session in `directory`, locked; it is made if there is none.
     pub(crate) fn enter(directory: PathBuf) -> Result<Manifest, Error> {
         let path = directory.join(MANIFEST);
-        for _ in 0..TRIES {
-            make_private(&directory)?;
-            if !path.exists() {
-                make(&directory, &path)?;
-            }
-            if let Some(file) = lock_existing(&path)? {
-                return Ok(Manifest { directory, path, file });
+        let mut tries = 0..TRIES;
+        loop {
+            match made_and_locked(&directory, &path) {
+                Ok(Some(file)) => return Ok(Manifest { directory, path, file }),
+                // Removed while it was made.
+                Ok(None) if tries.next().is_some() => {}
+                Err(_) if !directory.exists() && tries.next().is_some() => {}
+                Err(error) => return Err(error),
+                Ok(None) => {
+                    let path = path.display();
+                    return Err(Error::new(format!("{path} is removed each time it is made: by whom?")));
+                }
             }
         }
-        Err(Error::new(format!("{} is removed each time it is made: by whom?", path.display())))
     }
 
     /// The manifest of a session that nobody is joining just now.
@@ -114,16 +118,30 @@ pub(crate) fn leave(shared: &Shared) -> Result<(), Error> {
     manifest.append(&Record::Left { uuid: shared.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
+/// Makes the session if it is not there, and locks it; none if it is gone again.
+fn made_and_locked(directory: &Path, path: &Path) -> Result<Option<File>, Error> {
+    make_private(directory)?;
+    if !path.exists() {
+        make(directory, path)?;
+    }
+    lock_existing(path)
+}
+
 /// Makes the manifest with all of its header at once, unless another process does.
 fn make(directory: &Path, path: &Path) -> Result<(), Error> {
-    let new = directory.join(format!("{MANIFEST}.new-{}", std::process::id()));
+    // Thread ids are unique among all processes of a machine.
+    let new = directory.join(format!("{MANIFEST}.new-{}", crate::process::thread_id()));
     let _ = std::fs::remove_file(&new);
     drop(Catalog::create(new.clone(), 0)?);
     let linked = std::fs::hard_link(&new, path);
     let _ = std::fs::remove_file(&new);
     match linked {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("name", path, e)),
-        _ => Ok(()),
+        // Another process made it, or the session is being removed: the lock tells.
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound) => {
+            Ok(())
+        }
+        Err(e) => Err(Error::io("name", path, e)),
+        Ok(()) => Ok(()),
     }
 }
 

@@ -143,6 +143,11 @@ fn joining_while_others_clean() {
     let directory = Directory::new("joining");
     let session = directory.path().join("s");
     let over = AtomicBool::new(false);
+    let join = || {
+        let space = Space::create(joining(&session)).unwrap();
+        assert!(space.path().join("space").exists());
+        discover::remove(space.path()).unwrap();
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Acquire) {
@@ -150,19 +155,13 @@ fn joining_while_others_clean() {
                 discover::clean(directory.path(), true).unwrap();
             }
         });
-        for _ in 0..50 {
-            let children: Vec<_> = (0..2)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let space = Space::create(joining(&session)).unwrap();
-                        assert!(space.path().join("space").exists());
-                        discover::remove(space.path()).unwrap();
-                    })
-                })
-                .collect();
-            children.into_iter().for_each(|child| child.join().unwrap());
-        }
+        let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..50 {
+                std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(join))));
+            }
+        }));
         over.store(true, Ordering::Release);
+        joined.unwrap();
     });
 }
 

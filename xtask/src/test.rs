@@ -224,11 +224,14 @@ fn fuzz(count: &mut Count) -> Result<()> {
 }
 
 fn threads(count: &mut Count) -> Result<()> {
-    let Some(command) = nightly() else {
-        let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
-        return skip(count, why);
-    };
-    sanitized(count, command, "thalweg-exec", &["--test", "stress"])
+    for (package, test) in [("thalweg-space", "threads"), ("thalweg-exec", "stress")] {
+        let Some(command) = nightly() else {
+            let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
+            return skip(count, why);
+        };
+        sanitized(count, command, package, &["--test", test])?;
+    }
+    Ok(())
 }
 
 fn sanitized(count: &mut Count, mut command: Command, package: &str, arguments: &[&str]) -> Result<()> {
