@@ -13,7 +13,7 @@
 //! let mut line = Vec::new();
 //! json::write_record(&record, &mut line);
 //! assert_eq!(line, br#"{"A": 5, "<n>": 3}"#);
-//! assert_eq!(json::read_record(b"{\"A\": [1]}").unwrap_err().column, 7);
+//! assert_eq!(json::read_record(b"{\"A\": [[1]]}").unwrap_err().column, 8);
 //! ```
 
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-use thalweg_box::{Bytes, Text, Value};
+use thalweg_box::{Array, Bytes, Text, Value};
 
 use crate::label::Label;
 use crate::record::Record;
@@ -113,7 +113,35 @@ fn write_value(value: &Value, line: &mut Vec<u8>) {
             base64_encode(bytes, line);
             line.extend_from_slice(b"\"}");
         }
-        Value::Opaque(_) => line.extend_from_slice(b"{\"$opaque\": \"opaque value\"}"),
+        Value::Opaque(opaque) => {
+            line.extend_from_slice(b"{\"$opaque\": ");
+            let text = opaque.text().unwrap_or_else(|| "opaque value".to_owned());
+            serde_json::to_writer(&mut *line, &text).expect(TO_MEMORY);
+            line.push(b'}');
+        }
+        Value::Array(array) => write_array(array, line),
+    }
+}
+
+/// An array as a list; a single number as itself. Types get lost: a list that is read again is of `long` or `double`.
+fn write_array(array: &Array, line: &mut Vec<u8>) {
+    let mut separator = if array.is_scalar() { "" } else { "[" };
+    let mut next = |value: &Value, line: &mut Vec<u8>| {
+        line.extend_from_slice(std::mem::replace(&mut separator, ", ").as_bytes());
+        write_value(value, line);
+    };
+    if let Some(numbers) = array.as_slice::<f32>() {
+        // By way of its digits: the nearest `double` would have nine more of them.
+        for number in numbers {
+            next(&Value::Float(number.to_string().parse().unwrap_or(f64::from(*number))), line);
+        }
+    } else if let Some(numbers) = array.to_integers() {
+        numbers.into_iter().for_each(|number| next(&Value::Int(number), line));
+    } else {
+        array.to_floats().into_iter().for_each(|number| next(&Value::Float(number), line));
+    }
+    if !array.is_scalar() {
+        line.extend_from_slice(if array.is_empty() { b"[]" } else { b"]" });
     }
 }
 
@@ -243,10 +271,7 @@ impl<'a> Reader<'a, '_> {
             Some(b'"') => Ok(Value::Text(Text::from_string(self.string()?.into_owned()))),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b'{') => self.wrapped(),
-            Some(b'[') => fault(
-                self.at,
-                "lists are not values of a record; send their elements as records, or bytes as {\"$base64\": \"…\"}",
-            ),
+            Some(b'[') => self.list(),
             Some(b't' | b'f') => fault(self.at, "true and false are not values of a record; write 1 and 0"),
             Some(b'n') => fault(self.at, "null is not a value of a record; leave the label out"),
             Some(_) => {
@@ -254,6 +279,46 @@ impl<'a> Reader<'a, '_> {
             }
             None => fault(self.at, "the line ends where a value is expected"),
         }
+    }
+
+    /// A list of numbers: of integers, or of floats if one of them is.
+    fn list(&mut self) -> Result<Value, Fault> {
+        let mut integers = Vec::new();
+        let mut floats: Option<Vec<f64>> = None;
+        let mut first = true;
+        self.at += 1;
+        self.space();
+        while self.peek() != Some(b']') {
+            if !std::mem::take(&mut first) {
+                if self.peek() != Some(b',') {
+                    return fault(self.at, "expected `,` or `]` after an element of a list");
+                }
+                self.at += 1;
+                self.space();
+            }
+            if !matches!(self.peek(), Some(b'-' | b'0'..=b'9' | b'{')) {
+                return fault(
+                    self.at,
+                    "a list holds numbers only; send other elements as records, or bytes as {\"$base64\": \"…\"}",
+                );
+            }
+            match (self.value()?, &mut floats) {
+                (Value::Int(number), None) => integers.push(number),
+                (Value::Int(number), Some(floats)) => floats.push(number as f64),
+                (Value::Float(number), Some(floats)) => floats.push(number),
+                (Value::Float(number), None) => {
+                    let before = integers.iter().map(|&number| number as f64);
+                    floats = Some(before.chain([number]).collect());
+                }
+                (other, _) => return fault(self.at, format!("a list holds numbers only, not {}", a(&other))),
+            }
+            self.space();
+        }
+        self.at += 1;
+        Ok(Value::Array(match floats {
+            Some(floats) => Array::from_slice(&floats),
+            None => Array::from_slice(&integers),
+        }))
     }
 
     fn number(&mut self) -> Result<Value, Fault> {
@@ -391,6 +456,7 @@ fn a(value: &Value) -> &'static str {
         Value::Text(_) => "a text",
         Value::Bytes(_) => "bytes",
         Value::Opaque(_) => "an opaque value",
+        Value::Array(_) => "an array",
     }
 }
 

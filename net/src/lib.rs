@@ -2,7 +2,7 @@
 //!
 //! `syntax` reads text, `check` resolves names and types; neither knows that anything runs. [`label`], [`shape`]
 //! and [`record`] are the data; [`plan`], [`pattern`], [`expression`], [`filter`] and [`router`] what components
-//! do with them; [`json`] reads and writes them. [`boxes`] are the implementations, [`Network`] is a program with
+//! do with them; [`json`] and [`xml`] read and write them. [`boxes`] are the implementations, [`Network`] is a program with
 //! its implementations (from text, or by [`build`] from Rust), and [`run`] unfolds it into tasks.
 
 pub mod boxes;
@@ -24,6 +24,7 @@ pub mod run;
 pub mod shape;
 mod shield;
 pub mod syntax;
+pub mod xml;
 
 pub use boxes::Boxes;
 pub use error::Error;

@@ -1,4 +1,4 @@
-//! Sinks: where a run's records go, as JSON Lines or as the raw bytes of one field, in the order of a tag if asked.
+//! Sinks: where a run's records go, as JSON Lines, as XML, or as the raw bytes of one field, in the order of a tag if asked.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,6 +9,7 @@ use thalweg_box::Value;
 use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
+use thalweg_net::xml;
 
 use crate::failure::Failure;
 
@@ -16,8 +17,27 @@ use crate::failure::Failure;
 enum Form {
     /// One JSON object a line.
     Line,
+    /// S-Net's XML.
+    Xml,
     /// The bytes of this field, nothing between them.
     Bytes(Label),
+}
+
+/// How the records of a file are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// JSON Lines: one object a line.
+    Json,
+    /// S-Net's XML, ended by a record of type "terminate".
+    Xml,
+}
+
+impl Format {
+    /// The format that was asked for, or else that of the file's name.
+    pub(crate) fn of(asked: Option<Format>, path: &Path) -> Format {
+        let is_xml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml"));
+        asked.unwrap_or(if is_xml { Format::Xml } else { Format::Json })
+    }
 }
 
 /// Why a record could not be written.
@@ -60,6 +80,7 @@ impl Sink {
     /// Opens `path` (`-` is standard output), replacing a file that is there.
     pub(crate) fn open(
         path: &Path,
+        format: Format,
         bytes_of: Option<&str>,
         order_by: Option<&str>,
         early_max: usize,
@@ -74,6 +95,7 @@ impl Sink {
         };
         let form = match bytes_of {
             Some(label) => Form::Bytes(Label::field(label)),
+            None if format == Format::Xml => Form::Xml,
             None => Form::Line,
         };
         let order = order_by.map(|tag| Order {
@@ -142,6 +164,11 @@ impl Sink {
             self.skip_missing();
             self.write_early()?;
         }
+        if matches!(self.form, Form::Xml) {
+            self.line.clear();
+            xml::write_end(&mut self.line);
+            self.file.write_all(&self.line)?;
+        }
         self.file.flush()?;
         Ok(self.order.as_ref().map_or(0, |order| order.missing))
     }
@@ -157,6 +184,11 @@ impl Sink {
                 self.line.clear();
                 json::write_record(record, &mut self.line);
                 self.line.push(b'\n');
+                self.file.write_all(&self.line)?;
+            }
+            Form::Xml => {
+                self.line.clear();
+                xml::write_record(record, &mut self.line).map_err(SinkError::Record)?;
                 self.file.write_all(&self.line)?;
             }
             Form::Bytes(label) => match record.get(label) {
@@ -186,7 +218,7 @@ mod tests {
     fn ordered(numbers: &[i64], early_max: usize) -> (Vec<i64>, u64) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("out");
-        let mut sink = Sink::open(&path, None, Some("seq"), early_max).unwrap_or_else(|_| panic!("no sink"));
+        let mut sink = Sink::open(&path, Format::Json, None, Some("seq"), early_max).unwrap_or_else(|_| panic!("no sink"));
         for &number in numbers {
             assert!(sink.take(numbered(number)).is_ok());
         }
@@ -214,7 +246,7 @@ mod tests {
     #[test]
     fn a_record_without_its_tag_is_refused_alone() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut sink = Sink::open(&folder.path().join("out"), None, Some("seq"), 4)
+        let mut sink = Sink::open(&folder.path().join("out"), Format::Json, None, Some("seq"), 4)
             .unwrap_or_else(|_| panic!("no sink"));
         let lost = sink.take(Record::from_pairs([(Label::tag("other"), Value::Int(1))]));
         assert!(matches!(lost, Err(SinkError::Record(message)) if message.contains("<seq>")));

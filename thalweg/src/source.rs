@@ -7,9 +7,10 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_box::{Bytes, Value};
-use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
+use thalweg_net::xml::{self, XmlError};
+use thalweg_net::json;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -148,11 +149,7 @@ impl Lines {
 
     fn record(&self, line: &[u8]) -> Next {
         match json::read_record(line) {
-            Ok(record) if self.extra.is_empty() => Next::Record(record),
-            Ok(record) => {
-                let missing = self.extra.iter().filter(|(label, _)| record.get(*label).is_none()).cloned();
-                Next::Record(Record::from_pairs(pairs(&record).chain(missing)))
-            }
+            Ok(record) => Next::Record(with_extra(record, &self.extra)),
             Err(error) => Next::Malformed(format!(
                 "{}:{}:{}: {}",
                 self.input.name, self.number, error.column, error.message
@@ -235,10 +232,80 @@ impl Chunks {
     }
 }
 
-/// Either kind of source.
+/// Records as S-Net's XML.
+pub(crate) struct Xml {
+    records: Box<xml::Records<Waiting>>,
+    extra: Vec<(Label, Value)>,
+}
+
+/// An input that ends when the run should.
+struct Waiting {
+    input: Input,
+    interrupt: Interrupt,
+    consumed: bool,
+}
+
+impl Read for Waiting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Waiting {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if std::mem::take(&mut self.consumed) && !self.input.wait(&self.interrupt)? {
+            return Ok(&[]);
+        }
+        self.input.file.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.consumed = true;
+        self.input.file.consume(count);
+    }
+}
+
+impl Xml {
+    /// Opens `path` (`-` is standard input); every record also gets the labels of `extra` that it lacks.
+    pub(crate) fn open(
+        path: &Path,
+        extra: Vec<(Label, Value)>,
+        interrupt: &Interrupt,
+    ) -> Result<Xml, Failure> {
+        let waiting = Waiting { input: Input::open(path)?, interrupt: interrupt.clone(), consumed: true };
+        Ok(Xml { records: Box::new(xml::Records::new(waiting)), extra })
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        match self.records.next() {
+            None => Ok(Next::End),
+            Some(Ok(record)) => Ok(Next::Record(with_extra(record, &self.extra))),
+            // What ended in its middle because the run ends is no fault of the input's.
+            Some(Err(_)) if interrupt.is_stopping() => Ok(Next::End),
+            Some(Err(XmlError::Input(error))) => Err(error),
+            Some(Err(error)) => Ok(Next::Malformed(format!("{}: {error}", self.records.input().input.name))),
+        }
+    }
+}
+
+/// The record with those labels of `extra` that it lacks.
+fn with_extra(record: Record, extra: &[(Label, Value)]) -> Record {
+    if extra.is_empty() {
+        return record;
+    }
+    let missing = extra.iter().filter(|(label, _)| record.get(*label).is_none()).cloned();
+    Record::from_pairs(pairs(&record).chain(missing))
+}
+
+/// Any kind of source.
 pub(crate) enum Source {
     /// `--input FILE`.
     Lines(Lines),
+    /// `--input FILE --input-format xml`.
+    Xml(Xml),
     /// `--input FILE --input-bytes LABEL`.
     Chunks(Chunks),
 }
@@ -248,6 +315,7 @@ impl Source {
     pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
         match self {
             Source::Lines(lines) => lines.next(interrupt),
+            Source::Xml(xml) => xml.next(interrupt),
             Source::Chunks(chunks) => chunks.next(interrupt),
         }
     }
@@ -255,6 +323,7 @@ impl Source {
     fn input(&self) -> &Input {
         match self {
             Source::Lines(lines) => &lines.input,
+            Source::Xml(xml) => &xml.records.input().input,
             Source::Chunks(chunks) => &chunks.input,
         }
     }

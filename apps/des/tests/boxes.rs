@@ -81,13 +81,13 @@ fn a_shared_chunk_stays_what_it_was() {
 fn what_cannot_be_is_told() {
     let fails = |name, arguments| boxes().call(name, arguments).unwrap_err();
     let (zero, one, sixteen) = (Value::Int(0), Value::Int(1), Value::Int(16));
-    let seven: Value = vec![0; 7].into();
+    let seven: Value = vec![0_u8; 7].into();
     assert_eq!(fails("schedule", vec![seven.clone(), zero.clone()]), "a DES key has 8 bytes, this one has 7");
     assert_eq!(
         fails("initial", vec![seven.clone(), zero.clone(), zero.clone()]),
         "7 bytes are not a whole number of 8-byte blocks: cut the data into chunks of a multiple of 8"
     );
-    let (block, subkeys): (Value, Value) = (vec![0; 8].into(), vec![0; 128].into());
+    let (block, subkeys): (Value, Value) = (vec![0_u8; 8].into(), vec![0_u8; 128].into());
     assert_eq!(
         fails("round", vec![block.clone(), seven, zero.clone()]),
         "a DES key schedule has 128 bytes, this one has 7"

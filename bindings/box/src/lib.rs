@@ -44,6 +44,7 @@ pub mod abi;
 mod value;
 
 pub use abi::LibraryTable;
+pub use abi::array::{Array, Element, ElementType};
 pub use abi::entry::{
     BoxEntry, BoxFunction, CallsInPlace, Desk, Emission, Emitted, Generator, Host, Out, Place, Status,
     Variant,

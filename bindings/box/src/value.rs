@@ -1,6 +1,6 @@
 //! Values: what the labels of a record stand for.
 
-use crate::{Bytes, Opaque, Text};
+use crate::{Array, Bytes, Opaque, Text};
 use std::fmt;
 
 /// A value of a record: 16 bytes, cloned without copying what it leads to.
@@ -19,6 +19,8 @@ pub enum Value {
     Bytes(Bytes) = 4,
     /// A value that only the boxes of one library understand.
     Opaque(Opaque) = 5,
+    /// Numbers of one machine type.
+    Array(Array) = 6,
 }
 
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Option<Value>>() == 16);
@@ -32,6 +34,7 @@ impl Value {
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Opaque(_) => "opaque",
+            Value::Array(_) => "array",
         }
     }
 
@@ -56,6 +59,7 @@ impl fmt::Display for Value {
             Value::Text(text) => write!(f, "{:?}", text.as_str()),
             Value::Bytes(bytes) => write!(f, "{bytes:?}"),
             Value::Opaque(_) => f.write_str("opaque value"),
+            Value::Array(array) => write!(f, "{array:?}"),
         }
     }
 }
@@ -82,12 +86,12 @@ impl fmt::Display for Mismatch {
 }
 
 macro_rules! argument {
-    ($type:ty, $expected:literal, $($pattern:pat => $result:expr),+) => {
+    ($type:ty, $expected:literal, $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         impl Argument for $type {
             #[inline]
             fn from_value(value: Value) -> Result<$type, Mismatch> {
                 match value {
-                    $($pattern => Ok($result),)+
+                    $($pattern $(if let $found = $test)? => Ok($result),)+
                     other => Err(Mismatch { expected: $expected, found: other.kind() }),
                 }
             }
@@ -95,14 +99,28 @@ macro_rules! argument {
     };
 }
 
-argument!(i64, "integer", Value::Int(x) => x);
-argument!(bool, "integer", Value::Int(x) => x != 0);
-argument!(f64, "float or integer", Value::Float(x) => x, Value::Int(x) => x as f64);
+/// The integer that a single number of a machine type is.
+fn integer(array: &Array) -> Option<i64> {
+    array.is_scalar().then(|| array.to_integers()).flatten().and_then(|numbers| numbers.first().copied())
+}
+
+/// The float that a single number of a machine type is.
+fn float(array: &Array) -> Option<f64> {
+    array.is_scalar().then(|| array.to_floats()).and_then(|numbers| numbers.first().copied())
+}
+
+argument!(i64, "integer", Value::Int(x) => x, Value::Array(ref x) if let Some(x) = integer(x) => x);
+argument!(bool, "integer", Value::Int(x) => x != 0, Value::Array(ref x) if let Some(x) = integer(x) => x != 0);
+argument!(f64, "float or integer",
+    Value::Float(x) => x, Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x);
 argument!(Text, "text", Value::Text(x) => x);
 argument!(String, "text", Value::Text(x) => x.into_string());
 argument!(Bytes, "bytes", Value::Bytes(x) => x);
 argument!(Vec<u8>, "bytes", Value::Bytes(x) => x.into_vec());
 argument!(Opaque, "opaque", Value::Opaque(x) => x);
+argument!(Array, "array", Value::Array(x) => x);
+argument!(Vec<i64>, "array of integers", Value::Array(ref x) if let Some(x) = x.to_integers() => x);
+argument!(Vec<f64>, "array", Value::Array(ref x) => x.to_floats());
 
 impl Argument for Value {
     #[inline]
@@ -135,6 +153,9 @@ into_value! {
     Bytes: x => Value::Bytes(x);
     Vec<u8>: x => Value::Bytes(Bytes::from_vec(x));
     Opaque: x => Value::Opaque(x);
+    Array: x => Value::Array(x);
+    Vec<i64>: x => Value::Array(Array::from_slice(&x));
+    Vec<f64>: x => Value::Array(Array::from_slice(&x));
 }
 
 /// What a box emits: a tuple of values, in the order of the variant in its signature.

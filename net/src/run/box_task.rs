@@ -227,6 +227,9 @@ impl Caller {
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if !done || fault.is_some() || self.desk.generates() {
             let plan = plan.clone();
+            if !done || fault.is_some() {
+                plan.give_arguments_back(&mut record, self.desk.arguments());
+            }
             return self.settle(cx, pipe, record, done, fault, plan);
         }
         let Some(last) = self.desk.emitted() else { return pipe.output.end(cx, record.ends()) };

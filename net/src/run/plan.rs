@@ -124,9 +124,14 @@ impl BoxPlan {
     pub(crate) fn take_arguments(&self, record: &mut Record, arguments: &mut [Value]) {
         let slots = record.slots_mut();
         for (argument, &slot) in arguments.iter_mut().zip(self.take.arguments()) {
-            // What a failed call left of its arguments goes with the record.
             std::mem::swap(argument, &mut slots[slot]);
         }
+    }
+
+    /// Moves what a failed call left of its arguments back to the record, to be told with it.
+    #[cold]
+    pub(crate) fn give_arguments_back(&self, record: &mut Record, arguments: &mut [Value]) {
+        self.take_arguments(record, arguments);
     }
 
     /// A record of what the box emitted and what the record with these slots hands down, which keeps its values.

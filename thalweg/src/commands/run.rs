@@ -22,8 +22,8 @@ use crate::control::{Control, Outputs, Told, Valve};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::mailbox::Answering;
-use crate::sink::{Sink, SinkError};
-use crate::source::{Chunks, Lines, Next, Source, extra_labels};
+use crate::sink::{Format, Sink, SinkError};
+use crate::source::{Chunks, Lines, Next, Source, Xml, extra_labels};
 
 const EXAMPLES: &str = "\
 Records are JSON Lines: one object a line, fields by name, tags in angle brackets, bytes in base64:
@@ -78,12 +78,18 @@ pub(crate) struct Arguments {
         help_heading = "Input and output"
     )]
     chunk: usize,
+    /// How the input's records are written [default: by the file's name, else json].
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "input_bytes", help_heading = "Input and output")]
+    input_format: Option<Format>,
     /// Labels that every record gets if it lacks them: a record in JSON.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
     with: Option<String>,
     /// Where records go; `-` is standard output.
     #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
     output: PathBuf,
+    /// How records are written [default: by the file's name, else json].
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "output_bytes", help_heading = "Input and output")]
+    output_format: Option<Format>,
     /// Write the bytes of this field, nothing between them, instead of JSON Lines.
     #[arg(long, value_name = "LABEL", help_heading = "Input and output")]
     output_bytes: Option<String>,
@@ -195,9 +201,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
     let (network, boxes) = load(&arguments, terminal)?;
-    let source = source(&arguments)?;
+    let source = source(&arguments, &interrupt)?;
     let sink = Sink::open(
         &arguments.output,
+        Format::of(arguments.output_format, &arguments.output),
         arguments.output_bytes.as_deref(),
         arguments.order_by.as_deref(),
         arguments.order_window,
@@ -268,7 +275,7 @@ fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), F
     Ok((network, boxes))
 }
 
-fn source(arguments: &Arguments) -> Result<Source, Failure> {
+fn source(arguments: &Arguments, interrupt: &Interrupt) -> Result<Source, Failure> {
     let extra = match &arguments.with {
         Some(text) => extra_labels(text)?,
         None => Vec::new(),
@@ -278,7 +285,10 @@ fn source(arguments: &Arguments) -> Result<Source, Failure> {
             return Err(Failure::coded("E0902", "--chunk 0: a chunk holds at least one byte".to_owned()));
         }
         Some(label) => Source::Chunks(Chunks::open(&arguments.input, label, arguments.chunk, extra)?),
-        None => Source::Lines(Lines::open(&arguments.input, extra)?),
+        None => match Format::of(arguments.input_format, &arguments.input) {
+            Format::Json => Source::Lines(Lines::open(&arguments.input, extra)?),
+            Format::Xml => Source::Xml(Xml::open(&arguments.input, extra, interrupt)?),
+        },
     })
 }
 

@@ -3,10 +3,11 @@
 //! A header is freed through its own table of functions: by the library (and allocator) that made it.
 //!
 //! ```text
-//! Bytes, Text, Opaque = one pointer ─► Header { references, table, data, length, capacity }
+//! Bytes, Text, Array, Opaque = one pointer ─► Header { references, table, data, length, capacity, form }
 //! ```
 
 use std::any::TypeId;
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -19,21 +20,53 @@ pub struct Header {
     /// reads with acquire before it frees.
     references: AtomicU64,
     table: *const HeapTable,
-    /// Bytes and texts: the first byte. Opaque values: the value.
-    data: *mut u8,
-    /// Bytes and texts: how many bytes. Opaque values: 0.
-    length: u64,
+    /// Bytes, texts and arrays: the first byte. Opaque values: the value.
+    pub(super) data: *mut u8,
+    /// Bytes, texts and arrays: how many bytes. Opaque values: 0.
+    pub(super) length: u64,
     /// For the library that made it.
-    capacity: u64,
+    pub(super) capacity: u64,
+    /// Arrays: the code of their elements' type, and bit 8 if it is a single number. Others: 0.
+    pub(super) form: u64,
 }
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(
+        offset_of!(Header, references) == 0
+            && offset_of!(Header, table) == 8
+            && offset_of!(Header, data) == 16
+    );
+    assert!(offset_of!(Header, length) == 24 && offset_of!(Header, form) == 40 && size_of::<Header>() == 48);
+};
 
 /// What the maker of a value offers.
 #[repr(C)]
 pub struct HeapTable {
-    free: unsafe extern "C" fn(*mut Header),
+    pub(super) free: unsafe extern "C" fn(*mut Header),
+    /// Of an opaque value: what it is. Null for all others.
+    pub(super) kind: *const OpaqueKind,
 }
 
-static BYTES_TABLE: HeapTable = HeapTable { free: free_bytes };
+// SAFETY: tables are immutable, and so are the kinds they point to.
+unsafe impl Sync for HeapTable {}
+
+/// What a library tells of its opaque values of one kind.
+#[repr(C)]
+pub struct OpaqueKind {
+    /// UTF-8, ended by a zero.
+    name: *const c_char,
+    /// Appends the value as text; absent if it has none.
+    text: Option<unsafe extern "C" fn(value: *const c_void, write: WriteText, to: *mut c_void)>,
+}
+
+/// Takes `length` bytes of a text; `to` as it was given.
+type WriteText = unsafe extern "C" fn(to: *mut c_void, text: *const u8, length: u64);
+
+// SAFETY: names and functions live as long as the process, and nobody changes them.
+unsafe impl Sync for OpaqueKind {}
+
+static BYTES_TABLE: HeapTable = HeapTable { free: free_bytes, kind: std::ptr::null() };
 
 unsafe extern "C" fn free_bytes(header: *mut Header) {
     // SAFETY: called once, by the last owner, for a header made by `Block::from_vec` of this library.
@@ -43,9 +76,9 @@ unsafe extern "C" fn free_bytes(header: *mut Header) {
     }
 }
 
-/// A counted pointer to a header. The three public kinds wrap it.
+/// A counted pointer to a header. The four public kinds wrap it.
 #[repr(transparent)]
-struct Block(NonNull<Header>);
+pub(super) struct Block(NonNull<Header>);
 
 // SAFETY: what a header leads to is Send + Sync (bytes, or a `T: Send + Sync`), and the count is atomic.
 unsafe impl Send for Block {}
@@ -55,28 +88,47 @@ unsafe impl Sync for Block {}
 impl Block {
     fn from_vec(bytes: Vec<u8>) -> Block {
         let mut bytes = ManuallyDrop::new(bytes);
-        Block::new(&BYTES_TABLE, bytes.as_mut_ptr(), bytes.len() as u64, bytes.capacity() as u64)
+        Block::new(&BYTES_TABLE, bytes.as_mut_ptr(), bytes.len() as u64, bytes.capacity() as u64, 0)
     }
 
-    fn new(table: *const HeapTable, data: *mut u8, length: u64, capacity: u64) -> Block {
-        let header = Header { references: AtomicU64::new(1), table, data, length, capacity };
+    pub(super) fn new(
+        table: *const HeapTable,
+        data: *mut u8,
+        length: u64,
+        capacity: u64,
+        form: u64,
+    ) -> Block {
+        let header = Header { references: AtomicU64::new(1), table, data, length, capacity, form };
         Block(NonNull::from(Box::leak(Box::new(header))))
     }
 
-    fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &Header {
         // SAFETY: this owner counts, so the header lives.
         unsafe { self.0.as_ref() }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         let header = self.header();
-        // SAFETY: made by `from_vec` of some library: data and length are those of a vector that nobody
-        // changes while shared.
+        if header.length == 0 {
+            return &[]; // A library in C may have no memory for nothing.
+        }
+        // SAFETY: whoever made it says that `length` bytes lie at `data`, which nobody changes while shared.
         unsafe { std::slice::from_raw_parts(header.data, header.length as usize) }
     }
 
+    /// The bytes to change; the caller is the only owner.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(self.unique());
+        let header = self.header();
+        if header.length == 0 {
+            return &mut [];
+        }
+        // SAFETY: as in `bytes`, and the only owner is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
+    }
+
     /// Whether this is the only owner; then no other thread can become one.
-    fn unique(&self) -> bool {
+    pub(super) fn unique(&self) -> bool {
         // Acquire pairs with the release of the owners that went away.
         self.header().references.load(Ordering::Acquire) == 1
     }
@@ -143,9 +195,7 @@ impl Bytes {
         if !self.0.unique() {
             *self = Bytes::from_vec(self.as_slice().to_vec());
         }
-        let header = self.0.header();
-        // SAFETY: the only owner, borrowed mutably; data and length are those of a vector.
-        unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
+        self.0.bytes_mut()
     }
 
     /// The vector: without a copy if this is the only owner and this library made the value.
@@ -195,14 +245,8 @@ impl Text {
         if !self.0.unique() {
             *self = Text::from_string(self.as_str().to_owned());
         }
-        let header = self.0.header();
-        // SAFETY: the only owner, borrowed mutably; `&mut str` keeps it UTF-8.
-        unsafe {
-            std::str::from_utf8_unchecked_mut(std::slice::from_raw_parts_mut(
-                header.data,
-                header.length as usize,
-            ))
-        }
+        // SAFETY: a text is UTF-8, as in `as_str`, and `&mut str` keeps it so.
+        unsafe { std::str::from_utf8_unchecked_mut(self.0.bytes_mut()) }
     }
 
     /// The string: without a copy if this is the only owner and this library made the value.
@@ -251,23 +295,22 @@ struct OpaqueCell<T> {
     value: T,
 }
 
-/// The table of an opaque value. `home` is the address of [`HOME`] in the library that made the value: type
-/// ids mean something within one library only.
-#[repr(C)]
-struct OpaqueTable {
-    heap: HeapTable,
-    home: *const AtomicU64,
-}
-
-/// Its address tells libraries apart. An atomic, so that no linker folds it with another constant; nobody
-/// writes it.
-static HOME: AtomicU64 = AtomicU64::new(0);
+/// What this library's opaque values are. Its address tells libraries apart: type ids mean something within one
+/// library only.
+static HOME: OpaqueKind = OpaqueKind { name: c"Rust value".as_ptr(), text: None };
 
 struct OpaqueTableOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Send + Sync + 'static> OpaqueTableOf<T> {
-    const TABLE: &'static OpaqueTable =
-        &OpaqueTable { heap: HeapTable { free: free_opaque::<T> }, home: &raw const HOME };
+    const TABLE: &'static HeapTable = &HeapTable { free: free_opaque::<T>, kind: &raw const HOME };
+}
+
+unsafe extern "C" fn append(to: *mut c_void, text: *const u8, length: u64) {
+    if length == 0 {
+        return;
+    }
+    // SAFETY: `Opaque::text` gave its vector; the library gives `length` readable bytes.
+    unsafe { (*to.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(text, length as usize)) }
 }
 
 unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
@@ -289,8 +332,30 @@ impl Opaque {
     /// Puts `value` on the heap.
     pub fn new<T: Send + Sync + 'static>(value: T) -> Opaque {
         let cell = Box::new(OpaqueCell { type_id: TypeId::of::<T>(), value });
-        let table: *const OpaqueTable = OpaqueTableOf::<T>::TABLE;
-        Opaque(Block::new(table.cast(), Box::into_raw(cell).cast(), 0, OPAQUE_CAPACITY))
+        let data = Box::into_raw(cell).cast();
+        Opaque(Block::new(OpaqueTableOf::<T>::TABLE, data, 0, OPAQUE_CAPACITY, 0))
+    }
+
+    /// The value as text, if its library offers that.
+    pub fn text(&self) -> Option<String> {
+        let kind = self.kind();
+        let text = kind.text?;
+        let mut bytes: Vec<u8> = Vec::new();
+        // SAFETY: the function belongs to values of this kind, this owner keeps the value alive, and `write` is called
+        // with the vector during this call only.
+        unsafe { text(self.0.header().data.cast(), append, (&raw mut bytes).cast()) }
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What kind of value its library calls it.
+    pub fn kind_name(&self) -> String {
+        // SAFETY: a kind's name is a text that ends with a zero, for the rest of the process.
+        unsafe { CStr::from_ptr(self.kind().name) }.to_string_lossy().into_owned()
+    }
+
+    fn kind(&self) -> &OpaqueKind {
+        // SAFETY: every opaque value's table has a kind, which lives as long as the process.
+        unsafe { &*(*self.0.header().table).kind }
     }
 
     /// The value, if it is a `T` that this library made.
@@ -310,9 +375,7 @@ impl Opaque {
 
     fn cell<T: 'static>(&self) -> Option<*mut OpaqueCell<T>> {
         let header = self.0.header();
-        // SAFETY: every opaque value has an opaque table.
-        let home = unsafe { (*header.table.cast::<OpaqueTable>()).home };
-        if !std::ptr::eq(home, &raw const HOME) {
+        if !std::ptr::eq(self.kind(), &raw const HOME) {
             return None;
         }
         // SAFETY: this library made it, so its data is an `OpaqueCell` whose first field is a type id.

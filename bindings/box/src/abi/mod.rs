@@ -1,16 +1,17 @@
 //! What crosses the boundary of a box library, and the only unsafe code of this crate.
 //!
-//! Three things cross: [`heap`] values (counted blocks that know how to free themselves), calls of boxes
-//! ([`entry`]) and the table of a library ([`LibraryTable`]). All are `repr(C)`; nothing here depends on
+//! Three things cross: [`heap`] values and [`array`]s (counted blocks that know how to free themselves), calls of
+//! boxes ([`entry`]) and the table of a library ([`LibraryTable`]). All are `repr(C)`; nothing here depends on
 //! both sides having been built by the same compiler, only on [`ABI_VERSION`].
 
+pub mod array;
 pub mod entry;
 pub mod heap;
 
 use entry::BoxEntry;
 
 /// The version of everything in this module. A library built for another version is refused when loaded.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// First word of a [`LibraryTable`]: the bytes `thalwegB`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");

@@ -1,0 +1,485 @@
+/* Boxes for Thalweg in C (C11): values, emission, and the table by which a library is found.
+ *
+ * A box is a function of the values it takes off a record; it emits records by `thalweg_emit`. It keeps no state between
+ * calls and may run on any thread. The whole of a library:
+ *
+ *     #include "thalweg.h"
+ *
+ *     static thalweg_status add(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+ *         int64_t a, b;
+ *         (void)data, (void)count;
+ *         if (!thalweg_get_int(&arguments[0], &a) || !thalweg_get_int(&arguments[1], &b))
+ *             return thalweg_fail(out, "a and b must be integers");
+ *         thalweg_emit(out, 1, 1, (thalweg_value[]){thalweg_int(a + b)});
+ *         return THALWEG_DONE;
+ *     }
+ *
+ *     static const thalweg_box boxes[] = {THALWEG_BOX("box add ((a, b) -> (sum))", 2, add)};
+ *     THALWEG_LIBRARY(boxes)
+ *
+ *     cc -std=c11 -shared -fPIC -O2 add.c -o libadd.so
+ *     thalweg run NET.snet --boxes libadd.so
+ *
+ * Who owns what: arguments belong to the network, which drops what a box leaves of them. To keep or to emit one, take it
+ * (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). What is emitted belongs to the network from then on.
+ *
+ * Everything here is fixed by THALWEG_ABI_VERSION. A library built with another version is refused when it is loaded.
+ */
+#ifndef THALWEG_H
+#define THALWEG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define THALWEG_ABI_VERSION 2u
+
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+/* Kinds of values. */
+enum {
+    THALWEG_INT = 1,    /* a 64-bit integer; tags and binding tags are always this */
+    THALWEG_FLOAT = 2,  /* a double */
+    THALWEG_TEXT = 3,   /* UTF-8 */
+    THALWEG_BYTES = 4,
+    THALWEG_OPAQUE = 5, /* something that only its library understands */
+    THALWEG_ARRAY = 6   /* numbers of one machine type, or a single one that remembers its type */
+};
+
+/* Types of an array's elements. */
+enum {
+    THALWEG_I8 = 1, THALWEG_U8, THALWEG_I16, THALWEG_U16, THALWEG_I32, THALWEG_U32, THALWEG_I64, THALWEG_U64,
+    THALWEG_F32, THALWEG_F64
+};
+
+/* In an array's form, beside its element type: it is a single number. */
+#define THALWEG_SCALAR 0x100u
+
+struct thalweg_heap;
+
+/* A value: 16 bytes. `heap` for texts, bytes, opaque values and arrays. */
+typedef struct thalweg_value {
+    uint64_t kind;
+    union {
+        int64_t integer;
+        double number;
+        struct thalweg_heap *heap;
+    } as;
+} thalweg_value;
+
+/* Appends `length` bytes to a text. */
+typedef void (*thalweg_write)(void *to, const uint8_t *text, uint64_t length);
+
+/* What a library's opaque values of one kind are: static, for the rest of the process. */
+typedef struct thalweg_opaque_kind {
+    const char *name;
+    /* Writes the value as text, for JSON and reports; may be NULL. */
+    void (*text)(const void *value, thalweg_write write, void *to);
+    /* Frees the value; called once, on any thread. */
+    void (*free)(void *value);
+} thalweg_opaque_kind;
+
+typedef struct thalweg_heap_table {
+    void (*free)(struct thalweg_heap *heap);
+    const thalweg_opaque_kind *kind; /* of opaque values only */
+} thalweg_heap_table;
+
+/* The head of a counted value. Its maker's table frees it, so memory never crosses allocators. */
+typedef struct thalweg_heap {
+    uint64_t references; /* changed atomically */
+    const thalweg_heap_table *table;
+    uint8_t *data;
+    uint64_t length; /* bytes */
+    uint64_t capacity;
+    uint64_t form; /* arrays: element type and THALWEG_SCALAR */
+} thalweg_heap;
+
+static inline bool thalweg_is_heap(const thalweg_value *value) {
+    return value->kind >= THALWEG_TEXT && value->kind <= THALWEG_ARRAY;
+}
+
+/* Drops a value; integer 0 stays in its place. */
+static inline void thalweg_drop(thalweg_value *value) {
+    if (thalweg_is_heap(value)) {
+        thalweg_heap *heap = value->as.heap;
+        if (__atomic_fetch_sub(&heap->references, 1, __ATOMIC_RELEASE) == 1) {
+            __atomic_thread_fence(__ATOMIC_ACQUIRE);
+            heap->table->free(heap);
+        }
+    }
+    value->kind = THALWEG_INT;
+    value->as.integer = 0;
+}
+
+/* The value itself, leaving integer 0: what was the network's is the caller's. */
+static inline thalweg_value thalweg_take(thalweg_value *value) {
+    thalweg_value taken = *value;
+    value->kind = THALWEG_INT;
+    value->as.integer = 0;
+    return taken;
+}
+
+/* The value once more: what it leads to is shared, not copied. */
+static inline thalweg_value thalweg_copy(const thalweg_value *value) {
+    if (thalweg_is_heap(value)) __atomic_fetch_add(&value->as.heap->references, 1, __ATOMIC_RELAXED);
+    return *value;
+}
+
+/* Whether nobody else shares what the value leads to, so that it may be changed in place. */
+static inline bool thalweg_is_unique(const thalweg_value *value) {
+    return thalweg_is_heap(value) && __atomic_load_n(&value->as.heap->references, __ATOMIC_ACQUIRE) == 1;
+}
+
+static inline thalweg_value thalweg_int(int64_t integer) {
+    thalweg_value value;
+    value.kind = THALWEG_INT;
+    value.as.integer = integer;
+    return value;
+}
+
+static inline thalweg_value thalweg_float(double number) {
+    thalweg_value value;
+    value.kind = THALWEG_FLOAT;
+    value.as.number = number;
+    return value;
+}
+
+static inline void thalweg_free_plain(thalweg_heap *heap) { free(heap); }
+
+/* Whatever is wrong with the memory of a value that a box makes ends the program: there is nobody to tell. */
+static inline void *thalweg_must(void *memory) {
+    if (memory == NULL) abort();
+    return memory;
+}
+
+/* A text, bytes or array of `length` bytes, head and data in one piece of memory. `*data` is where they go. */
+static inline thalweg_value thalweg_room(uint64_t kind, uint64_t form, size_t length, void **data) {
+    static const thalweg_heap_table table = {thalweg_free_plain, NULL};
+    thalweg_value value;
+    thalweg_heap *heap;
+    if (length > SIZE_MAX - sizeof(thalweg_heap)) abort();
+    heap = (thalweg_heap *)thalweg_must(malloc(sizeof(thalweg_heap) + length));
+    heap->references = 1;
+    heap->table = &table;
+    heap->data = (uint8_t *)(heap + 1);
+    heap->length = length;
+    heap->capacity = length;
+    heap->form = form;
+    if (data != NULL) *data = heap->data;
+    value.kind = kind;
+    value.as.heap = heap;
+    return value;
+}
+
+/* Bytes, copied. */
+static inline thalweg_value thalweg_bytes(const void *bytes, size_t length) {
+    void *data;
+    thalweg_value value = thalweg_room(THALWEG_BYTES, 0, length, &data);
+    if (length != 0) memcpy(data, bytes, length);
+    return value;
+}
+
+/* Whether these bytes are UTF-8 (Unicode 15, table 3-7). */
+static inline bool thalweg_is_utf8(const char *text, size_t length) {
+    const uint8_t *at = (const uint8_t *)text, *end = at + length;
+    while (at < end) {
+        uint8_t lead = *at++;
+        int more = lead < 0x80 ? 0 : lead >= 0xC2 && lead <= 0xDF ? 1 : lead >= 0xE0 && lead <= 0xEF ? 2
+                                 : lead >= 0xF0 && lead <= 0xF4 ? 3 : -1;
+        uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+        uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+        if (more < 0 || end - at < more) return false;
+        for (; more > 0; more--, at++, low = 0x80, high = 0xBF)
+            if (*at < low || *at > high) return false;
+    }
+    return true;
+}
+
+/* A text, copied. What is not UTF-8 becomes bytes, because every text is. */
+static inline thalweg_value thalweg_text_of(const char *text, size_t length) {
+    thalweg_value value = thalweg_bytes(text, length);
+    if (thalweg_is_utf8(text, length)) value.kind = THALWEG_TEXT;
+    return value;
+}
+
+/* A text that ends with a zero, copied. */
+static inline thalweg_value thalweg_text(const char *text) { return thalweg_text_of(text, strlen(text)); }
+
+/* Bytes of an element of this type; 0 if there is no such type. */
+static inline size_t thalweg_element_bytes(uint64_t type) {
+    switch (type) {
+    case THALWEG_I8: case THALWEG_U8: return 1;
+    case THALWEG_I16: case THALWEG_U16: return 2;
+    case THALWEG_I32: case THALWEG_U32: case THALWEG_F32: return 4;
+    case THALWEG_I64: case THALWEG_U64: case THALWEG_F64: return 8;
+    default: return 0;
+    }
+}
+
+/* Room for an array of `count` elements of `type`, to be filled at `*data`. */
+static inline thalweg_value thalweg_array_room(uint64_t type, size_t count, void **data) {
+    size_t bytes = thalweg_element_bytes(type);
+    if (bytes == 0 || count > SIZE_MAX / bytes) abort();
+    return thalweg_room(THALWEG_ARRAY, type, count * bytes, data);
+}
+
+/* An array of `count` elements of `type`, copied. */
+static inline thalweg_value thalweg_array(uint64_t type, const void *elements, size_t count) {
+    void *data;
+    thalweg_value value = thalweg_array_room(type, count, &data);
+    if (count != 0) memcpy(data, elements, count * thalweg_element_bytes(type));
+    return value;
+}
+
+/* A single number of `type`, which it remembers. */
+static inline thalweg_value thalweg_scalar(uint64_t type, const void *number) {
+    thalweg_value value = thalweg_array(type, number, 1);
+    value.as.heap->form |= THALWEG_SCALAR;
+    return value;
+}
+
+static inline void thalweg_free_opaque(thalweg_heap *heap) {
+    /* The table was made with the head: see thalweg_opaque. */
+    const thalweg_opaque_kind *kind = heap->table->kind;
+    if (kind->free != NULL) kind->free(heap->data);
+    free(heap);
+}
+
+/* A value of the library's own; it goes from box to box and is freed by `kind->free`. */
+static inline thalweg_value thalweg_opaque(const thalweg_opaque_kind *kind, void *data) {
+    thalweg_value value;
+    thalweg_heap *heap = (thalweg_heap *)thalweg_must(malloc(sizeof(thalweg_heap) + sizeof(thalweg_heap_table)));
+    thalweg_heap_table *table = (thalweg_heap_table *)(heap + 1);
+    table->free = thalweg_free_opaque;
+    table->kind = kind;
+    heap->references = 1;
+    heap->table = table;
+    heap->data = (uint8_t *)data;
+    heap->length = 0;
+    heap->capacity = 0;
+    heap->form = 0;
+    value.kind = THALWEG_OPAQUE;
+    value.as.heap = heap;
+    return value;
+}
+
+/* The number of a single number of a machine type. */
+static inline bool thalweg_scalar_int(const thalweg_heap *heap, int64_t *integer) {
+    if ((heap->form & THALWEG_SCALAR) == 0) return false;
+    switch (heap->form & 0xff) {
+    case THALWEG_I8: *integer = *(const int8_t *)heap->data; return true;
+    case THALWEG_U8: *integer = *(const uint8_t *)heap->data; return true;
+    case THALWEG_I16: *integer = *(const int16_t *)(const void *)heap->data; return true;
+    case THALWEG_U16: *integer = *(const uint16_t *)(const void *)heap->data; return true;
+    case THALWEG_I32: *integer = *(const int32_t *)(const void *)heap->data; return true;
+    case THALWEG_U32: *integer = *(const uint32_t *)(const void *)heap->data; return true;
+    case THALWEG_I64: *integer = *(const int64_t *)(const void *)heap->data; return true;
+    case THALWEG_U64:
+        *integer = (int64_t) * (const uint64_t *)(const void *)heap->data;
+        return *integer >= 0;
+    default: return false;
+    }
+}
+
+/* Readers: false if the value is of another kind, and then nothing is stored. */
+static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer) {
+    if (value->kind == THALWEG_ARRAY) return thalweg_scalar_int(value->as.heap, integer);
+    if (value->kind != THALWEG_INT) return false;
+    *integer = value->as.integer;
+    return true;
+}
+
+/* A float; an integer is one, too. */
+static inline bool thalweg_get_float(const thalweg_value *value, double *number) {
+    int64_t integer;
+    if (value->kind == THALWEG_FLOAT) {
+        *number = value->as.number;
+        return true;
+    }
+    if (value->kind == THALWEG_ARRAY && (value->as.heap->form & THALWEG_SCALAR) != 0) {
+        uint64_t type = value->as.heap->form & 0xff;
+        const void *data = value->as.heap->data;
+        if (type == THALWEG_F64 || type == THALWEG_F32) {
+            *number = type == THALWEG_F64 ? *(const double *)data : (double)*(const float *)data;
+            return true;
+        }
+    }
+    if (!thalweg_get_int(value, &integer)) return false;
+    *number = (double)integer;
+    return true;
+}
+
+/* Text: `length` bytes of UTF-8 at `*text`, without a zero at their end, as long as the value lives. */
+static inline bool thalweg_get_text(const thalweg_value *value, const char **text, size_t *length) {
+    if (value->kind != THALWEG_TEXT) return false;
+    *text = (const char *)value->as.heap->data;
+    *length = (size_t)value->as.heap->length;
+    return true;
+}
+
+/* Bytes, as long as the value lives. */
+static inline bool thalweg_get_bytes(const thalweg_value *value, const uint8_t **bytes, size_t *length) {
+    if (value->kind != THALWEG_BYTES) return false;
+    *bytes = value->as.heap->data;
+    *length = (size_t)value->as.heap->length;
+    return true;
+}
+
+/* The elements of an array of `type`, as long as the value lives. */
+static inline bool thalweg_get_array(const thalweg_value *value, uint64_t type, const void **elements, size_t *count) {
+    if (value->kind != THALWEG_ARRAY || (value->as.heap->form & 0xff) != type) return false;
+    *elements = value->as.heap->data;
+    *count = (size_t)value->as.heap->length / thalweg_element_bytes(type);
+    return true;
+}
+
+/* The bytes of a text, bytes or array to change: in place if nobody shares them, else of a copy that becomes the value.
+ * A text must stay UTF-8. NULL if the value is of another kind. */
+static inline void *thalweg_make_mut(thalweg_value *value, size_t *length) {
+    if (!thalweg_is_heap(value) || value->kind == THALWEG_OPAQUE) return NULL;
+    if (!thalweg_is_unique(value)) {
+        void *data;
+        thalweg_heap *heap = value->as.heap;
+        thalweg_value copy = thalweg_room(value->kind, heap->form, (size_t)heap->length, &data);
+        if (heap->length != 0) memcpy(data, heap->data, (size_t)heap->length);
+        thalweg_drop(value);
+        *value = copy;
+    }
+    *length = (size_t)value->as.heap->length;
+    return value->as.heap->data;
+}
+
+/* The library's own value of this kind; NULL if it is something else. */
+static inline void *thalweg_get_opaque(const thalweg_value *value, const thalweg_opaque_kind *kind) {
+    if (value->kind != THALWEG_OPAQUE || value->as.heap->table->kind != kind) return NULL;
+    return value->as.heap->data;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------------- */
+
+/* How a call ended. */
+typedef enum {
+    THALWEG_DONE = 0,   /* the box has emitted all that this record gives */
+    THALWEG_FAILED = 1, /* the record fails, for the reason given to thalweg_fail */
+    THALWEG_AGAIN = 2   /* of a generator: there is more */
+} thalweg_status;
+
+typedef struct thalweg_out thalweg_out;
+
+typedef struct thalweg_out_table {
+    void (*take)(thalweg_out *out);
+    void (*fail)(thalweg_out *out, const uint8_t *reason, uint64_t length);
+} thalweg_out_table;
+
+/* The output of a box during a call. Its fields are used by the functions below only. */
+struct thalweg_out {
+    void *host;
+    const thalweg_out_table *table;
+    thalweg_value *values;
+    uint32_t held;
+    uint32_t variant;
+    uint32_t count;
+    uint32_t capacity;
+    struct {
+        void *state;
+        thalweg_status (*next)(void *state, thalweg_out *out);
+        void (*drop)(void *state);
+    } generator;
+};
+
+/* Emits a record of the `variant`-th variant of the signature, counted from 1, with its `count` values in the order of
+ * the signature; they belong to the network from then on. A variant or a count that the signature has not fails the
+ * record. */
+static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t count, const thalweg_value *values) {
+    uint32_t index;
+    if (out->held != 0) out->table->take(out);
+    out->held = 1;
+    out->variant = variant;
+    out->count = count;
+    for (index = 0; index < count; index++) {
+        thalweg_value value = values[index];
+        if (count > out->capacity) {
+            thalweg_drop(&value);
+            continue;
+        }
+        thalweg_drop(&out->values[index]);
+        out->values[index] = value;
+    }
+}
+
+/* Says why the record fails. To be returned: `return thalweg_fail(out, "…");` */
+static inline thalweg_status thalweg_fail(thalweg_out *out, const char *reason) {
+    out->table->fail(out, (const uint8_t *)reason, strlen(reason));
+    return THALWEG_FAILED;
+}
+
+/* Goes on to emit after the box has returned, as the network has room: `next` emits at most a record a call and answers
+ * THALWEG_AGAIN until it has no more (then THALWEG_DONE). `drop` frees the state at the end, also of a network that is
+ * stopped. One for a call; both run on any thread. false: there is one already. */
+static inline bool thalweg_generate(thalweg_out *out, void *state, thalweg_status (*next)(void *, thalweg_out *),
+                                    void (*drop)(void *)) {
+    if (out->generator.state != NULL || state == NULL) return false;
+    out->generator.state = state;
+    out->generator.next = next;
+    out->generator.drop = drop;
+    return true;
+}
+
+/* A box: `data` as in its entry, and the arguments in the order of the signature. */
+typedef thalweg_status (*thalweg_call)(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out);
+
+typedef struct thalweg_box {
+    const uint8_t *signature;
+    uint64_t signature_length;
+    uint32_t argument_count;
+    uint32_t blocking;
+    thalweg_call call;
+    const void *data;
+} thalweg_box;
+
+typedef struct thalweg_library {
+    uint64_t magic; /* the bytes "thalwegB" */
+    uint32_t abi_version;
+    uint32_t box_count;
+    const thalweg_box *boxes;
+} thalweg_library;
+
+#define THALWEG_MAGIC UINT64_C(0x426765776c616874)
+
+/* An entry: the signature as S-Net text (a literal), how many arguments it takes, the function. */
+#define THALWEG_BOX(signature, argument_count, function) \
+    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 0, (function), NULL }
+
+/* The same for a box that waits for files, sockets or time: it gets a thread of its own. */
+#define THALWEG_BLOCKING_BOX(signature, argument_count, function) \
+    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 1, (function), NULL }
+
+#ifdef __cplusplus
+#define THALWEG_EXPORT extern "C" __attribute__((visibility("default")))
+#else
+#define THALWEG_EXPORT extern __attribute__((visibility("default")))
+#endif
+
+/* Exports the boxes of a library: once, at the end of a file. */
+#define THALWEG_LIBRARY(array) \
+    THALWEG_EXPORT const thalweg_library *thalweg_boxes(void); \
+    const thalweg_library *thalweg_boxes(void) { \
+        static const thalweg_library library = {THALWEG_MAGIC, THALWEG_ABI_VERSION, \
+                                                (uint32_t)(sizeof(array) / sizeof((array)[0])), (array)}; \
+        return &library; \
+    }
+
+#ifdef __cplusplus
+}
+#else
+_Static_assert(sizeof(thalweg_value) == 16 && sizeof(thalweg_heap) == 48 && sizeof(thalweg_out) == 64, "the ABI's layout");
+_Static_assert(sizeof(thalweg_box) == 40 && sizeof(thalweg_library) == 24 && sizeof(thalweg_status) == 4, "the ABI's layout");
+#endif
+
+#endif
