@@ -133,6 +133,11 @@ impl Boxes {
         self.implementations.keys().map(String::as_str)
     }
 
+    /// Whether there is a box of this name that may wait, and so gets a thread of its own.
+    pub fn is_blocking(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|implementation| implementation.entry.is_blocking())
+    }
+
     /// Names and signatures, for checking networks against them.
     pub fn known(&self) -> KnownBoxes {
         let signatures =

@@ -63,6 +63,10 @@ enum Command {
     Run(Box<commands::run::Arguments>),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
+    /// Show the boxes of a library.
+    Inspect(commands::inspect::Arguments),
+    /// Make the table for boxes written for S-Net in C.
+    Wrap(commands::wrap::Arguments),
     /// Lay networks out in one way.
     Fmt(commands::fmt::Arguments),
     /// Say what the code of an error or a warning means.
@@ -112,6 +116,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(a) => commands::run::main(*a, terminal),
         Command::Check(a) => commands::check::main(a, terminal),
+        Command::Inspect(a) => commands::inspect::main(a, terminal),
+        Command::Wrap(a) => commands::wrap::main(a, terminal),
         Command::Fmt(a) => commands::fmt::main(a, terminal),
         Command::Explain(a) => commands::explain::main(a, terminal),
         Command::Lsp(a) => commands::lsp::main(a),

@@ -218,7 +218,8 @@ mod tests {
     fn ordered(numbers: &[i64], early_max: usize) -> (Vec<i64>, u64) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("out");
-        let mut sink = Sink::open(&path, Format::Json, None, Some("seq"), early_max).unwrap_or_else(|_| panic!("no sink"));
+        let mut sink = Sink::open(&path, Format::Json, None, Some("seq"), early_max)
+            .unwrap_or_else(|_| panic!("no sink"));
         for &number in numbers {
             assert!(sink.take(numbered(number)).is_ok());
         }

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_box::{Bytes, Value};
+use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::xml::{self, XmlError};
-use thalweg_net::json;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -10,6 +10,7 @@ mod demo;
 mod layers;
 mod layout;
 mod process;
+mod snet_suite;
 mod test;
 
 use anyhow::{Result, bail};
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
   layout                             write the layout's constants for C, Java and Python
+  snet-suite FOLDER…                 run programs written for S-Net, compare with what they should give
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
 Build output goes where CARGO_TARGET_DIR says, else to target/.
@@ -55,6 +57,7 @@ fn dispatch() -> Result<ExitCode> {
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
             "layout" => layout::run(arguments),
+            "snet-suite" => snet_suite::run(arguments),
             "test" => test::run(arguments),
             other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),
         },

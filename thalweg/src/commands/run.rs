@@ -79,7 +79,13 @@ pub(crate) struct Arguments {
     )]
     chunk: usize,
     /// How the input's records are written [default: by the file's name, else json].
-    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "input_bytes", help_heading = "Input and output")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        conflicts_with = "input_bytes",
+        help_heading = "Input and output"
+    )]
     input_format: Option<Format>,
     /// Labels that every record gets if it lacks them: a record in JSON.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
@@ -88,7 +94,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
     output: PathBuf,
     /// How records are written [default: by the file's name, else json].
-    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "output_bytes", help_heading = "Input and output")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        conflicts_with = "output_bytes",
+        help_heading = "Input and output"
+    )]
     output_format: Option<Format>,
     /// Write the bytes of this field, nothing between them, instead of JSON Lines.
     #[arg(long, value_name = "LABEL", help_heading = "Input and output")]

@@ -1,0 +1,89 @@
+/* S-Net's interface for boxes in C, on top of Thalweg's: box sources written for S-Net compile and run unchanged.
+ *
+ * A box is `void *NAME(void *handle, …)` with a `c4snet_data_t *` for each field of its input and an `int` for each tag. It
+ * owns its fields: it frees each (`C4SNetFree`), emits it, or both after a copy. The table that leads Thalweg to the boxes
+ * is made from the network's text:
+ *
+ *     thalweg wrap NET.snet --into DIR
+ *     cc -shared -fPIC -O2 -IDIR DIR/NET_boxes.c DIR/c4snet.c BOXES.c -o libNET.so
+ *     thalweg run NET.snet --boxes libNET.so --input RECORDS.xml --output RESULT.xml
+ */
+#ifndef THALWEG_C4SNET_H
+#define THALWEG_C4SNET_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A field: a number of C, or an array of them, counted. */
+typedef struct cdata c4snet_data_t;
+/* A record that is put together piece by piece. */
+typedef struct container c4snet_container_t;
+
+typedef enum {
+    CTYPE_uchar,
+    CTYPE_char,
+    CTYPE_ushort,
+    CTYPE_short,
+    CTYPE_uint,
+    CTYPE_int,
+    CTYPE_ulong,
+    CTYPE_long,
+    CTYPE_float,
+    CTYPE_double,
+    CTYPE_ldouble, /* goes from box to box; files get its bytes */
+    CTYPE_pointer  /* likewise: the address */
+} c4snet_type_t;
+
+/* Emits a record of the `variant`-th variant of the box's output, counted from 1: a `c4snet_data_t *` for each field, an
+ * `int` for each tag and binding tag, in the order of the signature. The fields belong to the record from then on. */
+void C4SNetOut(void *handle, int variant, ...);
+
+/* A field of `size` elements that are to be filled in at `*data`; a `size` of 1 makes a single number. */
+c4snet_data_t *C4SNetAlloc(c4snet_type_t type, size_t size, void **data);
+/* The same, filled with a copy of `data`. */
+c4snet_data_t *C4SNetCreate(c4snet_type_t type, size_t size, const void *data);
+/* Gives a field up. */
+void C4SNetFree(c4snet_data_t *data);
+/* One more owner of the same field. */
+c4snet_data_t *C4SNetShallowCopy(c4snet_data_t *data);
+/* A field of its own with the same elements. */
+c4snet_data_t *C4SNetDeepCopy(c4snet_data_t *data);
+
+/* The elements. */
+void *C4SNetGetData(c4snet_data_t *data);
+c4snet_type_t C4SNetGetType(c4snet_data_t *data);
+/* Bytes of an element. */
+int C4SNetSizeof(c4snet_data_t *data);
+/* How many elements. */
+size_t C4SNetArraySize(c4snet_data_t *data);
+/* A char array as a text that ends with a zero; the caller frees it. NULL if it is no char array. */
+char *C4SNetGetString(c4snet_data_t *data);
+
+/* A record of the `variant`-th variant: its fields, its tags and its binding tags are each set in the order of the
+ * signature, then it is emitted. */
+c4snet_container_t *C4SNetContainerCreate(void *handle, int variant);
+void C4SNetContainerSetField(c4snet_container_t *container, void *field);
+void C4SNetContainerSetTag(c4snet_container_t *container, int value);
+void C4SNetContainerSetBTag(c4snet_container_t *container, int value);
+void C4SNetContainerOut(c4snet_container_t *container);
+
+/* Names of the first versions of the interface. */
+#define C4SNetDataCreate(type, data) C4SNetCreate((type), 1, (data))
+#define C4SNetDataCreateArray(type, size, data) C4SNetCreate((type), (size), (data))
+#define C4SNetDataGetData(data) C4SNetGetData(data)
+#define C4SNetDataGetType(data) C4SNetGetType(data)
+#define C4SNetDataShallowCopy(data) C4SNetShallowCopy(data)
+#define C4SNetDataCopy(data) C4SNetDeepCopy(data)
+#define C4SNetDataFree(data) C4SNetFree(data)
+
+/* On which node a box runs: this one. */
+extern int node_location;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
