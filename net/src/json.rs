@@ -5,6 +5,7 @@
 //! ```
 //! A key is a label; tags and binding tags have integers of 64 bits. A number with a fraction or an exponent
 //! is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) stands for what JSON has no number for.
+//! A list of numbers is an array: of `long` if all are integers, else of `double`.
 //! Values that only boxes understand are written as `{"$opaque": "opaque value"}` and cannot be read back.
 //!
 //! ```

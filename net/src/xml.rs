@@ -94,6 +94,11 @@ impl<R: BufRead> Records<R> {
         Records { reader: Reader::from_reader(input), buffer: Vec::new(), ended: false }
     }
 
+    /// Whether a record said that it is the last, or what came is not XML: nothing more is read.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// What is read from.
     pub fn input(&self) -> &R {
         self.reader.get_ref()

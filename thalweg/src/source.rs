@@ -255,7 +255,8 @@ impl Read for Waiting {
 
 impl BufRead for Waiting {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if std::mem::take(&mut self.consumed) && !self.input.wait(&self.interrupt)? {
+        let more = std::mem::take(&mut self.consumed);
+        if more && self.input.wait(&self.interrupt, false)? != Waited::Ready {
             return Ok(&[]);
         }
         self.input.file.fill_buf()
@@ -280,6 +281,14 @@ impl Xml {
 
     /// The next record.
     pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        if self.records.has_ended() {
+            return Ok(Next::End);
+        }
+        match self.records.input().input.wait(interrupt, true)? {
+            Waited::Ready => {}
+            Waited::Rest => return Ok(Next::Rest),
+            Waited::End => return Ok(Next::End),
+        }
         match self.records.next() {
             None => Ok(Next::End),
             Some(Ok(record)) => Ok(Next::Record(with_extra(record, &self.extra))),

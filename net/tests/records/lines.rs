@@ -1,7 +1,7 @@
 //! Records as JSON Lines.
 
 use proptest::prelude::*;
-use thalweg_box::{Bytes, Opaque};
+use thalweg_box::{Array, Bytes, Opaque};
 use thalweg_net::Value;
 use thalweg_net::json::{read_record, write_record};
 use thalweg_net::label::Label;
@@ -69,7 +69,10 @@ fn errors_say_what_and_where() {
         (r#"{"a": "#, 7, "the line ends"),
         (r#"{"é": 1, "a": x}"#, 2, "not a label"),
         (r#"{"b": "é", "a": x}"#, 17, "expected a value"),
-        (r#"{"a": [1, 2]}"#, 7, "lists are not values"),
+        (r#"{"a": [1, [2]]}"#, 11, "a list holds numbers only"),
+        (r#"{"a": [1,]}"#, 10, "a list holds numbers only"),
+        (r#"{"a": [1 2]}"#, 10, "expected `,` or `]` after an element of a list"),
+        (r#"{"<a>": [1]}"#, 9, "its value must be an integer, not an array"),
         (r#"{"a": {"b": 1}}"#, 7, "cannot hold an object"),
         (r#"{"a": {}}"#, 7, "cannot hold an object"),
         (r#"{"a": true}"#, 7, "write 1 and 0"),
@@ -153,7 +156,26 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<f64>().prop_map(Value::Float),
         any::<String>().prop_map(Value::from),
         prop::collection::vec(any::<u8>(), 0..50).prop_map(|bytes| Value::Bytes(Bytes::from_vec(bytes))),
+        prop::collection::vec(any::<i64>(), 0..9).prop_map(Value::from),
+        prop::collection::vec(any::<f64>(), 0..9).prop_map(Value::from),
     ]
+}
+
+#[test]
+fn lists_are_arrays() {
+    let value = |line: &str| read_record(line.as_bytes()).unwrap().get(Label::field("a")).unwrap().clone();
+    assert_eq!(value(r#"{"a": [ 1 , -2]}"#), Value::from(vec![1_i64, -2]));
+    assert_eq!(
+        value(r#"{"a": [1, 0.5, {"$float": "Infinity"}]}"#),
+        Value::from(vec![1.0, 0.5, f64::INFINITY])
+    );
+    assert_eq!(value(r#"{"a": []}"#), Value::from(Vec::<i64>::new()));
+    let narrow = Record::from_pairs([
+        (Label::field("a"), Value::Array(Array::from_slice(&[0.1_f32, 2.0]))),
+        (Label::field("b"), Value::Array(Array::scalar(7_u16))),
+        (Label::field("c"), Value::Array(Array::scalar(u64::MAX))),
+    ]);
+    assert_eq!(write(&narrow), r#"{"a": [0.1, 2.0], "b": 7, "c": 1.8446744073709552e+19}"#);
 }
 
 proptest! {
