@@ -57,7 +57,7 @@ impl Network {
                 }
                 // Checking says so too; this is for a program that was checked without these boxes.
                 _ => diagnostics.push(Diagnostic::error(
-                    "E0304",
+                    "E0401",
                     format!("there is no implementation of the box `{}` with this signature", declared.name),
                     resolved.source(declared.at),
                     declared.at.span,

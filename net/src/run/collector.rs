@@ -1,11 +1,16 @@
 //! Collectors: many streams into one, in the order in which records come.
 //!
 //! A replica's output comes to its collector as a message in a stream that it reads already: so no replica can be missed,
-//! whatever ends first.
+//! whatever ends first. The output of a replica that takes the place of one that was folded back waits until all of that
+//! one's was read, and all that was announced by it: so records that went the same way stay in their order.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use thalweg_exec::{Context, In, Inputs, Out, Ports, Stop, Task};
 
-use super::input::sent;
+use super::input::{Announced, announced};
 use crate::record::Record;
 use crate::shape::ShapeId;
 
@@ -16,6 +21,19 @@ const TURN: usize = 64;
 pub(crate) struct Collector {
     inputs: Inputs<Record>,
     out: Out<Record>,
+    /// The inputs that were announced and are not over.
+    announced: HashMap<u64, Open>,
+    /// Inputs that wait until another is over, by its stream.
+    later: HashMap<u64, Vec<Announced>>,
+}
+
+/// An input that was announced.
+struct Open {
+    /// By which it was announced.
+    by: u64,
+    /// Itself, until it has ended, and those announced by it that are not over.
+    alive: usize,
+    _token: Option<Arc<()>>,
 }
 
 impl Collector {
@@ -24,7 +42,7 @@ impl Collector {
         for input in inputs {
             all.add(input);
         }
-        Collector { inputs: all, out }
+        Collector { inputs: all, out, announced: HashMap::new(), later: HashMap::new() }
     }
 
     /// Passes on records of one input, at most `left`, or takes in the input that it hands over; how many messages those
@@ -37,12 +55,13 @@ impl Collector {
         match records.iter().position(is_message).unwrap_or(records.len()) {
             0 => match input.pop(cx) {
                 Some(message) => {
-                    self.add_sent(cx, &message);
+                    let by = input.id();
+                    self.add_announced(cx, by, &message);
                     Ok(1)
                 }
                 None => {
                     if input.ended() {
-                        drop(self.inputs.remove(cx, index));
+                        self.remove(cx, index);
                     }
                     Ok(0)
                 }
@@ -55,9 +74,36 @@ impl Collector {
     }
 
     #[cold]
-    fn add_sent(&mut self, cx: &mut Context<'_>, message: &Record) {
-        if let Some(input) = sent(message) {
-            self.inputs.add_running(cx, input.into());
+    fn add_announced(&mut self, cx: &mut Context<'_>, by: u64, message: &Record) {
+        let Some(Announced { input, after, token }) = announced(message) else { return };
+        if let Some(by) = self.announced.get_mut(&by) {
+            by.alive += 1;
+        }
+        self.announced.insert(input.id(), Open { by, alive: 1, _token: token });
+        match after.filter(|after| self.announced.contains_key(after)) {
+            Some(after) => {
+                let announced = Announced { input, after: None, token: None };
+                self.later.entry(after).or_default().push(announced);
+            }
+            None => _ = self.inputs.add_running(cx, input),
+        }
+    }
+
+    /// Lets go of an input that has ended, and lets those come that waited for it.
+    #[cold]
+    fn remove(&mut self, cx: &mut Context<'_>, index: usize) {
+        let Some(input) = self.inputs.remove(cx, index) else { return };
+        let mut ended = input.id();
+        while let Entry::Occupied(mut open) = self.announced.entry(ended) {
+            open.get_mut().alive -= 1;
+            if open.get().alive > 0 {
+                break;
+            }
+            let by = open.remove().by;
+            for announced in self.later.remove(&ended).unwrap_or_default() {
+                self.inputs.add_running(cx, announced.input);
+            }
+            ended = by;
         }
     }
 }
@@ -72,7 +118,11 @@ impl Task for Collector {
         let mut left = cx.quantum();
         while left > 0 {
             let Some(index) = self.inputs.next_index(cx) else {
-                return if self.inputs.is_empty() { Stop::Ended } else { Stop::InputEmpty };
+                return if self.inputs.is_empty() && self.later.is_empty() {
+                    Stop::Ended
+                } else {
+                    Stop::InputEmpty
+                };
             };
             match self.take(cx, index, left.min(TURN)) {
                 Ok(taken) => left -= taken,

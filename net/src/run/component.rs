@@ -64,6 +64,8 @@ pub(crate) enum Kind {
         body: ComponentId,
         exits: Vec<Pattern>,
         deterministic: bool,
+        /// Whether its replicas may be folded back and made anew.
+        folds: bool,
     },
     Feedback {
         body: ComponentId,
@@ -73,6 +75,8 @@ pub(crate) enum Kind {
         body: ComponentId,
         choice: SplitChoice,
         deterministic: bool,
+        /// Whether its replicas may be folded back and made anew.
+        folds: bool,
     },
     Placed {
         body: ComponentId,
@@ -251,7 +255,8 @@ impl Builder<'_> {
             }
             NodeKind::Star { body, exits, deterministic } => {
                 let (exits, body) = (compiled(exits), self.one(body, id)?);
-                Kind::Star { body, exits, deterministic: *deterministic }
+                let folds = self.is_stateless(body);
+                Kind::Star { body, exits, deterministic: *deterministic, folds }
             }
             NodeKind::Feedback { body, backs } => {
                 Kind::Feedback { body: self.one(body, id)?, backs: compiled(backs) }
@@ -259,12 +264,32 @@ impl Builder<'_> {
             NodeKind::Split { body, from, to, deterministic, placed } => {
                 let (from, to) = (Label::from(from), to.as_ref().map(Label::from));
                 let choice = SplitChoice { from, to, placed: *placed };
-                Kind::Split { body: self.one(body, id)?, choice, deterministic: *deterministic }
+                let body = self.one(body, id)?;
+                let folds = self.is_stateless(body);
+                Kind::Split { body, choice, deterministic: *deterministic, folds }
             }
             NodeKind::Place { body, place } => {
                 Kind::Placed { body: self.one(body, id)?, place: *place as usize }
             }
         })
+    }
+
+    /// Whether a component does the same with each record, whatever came before: nothing in it is a synchrocell, which
+    /// keeps records, or a box without input, which runs when it is made. What is in a feedback leaves it by itself.
+    fn is_stateless(&self, id: ComponentId) -> bool {
+        let all = |parts: &[ComponentId]| parts.iter().all(|&part| self.is_stateless(part));
+        match &self.components[id.0 as usize].kind {
+            Kind::Serial(parts) | Kind::Shielded(_, parts) | Kind::Parallel { branches: parts, .. } => {
+                all(parts)
+            }
+            Kind::Box(part) => part.input.is_some(),
+            Kind::Filter(_) => true,
+            Kind::Synchrocell(_) => false,
+            Kind::Star { body, .. }
+            | Kind::Feedback { body, .. }
+            | Kind::Split { body, .. }
+            | Kind::Placed { body, .. } => self.is_stateless(*body),
+        }
     }
 
     fn net(&mut self, net: &Net, id: ComponentId) -> Result<Kind, Error> {

@@ -1,6 +1,6 @@
 //! Dispatchers: of a parallel composition, to the branch that matches best; of a split, to a replica per value.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_box::Value;
@@ -8,8 +8,9 @@ use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::component::{ComponentId, Instance};
 use super::failure::Position;
-use super::input::{Input, send};
+use super::input::{Announced, Input, announce};
 use super::output::push;
+use super::replicas::{Replicas, Room};
 use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::label::Label;
 use crate::record::Record;
@@ -98,6 +99,15 @@ impl Task for ParallelDispatcher {
     }
 }
 
+/// How many records have the shape of the first, and this value of a tag.
+#[inline]
+fn alike_in(records: &[Record], tag: Label, value: i64) -> usize {
+    let Some(slot) = records.first().and_then(|first| first.shape().slot(tag)) else { return 0 };
+    let alike = &records[..alike(records)];
+    let value = Value::Int(value);
+    alike.iter().position(|record| record.slots()[slot] != value).unwrap_or(alike.len())
+}
+
 /// Which replicas of a split a record goes to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitChoice {
@@ -109,13 +119,8 @@ pub(crate) struct SplitChoice {
 }
 
 impl SplitChoice {
-    /// The first and last value to which a record goes, where there are `count` replicas.
-    pub(crate) fn values(
-        &self,
-        record: &Record,
-        count: usize,
-        known: impl Fn(i64) -> bool,
-    ) -> Result<(i64, i64), String> {
+    /// The first and last value to which a record goes.
+    pub(crate) fn values(&self, record: &Record, replicas: &Replicas) -> Result<(i64, i64), String> {
         let tag = |label: Label| match record.get(label) {
             Some(Value::Int(value)) => Ok(*value),
             _ => Err(format!("the record has no {label}, which chooses the replica")),
@@ -126,8 +131,9 @@ impl SplitChoice {
             return Err(format!("the range {from} to {to} is empty: its first value is the larger"));
         }
         let more = to.abs_diff(from);
+        let count = if replicas.folds() { 0 } else { replicas.len() };
         if more < REPLICAS_MAX as u64
-            && (known(from) || count < REPLICAS_MAX)
+            && (count < REPLICAS_MAX || replicas.has(from))
             && (more == 0 || count as u64 + more < REPLICAS_MAX as u64)
         {
             return Ok((from, to));
@@ -164,12 +170,34 @@ pub(crate) struct SplitDispatcher {
     around: Around,
     choice: SplitChoice,
     input: Input,
-    replicas: HashMap<i64, usize>,
-    outs: Vec<Out<Record>>,
+    replicas: Replicas,
+    /// By place.
+    outs: Vec<SplitOut>,
+    /// Replicas that were folded back and whose output is perhaps not all read, oldest first.
+    folded: VecDeque<Folded>,
     /// To the collector: announces the replicas' outputs.
     announcements: Out<Record>,
     /// What did not fit yet, each with its replica; `None`: an announcement.
     waiting: VecDeque<(Option<usize>, Record)>,
+}
+
+/// A replica's input, and what tells that its output was read.
+struct SplitOut {
+    out: Out<Record>,
+    output: u64,
+    token: Arc<()>,
+}
+
+struct Folded {
+    value: i64,
+    output: u64,
+    token: Arc<()>,
+}
+
+impl Folded {
+    fn is_over(&self) -> bool {
+        Arc::strong_count(&self.token) == 1
+    }
 }
 
 impl SplitDispatcher {
@@ -177,6 +205,7 @@ impl SplitDispatcher {
         position: Position,
         (body, around): (ComponentId, Around),
         choice: SplitChoice,
+        folds: bool,
         input: In<Record>,
         announcements: Out<Record>,
     ) -> SplitDispatcher {
@@ -186,49 +215,99 @@ impl SplitDispatcher {
             around,
             choice,
             input: Input::new(input),
-            replicas: HashMap::new(),
+            replicas: Replicas::new(folds),
             outs: Vec::new(),
+            folded: VecDeque::new(),
             announcements,
             waiting: VecDeque::new(),
         }
     }
 
-    fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
-        let known = |value| self.replicas.contains_key(&value);
-        match self.choice.values(&record, self.outs.len(), known) {
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        let records = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
+            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        match self.choice.values(first, &self.replicas) {
+            Ok((from, to)) if from == to => {
+                let count = alike_in(records, self.choice.from, from);
+                self.send_run(cx, from, count)
+            }
             Ok((from, to)) => {
+                let Some(record) = self.input.next(cx) else { return Ok(0) };
                 for value in from..to {
-                    let copy = record.clone();
-                    self.send(cx, value, copy);
+                    self.send(cx, value, record.clone());
                 }
                 self.send(cx, to, record);
+                Ok(1)
             }
-            Err(reason) => self.position.fail(cx, self.input.message(), record, reason),
+            Err(reason) => {
+                if let Some(record) = self.input.next(cx) {
+                    self.position.fail(cx, self.input.message(), record, reason);
+                }
+                Ok(1)
+            }
+        }
+    }
+
+    /// Sends the next `count` records to the replica of a value.
+    fn send_run(&mut self, cx: &mut Context<'_>, value: i64, count: usize) -> Result<usize, Stop> {
+        let replica = self.replica(cx, value);
+        match self.input.transfer(cx, count, &mut self.outs[replica].out) {
+            0 => Err(Stop::OutputFull),
+            moved => Ok(moved),
         }
     }
 
     fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record) {
-        let replica = match self.replicas.get(&value) {
-            Some(&replica) => replica,
-            None => self.make_replica(cx, value),
-        };
+        let replica = self.replica(cx, value);
         self.waiting.push_back((Some(replica), record));
         self.flush(cx);
     }
 
+    /// The place of a value's replica, which is made if need be.
+    #[inline]
+    fn replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
+        match self.replicas.place(value) {
+            Some(replica) => replica,
+            None => self.make_replica(cx, value),
+        }
+    }
+
+    #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
-        let (out, output) = self.choice.replica(&self.position, cx, self.body, self.around, value);
-        self.waiting.push_back((None, send(Input::new(output))));
-        self.outs.push(out);
-        self.replicas.insert(value, self.outs.len() - 1);
-        self.outs.len() - 1
+        let (out, input) = self.choice.replica(&self.position, cx, self.body, self.around, value);
+        let made = SplitOut { out, output: input.id(), token: Arc::new(()) };
+        let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
+        let announced =
+            Announced { input, after: folded.map(|folded| folded.output), token: Some(made.token.clone()) };
+        self.waiting.push_back((None, announce(announced)));
+        // A record for a replica must not wait while its place is given away.
+        let kept = if self.waiting.len() > 1 { usize::MAX } else { self.position.shared.limits.replicas() };
+        let place = match self.replicas.insert(value, kept) {
+            Room::Next => {
+                self.outs.push(made);
+                self.outs.len() - 1
+            }
+            Room::Instead(place, before) => {
+                let SplitOut { output, token, .. } = std::mem::replace(&mut self.outs[place], made);
+                while self.folded.front().is_some_and(Folded::is_over) {
+                    self.folded.pop_front();
+                }
+                self.folded.push_back(Folded { value: before, output, token });
+                place
+            }
+        };
+        self.flush(cx);
+        place
     }
 
     /// Writes what waits; whether nothing waits any more.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some((replica, record)) = self.waiting.pop_front() {
             let pushed = match replica {
-                Some(replica) => push(&mut self.outs[replica], cx, record),
+                Some(replica) => push(&mut self.outs[replica].out, cx, record),
                 None => self.announcements.push(cx, record),
             };
             if let Err(record) = pushed {
@@ -247,18 +326,16 @@ impl Task for SplitDispatcher {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.flush(cx) {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.dispatch(cx, record);
-            if !self.waiting.is_empty() {
+        let mut left = cx.quantum();
+        while left > 0 {
+            if !self.flush(cx) {
                 return Stop::OutputFull;
             }
+            match self.dispatch(cx, left) {
+                Ok(dispatched) => left -= dispatched,
+                Err(stop) => return stop,
+            }
         }
-        Stop::QuantumSpent
+        if self.flush(cx) { Stop::QuantumSpent } else { Stop::OutputFull }
     }
 }

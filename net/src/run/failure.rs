@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use thalweg_exec::Context;
 
 use super::component::{ComponentId, Instance, Program};
+use super::limits::Limits;
 use super::pipe::Pipe;
 use crate::record::{Ends, Record};
 
@@ -42,8 +43,7 @@ pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
 pub(crate) struct Shared {
     pub(crate) program: Program,
     pub(crate) failures: SyncSender<RecordError>,
-    /// How many records wait in a feedback at most.
-    pub(crate) spill_max: usize,
+    pub(crate) limits: Limits,
 }
 
 /// Where a task stands in its network.

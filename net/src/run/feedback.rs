@@ -29,7 +29,6 @@ pub(crate) struct FeedbackTask {
     inside: usize,
     /// The back channel: records that wait to enter the body.
     spill: VecDeque<Record>,
-    spill_max: usize,
     /// What ends from outside when the loop is empty.
     outer: Ends,
 }
@@ -43,7 +42,6 @@ impl FeedbackTask {
         body: (Out<Record>, In<Record>),
     ) -> FeedbackTask {
         FeedbackTask {
-            spill_max: position.shared.spill_max,
             position,
             backs,
             input: Input::new(input),
@@ -70,8 +68,11 @@ impl FeedbackTask {
                 let reason = "the record came back when the feedback had ended".to_owned();
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
-            Ok(true) if self.spill.len() >= self.spill_max => {
-                let reason = format!("more than {} records wait in this feedback", self.spill_max);
+            Ok(true) if self.spill.len() >= self.position.shared.limits.feedback_records() => {
+                let reason = format!(
+                    "more than {} records wait in this feedback: the setting net.feedback_records says how many may",
+                    self.spill.len()
+                );
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
             Ok(true) => self.spill.push_back(record),

@@ -1,6 +1,6 @@
 //! A component's input.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_box::{Opaque, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports};
@@ -113,6 +113,31 @@ pub(crate) fn send(input: Input) -> Record {
 pub(crate) fn sent(message: &Record) -> Option<Input> {
     let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
     opaque.get::<Sent>()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// The output of a replica, on its way to the collector.
+#[derive(Debug)]
+pub(crate) struct Announced {
+    pub(crate) input: In<Record>,
+    /// The output of a replica that was folded back, of which all must be read before.
+    pub(crate) after: Option<u64>,
+    /// Kept until all of this output was read, and of those announced by it.
+    pub(crate) token: Option<Arc<()>>,
+}
+
+/// A message that announces a replica's output.
+pub(crate) fn announce(announced: Announced) -> Record {
+    let content = Mutex::new(Some(announced));
+    Record::message(Value::Opaque(Opaque::new::<Mutex<Option<Announced>>>(content)))
+}
+
+/// The output announced in a message; a spent synchrocell's input is one, too.
+pub(crate) fn announced(message: &Record) -> Option<Announced> {
+    let Some(Value::Opaque(opaque)) = message.slots().first() else { return None };
+    match opaque.get::<Mutex<Option<Announced>>>() {
+        Some(content) => content.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        None => sent(message).map(|input| Announced { input: input.into(), after: None, token: None }),
+    }
 }
 
 impl From<Input> for In<Record> {

@@ -17,11 +17,13 @@ mod failure;
 mod feedback;
 mod filter_task;
 mod input;
+mod limits;
 mod ordered;
 mod ordered_star;
 mod output;
 mod pipe;
 mod plan;
+mod replicas;
 mod shield_task;
 mod star;
 mod unfold;
@@ -36,15 +38,14 @@ use thalweg_exec::{In, Out, Runtime};
 
 use self::component::Program;
 use self::failure::{FAILURES_WAITING_MAX, Shared};
+use self::limits::Limits;
 use self::unfold::Unfolding;
 use crate::error::Error;
 use crate::network::Network;
 use crate::record::Record;
 
 pub use self::failure::RecordError;
-
-/// How many records wait in a feedback at most.
-const FEEDBACK_MAX: usize = 1 << 20;
+pub use self::limits::StartOptions;
 
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
 #[derive(Debug)]
@@ -64,11 +65,19 @@ impl Network {
     /// # Errors
     /// The space cannot hold the network's sites, or the network is too large.
     pub fn start(&self, runtime: &Runtime) -> Result<Running, Error> {
+        self.start_with(runtime, StartOptions::default())
+    }
+
+    /// Likewise, with limits of what it keeps.
+    ///
+    /// # Errors
+    /// As [`Network::start`].
+    pub fn start_with(&self, runtime: &Runtime, options: StartOptions) -> Result<Running, Error> {
         let space = runtime.space();
         let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
-        let shared = Arc::new(Shared { program, failures, spill_max: FEEDBACK_MAX });
+        let shared = Arc::new(Shared { program, failures, limits: Limits::new(space, options)? });
         let mut unfolding = Unfolding::starting(shared, runtime);
         let (input, entry) = unfolding.stream();
         let output = unfolding.unfold_main(main, entry);

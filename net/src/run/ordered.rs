@@ -8,7 +8,7 @@
 //! the groups of one combinator only, and they nest. Inside a group all combinators run so: an order is one of those that
 //! a free one may choose.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
@@ -17,6 +17,7 @@ use super::dispatcher::{NO_BRANCH, SplitChoice, emptiest};
 use super::failure::Position;
 use super::input::Input;
 use super::output::{Output, push};
+use super::replicas::{Replicas, Room};
 use super::unfold::Around;
 use crate::record::{Ends, Record};
 use crate::router::{Choice, Router};
@@ -171,7 +172,7 @@ pub(crate) struct OrderedSplit {
     around: Around,
     choice: SplitChoice,
     input: Input,
-    replicas: HashMap<i64, usize>,
+    replicas: Replicas,
     turns: Turns,
 }
 
@@ -180,11 +181,12 @@ impl OrderedSplit {
         position: Position,
         (body, around): (ComponentId, Around),
         choice: SplitChoice,
+        folds: bool,
         input: In<Record>,
         turns: Out<Turn>,
     ) -> OrderedSplit {
         let (input, turns) = (Input::new(input), Turns::new(turns, Vec::new()));
-        OrderedSplit { position, body, around, choice, input, replicas: HashMap::new(), turns }
+        OrderedSplit { position, body, around, choice, input, replicas: Replicas::new(folds), turns }
     }
 
     fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
@@ -192,8 +194,7 @@ impl OrderedSplit {
         if record.shape() == ShapeId::MARK {
             return self.turns.end(cx, outer);
         }
-        let known = |value| self.replicas.contains_key(&value);
-        match self.choice.values(&record, self.replicas.len(), known) {
+        match self.choice.values(&record, &self.replicas) {
             Ok((from, to)) => {
                 for value in from..to {
                     let copy = record.clone();
@@ -209,18 +210,30 @@ impl OrderedSplit {
     }
 
     fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record, outer: Ends) {
-        let replica = match self.replicas.get(&value) {
-            Some(&replica) => replica,
+        let replica = match self.replicas.place(value) {
+            Some(replica) => replica,
             None => self.make_replica(cx, value),
         };
         self.turns.send(cx, replica, record, outer);
     }
 
+    #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
         let (out, output) = self.choice.replica(&self.position, cx, self.body, self.around, value);
-        let replica = self.turns.branches.len();
-        self.turns.branches.push(out);
-        self.replicas.insert(value, replica);
+        // A record for a replica must not wait while its place is given away.
+        let kept =
+            if self.turns.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
+        let replica = match self.replicas.insert(value, kept) {
+            Room::Next => {
+                self.turns.branches.push(out);
+                self.turns.branches.len() - 1
+            }
+            // Behind the turns so far: the collector has then read all that the one before gave.
+            Room::Instead(place, _) => {
+                self.turns.branches[place] = out;
+                place
+            }
+        };
         self.turns.turn(cx, Turn::Input(replica, output));
         replica
     }

@@ -8,7 +8,7 @@
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
-use super::input::sent;
+use super::input::announced;
 use super::output::Output;
 use super::star::{Exit, Way};
 use crate::record::{Ends, Record};
@@ -46,10 +46,13 @@ impl OrderedExit {
                 self.exit.push(cx, Way::Out, record);
                 if last && self.went_in {
                     self.exit.push(cx, Way::In, Record::mark(Ends::GROUP));
+                } else if last {
+                    self.exit.note(Way::Out, 1);
                 }
             }
             Ok(Way::In) => {
                 self.exit.need_inside(cx, OrderedExit::new);
+                self.exit.note(Way::In, 1);
                 record.set_ends(if last { Ends::GROUP } else { Ends::NOTHING });
                 self.exit.push(cx, Way::In, record);
                 if last {
@@ -140,7 +143,7 @@ impl ExitCollector {
     fn take(&mut self, cx: &mut Context<'_>, place: usize, mut record: Record) {
         if record.shape() == ShapeId::MESSAGE {
             self.exits.truncate(self.open[place] + 1);
-            self.exits.extend(sent(&record).map(In::from));
+            self.exits.extend(announced(&record).map(|announced| announced.input));
             return;
         }
         let ends = record.ends();
@@ -181,6 +184,10 @@ impl ExitCollector {
         self.open.clear();
         self.open.push(0);
         self.reached = 1;
+        // Behind the first are those that were folded back, the last of which ends last.
+        while self.exits.len() > 1 && self.exits.last().is_some_and(In::ended) {
+            self.exits.pop();
+        }
     }
 
     /// What to do when nothing comes at the open exits.
@@ -201,7 +208,7 @@ impl ExitCollector {
         let Some(exit) = self.exits.get_mut(self.emptied) else { return Some(Stop::Ended) };
         match exit.pop(cx) {
             Some(record) if record.shape() == ShapeId::MESSAGE => {
-                self.exits.extend(sent(&record).map(In::from));
+                self.exits.extend(announced(&record).map(|announced| announced.input));
             }
             Some(record) if record.shape() == ShapeId::MARK => {}
             Some(record) => _ = self.output.send(cx, record),

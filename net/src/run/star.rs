@@ -7,7 +7,7 @@ use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::component::{ComponentId, Instance};
 use super::failure::Position;
-use super::input::{Input, send};
+use super::input::{Announced, Input, announce};
 use super::output::push;
 use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::pattern::Pattern;
@@ -27,6 +27,12 @@ pub(crate) struct Exit {
     out: Out<Record>,
     /// To the replica, once there is one.
     inside: Option<Out<Record>>,
+    /// Whether what follows may be folded back, because nothing in the body has state.
+    folds: bool,
+    /// Records that left here since one went inside.
+    unused: usize,
+    /// Of the replica that follows or did before it was folded back: the stream of the exit behind it.
+    announced: Option<u64>,
     /// What did not fit yet, in order.
     waiting: VecDeque<(Way, Record)>,
 }
@@ -42,13 +48,31 @@ impl Exit {
     /// The first exit of a star.
     pub(crate) fn new(
         position: Position,
-        (body, around): (ComponentId, Around),
+        (body, around, folds): (ComponentId, Around, bool),
         exits: Vec<Pattern>,
         input: In<Record>,
         out: Out<Record>,
     ) -> Exit {
         let (input, waiting) = (Input::new(input), VecDeque::new());
-        Exit { position, body, around, exits, replica: 0, input, out, inside: None, waiting }
+        let (replica, inside, unused, announced) = (0, None, 0, None);
+        Exit { position, body, around, exits, replica, input, out, inside, folds, unused, announced, waiting }
+    }
+
+    /// Notes that records went a way, behind which no group is open. What follows is folded back when it was not used for
+    /// long: its input is closed, so that it ends when all that is inside has left.
+    #[inline]
+    pub(crate) fn note(&mut self, way: Way, count: usize) {
+        match way {
+            Way::In => self.unused = 0,
+            Way::Out => self.unused += count,
+        }
+        if self.folds
+            && self.inside.is_some()
+            && self.unused > self.position.shared.limits.fold_after()
+            && self.waiting.is_empty()
+        {
+            self.inside = None;
+        }
     }
 
     pub(crate) fn attach(&mut self, ports: &mut Ports<'_>) {
@@ -83,11 +107,12 @@ impl Exit {
         let left = unfolding.unfold(self.body, &instance, entered);
         let (out, announced) = unfolding.stream();
         unfolding.replica += 1;
-        let body = (self.body, self.around);
+        let body = (self.body, self.around, self.folds);
         let next = Exit::new(self.position.clone(), body, self.exits.clone(), left, out);
         unfolding.spawn(self.position.component, task(Exit { replica: self.replica + 1, ..next }));
         self.inside = Some(inside);
-        self.push(cx, Way::Out, send(Input::new(announced)));
+        let after = self.announced.replace(announced.id());
+        self.push(cx, Way::Out, announce(Announced { input: announced, after, token: None }));
     }
 
     pub(crate) fn push(&mut self, cx: &mut Context<'_>, way: Way, record: Record) {
@@ -178,7 +203,10 @@ impl StarExit {
         };
         match input.transfer(cx, count, out) {
             0 => Err(Stop::OutputFull),
-            moved => Ok(moved),
+            moved => {
+                self.0.note(way, moved);
+                Ok(moved)
+            }
         }
     }
 }

@@ -171,7 +171,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                     pairs.map(|(branch, input)| self.unfold(*branch, instance, input)).collect();
                 self.collect(GLUE_WEIGHT, id, outputs)
             }
-            Kind::Star { body, exits, deterministic } => {
+            Kind::Star { body, exits, deterministic, folds } => {
                 if let Kind::Synchrocell(patterns) = &shared.program.get(*body).kind {
                     let (out, output) = self.stream();
                     self.spawn(id, CellStar::new(position, patterns.clone(), exits.clone(), input, out));
@@ -179,14 +179,14 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 }
                 let (exit, exit_input) = self.stream();
                 if *deterministic || self.around.ordered {
-                    let body = (*body, Around { ordered: true, ..self.around });
+                    let body = (*body, Around { ordered: true, ..self.around }, *folds);
                     let first = Exit::new(position, body, exits.clone(), input, exit);
                     self.spawn(id, OrderedExit::new(first));
                     let (out, output) = self.stream();
                     self.spawn_weighing(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
                     return output;
                 }
-                let first = Exit::new(position, (*body, self.around), exits.clone(), input, exit);
+                let first = Exit::new(position, (*body, self.around, *folds), exits.clone(), input, exit);
                 self.spawn(id, StarExit::new(first));
                 self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
             }
@@ -198,16 +198,16 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.spawn(id, FeedbackTask::new(position, backs.clone(), input, out, body));
                 output
             }
-            Kind::Split { body, choice, deterministic } => {
+            Kind::Split { body, choice, deterministic, folds } => {
                 if *deterministic || self.around.ordered {
                     let body = (*body, Around { ordered: true, ..self.around });
                     let (turns, turns_in) = self.stream();
-                    self.spawn(id, OrderedSplit::new(position, body, *choice, input, turns));
+                    self.spawn(id, OrderedSplit::new(position, body, *choice, *folds, input, turns));
                     return self.collect_in_order(REPLICAS_WEIGHT, id, turns_in, Vec::new());
                 }
                 let (announcements, announced) = self.stream();
                 let body = (*body, self.around);
-                self.spawn(id, SplitDispatcher::new(position, body, *choice, input, announcements));
+                self.spawn(id, SplitDispatcher::new(position, body, *choice, *folds, input, announcements));
                 self.collect(REPLICAS_WEIGHT, id, vec![announced])
             }
             Kind::Placed { body, place } => {

@@ -10,6 +10,7 @@ use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, Task, TaskSp
 use thalweg_net::check::{Resolved, check_text};
 use thalweg_net::label::LabelKind;
 use thalweg_net::record::Record;
+use thalweg_net::run::StartOptions;
 use thalweg_net::syntax::ast::Label;
 use thalweg_net::{Network, Value, json};
 
@@ -57,7 +58,7 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
     begin(case);
     let options = options_of(options);
-    let (workers, capacity) = (options.workers, options.capacity);
+    let (workers, capacity) = (options.0.workers, options.0.capacity);
     let mut outcome = run(&network, records, options);
     if !ordered {
         outcome.out.sort();
@@ -161,16 +162,20 @@ impl Task for Drain {
     }
 }
 
-fn run(network: &Network, records: Vec<Record>, options: Options) -> Outcome {
+fn run(network: &Network, records: Vec<Record>, options: (Options, StartOptions)) -> Outcome {
     let (out, errors) = run_records(network, records, options);
     let mut failed: Vec<Fault> = errors.iter().map(|reason| fault(reason)).collect();
     failed.sort_unstable();
     Outcome { out, failed }
 }
 
-fn run_records(network: &Network, records: Vec<Record>, options: Options) -> (Vec<Labels>, Vec<String>) {
+fn run_records(
+    network: &Network,
+    records: Vec<Record>,
+    (options, limits): (Options, StartOptions),
+) -> (Vec<Labels>, Vec<String>) {
     let runtime = Runtime::new(options).unwrap();
-    let running = network.start(&runtime).unwrap();
+    let running = network.start_with(&runtime, limits).unwrap();
     let (sender, received) = mpsc::channel();
     runtime.spawn(TaskSpec::default(), Feed { records: records.into_iter(), next: None, out: running.input });
     runtime.spawn(TaskSpec::default(), Drain { input: running.output, records: sender });
@@ -195,9 +200,14 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
-fn options_of(options: u64) -> Options {
+/// With two workers replicas are folded back as soon as they can be.
+fn options_of(options: u64) -> (Options, StartOptions) {
     let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
-    Options { workers, capacity, ..Options::default() }
+    let mut limits = StartOptions::default();
+    if workers == 2 {
+        (limits.replicas, limits.fold_after) = (1, 1);
+    }
+    (Options { workers, capacity, ..Options::default() }, limits)
 }
 
 impl Case {

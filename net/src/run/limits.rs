@@ -1,0 +1,93 @@
+//! What a running network keeps at most: settings of its space, which may be changed while it runs.
+
+use thalweg_space::{Setting, SettingSpec, Space};
+
+use crate::error::Error;
+
+/// What a network keeps at most, at its start. With a space these are the settings `net.feedback_records`, `net.replicas`
+/// and `net.fold_after`, and a later network of the same space takes their values of then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartOptions {
+    /// How many records wait in the back channel of a feedback; further ones fail.
+    pub feedback_records: u64,
+    /// How many replicas of a split without state are kept: the one used longest ago is folded back for a new one.
+    pub replicas: u64,
+    /// After how many records that all left at an exit what follows in a star without state is folded back.
+    pub fold_after: u64,
+}
+
+impl Default for StartOptions {
+    fn default() -> StartOptions {
+        StartOptions { feedback_records: 1 << 20, replicas: 1 << 14, fold_after: 1 << 12 }
+    }
+}
+
+/// The limits of a running network.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    feedback_records: Limit,
+    replicas: Limit,
+    fold_after: Limit,
+}
+
+/// A limit: a setting, or a plain number where there is no space.
+#[derive(Debug)]
+enum Limit {
+    Setting(Setting),
+    Plain(u64),
+}
+
+impl Limit {
+    fn new(space: Option<&Space>, name: &str, doc: &str, unit: &str, default: u64) -> Result<Limit, Error> {
+        let Some(space) = space else { return Ok(Limit::Plain(default)) };
+        let spec = SettingSpec { name, doc, unit, min: 1, max: 1 << 40, default, choices: &[] };
+        space.setting(spec).map(Limit::Setting).map_err(|error| Error::new(error.to_string()))
+    }
+
+    fn now(&self) -> usize {
+        let value = match self {
+            Limit::Setting(setting) => setting.load(),
+            Limit::Plain(value) => *value,
+        };
+        value.max(1) as usize
+    }
+}
+
+impl Limits {
+    pub(crate) fn new(space: Option<&Space>, options: StartOptions) -> Result<Limits, Error> {
+        let StartOptions { feedback_records, replicas, fold_after } = options;
+        let limit = |name, doc, unit, default| Limit::new(space, name, doc, unit, default);
+        Ok(Limits {
+            feedback_records: limit(
+                "net.feedback_records",
+                "Records that wait in the back channel of a feedback at most; further ones fail",
+                "records",
+                feedback_records,
+            )?,
+            replicas: limit(
+                "net.replicas",
+                "Replicas that a split without state keeps; the one used longest ago makes room",
+                "replicas",
+                replicas,
+            )?,
+            fold_after: limit(
+                "net.fold_after",
+                "Records in a row that leave at an exit before what follows in a star without state is folded back",
+                "records",
+                fold_after,
+            )?,
+        })
+    }
+
+    pub(crate) fn feedback_records(&self) -> usize {
+        self.feedback_records.now()
+    }
+
+    pub(crate) fn replicas(&self) -> usize {
+        self.replicas.now()
+    }
+
+    pub(crate) fn fold_after(&self) -> usize {
+        self.fold_after.now()
+    }
+}
