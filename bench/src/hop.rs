@@ -17,7 +17,7 @@ const CHAINS: [usize; 4] = [1, 4, 16, 64];
 const CAPACITY: usize = 64;
 
 /// What a stage does with a message.
-type Stage = dyn Fn(u64) -> u64 + Send + Sync;
+pub(crate) type Stage = dyn Fn(u64) -> u64 + Send + Sync;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = Vec::new();
@@ -108,7 +108,14 @@ fn rivals(workers: usize, hops: usize) -> Vec<Contestant<'static>> {
     if workers == 1 {
         rivals.insert(0, chain("dynamic calls, fused", "", workers, hops, calls));
     }
+    rivals.extend(not_here());
     rivals
+}
+
+/// Rivals in other languages.
+pub(crate) fn not_here() -> [Contestant<'static>; 2] {
+    ["oneTBB flow graph", "Go channels"]
+        .map(|name| Contestant::missing(name, "", "needs a compiler that is not installed here"))
 }
 
 /// A chain of `hops` on `workers` cores, through which `run(workers, hops, messages)` sends messages.
@@ -124,7 +131,7 @@ fn chain(
     })
 }
 
-fn stage() -> Arc<Stage> {
+pub(crate) fn stage() -> Arc<Stage> {
     black_box(Arc::new(|message| message + 1))
 }
 

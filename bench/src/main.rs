@@ -7,11 +7,14 @@
 mod cores;
 mod des;
 mod event;
+mod farm;
 mod hop;
+mod latency;
 mod measure;
 mod observed;
 mod output;
 mod record;
+mod tasks;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,7 +29,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT]
 
-  GROUP          event, hop, record, des; all if none is given
+  GROUP          event, hop, latency, farm, tasks, record, des; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -37,8 +40,15 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 4] =
-    [("event", event::cases), ("hop", hop::cases), ("record", record::cases), ("des", des::cases)];
+const GROUPS: [Group; 7] = [
+    ("event", event::cases),
+    ("hop", hop::cases),
+    ("latency", latency::cases),
+    ("farm", farm::cases),
+    ("tasks", tasks::cases),
+    ("record", record::cases),
+    ("des", des::cases),
+];
 
 struct Arguments {
     groups: Vec<String>,

@@ -13,7 +13,7 @@ use crate::dispatch::wake_elsewhere;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
-use crate::stream::{allocate, free, slot};
+use crate::stream::{free, messages, room, slot, take};
 use crate::sync::Ordering;
 use crate::task::{State, TaskCell, TaskId, TaskSpec};
 
@@ -45,12 +45,11 @@ impl<T> Both<T> {
 
 fn ring(capacity: usize) -> Both<Ring> {
     let ring = Ring::new(1, 0, capacity, None, free::<usize>);
-    allocate::<usize>(&ring);
     Both(NonNull::from(Box::leak(Box::new(ring))))
 }
 
 fn push(ring: &Ring, message: usize) -> bool {
-    if ring.look_for_room() == 0 {
+    if room::<usize>(ring) == 0 {
         return false;
     }
     let at = ring.pushed.get();
@@ -61,15 +60,7 @@ fn push(ring: &Ring, message: usize) -> bool {
 }
 
 fn pop(ring: &Ring) -> Option<usize> {
-    if ring.look_for_messages() == 0 {
-        return None;
-    }
-    let at = ring.popped.get();
-    let slots = ring.slots.load(Ordering::Relaxed);
-    // SAFETY: we are the reader, and there is a message.
-    let message = unsafe { slot::<usize>(slots, ring.mask, at).read() };
-    ring.popped.set(at + 1);
-    Some(message)
+    (messages::<usize>(ring) > 0).then(|| take::<usize>(ring))
 }
 
 fn give_up(ring: Both<Ring>) {
@@ -92,15 +83,14 @@ fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
 }
 
 /// Two threads, a ring smaller than the messages, each sleeping when it can do nothing.
-#[test]
-fn loom_ring_passes_every_message_and_the_end() {
-    model(|| {
-        let ring = ring(1);
+fn ring_passes(capacity: usize, messages: usize) {
+    model(move || {
+        let ring = ring(capacity);
         let (reader, writer) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let (wake_reader, sleep_writer) = (reader.clone(), writer.clone());
         let writing = thread::spawn(move || {
             let ring = ring.get();
-            for message in 0..2 {
+            for message in 0..messages {
                 while !push(ring, message) {
                     if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                         sleep_writer.park();
@@ -135,10 +125,21 @@ fn loom_ring_passes_every_message_and_the_end() {
                 }
             }
         }
-        assert_eq!(next, 2);
+        assert_eq!(next, messages);
         writing.join().unwrap();
         give_up(ring);
     });
+}
+
+#[test]
+fn loom_ring_passes_every_message_and_the_end() {
+    ring_passes(1, 2);
+}
+
+/// The writer goes on in a larger block while the reader reads the one before.
+#[test]
+fn loom_ring_grows() {
+    ring_passes(2, 3);
 }
 
 /// A reader that leaves wakes a writer that waits for room.

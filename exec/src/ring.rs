@@ -86,9 +86,11 @@ pub(crate) struct Ring {
     /// The task whose dispatch may push up to `limit`. Written by the writing end's owner; read relaxed, to tell
     /// somebody else apart.
     pub(crate) write_owner: AtomicPtr<TaskCell>,
-    /// The slots and their mask, as the writer uses them.
+    /// The slots of the writer's block, and their mask.
     pub(crate) write_slots: Cell<*mut u8>,
     pub(crate) write_mask: Cell<u32>,
+    /// Room there is besides that up to `limit`, in a block that is not made yet.
+    pub(crate) beyond: Cell<u32>,
     /// `pushed` when the writer's dispatch began. The writer's own.
     pub(crate) write_mark: Cell<usize>,
     /// 1 while the writer may use `reader`. Written by the writer (relaxed, then release), read by who moves
@@ -108,7 +110,7 @@ pub(crate) struct Ring {
     pub(crate) available: Cell<usize>,
     /// The task whose dispatch may pop up to `available`. Like `write_owner`.
     pub(crate) read_owner: AtomicPtr<TaskCell>,
-    /// The slots and their mask, as the reader uses them.
+    /// The slots of the reader's block, and their mask.
     pub(crate) read_slots: Cell<*mut u8>,
     pub(crate) read_mask: Cell<u32>,
     /// `popped` when the reader's dispatch began.
@@ -138,9 +140,8 @@ pub(crate) struct Ring {
     /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
     pub(crate) refs: AtomicU32,
     pub(crate) capacity: u32,
-    /// Slots less one; the slots are a power of two.
-    pub(crate) mask: u32,
-    /// The slots, null before the first push. Written by the writer before the `tail` that covers them.
+    /// The slots of the first block, null before the first push. Written by the writer before the `tail` that covers
+    /// them.
     pub(crate) slots: AtomicPtr<u8>,
     pub(crate) id: u64,
     /// What the space shows of the stream; none without a space.
@@ -186,6 +187,7 @@ impl Ring {
             write_owner: AtomicPtr::new(std::ptr::null_mut()),
             write_slots: Cell::new(std::ptr::null_mut()),
             write_mask: Cell::new(0),
+            beyond: Cell::new(0),
             write_mark: Cell::new(0),
             refused: Cell::new(0),
             name,
@@ -217,7 +219,6 @@ impl Ring {
             reader_gone: AtomicU8::new(0),
             refs: AtomicU32::new(2),
             capacity: capacity as u32,
-            mask: (capacity.next_power_of_two() - 1) as u32,
             slots: AtomicPtr::new(std::ptr::null_mut()),
             id,
             observed,
@@ -268,13 +269,10 @@ impl Ring {
         self.writer_section.store(0, Ordering::Release);
     }
 
-    /// Looks for room: how many messages may be written.
+    /// Looks for room: how many of the messages written were not read yet.
     #[inline]
     pub(crate) fn look_for_room(&self) -> usize {
-        let used = self.pushed.get() - self.head.load(Ordering::Acquire);
-        let room = self.capacity as usize - used;
-        self.limit.set(self.pushed.get() + room);
-        room
+        self.pushed.get() - self.head.load(Ordering::Acquire)
     }
 
     /// Arms the wake-up for room, unless there is some (or the reader is gone).
@@ -328,14 +326,6 @@ impl Ring {
     #[inline]
     pub(crate) fn leave_reader_section(&self) {
         self.reader_section.store(0, Ordering::Release);
-    }
-
-    /// Looks for messages: how many may be read.
-    #[inline]
-    pub(crate) fn look_for_messages(&self) -> usize {
-        let tail = self.tail.load(Ordering::Acquire);
-        self.available.set(tail);
-        tail - self.popped.get()
     }
 
     /// Whether the writer is gone and everything was read.

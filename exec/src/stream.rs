@@ -1,5 +1,7 @@
 //! Streams as users see them: a typed writing end ([`Out`]) and reading end ([`In`]) of one [`Ring`].
 
+use std::alloc::Layout;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -9,7 +11,7 @@ use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
 use crate::ring::{NOTED, Ring, wait_until_zero};
-use crate::sync::{Ordering, Slot};
+use crate::sync::{AtomicPtr, Ordering, Slot};
 
 /// What the runtime is told about a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,37 +56,199 @@ pub(crate) fn new_stream<T: Send + 'static>(
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
+/// Slots that a stream begins with. Whenever they are all in use, it goes on in a block of twice as many, up to its
+/// capacity; so a stream that is seldom full stays small.
+const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
+
+/// What stands before a block's slots.
+struct Header {
+    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after `end`, read
+    /// by the reader (acquire), which then gives this block back.
+    next: AtomicPtr<u8>,
+    /// The message that the next block begins with. Written before `next`.
+    end: Cell<usize>,
+    /// The message that this block begins with. Written before anybody else sees the block.
+    begin: usize,
+    /// Slots less one; the slots are a power of two.
+    mask: u32,
+}
+
+/// How a block of `count` slots lies in memory, and where in it the slots begin.
+fn layout<T>(count: usize) -> (Layout, usize) {
+    let slots = Layout::array::<Slot<T>>(count).expect("2^30 messages fit into an address space");
+    Layout::new::<Header>().extend(slots).expect("a header fits, too")
+}
+
+/// A new block that begins with message `begin`: its slots.
+fn new_block<T>(count: usize, begin: usize) -> *mut u8 {
+    let (layout, offset) = layout::<T>(count);
+    let header = Header {
+        next: AtomicPtr::new(std::ptr::null_mut()),
+        end: Cell::new(0),
+        begin,
+        mask: count as u32 - 1,
+    };
+    // SAFETY: a header has a size; header and slots lie inside what was allocated for them.
+    unsafe {
+        let block = std::alloc::alloc(layout);
+        if block.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        block.cast::<Header>().write(header);
+        let slots = block.add(offset);
+        (0..count).for_each(|at| slots.cast::<Slot<T>>().add(at).write(Slot::empty()));
+        slots
+    }
+}
+
+/// # Safety
+/// `slots` are those of a block of a ring of `T`.
+unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
+    let (_, offset) = layout::<T>(1);
+    // SAFETY: as demanded of the caller; the offset does not depend on the count.
+    unsafe { &*slots.sub(offset).cast::<Header>() }
+}
+
+/// Gives a block back. The messages in it are not dropped.
+///
+/// # Safety
+/// `slots` are those of a block of a ring of `T`, which nobody uses any more.
+unsafe fn free_block<T>(slots: *mut u8) {
+    // SAFETY: as demanded of the caller; slots do not drop their messages.
+    unsafe {
+        let count = header::<T>(slots).mask as usize + 1;
+        let (layout, offset) = layout::<T>(count);
+        let block = slots.sub(offset);
+        (0..count).for_each(|at| std::ptr::drop_in_place(slots.cast::<Slot<T>>().add(at)));
+        std::ptr::drop_in_place(block.cast::<Header>());
+        std::alloc::dealloc(block, layout);
+    }
+}
+
 /// # Safety
 /// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
 pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     // SAFETY: as demanded of the caller.
     let ring = unsafe { Box::from_raw(ring) };
-    let slots = ring.slots.load(Ordering::Acquire).cast::<Slot<T>>();
-    if slots.is_null() {
-        return;
+    ring.tail.store(ring.pushed.get(), Ordering::Relaxed);
+    while messages::<T>(&ring) > 0 {
+        drop(take::<T>(&ring));
     }
-    // SAFETY: allocated by `allocate` with this length, for this ring alone.
-    let slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(slots, ring.mask as usize + 1)) };
-    let unread = ring.popped.get()..ring.pushed.get();
+    let block = match ring.read_slots.get() {
+        slots if slots.is_null() => ring.slots.load(Ordering::Acquire),
+        slots => slots,
+    };
     drop(ring);
-    let mask = slots.len() - 1;
-    for at in unread {
-        // SAFETY: written and never read.
-        drop(unsafe { slots[at & mask].read() });
+    if !block.is_null() {
+        // SAFETY: all messages were read, so it is the last block; nobody else has the ring.
+        unsafe { free_block::<T>(block) }
     }
 }
 
-/// Gives the ring its slots, on first use.
-pub(crate) fn allocate<T>(ring: &Ring) {
-    let slots: Box<[Slot<T>]> = (0..=ring.mask).map(|_| Slot::empty()).collect();
-    let slots = Box::into_raw(slots).cast::<u8>();
-    ring.slots.store(slots, Ordering::Relaxed);
+/// Looks for room: how many messages may be written, now (up to `limit`) and in a block to come.
+#[inline]
+pub(crate) fn room<T>(ring: &Ring) -> usize {
+    let used = ring.look_for_room();
+    let room = ring.capacity as usize - used;
+    let in_block = if room == 0 { 0 } else { room_in_block::<T>(ring, used).min(room) };
+    ring.limit.set(ring.pushed.get() + in_block);
+    ring.beyond.set((room - in_block) as u32);
+    room
+}
+
+/// How many slots of the writer's block are free; makes it a new one if none is. `used` messages are not read yet, and
+/// the stream is not full.
+#[inline]
+fn room_in_block<T>(ring: &Ring, used: usize) -> usize {
+    let count = ring.write_mask.get() as usize + 1;
+    if !ring.write_slots.get().is_null() {
+        if count >= ring.capacity as usize {
+            return count;
+        }
+        // SAFETY: the writer's own block.
+        let begin = unsafe { header::<T>(ring.write_slots.get()) }.begin;
+        let in_use = used.min(ring.pushed.get() - begin);
+        if in_use < count {
+            return count - in_use;
+        }
+    }
+    grow::<T>(ring)
+}
+
+#[cold]
+#[inline(never)]
+fn grow<T>(ring: &Ring) -> usize {
+    let before = ring.write_slots.get();
+    let most = (ring.capacity as usize).next_power_of_two();
+    let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.write_mask.get() as usize + 1) };
+    let (count, begin) = (count.min(most), ring.pushed.get());
+    let slots = new_block::<T>(count, begin);
+    if before.is_null() {
+        ring.slots.store(slots, Ordering::Release);
+    } else {
+        // SAFETY: the writer's own block until `next` is set.
+        let header = unsafe { header::<T>(before) };
+        header.end.set(begin);
+        header.next.store(slots, Ordering::Release);
+    }
     ring.write_slots.set(slots);
-    ring.write_mask.set(ring.mask);
+    ring.write_mask.set(count as u32 - 1);
+    count
+}
+
+/// Looks for messages: how many may be read from the reader's block, which is the next one if this was read to its end.
+#[inline]
+pub(crate) fn messages<T>(ring: &Ring) -> usize {
+    let (tail, popped) = (ring.tail.load(Ordering::Acquire), ring.popped.get());
+    ring.available.set(popped);
+    if tail == popped {
+        return 0;
+    }
+    if ring.read_slots.get().is_null() {
+        // The `tail` just seen covers it.
+        enter_block::<T>(ring, ring.slots.load(Ordering::Relaxed));
+    }
+    let mut end = end_of_block::<T>(ring, tail);
+    if end == popped {
+        let block = ring.read_slots.get();
+        // SAFETY: the reader's own block, read to its end, which the writer has left.
+        unsafe {
+            enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
+            free_block::<T>(block);
+        }
+        end = end_of_block::<T>(ring, tail);
+    }
+    ring.available.set(end);
+    end - popped
+}
+
+/// Up to where the messages before `tail` stand in the reader's block.
+#[inline]
+fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
+    // SAFETY: the reader's own block.
+    let header = unsafe { header::<T>(ring.read_slots.get()) };
+    // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
+    if header.next.load(Ordering::Acquire).is_null() { tail } else { tail.min(header.end.get()) }
+}
+
+#[cold]
+fn enter_block<T>(ring: &Ring, slots: *mut u8) {
+    ring.read_slots.set(slots);
+    // SAFETY: the block was published to the reader.
+    ring.read_mask.set(unsafe { header::<T>(slots) }.mask);
+}
+
+/// Reads a message that [`messages`] found.
+#[inline(always)]
+pub(crate) fn take<T>(ring: &Ring) -> T {
+    let at = ring.popped.get();
+    ring.popped.set(at + 1);
+    // SAFETY: the caller is the reader, and `available` says that the slot holds a message.
+    unsafe { slot::<T>(ring.read_slots.get(), ring.read_mask.get(), at).read() }
 }
 
 /// # Safety
-/// `slots` are those of a ring of `T` with this mask.
+/// `slots` are those of a block of a ring of `T` with this mask.
 #[inline(always)]
 pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
     // SAFETY: as demanded of the caller; the mask keeps the index inside.
@@ -149,7 +313,7 @@ impl<T: Send + 'static> Out<T> {
                 Room::NoReader => return ring.capacity as usize,
             }
         }
-        ring.limit.get() - ring.pushed.get()
+        ring.limit.get() - ring.pushed.get() + ring.beyond.get() as usize
     }
 
     /// Closes the stream; the same as dropping this end.
@@ -167,10 +331,7 @@ impl<T: Send + 'static> Out<T> {
             ring.limit.set(ring.pushed.get());
             return Room::NoReader;
         }
-        if ring.write_slots.get().is_null() {
-            allocate::<T>(ring);
-        }
-        if ring.look_for_room() == 0 {
+        if room::<T>(ring) == 0 {
             Ring::mark(&ring.write_state, NOTED);
             return Room::Full;
         }
@@ -215,10 +376,7 @@ impl<T: Send + 'static> In<T> {
         {
             return None;
         }
-        let at = ring.popped.get();
-        // SAFETY: we are the reader, and `available` says that the slot holds a message.
-        let message = unsafe { slot::<T>(ring.read_slots.get(), ring.read_mask.get(), at).read() };
-        ring.popped.set(at + 1);
+        let message = take::<T>(ring);
         // SAFETY: the task being dispatched is alive, and this is its thread.
         unsafe { &(*cx.task).last_read }.set(self.ring.as_ptr());
         Some(message)
@@ -245,10 +403,25 @@ impl<T: Send + 'static> In<T> {
     /// or as many of them as there are now and have room. Returns how many.
     #[cfg(not(loom))]
     pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
-        let mut left = count.min(out.room(cx));
-        if left > 0 && out.ring().reader_gone.load(Ordering::Relaxed) != 0 {
-            return self.refuse(cx, left, out);
+        let mut left = count;
+        while left > 0 && out.room(cx) > 0 {
+            if out.ring().reader_gone.load(Ordering::Relaxed) != 0 {
+                return count - left + self.refuse(cx, left, out);
+            }
+            let moved = self.transfer_to_block(cx, left, out);
+            left -= moved;
+            // Else the input is empty, or there is room in the next block.
+            if out.ring().limit.get() != out.ring().pushed.get() {
+                break;
+            }
         }
+        count - left
+    }
+
+    /// Likewise up to the end of the block that `out` writes into, in which there is room.
+    #[cfg(not(loom))]
+    fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
+        let mut left = count.min(out.ring().limit.get() - out.ring().pushed.get());
         let before = left;
         while left > 0 {
             let moved = self.upcoming(cx, left).len();
@@ -328,31 +501,20 @@ impl<T: Send + 'static> In<T> {
         let core = unsafe { cx.core.as_mut() };
         core.own_reader(self.ring);
         let ring = self.ring();
-        if ring.look_for_messages() == 0 {
-            if ring.group.get() == u32::MAX {
-                Ring::mark(&ring.read_state, NOTED);
-            }
-            return false;
+        let found = messages::<T>(ring) > 0;
+        if !found && ring.group.get() == u32::MAX {
+            Ring::mark(&ring.read_state, NOTED);
         }
-        if ring.read_slots.get().is_null() {
-            ring.read_slots.set(ring.slots.load(Ordering::Relaxed));
-            ring.read_mask.set(ring.mask);
-        }
-        true
+        found
     }
 
     /// Drops what can be read.
     fn drain(&mut self) {
         let ring = self.ring();
-        if ring.popped.get() == ring.tail.load(Ordering::Acquire) {
-            return;
-        }
-        let slots = ring.slots.load(Ordering::Relaxed);
-        while ring.popped.get() != ring.tail.load(Ordering::Acquire) {
-            let at = ring.popped.get();
-            ring.popped.set(at + 1);
-            // SAFETY: we are the reader, and `tail` covers the slot.
-            drop(unsafe { slot::<T>(slots, ring.mask, at).read() });
+        while messages::<T>(ring) > 0 {
+            while ring.popped.get() != ring.available.get() {
+                drop(take::<T>(ring));
+            }
         }
     }
 
@@ -386,5 +548,57 @@ impl<T: Send + 'static> std::fmt::Debug for Out<T> {
 impl<T: Send + 'static> std::fmt::Debug for In<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "In({})", self.id())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn fill(ring: &Ring, count: u64) {
+        for message in 0..count {
+            assert!(room::<u64>(ring) > 0);
+            let at = ring.pushed.get();
+            // SAFETY: this is the writer, and there is room.
+            unsafe { slot::<u64>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
+            ring.pushed.set(at + 1);
+        }
+        ring.tail.store(ring.pushed.get(), Ordering::Release);
+    }
+
+    fn drain(ring: &Ring, count: u64) {
+        for message in 0..count {
+            assert!(messages::<u64>(ring) > 0);
+            assert_eq!(take::<u64>(ring), message);
+        }
+        assert_eq!(messages::<u64>(ring), 0);
+        ring.head.store(ring.popped.get(), Ordering::Release);
+    }
+
+    #[test]
+    fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
+        let (output, input) = new_stream::<u64>(1, NameRef::NONE, 100, None);
+        let ring = output.ring();
+        assert!(ring.write_slots.get().is_null());
+        for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
+            fill(ring, waiting);
+            assert_eq!(ring.write_mask.get() + 1, slots, "{waiting} wait");
+            assert_eq!(room::<u64>(ring), 100 - waiting as usize);
+            drain(ring, waiting);
+        }
+        drop((output, input));
+    }
+
+    #[test]
+    fn a_block_is_read_to_its_end_before_the_next() {
+        let (output, input) = new_stream::<u64>(1, NameRef::NONE, 64, None);
+        fill(output.ring(), 6);
+        assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
+        assert_eq!(input.ring().available.get(), 4);
+        for message in 1..6 {
+            assert!(messages::<u64>(input.ring()) > 0);
+            assert_eq!(take::<u64>(input.ring()), message);
+        }
+        drop((output, input));
     }
 }

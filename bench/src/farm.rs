@@ -1,0 +1,216 @@
+//! Group `farm`: boxes that compute for about a microsecond, as replicas beside one another or as stages behind one
+//! another, on two workers; against the same arithmetic on two bare threads.
+
+use crate::cores::on_cores;
+use crate::measure::{Case, Contestant, Goal};
+use crate::observed::Observed;
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+use thalweg_exec::{Context, In, Inputs, Mode, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+
+const WORKERS: usize = 2;
+/// What may be lost to everything but arithmetic.
+const LOST_MAX: f64 = 0.02;
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let goal = Goal::RatioAtMost(1.0 / (1.0 - LOST_MAX));
+    let case = |name: &str, param: &'static str, count: usize, ours: Contestant<'static>, calls: u64| Case {
+        group: "farm",
+        name: name.into(),
+        params: vec![(param, count.to_string()), ("workers", WORKERS.to_string())],
+        unit: "ns",
+        ours,
+        rivals: Vec::new(),
+        limit: Some(Contestant::nanoseconds("two bare threads", "", calls, move |messages| {
+            Ok(on_cores(WORKERS, || bare(messages * calls)))
+        })),
+        goal,
+    };
+    let mut cases = Vec::new();
+    for replicas in [2, 4, 8] {
+        let ours = Contestant::nanoseconds("thalweg, mode off", "", 1, move |messages| {
+            on_cores(WORKERS, || farm(replicas, messages))
+        });
+        cases.push(case("1 µs of arithmetic in one of many replicas", "replicas", replicas, ours, 1));
+    }
+    for stages in [2, 8] {
+        let ours = Contestant::nanoseconds("thalweg, mode off", "", stages as u64, move |messages| {
+            on_cores(WORKERS, || serial(stages, messages))
+        });
+        cases.push(case("1 µs of arithmetic in each of many stages", "stages", stages, ours, stages as u64));
+    }
+    cases
+}
+
+/// About a microsecond of arithmetic.
+fn compute(message: u64) -> u64 {
+    static TURNS: OnceLock<u64> = OnceLock::new();
+    let turns = *TURNS.get_or_init(|| {
+        const SAMPLE: u64 = 1 << 22;
+        let begin = Instant::now();
+        black_box(turned(1, SAMPLE));
+        (SAMPLE as f64 * 1000.0 / begin.elapsed().as_nanos() as f64) as u64
+    });
+    turned(message, turns)
+}
+
+/// xorshift, whose every turn needs the one before.
+fn turned(mut value: u64, turns: u64) -> u64 {
+    value |= 1;
+    for _ in 0..turns {
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+    }
+    black_box(value)
+}
+
+fn bare(calls: u64) -> Duration {
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        let some = |calls| {
+            (0..calls).for_each(|message| {
+                black_box(compute(message));
+            })
+        };
+        scope.spawn(move || some(calls / 2));
+        some(calls - calls / 2);
+    });
+    begin.elapsed()
+}
+
+/// A source that deals messages out in turn, replicas, and a sink that counts.
+fn farm(replicas: usize, messages: u64) -> Result<Duration, String> {
+    let observed = Observed::new(WORKERS, Mode::Off)?;
+    let runtime = &observed.runtime;
+    let mut outputs = Vec::new();
+    let mut inputs = Inputs::new();
+    let mut stages = Vec::new();
+    for _ in 0..replicas {
+        let (to, input) = runtime.stream(StreamSpec::default());
+        let (output, from) = runtime.stream(StreamSpec::default());
+        outputs.push(to);
+        inputs.add(from);
+        stages.push(Stage { input, output });
+    }
+    // The mapper weighs: dealing and counting are little beside computing.
+    let light = TaskSpec::default();
+    let heavy = TaskSpec { one_to_one: true, weight: 100, ..light };
+    runtime.spawn(light, Deal { outputs, next: 0, end: messages });
+    for stage in stages {
+        runtime.spawn(heavy, stage);
+    }
+    finish(observed, inputs, messages)
+}
+
+fn serial(stages: usize, messages: u64) -> Result<Duration, String> {
+    let observed = Observed::new(WORKERS, Mode::Off)?;
+    let runtime = &observed.runtime;
+    let (first, mut input) = runtime.stream(StreamSpec::default());
+    let light = TaskSpec::default();
+    runtime.spawn(light, Deal { outputs: vec![first], next: 0, end: messages });
+    for _ in 0..stages {
+        let (output, next) = runtime.stream(StreamSpec::default());
+        let input = std::mem::replace(&mut input, next);
+        runtime.spawn(TaskSpec { one_to_one: true, weight: 100, ..light }, Stage { input, output });
+    }
+    let mut inputs = Inputs::new();
+    inputs.add(input);
+    finish(observed, inputs, messages)
+}
+
+fn finish(observed: Observed, inputs: Inputs<u64>, messages: u64) -> Result<Duration, String> {
+    let (told, hear) = std::sync::mpsc::channel();
+    observed.runtime.spawn(TaskSpec::default(), Count { inputs, count: 0, told });
+    let begin = Instant::now();
+    observed.runtime.start();
+    let told = hear.recv();
+    observed.join()?;
+    let (count, end) = told.map_err(|_| "the sink ended without a count")?;
+    assert_eq!(count, messages, "messages were lost");
+    Ok(end - begin)
+}
+
+/// Deals messages out in turn.
+struct Deal {
+    outputs: Vec<Out<u64>>,
+    next: u64,
+    end: u64,
+}
+
+impl Task for Deal {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.outputs.iter_mut().for_each(|output| ports.output(output));
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.next == self.end {
+                return Stop::Ended;
+            }
+            let to = self.next as usize % self.outputs.len();
+            if self.outputs[to].push(cx, self.next).is_err() {
+                return Stop::OutputFull;
+            }
+            self.next += 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Stage {
+    input: In<u64>,
+    output: Out<u64>,
+}
+
+impl Task for Stage {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => self.output.push(cx, compute(message)).expect("there was room"),
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Count {
+    inputs: Inputs<u64>,
+    count: u64,
+    told: Sender<(u64, Instant)>,
+}
+
+impl Task for Count {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.inputs(&mut self.inputs);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(index) = self.inputs.next_index(cx) {
+            let input = self.inputs.get_mut(index).expect("it is offered");
+            while input.pop(cx).is_some() {
+                self.count += 1;
+            }
+            if input.ended() {
+                self.inputs.remove(cx, index);
+            }
+        }
+        if !self.inputs.is_empty() {
+            return Stop::InputEmpty;
+        }
+        self.told.send((self.count, Instant::now())).expect("someone hears");
+        Stop::Ended
+    }
+}
