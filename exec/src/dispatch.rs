@@ -804,6 +804,7 @@ impl Core {
     fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         let mut sleeps = false;
         let mut ready = false;
+        task.waits_on.set(None);
         match stop {
             Stop::InputEmpty => {
                 // SAFETY: we are the task's thread, and no reference to its groups is kept.
@@ -816,7 +817,11 @@ impl Core {
                     }
                     // SAFETY: an end is kept until its state is 0.
                     match unsafe { touch.ring.as_ref() }.wait_for_messages(self.me, TASK_WAITS) {
-                        Wait::Armed => sleeps = true,
+                        Wait::Armed => {
+                            // One of several is none in particular.
+                            task.waits_on.set((!sleeps).then_some(touch.ring));
+                            sleeps = true;
+                        }
                         Wait::Ready => ready = true,
                         Wait::Over => {}
                     }
@@ -834,7 +839,11 @@ impl Core {
                     }
                     // SAFETY: an end is kept until its state is 0.
                     match unsafe { touch.ring.as_ref() }.wait_for_room(self.me) {
-                        Wait::Armed => sleeps = true,
+                        Wait::Armed => {
+                            // One of several is none in particular.
+                            task.waits_on.set((!sleeps).then_some(touch.ring));
+                            sleeps = true;
+                        }
                         Wait::Ready | Wait::Over => ready = true,
                     }
                 }

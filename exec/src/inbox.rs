@@ -5,11 +5,24 @@
 //! between on both sides.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use crate::moving::Letter;
+use crate::dispatch::Core;
 use crate::parker::Parker;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, barrier};
 use crate::task::TaskCell;
+
+/// What another thread asks of a worker, which answers between two dispatches.
+pub(crate) trait Asked: Send + Sync {
+    /// Does it, on the worker's thread.
+    fn answer(&self, core: &mut Core);
+}
+
+/// A worker's copy of what is asked, and the letter that came before it.
+pub(crate) struct Letter {
+    next: *mut Letter,
+    asked: Arc<dyn Asked>,
+}
 
 pub(crate) struct Inbox {
     /// The newest task. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
@@ -20,6 +33,8 @@ pub(crate) struct Inbox {
     /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
     /// is to give it one.
     pub(crate) hungry_at: AtomicU64,
+    /// Dispatches that the worker made, as of when it went to sleep last.
+    pub(crate) dispatches: AtomicU64,
     /// The newest letter. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     letters: AtomicPtr<Letter>,
 }
@@ -36,6 +51,7 @@ impl Inbox {
             sleeping: AtomicBool::new(false),
             parker: Parker::new(),
             hungry_at: AtomicU64::new(0),
+            dispatches: AtomicU64::new(0),
             letters: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -62,8 +78,8 @@ impl Inbox {
     }
 
     /// Leaves a letter for the worker, which the caller then [wakes](Inbox::wake). True: there was none before.
-    pub(crate) fn write(&self, letter: Letter) -> bool {
-        let letter = Box::into_raw(Box::new(letter));
+    pub(crate) fn write(&self, asked: Arc<dyn Asked>) -> bool {
+        let letter = Box::into_raw(Box::new(Letter { next: std::ptr::null_mut(), asked }));
         let mut first = self.letters.load(Ordering::Relaxed);
         loop {
             // SAFETY: nobody else has the letter yet.
@@ -76,7 +92,7 @@ impl Inbox {
     }
 
     /// Takes all letters, oldest first.
-    pub(crate) fn read(&self) -> Vec<Letter> {
+    pub(crate) fn read(&self) -> Vec<Arc<dyn Asked>> {
         let mut letters = Vec::new();
         if self.has_letters() {
             let mut newest = self.letters.swap(std::ptr::null_mut(), Ordering::Acquire);
@@ -84,7 +100,7 @@ impl Inbox {
                 // SAFETY: made by `Box` in `write`, and ours since we took it.
                 let letter = *unsafe { Box::from_raw(newest) };
                 newest = letter.next;
-                letters.push(letter);
+                letters.push(letter.asked);
             }
         }
         letters.reverse();
@@ -107,6 +123,11 @@ impl Inbox {
     #[inline]
     pub(crate) fn has_letters(&self) -> bool {
         !self.letters.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether the worker sleeps, and how many dispatches it had made then.
+    pub(crate) fn asleep_after(&self) -> Option<u64> {
+        self.parker.is_asleep().then(|| self.dispatches.load(Ordering::Relaxed))
     }
 
     /// Takes all tasks, oldest first, each with its reference.

@@ -64,6 +64,7 @@
 mod affinity;
 mod blocking;
 mod context;
+mod deadlock;
 mod dispatch;
 mod events;
 mod inbox;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
 use crate::events::{Cause, TaskMoved};
-use crate::inbox::Inbox;
+use crate::inbox::{Asked, Inbox};
 use crate::observe::Share;
 use crate::parker::Parker;
 use crate::ring::NOBODY;
@@ -52,10 +52,22 @@ struct Request {
     parker: Parker,
 }
 
-/// A worker's copy of a request, and the letter that came before it.
-pub(crate) struct Letter {
-    pub(crate) next: *mut Letter,
-    request: Arc<Request>,
+impl Asked for Request {
+    fn answer(&self, core: &mut Core) {
+        // SAFETY: tasks in the list are alive.
+        let here = core.live.iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
+        // It may have been given to us before we came to this letter.
+        let first =
+            || self.from.compare_exchange(NOBODY, core.worker, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if let Some(task) = here
+            && first()
+        {
+            core.give(task, self.worker);
+        }
+        if self.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.parker.unpark();
+        }
+    }
 }
 
 /// Moves tasks of a runtime from one worker to another, from any thread.
@@ -204,15 +216,19 @@ impl Shared {
             from: AtomicU32::new(NOBODY),
             parker: Parker::new(),
         });
+        self.ask_all(request.clone());
+        request
+    }
+
+    /// Writes a letter to every worker.
+    pub(crate) fn ask_all(&self, asked: Arc<dyn Asked>) {
         for inbox in &self.inboxes {
-            let letter = Letter { next: std::ptr::null_mut(), request: request.clone() };
-            if inbox.write(letter) {
+            if inbox.write(asked.clone()) {
                 self.attention.fetch_add(1, Ordering::SeqCst);
             }
             crate::sync::barrier();
             inbox.wake();
         }
-        request
     }
 
     /// Says that the worker waits for a task from `at` on.
@@ -267,27 +283,10 @@ impl Core {
         if !letters.is_empty() {
             self.shared.attention.fetch_sub(1, Ordering::Relaxed);
         }
-        for letter in letters {
-            self.follow(&letter.request);
+        for asked in letters {
+            asked.answer(self);
         }
         self.feed();
-    }
-
-    fn follow(&mut self, request: &Request) {
-        // SAFETY: tasks in the list are alive.
-        let here = self.live.iter().copied().find(|task| unsafe { task.as_ref() }.id == request.task);
-        // It may have been given to us before we came to this letter.
-        let first = |from: &AtomicU32| {
-            from.compare_exchange(NOBODY, self.worker, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        };
-        if let Some(task) = here
-            && first(&request.from)
-        {
-            self.give(task, request.worker);
-        }
-        if request.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
-            request.parker.unpark();
-        }
     }
 
     /// Gives a hungry worker a task, if there are enough.

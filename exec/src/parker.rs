@@ -31,11 +31,11 @@ impl Parker {
     }
 
     fn sleep(&self, timeout: Option<Duration>) {
-        use crate::sync::Ordering::{Acquire, Relaxed};
+        use crate::sync::Ordering::{Acquire, Relaxed, Release};
         if self.state.swap(Self::EMPTY, Acquire) == Self::TOKEN {
             return;
         }
-        if self.state.compare_exchange(Self::EMPTY, Self::ASLEEP, Relaxed, Relaxed).is_ok() {
+        if self.state.compare_exchange(Self::EMPTY, Self::ASLEEP, Release, Relaxed).is_ok() {
             while self.state.load(Relaxed) == Self::ASLEEP {
                 let woken = futex(&self.state, libc::FUTEX_WAIT, Self::ASLEEP, timeout);
                 if timeout.is_some() && !woken {
@@ -44,6 +44,11 @@ impl Parker {
             }
         }
         self.state.swap(Self::EMPTY, Acquire);
+    }
+
+    /// Whether the thread sleeps, and nobody has woken it yet. What it did before is seen then.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.state.load(crate::sync::Ordering::Acquire) == Self::ASLEEP
     }
 
     /// Puts the token, and wakes the sleeper if there is one.
@@ -94,6 +99,10 @@ impl Parker {
         while !self.token.swap(false, crate::sync::Ordering::Acquire) {
             loom::thread::park();
         }
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        false
     }
 
     pub(crate) fn park_timeout(&self, _timeout: Duration) {

@@ -403,6 +403,17 @@ impl Ring {
         (row.cell(stream_cell::READER).load(Relaxed), row.cell(stream_cell::WRITER).load(Relaxed))
     }
 
+    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
+    pub(crate) fn peer(&self, writes: bool) -> u64 {
+        let (section, peer) =
+            if writes { (&self.writer_section, &self.reader) } else { (&self.reader_section, &self.writer) };
+        section.store_fenced(1);
+        // SAFETY: in the section, so a reference of the ring's that we can still see is not given up.
+        let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, |task| task.id.0);
+        section.store(0, Ordering::Release);
+        id
+    }
+
     /// Counts an end that is gone; true for the second.
     pub(crate) fn count_end(&self) -> bool {
         self.ends_gone.fetch_add(1, Ordering::AcqRel) == 1

@@ -14,6 +14,7 @@ use thalweg_space::{Clock, NameRef, Setting, SettingSpec, Space};
 use crate::affinity;
 use crate::blocking::{self, Blocking};
 use crate::context::Ports;
+use crate::deadlock::{self, Watch};
 use crate::dispatch::{self, Core};
 use crate::events::{
     Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
@@ -650,17 +651,36 @@ impl Runtime {
     }
 
     /// Waits until every task has ended, then ends the workers.
+    ///
+    /// # Errors
+    /// Tasks wait for one another in a circle: which they are, and for which streams they wait.
     pub fn join(mut self) -> Result<Summary, Error> {
         self.start();
         let mut ended = lock(&self.shared.ended);
-        while self.shared.live.load(Ordering::Acquire) != 0 && !self.shared.stop.load(Ordering::Relaxed) {
-            ended = self.shared.all_ended.wait(ended).unwrap_or_else(PoisonError::into_inner);
+        let mut watch = Watch::default();
+        let mut deadlock = None;
+        while self.shared.live.load(Ordering::Acquire) != 0
+            && !self.shared.stop.load(Ordering::Relaxed)
+            && deadlock.is_none()
+        {
+            let waited = self.shared.all_ended.wait_timeout(ended, deadlock::LOOK_EVERY);
+            let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
+                drop(guard);
+                deadlock = watch.look(&self.shared);
+                ended = lock(&self.shared.ended);
+            } else {
+                ended = guard;
+            }
         }
         drop(ended);
-        let aborted = self.shared.stop.load(Ordering::Relaxed);
+        let aborted = self.shared.stop.load(Ordering::Relaxed) || deadlock.is_some();
         let wall = self.began.elapsed();
         self.end_workers()?;
         self.end_blocking(aborted);
+        if let Some(deadlock) = deadlock {
+            return Err(Error(deadlock));
+        }
         let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let tasks =
             self.shared.next_task.load(Ordering::Relaxed) - 1 - self.shared.live.load(Ordering::Relaxed);

@@ -136,6 +136,8 @@ pub(crate) struct TaskCell {
     pub(crate) times: Times,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
+    /// The stream it waits for while it is idle, if that is a certain one.
+    pub(crate) waits_on: Cell<Option<NonNull<Ring>>>,
     /// What the space shows of it; none without a space.
     pub(crate) observed: Option<ObservedTask>,
     /// Whether there are groups.
@@ -201,6 +203,7 @@ impl TaskCell {
             read_before: Cell::new(None),
             times: Times::default(),
             waits_for: Cell::new(Share::Ready),
+            waits_on: Cell::new(None),
             observed,
             grouped: Cell::new(false),
             groups: UnsafeCell::new(Vec::new()),

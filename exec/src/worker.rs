@@ -68,6 +68,7 @@ impl Core {
                 asked = self.ask(before);
             }
             if waited >= spin_ticks {
+                inbox.dispatches.store(self.dispatches, Ordering::Relaxed);
                 inbox.sleep(&shared.stop);
                 break;
             }

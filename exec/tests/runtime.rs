@@ -849,3 +849,54 @@ fn a_worker_inside_a_box_is_told_of() {
     release.store(true, Ordering::Relaxed);
     join_in_time(runtime);
 }
+
+#[test]
+fn a_deadlock_of_full_streams_is_told() {
+    /// Writes two messages for one, round and round; the last field is how many it still has to write.
+    struct Doubling(In<u64>, Out<u64>, u64);
+    impl Task for Doubling {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            loop {
+                while self.2 > 0 {
+                    if self.1.push(cx, 0).is_err() {
+                        return Stop::OutputFull;
+                    }
+                    self.2 -= 1;
+                }
+                if self.0.pop(cx).is_none() {
+                    return Stop::InputEmpty;
+                }
+                self.2 = 2;
+            }
+        }
+    }
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let (there, input) = runtime.stream(room(4));
+        let (back, again) = runtime.stream(room(4));
+        runtime.spawn(TaskSpec::default(), Doubling(input, back, 0));
+        runtime.spawn(TaskSpec::default(), Doubling(again, there, 1));
+        let (done, joined) = mpsc::channel();
+        std::thread::spawn(move || done.send(runtime.join()));
+        let error = joined.recv_timeout(PATIENCE).expect("the runtime ends").unwrap_err().to_string();
+        assert!(error.contains("task 1 waits for room in stream 2, which task 2 reads"), "{error}");
+        assert!(error.contains("task 2 waits for room in stream 1, which task 1 reads"), "{error}");
+    }
+}
+
+#[test]
+fn tasks_that_wait_for_the_world_are_no_deadlock() {
+    let runtime = runtime(2);
+    let (output, input) = runtime.stream::<u64>(room(1));
+    let (mut numbers, first) = runtime.stream(room(1));
+    runtime.spawn(TaskSpec::default(), Map { input: first, output, apply: |number| number });
+    runtime.spawn(TaskSpec::default(), Sink { input, take: |_| {} });
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        // Longer than it takes to look for deadlocks.
+        for number in 0..2 {
+            std::thread::sleep(Duration::from_millis(250));
+            task.push(&mut numbers, number).unwrap();
+        }
+    });
+    join_in_time(runtime);
+}

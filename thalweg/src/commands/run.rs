@@ -258,7 +258,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     if let Some(control) = control {
         control.serve(&runtime, || tally.counts())?;
     }
-    let summary = runtime.join().map_err(|error| Failure::Run(error.to_string()))?;
+    let ended = runtime.join();
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
     drop((progress, answering));
@@ -274,6 +274,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         std::fs::remove_dir_all(&path)
             .map_err(|error| Failure::Run(format!("cannot remove the space {}: {error}", path.display())))?;
     }
+    let summary = ended.map_err(|error| Failure::Run(error.to_string()))?;
     conclude(&tally, &interrupt, wall, summary.failed, stays.then_some(path.as_path()))
 }
 
