@@ -1,7 +1,7 @@
 //! Deadlocks: tasks that wait for one another in a circle, each for a certain stream, at least one of which is full.
 //!
-//! Looked for by the thread that waits for the end ([`Runtime::join`](crate::Runtime::join)), when all workers sleep: it
-//! asks them what each of their tasks waits for. If no task was dispatched meanwhile, what they tell was true at once, and
+//! Looked for by the thread that waits for the end ([`Runtime::join`](crate::Runtime::join)), when all workers sleep and
+//! some task waits for room: it asks them what each of their tasks waits for. If no task was dispatched meanwhile, what they tell was true at once, and
 //! a circle of such waits can't resolve, whatever comes from outside. A task that waits for any of several streams is in
 //! no circle, and neither is one with a thread of its own.
 
@@ -89,6 +89,9 @@ impl Watch {
             return None;
         }
         let before = asleep_after(shared).filter(|dispatches| *dispatches != self.asked_after)?;
+        if shared.inboxes.iter().all(|inbox| inbox.wait_for_room.load(Ordering::Relaxed) == 0) {
+            return None;
+        }
         let unanswered = AtomicU32::new(shared.inboxes.len() as u32);
         let question = Arc::new(Question { unanswered, waits: Mutex::default() });
         shared.ask_all(question.clone());

@@ -45,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) live: Vec<NonNull<TaskCell>>,
     pub(crate) moving: Moving,
     released: Vec<NonNull<Ring>>,
+    /// How many idle tasks wait for room.
+    pub(crate) wait_for_room: u64,
     /// This thread's way to tell; none without a space, and none of threads that are just passing.
     pub(crate) recorder: Option<Recorder>,
     /// The worker's live row.
@@ -202,6 +204,7 @@ impl Core {
             live: Vec::new(),
             moving: Moving::default(),
             released: Vec::new(),
+            wait_for_room: 0,
             recorder,
             row: None,
             mode,
@@ -368,6 +371,7 @@ impl Core {
                     task.times.turn(task.waits_for.get(), self.now, self.measured_since);
                     self.tell_ready(task, cause, by_stream);
                 }
+                self.no_longer_idle(task);
                 task.state.set(State::Ready);
                 if cause == Cause::Input {
                     self.ready.push_front(task);
@@ -378,6 +382,12 @@ impl Core {
             State::Running => task.notified.set(true),
             State::New | State::Moving | State::Ready | State::Ended => {}
         }
+    }
+
+    /// An idle task is woken, or goes to another worker.
+    #[inline]
+    pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
+        self.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
     }
 
     /// Likewise a task of another thread.
@@ -475,6 +485,7 @@ impl Core {
                 continue;
             }
             if cell.state.get() == State::Idle {
+                self.no_longer_idle(cell);
                 if self.mode != Mode::Off {
                     let stamp = cell.times.woken_at.load(Ordering::Relaxed);
                     let woken = if stamp == 0 { self.now } else { stamp };
@@ -860,9 +871,10 @@ impl Core {
     #[inline]
     fn let_go(&mut self) {
         self.ports_wait = false;
-        for touch in self.touched.drain(..) {
+        for touch in &self.touched {
             touch.state().store(0, Ordering::Release);
         }
+        self.touched.clear();
     }
 
     #[cold]
@@ -1019,6 +1031,7 @@ impl Core {
             core.task = std::ptr::null_mut();
             if sleeps {
                 task.state.set(State::Idle);
+                core.wait_for_room += u64::from(stop == Stop::OutputFull);
             } else {
                 core.make_ready(task);
             }

@@ -33,8 +33,9 @@ pub(crate) struct Inbox {
     /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
     /// is to give it one.
     pub(crate) hungry_at: AtomicU64,
-    /// Dispatches that the worker made, as of when it went to sleep last.
+    /// Dispatches that the worker made, and its tasks that wait for room, as of when it went to sleep last.
     pub(crate) dispatches: AtomicU64,
+    pub(crate) wait_for_room: AtomicU64,
     /// The newest letter. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     letters: AtomicPtr<Letter>,
 }
@@ -52,6 +53,7 @@ impl Inbox {
             parker: Parker::new(),
             hungry_at: AtomicU64::new(0),
             dispatches: AtomicU64::new(0),
+            wait_for_room: AtomicU64::new(0),
             letters: AtomicPtr::new(std::ptr::null_mut()),
         }
     }

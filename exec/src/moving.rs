@@ -362,9 +362,12 @@ impl Core {
         let to = cell.wanted.replace(self.worker);
         if cell.state.get() == State::Ready {
             self.ready.remove(cell);
-        } else if self.mode != Mode::Off {
-            cell.times.turn(cell.waits_for.get(), self.now, self.measured_since);
-            self.tell_ready(cell, Cause::Yield, 0);
+        } else {
+            self.no_longer_idle(cell);
+            if self.mode != Mode::Off {
+                cell.times.turn(cell.waits_for.get(), self.now, self.measured_since);
+                self.tell_ready(cell, Cause::Yield, 0);
+            }
         }
         cell.waits_for.set(Share::Ready);
         self.forget(cell);

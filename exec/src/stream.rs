@@ -225,6 +225,9 @@ pub(crate) fn messages<T>(ring: &Ring) -> usize {
 /// Up to where the messages before `tail` stand in the reader's block.
 #[inline]
 fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
+    if ring.read_mask.get() >= ring.capacity - 1 {
+        return tail; // the largest block, and so the last
+    }
     // SAFETY: the reader's own block.
     let header = unsafe { header::<T>(ring.read_slots.get()) };
     // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.

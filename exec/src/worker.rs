@@ -69,6 +69,7 @@ impl Core {
             }
             if waited >= spin_ticks {
                 inbox.dispatches.store(self.dispatches, Ordering::Relaxed);
+                inbox.wait_for_room.store(self.wait_for_room, Ordering::Relaxed);
                 inbox.sleep(&shared.stop);
                 break;
             }
