@@ -9,6 +9,22 @@ pub(crate) fn on_cores<T>(count: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// From now on this thread runs on any core but the first, if there is another.
+pub(crate) fn off_first_core() {
+    let mut set = allowed();
+    let of_first = first(&set, 1);
+    // SAFETY: the indices stay below the sets' size.
+    let others = unsafe {
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|core| libc::CPU_ISSET(*core, &of_first))
+            .for_each(|core| libc::CPU_CLR(core, &mut set));
+        libc::CPU_COUNT(&set)
+    };
+    if others > 0 {
+        allow(&set);
+    }
+}
+
 fn allowed() -> libc::cpu_set_t {
     // SAFETY: an all-zero set is a valid set, and the call gets its true size.
     unsafe {

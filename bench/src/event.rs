@@ -2,23 +2,36 @@
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal, repeated};
-use std::cell::RefCell;
+use crate::{follow, tracers};
 use std::hint::black_box;
-use std::sync::LazyLock;
+use std::sync::{Barrier, LazyLock};
 use std::time::Duration;
 use thalweg_space::reader::{LatestEvents, SpaceReader};
 use thalweg_space::{
-    Clock, Collector, CollectorOptions, Kind, KindId, NameRef, PathCollector, Setting, SettingSpec, Space,
-    SpaceOptions, Writer,
+    Clock, Collector, CollectorOptions, ElementOptions, Kind, KindId, NameRef, PathCollector, Setting,
+    SettingSpec, Space, SpaceOptions, Writer,
 };
 
 /// One argument: 16 bytes in all.
 #[derive(Kind)]
 #[kind(name = "bench.one")]
-struct One {
+pub(crate) struct One {
     /// Any number.
-    number: u64,
+    pub(crate) number: u64,
 }
+
+/// A span begins.
+#[derive(Kind)]
+#[kind(name = "bench.entered")]
+struct Entered {
+    /// Which.
+    site: u64,
+}
+
+/// A span ends.
+#[derive(Kind)]
+#[kind(name = "bench.left")]
+struct Left;
 
 /// A kind with fields of several sizes, by derive.
 #[derive(Kind)]
@@ -56,7 +69,19 @@ impl Kind for ByHand {
 }
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![with_time(), same_time(), switched_off(), by_derive(), path_collector(), latest_of_many()]
+    let mut cases = vec![
+        with_time(),
+        two_writers(),
+        same_time(),
+        same_time_in_small_ring(),
+        switched_off(),
+        span(),
+        by_derive(),
+        path_collector(),
+        latest_of_many(),
+    ];
+    cases.extend(follow::cases());
+    cases
 }
 
 fn with_time() -> Case<'static> {
@@ -66,9 +91,93 @@ fn with_time() -> Case<'static> {
         params: vec![("arguments", "1".into())],
         unit: "ns",
         ours: emitting("emit", |writer, kind, number| writer.emit(kind, &One { number })),
-        rivals: vec![fastrace_span(), tracing_event()],
+        rivals: vec![
+            tracers::quanta_clock(),
+            tracers::fastrace_span(),
+            tracers::tracing_event(),
+            tracers::tracing_fmt(),
+            tracers::tracing_chrome(),
+            tracers::lttng_tracepoint(),
+        ],
         limit: Some(bare_clock()),
         goal: Goal::RatioAtMost(1.05),
+    }
+}
+
+/// Two threads at once, each with a writer of its own.
+fn two_writers() -> Case<'static> {
+    let mut writers: Vec<(Writer, KindId<One>)> = Vec::new();
+    let ours = Contestant::nanoseconds("emit", "", 1, move |count| {
+        while writers.len() < 2 {
+            let mut writer = space()?.writer("bench").map_err(|error| error.to_string())?;
+            let kind = writer.declare().map_err(|error| error.to_string())?;
+            writers.push((writer, kind));
+        }
+        let works =
+            writers.iter_mut().map(|(writer, kind)| move |number| writer.emit(*kind, &One { number }));
+        Ok(at_once(count, works.collect()))
+    });
+    let limit = Contestant::nanoseconds("bare clock read", "", 1, |count| {
+        let clock = Clock::new();
+        Ok(at_once(count, vec![|_| _ = black_box(clock.now()); 2]))
+    });
+    Case {
+        group: "event",
+        name: "with its own time, two writers".into(),
+        params: vec![("threads", "2".into())],
+        unit: "ns",
+        ours,
+        rivals: Vec::new(),
+        limit: Some(limit),
+        goal: Goal::RatioAtMost(1.05),
+    }
+}
+
+/// Each of `works` `count` times in a thread of its own; how long the slowest took.
+fn at_once(count: u64, works: Vec<impl FnMut(u64) + Send>) -> Duration {
+    let barrier = Barrier::new(works.len());
+    on_cores(works.len(), || {
+        std::thread::scope(|scope| {
+            let run = |work| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    repeated(count, work)
+                })
+            };
+            let threads: Vec<_> = works.into_iter().map(run).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).max().unwrap_or_default()
+        })
+    })
+}
+
+/// Entered and left, each with its time.
+fn span() -> Case<'static> {
+    let mut opened: Option<(Writer, KindId<Entered>, KindId<Left>)> = None;
+    let ours = Contestant::nanoseconds("two events", "", 1, move |count| {
+        let (writer, entered, left) = match &mut opened {
+            Some(opened) => opened,
+            none => {
+                let mut writer = space()?.writer("bench").map_err(|error| error.to_string())?;
+                let entered = writer.declare().map_err(|error| error.to_string())?;
+                let left = writer.declare().map_err(|error| error.to_string())?;
+                none.insert((writer, entered, left))
+            }
+        };
+        Ok(pinned(count, |site| {
+            writer.emit(*entered, &Entered { site });
+            writer.emit(*left, &Left);
+        }))
+    });
+    Case {
+        group: "event",
+        name: "a span".into(),
+        params: vec![("clock reads", "2".into())],
+        unit: "ns",
+        ours,
+        rivals: vec![tracers::fastrace_span(), tracers::tracy_zone()],
+        limit: Some(bare_clock()),
+        goal: Goal::RatioAtMost(2.1),
     }
 }
 
@@ -79,6 +188,24 @@ fn same_time() -> Case<'static> {
         params: vec![("arguments", "1".into())],
         unit: "ns",
         ours: emitting("emit_same_time", |writer, kind, number| writer.emit_same_time(kind, &One { number })),
+        rivals: Vec::new(),
+        limit: Some(bare_store()),
+        goal: Goal::AtMost(1.5),
+    }
+}
+
+/// The same in an element that stays in a core's nearest caches.
+fn same_time_in_small_ring() -> Case<'static> {
+    let element = ElementOptions { block_bytes: 16 << 10, block_count: 2, ..ElementOptions::default() };
+    let open = move || space()?.writer_with("bench", element).map_err(|error| error.to_string());
+    Case {
+        group: "event",
+        name: "with the time of the one before, in an element of 32 KiB".into(),
+        params: vec![("arguments", "1".into())],
+        unit: "ns",
+        ours: emitting_into("emit_same_time", open, |writer, kind, number| {
+            writer.emit_same_time(kind, &One { number });
+        }),
         rivals: Vec::new(),
         limit: Some(bare_store()),
         goal: Goal::AtMost(1.5),
@@ -148,12 +275,21 @@ fn emitting<K: Kind + 'static>(
     name: &'static str,
     emit: impl Fn(&mut Writer, KindId<K>, u64) + 'static,
 ) -> Contestant<'static> {
+    emitting_into(name, || space()?.writer("bench").map_err(|error| error.to_string()), emit)
+}
+
+/// The same with a writer that `open` gives.
+pub(crate) fn emitting_into<K: Kind + 'static>(
+    name: &'static str,
+    mut open: impl FnMut() -> Result<Writer, String> + 'static,
+    emit: impl Fn(&mut Writer, KindId<K>, u64) + 'static,
+) -> Contestant<'static> {
     let mut writer: Option<(Writer, KindId<K>)> = None;
     Contestant::nanoseconds(name, "", 1, move |count| {
         let (writer, kind) = match &mut writer {
             Some(writer) => writer,
             none => {
-                let mut opened = space()?.writer("bench").map_err(|error| error.to_string())?;
+                let mut opened = open()?;
                 let kind = opened.declare().map_err(|error| error.to_string())?;
                 none.insert((opened, kind))
             }
@@ -162,7 +298,7 @@ fn emitting<K: Kind + 'static>(
     })
 }
 
-fn bare_clock() -> Contestant<'static> {
+pub(crate) fn bare_clock() -> Contestant<'static> {
     let clock = Clock::new();
     Contestant::nanoseconds("bare clock read", "", 1, move |count| {
         let mut sum = 0;
@@ -187,72 +323,6 @@ fn bare_store() -> Contestant<'static> {
         black_box(&ring);
         Ok(took)
     })
-}
-
-fn fastrace_span() -> Contestant<'static> {
-    use fastrace::local::LocalSpan;
-    use fastrace::prelude::{Span, SpanContext};
-    let name = "fastrace span, not reported";
-    Contestant::nanoseconds(name, env!("VERSION_fastrace"), 1, |count| {
-        // A parent holds at most some ten thousand spans: they are collected by groups, under the clock too.
-        let group = 1_000;
-        Ok(on_cores(1, || {
-            repeated(count / group, |_| {
-                let root = Span::root("root", SpanContext::random());
-                let guard = root.set_local_parent();
-                for _ in 0..group {
-                    drop(black_box(LocalSpan::enter_with_local_parent("bench")));
-                }
-                drop(guard);
-                root.cancel();
-            })
-        }))
-    })
-}
-
-fn tracing_event() -> Contestant<'static> {
-    let name = "tracing, a subscriber that stores time and number";
-    Contestant::nanoseconds(name, env!("VERSION_tracing"), 1, |count| {
-        let dispatch = tracing::Dispatch::new(Storing(Clock::new()));
-        Ok(tracing::dispatcher::with_default(&dispatch, || pinned(count, |number| tracing::trace!(number))))
-    })
-}
-
-thread_local! {
-    static STORED: RefCell<(usize, Vec<[u64; 2]>)> = RefCell::new((0, vec![[0; 2]; 1 << 16]));
-}
-
-/// The least that a subscriber of `tracing` can do to record what our event holds.
-struct Storing(Clock);
-
-impl tracing::Subscriber for Storing {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut number = Number(0);
-        event.record(&mut number);
-        STORED.with_borrow_mut(|(at, ring)| {
-            ring[*at & 0xffff] = [self.0.now(), number.0];
-            *at += 1;
-        });
-    }
-    fn enter(&self, _: &tracing::span::Id) {}
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-struct Number(u64);
-
-impl tracing::field::Visit for Number {
-    fn record_u64(&mut self, _: &tracing::field::Field, value: u64) {
-        self.0 = value;
-    }
-    fn record_debug(&mut self, _: &tracing::field::Field, _: &dyn std::fmt::Debug) {}
 }
 
 /// A setting that is off.
@@ -364,12 +434,10 @@ fn latest_of_many() -> Case<'static> {
             };
             let mut sum = 0;
             let mut problem = None;
-            let took = pinned(count, |_| {
-                match latest.look(&mut |event| sum ^= event.time) {
-                    Ok(found) if found as u64 >= ELEMENTS => {}
-                    Ok(found) => problem = Some(format!("{found} events")),
-                    Err(error) => problem = Some(error.to_string()),
-                }
+            let took = pinned(count, |_| match latest.look(&mut |event| sum ^= event.time) {
+                Ok(found) if found as u64 >= ELEMENTS => {}
+                Ok(found) => problem = Some(format!("{found} events")),
+                Err(error) => problem = Some(error.to_string()),
             });
             black_box(sum);
             problem.map_or(Ok(took), Err)

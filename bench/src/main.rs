@@ -8,6 +8,7 @@ mod cores;
 mod des;
 mod event;
 mod farm;
+mod follow;
 mod hop;
 mod latency;
 mod measure;
@@ -15,6 +16,7 @@ mod observed;
 mod output;
 mod record;
 mod tasks;
+mod tracers;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -59,6 +61,12 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Not for people: the other process of some cases.
+    if let [_, what, path] = &std::env::args().collect::<Vec<_>>()[..]
+        && what == follow::FOLLOW
+    {
+        return follow::follow(path.as_ref()).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     match parse() {
         Ok(Some(arguments)) => run(&arguments),
         Ok(None) => {

@@ -20,6 +20,12 @@ use std::time::{Duration, Instant};
 /// Bytes of the event that tells who writes.
 const OWNER_BYTES: u64 = 8 * event::OWNER_WORDS as u64;
 
+/// How long a writer that waits only yields: a consumer at work frees a block in some ten microseconds, and to sleep takes
+/// longer than that.
+const SPIN_MAX: Duration = Duration::from_micros(500);
+/// How often a writer that waits looks whether its consumer lives.
+const LOOK_FOR_READER: Duration = Duration::from_millis(1);
+
 /// Longest event of an element with such blocks, first word included.
 pub(crate) fn event_bytes_max(block_bytes: usize) -> usize {
     // A block may have to say whose it is. (A model's blocks are smaller than any element's.)
@@ -435,18 +441,21 @@ impl<M: Memory> Ring<M> {
 
     fn wait_for_reader(&mut self, needed: u64, timeout: Duration) -> bool {
         let start = Instant::now();
-        let mut rounds = 0u32;
+        let mut next_look = LOOK_FOR_READER;
         loop {
             self.look_at_reader();
             if self.read_position >= needed {
                 return true;
             }
-            rounds += 1;
-            if start.elapsed() >= timeout || (rounds.is_multiple_of(16) && self.reader_is_dead()) {
+            let waited = start.elapsed();
+            if waited >= timeout || (waited >= next_look && self.reader_is_dead()) {
                 self.stalled = true;
                 return false;
             }
-            if rounds < 64 {
+            if waited >= next_look {
+                next_look = waited + LOOK_FOR_READER;
+            }
+            if waited < SPIN_MAX {
                 std::thread::yield_now();
             } else {
                 std::thread::sleep(Duration::from_micros(50));

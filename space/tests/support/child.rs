@@ -85,3 +85,14 @@ pub(crate) fn mount_privately(path: &Path, room: u64) -> bool {
             && libc::mount(none, target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) == 0
     }
 }
+
+/// Makes what [`mount_privately`] mounted at `path` read-only.
+pub(crate) fn remount_read_only(path: &Path) {
+    let target = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let flags = libc::MS_REMOUNT | libc::MS_RDONLY;
+    // SAFETY: all texts end with a zero and live over the call.
+    #[allow(unsafe_code)]
+    let failed =
+        unsafe { libc::mount(c"none".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), flags, std::ptr::null()) };
+    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
+}
