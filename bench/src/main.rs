@@ -10,6 +10,7 @@ mod event;
 mod farm;
 mod follow;
 mod hop;
+mod language;
 mod latency;
 mod measure;
 mod observed;
@@ -31,7 +32,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT]
 
-  GROUP          event, hop, latency, farm, tasks, record, des; all if none is given
+  GROUP          event, hop, latency, farm, tasks, record, language, des; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -42,13 +43,14 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
     ("farm", farm::cases),
     ("tasks", tasks::cases),
     ("record", record::cases),
+    ("language", language::cases),
     ("des", des::cases),
 ];
 

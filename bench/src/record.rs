@@ -63,7 +63,7 @@ fn courses() -> Vec<Course> {
             parts: ROW,
             labels: vec![y],
             value: |_, n| Value::Bytes(Bytes::from_vec(vec![n as u8; 64])),
-            goal: Goal::None,
+            goal: Goal::AtMost(12.0),
         },
         Course {
             name: "a record with a tag through a filter",
@@ -79,7 +79,7 @@ fn courses() -> Vec<Course> {
             parts: PARALLELS,
             labels: vec![x],
             value: integer,
-            goal: Goal::None,
+            goal: Goal::AtMost(15.0),
         },
     ]
 }
@@ -124,8 +124,8 @@ fn run(workers: usize, network: &Network, course: &Course, records: u64) -> Resu
     let observed = Observed::new(workers, Mode::Off)?;
     let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
     let (sink, end) = Sink::new(ends.output);
-    let shape = shape::of(&course.labels);
-    let source = Source { next: 0, end: records, shape, value: course.value, output: ends.input };
+    let shapes = vec![shape::of(&course.labels)];
+    let source = Source { next: 0, end: records, shapes, value: course.value, output: ends.input };
     observed.runtime.spawn(TaskSpec { place: Some(0), ..TaskSpec::default() }, source);
     observed.runtime.spawn(TaskSpec { place: Some(workers - 1), ..TaskSpec::default() }, sink);
     let begin = Instant::now();
@@ -139,18 +139,23 @@ fn run(workers: usize, network: &Network, course: &Course, records: u64) -> Resu
     Ok(end - begin)
 }
 
-struct Source {
-    next: u64,
-    end: u64,
-    shape: ShapeId,
-    value: fn(Label, u64) -> Value,
-    output: Out<Record>,
+/// Sends records, whose shapes take turns.
+pub(crate) struct Source {
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+    pub(crate) shapes: Vec<ShapeId>,
+    pub(crate) value: fn(Label, u64) -> Value,
+    pub(crate) output: Out<Record>,
 }
 
 impl Source {
     fn record(&self) -> Record {
-        let mut record = Record::with_shape(self.shape);
-        for (slot, label) in record.slots_mut().iter_mut().zip(self.shape.labels()) {
+        let shape = match self.shapes.as_slice() {
+            [shape] => *shape,
+            shapes => shapes[(self.next % shapes.len() as u64) as usize],
+        };
+        let mut record = Record::with_shape(shape);
+        for (slot, label) in record.slots_mut().iter_mut().zip(shape.labels()) {
             *slot = (self.value)(*label, self.next);
         }
         record
@@ -179,14 +184,14 @@ impl Task for Source {
 }
 
 /// Counts records and tells when the last has come.
-struct Sink {
+pub(crate) struct Sink {
     input: In<Record>,
     count: u64,
     told: Sender<(u64, Instant)>,
 }
 
 impl Sink {
-    fn new(input: In<Record>) -> (Sink, Receiver<(u64, Instant)>) {
+    pub(crate) fn new(input: In<Record>) -> (Sink, Receiver<(u64, Instant)>) {
         let (told, end) = channel();
         (Sink { input, count: 0, told }, end)
     }

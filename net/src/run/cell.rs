@@ -43,11 +43,12 @@ impl Cell {
         self.filled.iter().all(Option::is_some)
     }
 
-    /// The first record as a whole, with the pattern labels of the others that it has not.
-    pub(crate) fn join(self, patterns: &[Pattern], joins: &mut Joins) -> Record {
-        let mut records: Vec<Record> = self.records.into_iter().map(|(record, _)| record).collect();
-        let filled: Vec<usize> = self.filled.into_iter().flatten().collect();
-        joins.join(&filled, patterns, &mut records)
+    /// The first record as a whole, with the pattern labels of the others that it has not. The cell is empty then.
+    pub(crate) fn join(&mut self, patterns: &[Pattern], joins: &mut Joins) -> Record {
+        let whole = joins.join(&self.filled, patterns, &mut self.records);
+        self.records.clear();
+        self.filled.fill(None);
+        whole
     }
 
     /// Tells of the records that wait for others that never came.
@@ -72,52 +73,62 @@ fn shown(labels: &[Label]) -> String {
 pub(crate) struct Joins {
     /// The shapes of the records, and which of them fills each pattern.
     shapes: Vec<ShapeId>,
-    filled: Vec<usize>,
+    filled: Vec<Option<usize>>,
     plan: Option<Join>,
 }
 
 #[derive(Debug)]
 struct Join {
     rearrangement: Rearrangement,
-    /// Where each given value comes from: record, slot.
+    /// Which record is the whole one; the last takes its place when it is taken out.
+    whole: usize,
+    /// Where each given value then comes from: record, slot.
     given: Vec<(usize, usize)>,
 }
 
 impl Joins {
-    fn join(&mut self, filled: &[usize], patterns: &[Pattern], records: &mut [Record]) -> Record {
-        let alike = self.filled == filled
-            && self.shapes.iter().eq(records.iter().map(Record::shape).collect::<Vec<_>>().iter());
-        if !alike || self.plan.is_none() {
-            self.shapes = records.iter().map(Record::shape).collect();
-            self.filled = filled.to_vec();
-            self.plan = Some(Join::new(&self.shapes, filled, patterns));
-        }
-        let Join { rearrangement, given } = self.plan.as_ref().expect("just made");
-        let whole = std::mem::replace(&mut records[filled[0]], Record::mark(Ends::NOTHING));
-        rearrangement.reuse(whole, |n| {
-            let (record, slot) = given[n];
-            records[record].take(slot)
+    fn join(
+        &mut self,
+        filled: &[Option<usize>],
+        patterns: &[Pattern],
+        records: &mut Vec<(Record, Message)>,
+    ) -> Record {
+        let shapes = records.iter().map(|(record, _)| record.shape());
+        let plan = match &self.plan {
+            Some(plan) if self.filled == filled && self.shapes.iter().copied().eq(shapes.clone()) => plan,
+            _ => {
+                self.shapes = shapes.collect();
+                self.filled = filled.to_vec();
+                self.plan.insert(Join::new(&self.shapes, filled, patterns))
+            }
+        };
+        let (whole, _) = records.swap_remove(plan.whole);
+        plan.rearrangement.reuse(whole, |n| {
+            let (record, slot) = plan.given[n];
+            records[record].0.take(slot)
         })
     }
 }
 
 impl Join {
-    fn new(shapes: &[ShapeId], filled: &[usize], patterns: &[Pattern]) -> Join {
-        let whole = shapes[filled[0]];
+    fn new(shapes: &[ShapeId], filled: &[Option<usize>], patterns: &[Pattern]) -> Join {
+        let filled: Vec<usize> = filled.iter().flatten().copied().collect();
+        let whole = filled[0];
         let mut given = Vec::new();
+        let labels = shapes[whole].labels().iter().enumerate();
         let mut explicit: Vec<(Label, Source)> =
-            whole.labels().iter().enumerate().map(|(slot, &label)| (label, Source::Input(slot))).collect();
-        for (&record, pattern) in filled.iter().zip(patterns).filter(|(record, _)| **record != filled[0]) {
+            labels.map(|(slot, &label)| (label, Source::Input(slot))).collect();
+        for (&record, pattern) in filled.iter().zip(patterns).filter(|(record, _)| **record != whole) {
             for &label in pattern.labels() {
                 if explicit.iter().all(|(known, _)| *known != label)
                     && let Some(slot) = shapes[record].slot(label)
                 {
                     explicit.push((label, Source::Given(given.len())));
-                    given.push((record, slot));
+                    given.push((if record == shapes.len() - 1 { whole } else { record }, slot));
                 }
             }
         }
-        Join { rearrangement: Rearrangement::new(whole, &[], explicit), given }
+        Join { rearrangement: Rearrangement::new(shapes[whole], &[], explicit), whole, given }
     }
 }
 
@@ -243,6 +254,8 @@ pub(crate) struct CellStar {
     exits: Vec<Pattern>,
     /// The cells that are not complete.
     cells: VecDeque<Cell>,
+    /// One that was, to be used again.
+    spare: Option<Cell>,
     /// By pattern, in how many of the cells it is filled.
     filled: Vec<usize>,
     /// Which patterns the record before matched.
@@ -267,6 +280,7 @@ impl CellStar {
             patterns,
             exits,
             cells: VecDeque::new(),
+            spare: None,
             joins: Joins::default(),
             input: Input::new(input),
             output: Output::new(out),
@@ -313,23 +327,29 @@ impl CellStar {
             return Err((record, format!("a star has at most {REPLICAS_MAX} replicas")));
         };
         let here = |index: &usize| self.filled[*index] == at && self.found[*index] != Ok(false);
-        let fills: Vec<usize> = (0..self.patterns.len()).filter(here).collect();
-        if let Some(Err(fault)) = fills.iter().map(|&index| &self.found[index]).find(|found| found.is_err()) {
+        let fills = || (0..self.patterns.len()).filter(here);
+        if let Some(Err(fault)) = fills().map(|index| &self.found[index]).find(|found| found.is_err()) {
             return Err((record, fault.to_string()));
         }
         if at == self.cells.len() {
-            self.cells.push_back(Cell::new(self.patterns.len()));
+            let cell = self.spare.take().unwrap_or_else(|| Cell::new(self.patterns.len()));
+            self.cells.push_back(cell);
         }
-        fills.iter().for_each(|&index| self.filled[index] += 1);
         record.set_ends(Ends::NOTHING);
-        self.cells[at].fill(fills.into_iter(), record, self.input.message());
+        self.cells[at].fill(fills(), record, self.input.message());
+        for index in 0..self.patterns.len() {
+            let here = self.filled[index] == at && self.found[index] == Ok(true);
+            self.filled[index] += usize::from(here);
+        }
         if !self.cells[at].is_complete() {
             return Ok(Step::Waits);
         }
         // The first: before it are complete cells only.
         self.filled.iter_mut().for_each(|filled| *filled -= 1);
-        let cell = self.cells.pop_front().expect("it is complete");
-        Ok(Step::Joined(cell.join(&self.patterns, &mut self.joins)))
+        let mut cell = self.cells.pop_front().expect("it is complete");
+        let whole = cell.join(&self.patterns, &mut self.joins);
+        self.spare = Some(cell);
+        Ok(Step::Joined(whole))
     }
 }
 

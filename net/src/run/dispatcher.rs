@@ -231,7 +231,9 @@ impl SplitDispatcher {
         };
         match self.choice.values(first, &self.replicas) {
             Ok((from, to)) if from == to => {
-                let count = alike_in(records, self.choice.from, from);
+                // Of a range, the next record may have another end.
+                let count =
+                    if self.choice.to.is_some() { 1 } else { alike_in(records, self.choice.from, from) };
                 self.send_run(cx, from, count)
             }
             Ok((from, to)) => {
