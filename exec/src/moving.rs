@@ -6,7 +6,8 @@
 //! way finds `in_inbox` set and need do no more: a task that arrives is ready. If the task already is in its worker's
 //! inbox, because somebody woke it, the worker sends it on from there.
 //!
-//! **Stealing** is giving: a worker that has waited longer than its patience says that it is hungry; one that has been
+//! **Stealing** is giving: a worker that has waited for more than a quarter of its time, and longer than its patience
+//! beyond that, says that it is hungry; one that has been
 //! busy for a while and has more than one ready task gives it a task for good: the one at their border if there
 //! is one, so that the cut between the two moves and neighbours stay together. A task that comes straight back
 //! makes the worker that gave it more patient, so that balanced workers leave each other alone.
@@ -25,8 +26,11 @@ use crate::runtime::{Error, Mode, Shared};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{State, TaskCell, TaskId};
 
-/// How long a worker waits, in sum, before it gets a task of another's: at least, at most.
-const PATIENCE_NS: (u64, u64) = (20_000, 100_000_000);
+/// How long a worker waits, in sum and beyond what is tolerated, before it gets a task of another's: at least, at most.
+const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
+/// The part of its time that a worker may wait for ever: a half-way balanced cut with its neighbours side by side is
+/// better than a balanced one without.
+const TOLERATED: u64 = 4;
 /// How long a worker waits at a stretch before it says that it is hungry.
 pub(crate) const ASK_AFTER_NS: u64 = 5_000;
 /// How long a worker has been busy before it gives a task away.
@@ -159,8 +163,9 @@ pub(crate) struct Moving {
     borders: [Border; 2],
     /// When the worker last had nothing to do.
     pub(crate) busy_since: u64,
-    /// Time it waited since a task came, and how much of that it bears.
+    /// Time it waited since a task came, less what is tolerated; until when that is counted; how much of it it bears.
     waited: u64,
+    counted_until: u64,
     patience: u64,
     /// Who got the last task it gave, if none came since.
     gave_to: Option<u32>,
@@ -180,6 +185,13 @@ impl Default for Border {
 }
 
 impl Moving {
+    /// Takes what is tolerated off the time waited. What it waited for its first task is forgiven.
+    fn count_until(&mut self, now: u64) {
+        let tolerated = now.saturating_sub(self.counted_until) / TOLERATED;
+        self.waited = self.waited.saturating_sub(tolerated);
+        self.counted_until = now;
+    }
+
     /// A task exchanged messages with one of worker `peer`.
     #[inline]
     pub(crate) fn border(&mut self, task: *mut TaskCell, peer: u32) {
@@ -259,6 +271,7 @@ impl Core {
         }
         let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
         let moving = &mut self.moving;
+        moving.count_until(before);
         moving.patience = moving.patience.max(at_least);
         let at = before + moving.patience.saturating_sub(moving.waited);
         self.shared.ask(&self.shared.inboxes[self.worker as usize], at);
@@ -271,6 +284,7 @@ impl Core {
             self.shared.no_longer_hungry(&self.shared.inboxes[self.worker as usize]);
         }
         self.moving.waited += self.now - before;
+        self.moving.count_until(self.now);
         self.moving.busy_since = self.now;
     }
 

@@ -80,7 +80,7 @@ impl Default for Options {
             capacity: 64,
             quantum_us: 100,
             spin_us: 30,
-            steal: true,
+            steal: false,
         }
     }
 }

@@ -802,7 +802,7 @@ impl Task for UntilOnSecond {
 #[test]
 fn an_idle_worker_gets_tasks_of_a_busy_one() {
     let mapper = Mapper::Contiguous { block: 1000 };
-    let runtime = Runtime::new(Options { workers: 2, mapper, ..Options::default() }).unwrap();
+    let runtime = Runtime::new(Options { workers: 2, mapper, steal: true, ..Options::default() }).unwrap();
     let spec = TaskSpec { place: Some(0), ..TaskSpec::default() };
     runtime.spawn(spec, UntilOnSecond(Arc::default(), 4));
     assert_eq!(runtime.join().unwrap().tasks, 5);

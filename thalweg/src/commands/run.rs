@@ -142,6 +142,9 @@ pub(crate) struct Arguments {
     /// Bind each worker to a processor.
     #[arg(long, help_heading = "Workers")]
     pin: bool,
+    /// Give tasks of busy workers to workers that wait much; helps where the mapping is far from balanced.
+    #[arg(long, help_heading = "Workers")]
+    steal: bool,
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
@@ -331,8 +334,13 @@ fn space(arguments: &Arguments) -> Result<Space, Failure> {
 }
 
 fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
-    let mut options =
-        Options { workers, pin: arguments.pin, space: Some(space.clone()), ..Options::default() };
+    let mut options = Options {
+        workers,
+        pin: arguments.pin,
+        steal: arguments.steal,
+        space: Some(space.clone()),
+        ..Options::default()
+    };
     options.mode = match arguments.monitor {
         Monitor::Off => Mode::Off,
         Monitor::Metrics => Mode::Metrics,
