@@ -4,7 +4,7 @@ use super::heap::{Block, Header, HeapTable};
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-/// Numbers of one machine type in a row, shared by count like [`Bytes`]; or a single one, which then is an integer or
+/// Numbers of one machine type in a row, shared by count like [`Bytes`](super::heap::Bytes); or a single one, which then is an integer or
 /// a float that remembers its type.
 ///
 /// ```

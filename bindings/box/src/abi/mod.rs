@@ -1,6 +1,6 @@
 //! What crosses the boundary of a box library, and the only unsafe code of this crate.
 //!
-//! Three things cross: [`heap`] values and [`array`]s (counted blocks that know how to free themselves), calls of
+//! Three things cross: [`heap`] values and [arrays](mod@array) (counted blocks that know how to free themselves), calls of
 //! boxes ([`entry`]) and the table of a library ([`LibraryTable`]). All are `repr(C)`; nothing here depends on
 //! both sides having been built by the same compiler, only on [`ABI_VERSION`].
 
