@@ -134,14 +134,19 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     while messages::<T>(&ring) > 0 {
         drop(take::<T>(&ring));
     }
-    let block = match ring.read_slots.get() {
+    let mut block = match ring.read_slots.get() {
         slots if slots.is_null() => ring.slots.load(Ordering::Acquire),
         slots => slots,
     };
     drop(ring);
-    if !block.is_null() {
-        // SAFETY: all messages were read, so it is the last block; nobody else has the ring.
-        unsafe { free_block::<T>(block) }
+    // The writer may have looked for room and then written nothing: a block behind the last that was read is empty.
+    while !block.is_null() {
+        // SAFETY: all messages were read, and nobody else has the ring.
+        unsafe {
+            let next = header::<T>(block).next.load(Ordering::Acquire);
+            free_block::<T>(block);
+            block = next;
+        }
     }
 }
 

@@ -375,6 +375,27 @@ fn travelling_ends(workers: usize, ends: u64) {
     assert_eq!(sum.load(Ordering::Relaxed), ends * (ends + 1) / 2);
 }
 
+/// A writer that fills what its stream has, looks for more room, and ends without using it.
+fn unused_room() {
+    struct Write(Out<u64>, u64);
+    impl Task for Write {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            (0..self.1).for_each(|number| self.0.push(cx, number).unwrap());
+            assert!(self.0.room(cx) > 0);
+            Stop::Ended
+        }
+    }
+    for messages in 0..70 {
+        let runtime = Runtime::new(Options::default()).unwrap();
+        let (output, mut input) = runtime.stream(room(100));
+        runtime.spawn(TaskSpec::default(), Write(output, messages));
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            assert_eq!(std::iter::from_fn(|| task.pop(&mut input)).count() as u64, messages);
+        });
+        assert_eq!(runtime.join().unwrap().failures, []);
+    }
+}
+
 /// Runs `work` and checks that it left no memory behind.
 fn gives_all_back(what: &str, work: impl FnOnce()) {
     let before = HELD.load(Ordering::Relaxed);
@@ -393,9 +414,10 @@ fn main() {
     for seed in first..first + seeds {
         gives_all_back(&format!("seed {seed}"), || random_graph(seed, 2000));
     }
+    gives_all_back("unused room", unused_room);
     for workers in 1..=3 {
         gives_all_back("unfolding", || unfolding(workers, 3000));
         gives_all_back("travelling ends", || travelling_ends(workers, 2000));
     }
-    println!("test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+    println!("test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
 }
