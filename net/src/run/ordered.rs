@@ -149,20 +149,31 @@ impl Task for OrderedParallel {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.turns.flush(cx) {
+        deal(self, cx, |it| (&mut it.input, &mut it.turns), OrderedParallel::dispatch)
+    }
+}
+
+/// A dispatch of a task that deals its input out in turns: what waits for room goes first, then record by record.
+fn deal<D>(
+    dealer: &mut D,
+    cx: &mut Context<'_>,
+    ports: impl Fn(&mut D) -> (&mut Input, &mut Turns),
+    dispatch: impl Fn(&mut D, &mut Context<'_>, Record),
+) -> Stop {
+    if !ports(dealer).1.flush(cx) {
+        return Stop::OutputFull;
+    }
+    for _ in 0..cx.quantum() {
+        let (input, _) = ports(dealer);
+        let Some(record) = input.next(cx) else {
+            return if input.ended() { Stop::Ended } else { Stop::InputEmpty };
+        };
+        dispatch(dealer, cx, record);
+        if !ports(dealer).1.waiting.is_empty() {
             return Stop::OutputFull;
         }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.dispatch(cx, record);
-            if !self.turns.waiting.is_empty() {
-                return Stop::OutputFull;
-            }
-        }
-        Stop::QuantumSpent
     }
+    Stop::QuantumSpent
 }
 
 /// `A !! <t>`.
@@ -246,19 +257,7 @@ impl Task for OrderedSplit {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        if !self.turns.flush(cx) {
-            return Stop::OutputFull;
-        }
-        for _ in 0..cx.quantum() {
-            let Some(record) = self.input.next(cx) else {
-                return if self.input.ended() { Stop::Ended } else { Stop::InputEmpty };
-            };
-            self.dispatch(cx, record);
-            if !self.turns.waiting.is_empty() {
-                return Stop::OutputFull;
-            }
-        }
-        Stop::QuantumSpent
+        deal(self, cx, |it| (&mut it.input, &mut it.turns), OrderedSplit::dispatch)
     }
 }
 
