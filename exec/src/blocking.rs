@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::context::Context;
 use crate::dispatch::{Core, message_of};
@@ -85,6 +86,47 @@ impl Blocking {
     pub fn flush(&mut self) {
         self.used = 0;
         Core::pause(self.core, Stop::QuantumSpent);
+        self.resume();
+    }
+
+    /// Does work that waits for something outside of the streams, such as a file or a peer: the time it takes is time
+    /// that the task waits for input. What was written before is visible meanwhile.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use thalweg_exec::{Options, Runtime, TaskSpec};
+    /// # let runtime = Runtime::new(Options::default())?;
+    /// runtime.spawn_blocking(TaskSpec::default(), |task| {
+    ///     task.aside(|| std::thread::sleep(Duration::from_millis(1)));
+    /// });
+    /// runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn aside<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        self.used = 0;
+        Core::step_aside(self.core);
+        let done = work();
+        Core::come_back(self.core);
+        self.resume();
+        done
+    }
+
+    /// Waits until a stream that had nothing when it was read last (one of [`Inputs`](crate::Inputs), too) has a
+    /// message or has ended, but not longer than `patience`. May return early.
+    pub fn wait_for_input(&mut self, patience: Duration) {
+        self.used = 0;
+        // SAFETY: the task lives as long as its closure runs.
+        let task = unsafe { self.task.as_ref() };
+        if Core::pause(self.core, Stop::InputEmpty) {
+            let mut woken = task.in_inbox.swap(false, Ordering::AcqRel);
+            if !woken && !self.stopping() {
+                task.parker.park_timeout(patience);
+                woken = task.in_inbox.swap(false, Ordering::AcqRel);
+            }
+            if !woken {
+                Core::come_back(self.core);
+            }
+        }
         self.resume();
     }
 

@@ -949,6 +949,32 @@ impl Core {
         sleeps
     }
 
+    /// Ends a blocking task's dispatch before it waits for something that no stream brings.
+    pub(crate) fn step_aside(core: NonNull<Core>) {
+        {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            // SAFETY: the task being dispatched is alive.
+            let task = unsafe { &*core.task };
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            core.publish_all();
+            core.tell_stop(task, Stop::InputEmpty, true);
+            core.let_go();
+        }
+        Core::free_released(core);
+    }
+
+    /// Ends a blocking task's wait that nobody else has ended.
+    pub(crate) fn come_back(core: NonNull<Core>) {
+        // SAFETY: the thread's own core; no user's code runs inside this function.
+        let core = unsafe { &mut *core.as_ptr() };
+        if core.mode != Mode::Off {
+            let now = core.clock();
+            // SAFETY: the task being dispatched is alive.
+            unsafe { &*core.task }.times.woken_at.store(now, Ordering::Relaxed);
+        }
+    }
+
     /// Begins a blocking task's next dispatch, after a wait or not.
     pub(crate) fn resume(core: NonNull<Core>) {
         // SAFETY: the thread's own core; no user's code runs inside this function.

@@ -637,6 +637,67 @@ fn a_push_is_seen_although_its_task_then_sleeps() {
 }
 
 #[test]
+fn a_blocking_task_merges_inputs_and_does_other_work_meanwhile() {
+    let runtime = runtime(2);
+    let count = 10_000_u64;
+    let mut inputs = Inputs::new();
+    for source in 0..3 {
+        let (mut out, input) = runtime.stream(StreamSpec::default());
+        inputs.add(input);
+        runtime.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
+            for n in 0..count {
+                if n % 1000 == source * 300 {
+                    task.aside(std::thread::yield_now);
+                }
+                task.push(&mut out, source * count + n).expect("the reader lives");
+            }
+        });
+    }
+    let (sender, taken) = mpsc::channel();
+    runtime.spawn_blocking_attached(TaskSpec::default(), move |ports| {
+        ports.inputs(&mut inputs);
+        move |task: &mut Blocking| {
+            while !inputs.is_empty() {
+                let Some(index) = inputs.next_index(task.context()) else {
+                    task.wait_for_input(Duration::from_millis(20));
+                    continue;
+                };
+                let input = inputs.get_mut(index).expect("it was offered");
+                match task.try_pop(input) {
+                    Some(n) => sender.send(n).expect("the test listens"),
+                    None if input.ended() => drop(inputs.remove(task.context(), index)),
+                    None => {}
+                }
+            }
+        }
+    });
+    runtime.join().expect("all end");
+    let mut next = [0; 3];
+    for n in taken {
+        let source = (n / count) as usize;
+        assert_eq!(n % count, next[source], "each input keeps its order");
+        next[source] += 1;
+    }
+    assert_eq!(next, [count; 3]);
+}
+
+#[test]
+fn a_wait_for_input_ends_in_time() {
+    let runtime = runtime(1);
+    let (out, mut input) = runtime.stream::<u64>(StreamSpec::default());
+    let (sender, waited) = mpsc::channel();
+    runtime.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
+        assert_eq!(task.try_pop(&mut input), None);
+        task.wait_for_input(Duration::from_millis(1));
+        sender.send(()).expect("the test listens");
+        assert_eq!(task.pop(&mut input), None);
+    });
+    waited.recv().expect("it does not wait for a message");
+    drop(out);
+    runtime.join().expect("all end");
+}
+
+#[test]
 fn a_blocking_task_learns_that_its_reader_left() {
     let runtime = runtime(1);
     let (mut output, input) = runtime.stream(room(4));

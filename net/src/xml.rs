@@ -104,6 +104,11 @@ impl<R: BufRead> Records<R> {
         self.reader.get_ref()
     }
 
+    /// What is read from, to change how it is read between two records.
+    pub fn input_mut(&mut self) -> &mut R {
+        self.reader.get_mut()
+    }
+
     /// The next thing that is not a comment or the like; `None` at the end of the input.
     fn event(&mut self) -> Result<Option<Event<'static>>, XmlError> {
         loop {

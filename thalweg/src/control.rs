@@ -126,6 +126,9 @@ pub(crate) struct Control {
     rests: bool,
     source_ended: bool,
     is_over: bool,
+    /// Of the network that runs: all its records were written; all its failures were told.
+    written: bool,
+    reported: bool,
 }
 
 /// The ends of a run that a [`Control`] reaches.
@@ -168,6 +171,8 @@ impl Control {
             rests: false,
             source_ended: false,
             is_over: false,
+            written: false,
+            reported: false,
         };
         Ok((control, reached))
     }
@@ -234,7 +239,9 @@ impl Control {
             Told::Rests => self.rests = true,
             Told::SourceEnded => self.source_ended = true,
             Told::Over => self.is_over = true,
-            Told::Written | Told::Reported => {}
+            Told::Written => self.written = true,
+            // One without tasks has told all its failures from the start.
+            Told::Reported => self.reported = true,
         }
     }
 
@@ -298,13 +305,8 @@ impl Control {
     fn empty(&mut self) -> Result<(), String> {
         self.let_rest()?;
         self.send(Order::Close)?;
-        let (mut written, mut reported) = (false, false);
-        while !written || !reported {
-            if let Ok(told) = self.told.recv_timeout(PATIENCE) {
-                self.note(told);
-                written |= told == Told::Written;
-                reported |= told == Told::Reported;
-            }
+        while !self.written || !self.reported {
+            self.hear(PATIENCE);
             if self.source_ended || self.is_over {
                 return Err(ENDING.to_owned());
             }
@@ -317,6 +319,7 @@ impl Control {
         let Running { input, output, errors } =
             self.network.start(runtime).map_err(|error| error.to_string())?;
         runtime.start();
+        (self.written, self.reported) = (false, false);
         self.failures.send(errors).map_err(|_| ENDING.to_owned())?;
         self.send(Order::Open(input, output))
     }

@@ -4,13 +4,13 @@
 
 mod commands;
 mod control;
+mod ends;
 mod failure;
 mod interrupt;
+mod io;
 mod mailbox;
 mod output;
 mod pattern;
-mod sink;
-mod source;
 mod spaces;
 mod table;
 mod units;

@@ -1,35 +1,15 @@
 //! `thalweg run` as a user meets it: mistakes, failing records, pipes that close, Ctrl-C.
 
 mod des_run;
+mod program;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
+
+use program::{run, started, write};
 
 /// Adds one to `<n>`, fails on numbers that have no successor.
 const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
-
-fn write(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).expect("a temporary folder takes files");
-    path.display().to_string()
-}
-
-fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = started(des_run::thalweg().arg("run").args(arguments));
-    // A run that refuses its arguments does not read its input.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
-    child.wait_with_output().expect("it ends")
-}
-
-fn started(command: &mut Command) -> Child {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("thalweg starts")
-}
 
 /// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error.
 fn refused(arguments: &[&str], expected: &[&str]) {
@@ -62,7 +42,8 @@ fn mistakes_are_refused_with_code_and_place() {
     refused(&[&other, "--boxes", &library], &["error[E0", "other.snet:1:", "round"]);
     refused(&["no/such.snet"], &["error[E0", "no/such.snet"]);
     refused(&[&count, "--input", "no/such.jsonl"], &["error[E0901]", "no/such.jsonl"]);
-    refused(&[&count, "--input", &folder.path().display().to_string()], &["error[E0901]", "directory"]);
+    let directory = folder.path().display().to_string();
+    refused(&[&count, "--input", &directory, "--input-bytes", "data"], &["error[E0901]", "directory"]);
     refused(&[&count, "--output", "no/such/folder/out"], &["error[E0901]", "no/such/folder/out"]);
     refused(&[&count, "--boxes", "no/such.so"], &["error[E0904]", "no/such.so"]);
     refused(&[&count, "--boxes", &text], &["error[E0904]", "text.so"]);

@@ -1,39 +1,45 @@
 //! `thalweg run`: run a network on records.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-use thalweg_exec::{Blocking, In, Mapper, Mode, Options, Out, Runtime, TaskSpec};
-use thalweg_net::record::Record;
-use thalweg_net::{Boxes, Network, RecordError, Running, json};
+use thalweg_exec::{Mapper, Mode, Options, Runtime};
+use thalweg_net::{Boxes, Network, Running};
 use thalweg_space::archive::Archiver;
-use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
 use crate::Terminal;
-use crate::control::{Control, Outputs, Told, Valve};
+use crate::control::Control;
+use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
+use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
 use crate::mailbox::Answering;
-use crate::sink::{Format, Sink, SinkError};
-use crate::source::{Chunks, Lines, Next, Source, Xml, extra_labels};
 
 const EXAMPLES: &str = "\
 Records are JSON Lines: one object a line, fields by name, tags in angle brackets, bytes in base64:
   {\"x\": 1, \"name\": \"text\", \"<n>\": 3, \"raw\": {\"$base64\": \"AAE=\"}}
+Other formats: csv (the first line has the labels), lines (the field `line`), xml (S-Net's), bytes (the field `data`),
+files (of a directory: `name` and `data`).
+
+Places with a scheme may say more: file:PATH, tcp://HOST:PORT, tcp-listen://[HOST]:PORT (loopback without a host),
+unix:PATH, unix-listen:PATH, then ?OPTION[=VALUE]&…: format, label; of inputs chunk, rate, with; of outputs type={a,<n>}
+(a record goes to the output whose type matches most of its labels); keep: listen on when a peer has gone.
 
 Examples:
   thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl > out.jsonl
   echo '{\"x\": 1, \"<n>\": 3}' | thalweg run tidy.snet --boxes ./libtidy.so
   thalweg run des.snet --boxes ./libapp_des.so --input photo.raw --input-bytes data \\
       --with '{\"key\": {\"$base64\": \"EzRXeZu83/E=\"}}' --output photo.des --output-bytes data --order-by seq
+  thalweg run tidy.snet --boxes ./libtidy.so --input sensors=tcp-listen://:7000?keep --input base=base.csv \\
+      --output good.jsonl --output 'bad=file:bad.csv?type={error}'
   thalweg run tidy.snet --boxes ./libtidy.so --monitor full --keep < in.jsonl > out.jsonl && thalweg report
 
 With --control, other processes command the run: `thalweg load OTHER.snet`, pause, resume, drain, stop.
@@ -43,8 +49,6 @@ Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
 
-/// Failed records that are shown; the others are counted.
-const FAILURES_SHOWN: u64 = 10;
 /// A run shorter than this shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
@@ -64,46 +68,62 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
 
-    /// Where records come from; `-` is standard input.
-    #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
-    input: PathBuf,
-    #[arg(long, value_name = "LABEL", help_heading = "Input and output", help = INPUT_BYTES)]
+    /// Where records come from: a file, a directory, `-` for standard input, tcp://, tcp-listen://, unix:, unix-listen:,
+    /// each with NAME= before it if reports shall call it so; may be given several times. See below.
+    #[arg(long, value_name = "PLACE", default_value = "-", help_heading = "Input and output")]
+    input: Vec<OsString>,
+    /// How the inputs' records are written [default: by a file's name, else json].
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
+    input_format: Option<Format>,
+    #[arg(
+        long,
+        value_name = "LABEL",
+        value_parser = label_name,
+        conflicts_with = "input_format",
+        help_heading = "Input and output",
+        help = INPUT_BYTES
+    )]
     input_bytes: Option<String>,
     /// Bytes in each of these records.
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 16384,
-        requires = "input_bytes",
-        help_heading = "Input and output"
-    )]
+    #[arg(long, value_name = "BYTES", default_value_t = 16384, help_heading = "Input and output")]
     chunk: usize,
-    /// How the input's records are written [default: by the file's name, else json].
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        conflicts_with = "input_bytes",
-        help_heading = "Input and output"
-    )]
-    input_format: Option<Format>,
+    /// Bytes that a record of the input has at most; more is an error of that record.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 26, help_heading = "Input and output")]
+    record_bytes: usize,
     /// Labels that every record gets if it lacks them: a record in JSON.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
     with: Option<String>,
-    /// Where records go; `-` is standard output.
-    #[arg(long, value_name = "FILE", default_value = "-", help_heading = "Input and output")]
-    output: PathBuf,
-    /// How records are written [default: by the file's name, else json].
+    /// Records a second that each input brings at most.
+    #[arg(long, value_name = "N", value_parser = rate, help_heading = "Input and output")]
+    rate: Option<f64>,
+    /// Also write each record that enters to this file (JSON Lines), with the time in its tag <at_ns>.
+    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
+    record: Option<PathBuf>,
+    /// Let the records of a --record file enter at the recorded times, or so many times as fast.
     #[arg(
         long,
-        value_enum,
-        value_name = "FORMAT",
-        conflicts_with = "output_bytes",
+        value_name = "SPEED",
+        num_args = 0..=1,
+        default_missing_value = "1",
+        value_parser = rate,
+        conflicts_with = "rate",
         help_heading = "Input and output"
     )]
+    replay: Option<f64>,
+    /// Where records go: a place as above; may be given several times, each with the type of records it takes.
+    #[arg(long, value_name = "PLACE", default_value = "-", help_heading = "Input and output")]
+    output: Vec<OsString>,
+    /// How records are written [default: by a file's name, else json].
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
     output_format: Option<Format>,
     /// Write the bytes of this field, nothing between them, instead of JSON Lines.
-    #[arg(long, value_name = "LABEL", help_heading = "Input and output")]
+    #[arg(
+        long,
+        value_name = "LABEL",
+        value_parser = label_name,
+        conflicts_with = "output_format",
+        help_heading = "Input and output"
+    )]
     output_bytes: Option<String>,
     /// Write records in the order of this tag, which counts from 0.
     #[arg(long, value_name = "TAG", help_heading = "Input and output")]
@@ -191,39 +211,13 @@ enum Monitor {
     Full,
 }
 
-/// What source, sink and error stream count, and what they had to say.
-#[derive(Default)]
-struct Tally {
-    records_in: AtomicU64,
-    records_out: AtomicU64,
-    failed: AtomicU64,
-    /// The input could not be read to its end, or the output could not be written.
-    broken: AtomicBool,
-}
-
-impl Tally {
-    /// Records that went in, came out, failed.
-    fn counts(&self) -> String {
-        let count = |counter: &AtomicU64| HumanCount(counter.load(Ordering::Relaxed));
-        let (records_in, records_out) = (count(&self.records_in), count(&self.records_out));
-        let failed = self.failed.load(Ordering::Relaxed);
-        let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        format!("{records_in} records in, {records_out} out{failures}")
-    }
-}
-
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
     let (network, boxes) = load(&arguments, terminal)?;
-    let source = source(&arguments, &interrupt)?;
-    let sink = Sink::open(
-        &arguments.output,
-        Format::of(arguments.output_format, &arguments.output),
-        arguments.output_bytes.as_deref(),
-        arguments.order_by.as_deref(),
-        arguments.order_window,
-    )?;
+    let sources = sources(&arguments, &interrupt)?;
+    let sinks = sinks(&arguments, &interrupt)?;
+    let recording = arguments.record.as_deref().map(Recording::create).transpose()?;
     let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
     let workers = workers(&arguments)?;
     let space = space(&arguments)?;
@@ -254,8 +248,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         drop(failures);
         (None, None, None, None)
     };
-    ends.spawn_source(&runtime, source, input, valve)?;
-    ends.spawn_sink(&runtime, sink, output, outputs)?;
+    ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
+    ends.spawn_sinks(&runtime, sinks, output, outputs)?;
     let errors = ends.spawn_errors(failed, dead_letters, told)?;
     let progress = Progress::start(&tally);
     if let Some(control) = control {
@@ -291,21 +285,36 @@ fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), F
     Ok((network, boxes))
 }
 
-fn source(arguments: &Arguments, interrupt: &Interrupt) -> Result<Source, Failure> {
-    let extra = match &arguments.with {
-        Some(text) => extra_labels(text)?,
-        None => Vec::new(),
-    };
-    Ok(match &arguments.input_bytes {
-        Some(_) if arguments.chunk == 0 => {
-            return Err(Failure::coded("E0902", "--chunk 0: a chunk holds at least one byte".to_owned()));
+fn sources(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Source>, Failure> {
+    for (option, bytes) in [("--chunk", arguments.chunk), ("--record-bytes", arguments.record_bytes)] {
+        if bytes == 0 {
+            return Err(Failure::coded(
+                "E0902",
+                format!("{option} 0: expected a number of bytes, at least 1"),
+            ));
         }
-        Some(label) => Source::Chunks(Chunks::open(&arguments.input, label, arguments.chunk, extra)?),
-        None => match Format::of(arguments.input_format, &arguments.input) {
-            Format::Json => Source::Lines(Lines::open(&arguments.input, extra)?),
-            Format::Xml => Source::Xml(Xml::open(&arguments.input, extra, interrupt)?),
-        },
-    })
+    }
+    let defaults = Defaults {
+        format: arguments.input_bytes.as_ref().map(|_| Format::Bytes).or(arguments.input_format),
+        label: arguments.input_bytes.as_deref(),
+        chunk_bytes: arguments.chunk,
+        rate: arguments.rate,
+        with: arguments.with.as_deref(),
+        replay: arguments.replay,
+        bytes_max: arguments.record_bytes,
+    };
+    let open = |text: &OsString| Source::open(Endpoint::parse(text, Side::Input)?, &defaults, interrupt);
+    arguments.input.iter().map(open).collect()
+}
+
+fn sinks(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Sink>, Failure> {
+    let defaults = SinkDefaults {
+        format: arguments.output_bytes.as_ref().map(|_| Format::Bytes).or(arguments.output_format),
+        label: arguments.output_bytes.as_deref(),
+        order: arguments.order_by.as_deref().map(|tag| (tag, arguments.order_window)),
+    };
+    let open = |text: &OsString| Sink::open(Endpoint::parse(text, Side::Output)?, &defaults, interrupt);
+    arguments.output.iter().map(open).collect()
 }
 
 fn workers(arguments: &Arguments) -> Result<usize, Failure> {
@@ -352,223 +361,6 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
     options.quantum = arguments.quantum.unwrap_or(options.quantum);
     options.capacity = arguments.capacity.unwrap_or(options.capacity);
     options
-}
-
-/// A file's records enter the network; the network's records leave for a file; its errors for standard error.
-struct Ends {
-    space: Space,
-    tally: Arc<Tally>,
-    interrupt: Interrupt,
-    stop_on_error: bool,
-}
-
-impl Ends {
-    fn spawn_source(
-        self: &Arc<Self>,
-        runtime: &Runtime,
-        mut source: Source,
-        mut input: Out<Record>,
-        mut valve: Option<Valve>,
-    ) -> Result<(), Failure> {
-        let ends = Arc::clone(self);
-        runtime.spawn_blocking_attached(self.spec("source")?, move |ports| {
-            ports.output(&mut input);
-            move |blocking| {
-                ends.read_all(blocking, &mut source, input, valve.as_mut());
-                valve.iter().for_each(|valve| valve.tell(Told::SourceEnded));
-            }
-        });
-        Ok(())
-    }
-
-    fn spawn_sink(
-        self: &Arc<Self>,
-        runtime: &Runtime,
-        sink: Sink,
-        mut output: In<Record>,
-        mut outputs: Option<Outputs>,
-    ) -> Result<(), Failure> {
-        let ends = Arc::clone(self);
-        runtime.spawn_blocking_attached(self.spec("sink")?, move |ports| {
-            ports.input(&mut output);
-            outputs.iter_mut().for_each(|outputs| ports.input(&mut outputs.next));
-            move |blocking| {
-                let mut sink = sink;
-                if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output, outputs) {
-                    // Nobody reads on: not an error of ours, but the end of the run.
-                    if error.kind() != std::io::ErrorKind::BrokenPipe {
-                        ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
-                    }
-                    ends.interrupt.stop();
-                }
-            }
-        });
-        Ok(())
-    }
-
-    fn read_all(
-        &self,
-        blocking: &mut Blocking,
-        source: &mut Source,
-        input: Out<Record>,
-        mut valve: Option<&mut Valve>,
-    ) {
-        let mut input = Some(input);
-        loop {
-            if self.interrupt.is_rest_wanted()
-                && let Some(valve) = &mut valve
-                && !valve.rest(blocking, &self.interrupt, &mut input)
-            {
-                break;
-            }
-            let Some(input) = &mut input else { break };
-            if !source.is_ready() {
-                blocking.flush();
-            }
-            match source.next(&self.interrupt) {
-                Ok(Next::Record(record)) => {
-                    if blocking.feed(input, record).is_err() {
-                        break;
-                    }
-                    self.tally.records_in.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(Next::Malformed(message)) => self.failed(&format!("error[E0905]: {message}")),
-                Ok(Next::Rest) => {}
-                Ok(Next::End) => break,
-                Err(error) => {
-                    self.broken(&format!("error[E0901]: cannot read {}: {error}", source.name()));
-                    break;
-                }
-            }
-        }
-    }
-
-    fn write_all(
-        &self,
-        blocking: &mut Blocking,
-        sink: &mut Sink,
-        mut output: In<Record>,
-        mut outputs: Option<Outputs>,
-    ) -> Result<(), SinkError> {
-        loop {
-            if output.is_empty() {
-                sink.flush()?;
-            }
-            let Some(record) = blocking.pop(&mut output) else {
-                sink.flush()?;
-                match outputs.as_mut().and_then(|outputs| outputs.next(blocking)) {
-                    Some(next) => output = next,
-                    None => break,
-                }
-                continue;
-            };
-            match sink.take(record) {
-                Ok(()) => {
-                    self.tally.records_out.fetch_add(1, Ordering::Relaxed);
-                }
-                Err(SinkError::Record(message)) => self.failed(&format!("error[E0905]: {message}")),
-                Err(error) => return Err(error),
-            }
-        }
-        let missing = sink.finish()?;
-        if missing > 0 && !self.interrupt.is_stopping() {
-            self.broken(&format!("error[E0905]: {missing} records never came in the order of --order-by"));
-        }
-        Ok(())
-    }
-
-    /// Tells of failed records until the network has ended, and keeps them where dead letters go.
-    fn spawn_errors(
-        self: &Arc<Self>,
-        networks: Receiver<Receiver<RecordError>>,
-        mut dead_letters: Option<DeadLetters>,
-        told: Option<Sender<Told>>,
-    ) -> Result<JoinHandle<()>, Failure> {
-        let ends = Arc::clone(self);
-        let tell = move || {
-            for errors in networks {
-                for error in errors {
-                    ends.failed(&format!("error[E0801]: {error}"));
-                    let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.write(&error));
-                    ends.check_letters(&mut dead_letters, written);
-                }
-                // Nobody listens any more when the run ends.
-                told.iter().for_each(|told| _ = told.send(Told::Reported));
-            }
-            let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.file.flush());
-            ends.check_letters(&mut dead_letters, written);
-        };
-        std::thread::Builder::new()
-            .name("errors".into())
-            .spawn(tell)
-            .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
-    }
-
-    /// Dead letters that cannot be written end the run.
-    fn check_letters(&self, letters: &mut Option<DeadLetters>, written: std::io::Result<()>) {
-        if let Err(error) = written
-            && let Some(lost) = letters.take()
-        {
-            self.broken(&format!("error[E0901]: cannot write {}: {error}", lost.name));
-            self.interrupt.stop();
-        }
-    }
-
-    /// A task at an end of the network, known to observers by its name.
-    fn spec(&self, name: &str) -> Result<TaskSpec, Failure> {
-        let component = self
-            .space
-            .site(&Site { name, kind: name, ..Site::default() })
-            .map_err(|error| Failure::coded("E0903", error.to_string()))?;
-        Ok(TaskSpec { component, ..TaskSpec::default() })
-    }
-
-    /// A record failed: the first few are shown, all are counted.
-    fn failed(&self, message: &str) {
-        let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
-        if before < FAILURES_SHOWN {
-            eprintln!("{message}");
-        } else if before == FAILURES_SHOWN {
-            eprintln!("further failed records are only counted");
-        }
-        if self.stop_on_error {
-            self.interrupt.stop();
-        }
-    }
-
-    fn broken(&self, message: &str) {
-        eprintln!("{message}");
-        self.tally.broken.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The file that keeps the records that failed.
-struct DeadLetters {
-    name: String,
-    file: BufWriter<File>,
-}
-
-impl DeadLetters {
-    fn create(path: &Path) -> Result<DeadLetters, Failure> {
-        let name = path.display().to_string();
-        match File::create(path) {
-            Ok(file) => Ok(DeadLetters { name, file: BufWriter::new(file) }),
-            Err(error) => Err(Failure::coded("E0901", format!("cannot write {name}: {error}"))),
-        }
-    }
-
-    /// One line: where, why, which message, and the record as a file of records has it.
-    fn write(&mut self, error: &RecordError) -> std::io::Result<()> {
-        let (component, reason) = (serde_json::json!(error.component), serde_json::json!(error.reason));
-        let RecordError { stream, index, .. } = error;
-        let mut line = format!(
-            r#"{{"component":{component},"reason":{reason},"stream":{stream},"index":{index},"record":"#
-        )
-        .into_bytes();
-        json::write_record(&error.record, &mut line);
-        line.extend(b"}\n");
-        self.file.write_all(&line)
-    }
 }
 
 /// Says how the run went; the last word on standard error.

@@ -1,0 +1,125 @@
+//! When records may enter: at a rate, or at the times at which they were recorded.
+
+use std::time::{Duration, Instant};
+
+use thalweg_box::Value;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+
+/// A source that was held up does not make up for more than this.
+const LATE_MAX: Duration = Duration::from_millis(100);
+/// A source that waits for its time looks this often whether the run should end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The tag that says when a record entered, in nanoseconds since the run began.
+pub(crate) fn recorded_at() -> Label {
+    Label::tag("at_ns")
+}
+
+/// Lets a number of records through a second.
+pub(crate) struct Rate {
+    period: Duration,
+    next: Option<Instant>,
+}
+
+impl Rate {
+    pub(crate) fn new(records_per_second: f64) -> Rate {
+        // A rate of less than one in a century is as good as none.
+        let period = Duration::try_from_secs_f64(1.0 / records_per_second).unwrap_or(Duration::MAX);
+        Rate { period, next: None }
+    }
+
+    /// When the next record may enter. None: the first may enter now.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// A record enters.
+    pub(crate) fn spend(&mut self, now: Instant) {
+        let due = self.next.unwrap_or(now);
+        let from = if now.saturating_duration_since(due) > LATE_MAX { now } else { due };
+        self.next = Some(later(from, self.period));
+    }
+}
+
+/// That much later, or at a time that does not come.
+fn later(from: Instant, by: Duration) -> Instant {
+    from.checked_add(by).unwrap_or(from + Duration::from_secs(u32::MAX.into()))
+}
+
+/// Lets records through at the times that their tag says, counted from the first.
+pub(crate) struct Replay {
+    speed: f64,
+    /// When the first record entered, and its time.
+    first: Option<(Instant, i64)>,
+}
+
+impl Replay {
+    /// `speed` 2: in half of the time.
+    pub(crate) fn new(speed: f64) -> Replay {
+        Replay { speed, first: None }
+    }
+
+    /// When the record is due; its tag is taken off. `Err`: it has none.
+    pub(crate) fn due(&mut self, record: &mut Record, now: Instant) -> Result<Instant, String> {
+        let tag = recorded_at();
+        let Some(Value::Int(at)) = record.remove(tag) else {
+            return Err(format!("a record without {tag}; --replay reads what --record wrote"));
+        };
+        let (began, first) = *self.first.get_or_insert((now, at));
+        let after = at.saturating_sub(first).max(0) as f64 / 1e9 / self.speed;
+        let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
+        Ok(later(began, after))
+    }
+}
+
+/// Sleeps until then, but not longer than one may before looking around.
+pub(crate) fn sleep_towards(due: Instant) {
+    std::thread::sleep(due.saturating_duration_since(Instant::now()).min(PATIENCE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_over_short_delays_and_not_made_up_for_after_long_ones() {
+        let mut rate = Rate::new(1000.0);
+        let begin = Instant::now();
+        let millis = |n| begin + Duration::from_millis(n);
+        let mut enter = |now: Instant| {
+            let enters = rate.due().is_none_or(|due| due <= now);
+            if enters {
+                rate.spend(now);
+            }
+            enters
+        };
+        assert!(enter(millis(0)));
+        assert!(!enter(millis(0)));
+        // 5 ms late: the records due meanwhile enter at once.
+        assert_eq!((0..20).filter(|_| enter(millis(5))).count(), 5);
+        // A second late: one.
+        assert_eq!((0..20).filter(|_| enter(millis(1005))).count(), 1);
+        let mut never = Rate::new(1e-300);
+        never.spend(begin);
+        assert!(never.due() > Some(millis(1_000_000_000)));
+    }
+
+    #[test]
+    fn a_replay_keeps_the_recorded_distances() {
+        let mut replay = Replay::new(2.0);
+        let begin = Instant::now();
+        let mut at = |ns| {
+            let mut record =
+                Record::from_pairs([(recorded_at(), Value::Int(ns)), (Label::field("x"), Value::Int(1))]);
+            let due = replay.due(&mut record, begin).expect("it has a time");
+            assert_eq!(record.to_string(), "{x=1}");
+            due
+        };
+        assert_eq!(at(5_000_000), begin);
+        assert_eq!(at(9_000_000), begin + Duration::from_millis(2));
+        assert_eq!(at(1), begin);
+        let mut bare = Record::from_pairs([(Label::field("x"), Value::Int(1))]);
+        assert!(replay.due(&mut bare, begin).is_err());
+    }
+}
