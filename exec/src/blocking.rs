@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::dispatch::{Core, message_of};
 use crate::events::Recorder;
+use crate::observe::{put, task_cell, task_state};
 use crate::ring::FOREIGN;
 use crate::runtime::{Error, Mode, Shared};
 use crate::stream::{In, Out};
@@ -30,6 +31,7 @@ impl Blocking {
     pub fn pop<T: Send + 'static>(&mut self, input: &mut In<T>) -> Option<T> {
         loop {
             if let Some(message) = input.pop(&mut self.cx) {
+                self.show_read();
                 self.count();
                 return Some(message);
             }
@@ -44,8 +46,20 @@ impl Blocking {
     /// Reads the next message if there is one.
     pub fn try_pop<T: Send + 'static>(&mut self, input: &mut In<T>) -> Option<T> {
         let message = input.pop(&mut self.cx);
+        if message.is_some() {
+            self.show_read();
+        }
         self.count();
         message
+    }
+
+    /// Shows in the task's live row that it read one more message, which it is on from now.
+    fn show_read(&self) {
+        // SAFETY: the task lives as long as its closure runs.
+        if let Some(observed) = unsafe { &self.task.as_ref().observed } {
+            let reads = observed.row.cell(task_cell::READS);
+            put(&observed.row, task_cell::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
+        }
     }
 
     /// Writes a message, at once visible to the reader; waits while the stream is full. `Err`: the reader is gone
@@ -163,9 +177,14 @@ impl Blocking {
         // SAFETY: the task lives as long as its closure runs.
         let task = unsafe { self.task.as_ref() };
         if Core::pause(self.core, stop) {
+            show_state(
+                task,
+                if stop == Stop::OutputFull { task_state::BLOCKED_OUTPUT } else { task_state::BLOCKED_INPUT },
+            );
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
                 task.parker.park();
             }
+            show_state(task, task_state::RUNNING);
         }
         self.resume();
     }
@@ -174,6 +193,13 @@ impl Blocking {
         Core::resume(self.core);
         // SAFETY: the thread's own core, to which no other reference is held.
         self.cx.full = unsafe { self.core.as_ref() }.mode == Mode::Full;
+    }
+}
+
+/// Shows in every mode whether a task with a thread of its own runs: if the process dies, it may have been the one.
+fn show_state(task: &TaskCell, state: u64) {
+    if let Some(observed) = &task.observed {
+        put(&observed.row, task_cell::STATE, state);
     }
 }
 
@@ -213,6 +239,7 @@ fn run(
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
+    show_state(cell, task_state::RUNNING);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
     let core = NonNull::from(Box::leak(Box::new(core)));

@@ -2,13 +2,38 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::Writer;
 
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
+use crate::observe::worker_cell;
 use crate::stream::{In, Out, StreamSpec};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
+
+/// Says, in the live row of the calling thread's worker, which message its task is on: what a report of a run that died or
+/// hangs in a box goes by. Costs a relaxed store a message; nothing without a space.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    cell: Option<&'a AtomicU64>,
+    first: u64,
+}
+
+impl<'a> Progress<'a> {
+    /// The task is on the message `nth` after the one that this counts from.
+    #[inline(always)]
+    pub fn on(&self, nth: usize) {
+        if let Some(cell) = self.cell {
+            cell.store(self.first + nth as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, counting from `nth` messages later.
+    pub fn after(self, nth: usize) -> Progress<'a> {
+        Progress { first: self.first + nth as u64, ..self }
+    }
+}
 
 /// A task's view of the runtime during one dispatch.
 pub struct Context<'a> {
@@ -35,6 +60,15 @@ impl Context<'_> {
     #[inline]
     pub fn full(&self) -> bool {
         self.full
+    }
+
+    /// A way to say which message the task is on, counted from its `first`. Between dispatches the runtime says it; a task
+    /// that runs users' code says it before each message.
+    #[inline]
+    pub fn progress(&self, first: u64) -> Progress<'_> {
+        // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
+        let row = unsafe { &(*self.core.as_ptr()).row };
+        Progress { cell: row.as_ref().map(|row| row.cell(worker_cell::MESSAGE)), first }
     }
 
     /// The running task's number.

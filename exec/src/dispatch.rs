@@ -1008,6 +1008,8 @@ impl Core {
             if let Some(row) = &core.row {
                 put(row, worker_cell::TASK, cell.id.0);
                 put(row, worker_cell::MESSAGE, cell.counts.reads.get());
+                // In every mode: whoever looks twice sees whether the worker goes on.
+                put(row, worker_cell::DISPATCHES, core.dispatches);
             }
             if core.mode != Mode::Off {
                 cell.times.turn(Share::Ready, core.now, core.measured_since);

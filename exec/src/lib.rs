@@ -85,7 +85,7 @@ mod worker;
 pub use thalweg_space::{NameRef, SiteRef};
 
 pub use blocking::Blocking;
-pub use context::{Context, Ports};
+pub use context::{Context, Ports, Progress};
 pub use inputs::Inputs;
 pub use mapper::Mapper;
 pub use moving::{Move, TaskMover};

@@ -36,8 +36,14 @@ fn main() {
         events += script.round.len() as u64;
     }
     say("observations", events, begun);
-    let ending =
-        Ending { state: State::Ended, now: None, mode: None, rows: Vec::new(), space: SpaceInfo::default() };
+    let ending = Ending {
+        state: State::Ended,
+        now: None,
+        mode: None,
+        rows: Vec::new(),
+        stuck: Default::default(),
+        space: SpaceInfo::default(),
+    };
     let report = analysis.finish(&Names::default(), ending);
     let latency = &report.latency;
     assert_eq!((latency.entered, latency.unattributed), (rounds * QUANTUM, 0));

@@ -75,6 +75,8 @@ pub struct Ending {
     pub mode: Option<Mode>,
     /// The live table.
     pub rows: Vec<LiveRow>,
+    /// Workers that hang: since when each has not gone on from the message it is on, in ticks.
+    pub stuck: HashMap<u64, u64>,
     /// Where all this comes from.
     pub space: SpaceInfo,
 }
@@ -131,6 +133,7 @@ struct Worker {
     totals: Option<(u64, u64)>,
     totals_dispatches: Option<u64>,
     on_task: u64,
+    on_message: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -794,13 +797,13 @@ impl Analysis {
                 worker,
                 core,
                 task,
+                message,
                 busy_ticks,
                 waiting_ticks,
                 started,
                 updated,
                 dispatches,
                 ended,
-                ..
             } => {
                 let known = self.workers.entry(worker).or_default();
                 if known.started.is_none() && started > 0 {
@@ -814,7 +817,7 @@ impl Analysis {
                     known.totals = Some((busy_ticks, waiting_ticks));
                 }
                 known.totals_dispatches = Some(dispatches);
-                known.on_task = task;
+                (known.on_task, known.on_message) = (task, message);
             }
         }
     }
@@ -900,7 +903,8 @@ impl Analysis {
             workers: self.workers_report(names, &ending, end, whole),
             notes: Vec::new(),
         };
-        report.notes = self.notes(&report);
+        report.notes = self.places(names, &report);
+        report.notes.extend(self.notes(&report));
         report.verdict = verdict(&report);
         report
     }
@@ -1099,11 +1103,12 @@ impl Analysis {
                     _ => (worker.busy_ticks, worker.waiting_ticks + still_waiting),
                 };
                 let dispatches = if whole { Some(worker.dispatches) } else { worker.totals_dispatches };
-                let on_task =
-                    (ending.state == State::Killed && worker.on_task != 0 && worker.ended.is_none())
-                        .then(|| self.tasks.get(&worker.on_task))
-                        .flatten()
-                        .map(|task| self.task_name(names, task.component, task.replica));
+                let stuck_since = ending.stuck.get(&id).filter(|_| ending.state == State::Running);
+                let held = ending.state == State::Killed || stuck_since.is_some();
+                let on_task = (held && worker.ended.is_none())
+                    .then(|| self.tasks.get(&worker.on_task).filter(|_| worker.on_task != 0))
+                    .flatten()
+                    .map(|task| self.task_name(names, task.component, task.replica));
                 report::Worker {
                     id,
                     core: u64::try_from(worker.core).ok(),
@@ -1111,10 +1116,64 @@ impl Analysis {
                     shares: worker_shares(lifetime, busy, waiting),
                     dispatches,
                     messages: whole.then_some(worker.messages),
+                    on_message: on_task.is_some().then_some(worker.on_message),
+                    stuck_ns: stuck_since.map(|&since| self.ns(end.saturating_sub(since))),
                     on_task,
                 }
             })
             .collect()
+    }
+
+    /// Boxes with threads of their own that ran when the process died, and the message each was on.
+    fn killed_alone(&self, names: &Names) -> Vec<(String, u64)> {
+        let mut alone: Vec<(String, u64)> = self
+            .tasks
+            .values()
+            .filter(|task| task.running && task.blocking)
+            .filter(|task| names.sites.get(&task.component).is_some_and(|site| site.kind == "box"))
+            .filter_map(|task| {
+                let read = task.totals?.counts?.reads.checked_sub(1)?;
+                Some((self.task_name(names, task.component, task.replica), read))
+            })
+            .collect();
+        alone.sort();
+        alone
+    }
+
+    /// Which boxes the workers were in when the process died, or hang in while it runs.
+    fn places(&self, names: &Names, report: &Report) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
+        let on = |worker: &report::Worker| {
+            Some((worker.id, worker.on_task.as_ref()?.clone(), worker.on_message?, worker.stuck_ns))
+        };
+        for (worker, task, message, stuck_ns) in report.workers.iter().filter_map(on) {
+            match stuck_ns {
+                None => note(
+                    "died_on",
+                    format!(
+                        "The process died while worker {worker} was in {task}, on its message {message}."
+                    ),
+                ),
+                Some(stuck_ns) => note(
+                    "stuck",
+                    format!(
+                        "Worker {worker} hangs: it has been in {task}, on its message {message}, for at least {:.1} s, and its \
+                         other tasks wait.",
+                        stuck_ns / 1e9
+                    ),
+                ),
+            }
+        }
+        if report.window.state == State::Killed {
+            for (task, message) in self.killed_alone(names) {
+                note(
+                    "died_on",
+                    format!("The process died while {task} was on its message {message}, on its own thread."),
+                );
+            }
+        }
+        notes
     }
 
     /// What the reader of the report must know of what it leaves out.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use thalweg_space::reader::{Event, FieldRef, Item, KindInfo, LiveView, SettingView, SpaceReader};
 use thalweg_space::{Error, RowKind};
@@ -33,6 +34,7 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
     if let Some(mode) = mode_setting(&reader, |setting| setting.default) {
         analysis.begin_in(mode);
     }
+    let watch = Watch::begin(&reader, alive && !info.finished);
     let mut decoder = Decoder::default();
     let mut events = reader.events();
     let mut damage = Vec::new();
@@ -57,6 +59,7 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
             Vec::new()
         }
     };
+    let stuck = watch.stuck(&reader, &rows);
     let info = reader.info()?;
     let names = names(&reader)?;
     let ending = Ending {
@@ -68,6 +71,7 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
         now: (alive && !info.finished).then(|| info.clock.now()),
         mode: mode_setting(&reader, |setting| setting.value),
         rows,
+        stuck,
         space: SpaceInfo {
             path: reader.path().display().to_string(),
             name: info.name,
@@ -83,6 +87,51 @@ pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error>
         analysis.note("strange_kind", kind);
     }
     Ok(analysis.finish(&names, ending))
+}
+
+/// A worker that is on the same message of the same task for so long hangs in it.
+const STUCK: Duration = Duration::from_millis(250);
+
+/// A first look at where the workers of a living process are.
+struct Watch {
+    first: Vec<LiveRow>,
+    at: Instant,
+    ticks: u64,
+}
+
+impl Watch {
+    fn begin(reader: &SpaceReader, lives: bool) -> Watch {
+        let rows = reader.live_rows().ok().filter(|_| lives).unwrap_or_default();
+        let first = rows.iter().map(live_row).filter(in_task).collect();
+        Watch { first, at: Instant::now(), ticks: reader.info().map_or(0, |info| info.clock.now()) }
+    }
+
+    /// The workers that are still where they were, and since when at least, in ticks. Looks again after [`STUCK`] if some
+    /// have not moved since the first look, else at once.
+    fn stuck(mut self, reader: &SpaceReader, rows: &[LiveRow]) -> HashMap<u64, u64> {
+        self.first.retain(|row| rows.contains(row));
+        if self.first.is_empty() {
+            return HashMap::new();
+        }
+        std::thread::sleep(STUCK.saturating_sub(self.at.elapsed()));
+        let rows: Vec<LiveRow> = reader.live_rows().unwrap_or_default().iter().map(live_row).collect();
+        self.first.retain(|row| rows.contains(row));
+        // Published when the dispatch before ended; not in mode off.
+        let publishes = mode_setting(reader, |setting| setting.value).is_some_and(|mode| mode != Mode::Off);
+        let since = |row: &LiveRow| match *row {
+            LiveRow::Worker { worker, updated, .. } if publishes && updated > 0 => {
+                Some((worker, updated.min(self.ticks)))
+            }
+            LiveRow::Worker { worker, .. } => Some((worker, self.ticks)),
+            _ => None,
+        };
+        self.first.iter().filter_map(since).collect()
+    }
+}
+
+/// Whether this is a worker in a task.
+fn in_task(row: &LiveRow) -> bool {
+    matches!(row, LiveRow::Worker { task: 1.., ended: false, .. })
 }
 
 /// What the setting `monitor.mode` says (its value) or said at the start (its default), if there is one.

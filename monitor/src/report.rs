@@ -331,8 +331,12 @@ pub struct Worker {
     pub dispatches: Option<u64>,
     /// Messages its tasks read.
     pub messages: Option<u64>,
-    /// The task it was on, if it was killed on one.
+    /// The task it was on, if the process died then, or if it hangs in it.
     pub on_task: Option<String>,
+    /// The message of that task it was on, counted from 0.
+    pub on_message: Option<u64>,
+    /// For how long it has not gone on from there, if it hangs: at least.
+    pub stuck_ns: Option<f64>,
 }
 
 /// How a worker's time divides; the three sum to 1.

@@ -14,6 +14,7 @@ const EXIT: u64 = 12;
 struct Script {
     events: Vec<(u64, u64, Observation)>,
     rows: Vec<LiveRow>,
+    stuck: std::collections::HashMap<u64, u64>,
     lost: Vec<(u64, u64)>,
     mode: Option<Mode>,
     begun_in: Option<Mode>,
@@ -126,6 +127,7 @@ impl Script {
                 now: None,
                 mode: self.mode,
                 rows: self.rows.clone(),
+                stuck: self.stuck.clone(),
                 space: SpaceInfo::default(),
             },
         )
@@ -617,29 +619,80 @@ fn full_from_the_middle_on() {
     assert!(report.notes.iter().any(|note| note.code == "mode_changed"));
 }
 
-#[test]
-fn killed_run_says_what_it_was_on() {
-    let mut script = pipeline();
-    // The box never came to its second dispatch.
-    script.events.retain(|&(time, ..)| time < 350);
-    script.rows.push(LiveRow::Worker {
+fn worker_on(task: u64, message: u64) -> LiveRow {
+    LiveRow::Worker {
         worker: 1,
         core: 1,
-        task: BOX,
-        message: 2,
+        task,
+        message,
         busy_ticks: 100,
         waiting_ticks: 0,
         started: 0,
         updated: 400,
         dispatches: 1,
         ended: false,
-    });
+    }
+}
+
+#[test]
+fn killed_run_says_what_it_was_on() {
+    let mut script = pipeline();
+    // The box never came to its second dispatch.
+    script.events.retain(|&(time, ..)| time < 350);
+    script.rows.push(worker_on(BOX, 2));
     let report = script.report_as(State::Killed);
     assert_eq!(report.window.state, State::Killed);
     assert_eq!(report.workers[1].on_task.as_deref(), Some("net/work"));
+    assert_eq!(report.workers[1].on_message, Some(2));
+    assert_eq!(report.notes[0].text, "The process died while worker 1 was in net/work, on its message 2.");
     near(us(report.window.duration_ns), 400.0);
     assert_eq!((report.latency.entered, report.latency.in_flight), (4, 2));
     assert_eq!(edge(&report, "s11").held, Some(2));
+}
+
+#[test]
+fn a_worker_that_hangs_is_named_while_the_run_goes_on() {
+    let mut script = pipeline();
+    script.events.retain(|&(time, ..)| time < 350);
+    script.rows.push(worker_on(BOX, 2));
+    assert_eq!(script.report_as(State::Running).workers[1].on_task, None);
+    script.stuck.insert(1, 150);
+    let report = script.report_as(State::Running);
+    let worker = &report.workers[1];
+    assert_eq!((worker.on_task.as_deref(), worker.on_message), (Some("net/work"), Some(2)));
+    near(us(worker.stuck_ns.unwrap()), 250.0);
+    assert!(
+        report.notes[0].text.starts_with("Worker 1 hangs: it has been in net/work, on its message 2, for")
+    );
+}
+
+/// A box with a thread of its own, after its third message.
+#[test]
+fn a_killed_box_with_its_own_thread_is_named() {
+    let mut script = pipeline();
+    script.events.retain(|&(time, ..)| time < 350);
+    script.at(
+        1,
+        0,
+        Observation::TaskCreated {
+            task: 77,
+            component: 101,
+            parent: 0,
+            replica: 0,
+            one_to_one: true,
+            blocking: true,
+        },
+    );
+    let counts = Some(TaskCounts { dispatches: 1, reads: 3, writes: 2 });
+    let totals = TaskTotals { counts, ..TaskTotals::default() };
+    let row =
+        LiveRow::Task { task: 77, state: LiveState::Running, component: 101, replica: 0, worker: 0, totals };
+    script.rows.push(row);
+    let report = script.report_as(State::Killed);
+    assert_eq!(
+        report.notes[0].text,
+        "The process died while net/work[0] was on its message 2, on its own thread."
+    );
 }
 
 #[test]

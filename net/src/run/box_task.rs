@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
-use thalweg_exec::{Blocking, Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Blocking, Context, In, Out, Ports, Progress, Stop, Task};
 
 use super::component::BoxPart;
 use super::failure::Position;
@@ -116,12 +116,12 @@ impl Task for BoxTask {
 }
 
 impl Work for Caller {
-    fn pass(&mut self, records: &mut [Record]) -> usize {
+    fn pass(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize {
         let mut passed = 0;
         while let Some(first) = records.get(passed)
             && !first.shape().is_reserved()
         {
-            let alike = self.pass_alike(&mut records[passed..]);
+            let alike = self.pass_alike(&mut records[passed..], progress.after(passed));
             passed += alike;
             if alike == 0 || self.called.is_some() {
                 break;
@@ -143,14 +143,15 @@ impl Work for Caller {
 impl Caller {
     /// Calls the box with one record; what it emits goes to the output, what it keeps generating is kept.
     fn call(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
-        match self.pass(std::slice::from_mut(&mut record)) {
+        let progress = cx.progress(pipe.message().index);
+        match self.pass(std::slice::from_mut(&mut record), progress) {
             0 => _ = self.take(cx, pipe, record),
             _ => _ = pipe.output.send(cx, record),
         }
     }
 
     /// [`Work::pass`] for records of one shape, up to the first of another one.
-    fn pass_alike(&mut self, records: &mut [Record]) -> usize {
+    fn pass_alike(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize {
         let Some(shape) = records.first().map(Record::shape) else { return 0 };
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
         let Some(place) = plan.in_place() else { return 0 };
@@ -161,6 +162,7 @@ impl Caller {
             if record.shape() != shape {
                 break;
             }
+            progress.on(passed);
             let done = calls.call(record.slots_mut());
             let host = calls.host();
             if !done || host.fault.is_some() {
@@ -220,6 +222,7 @@ impl Caller {
     fn call_apart(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
+        cx.progress(pipe.message().index).on(0);
         plan.take_arguments(&mut record, self.desk.arguments());
         let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
         let done = self.desk.call(self.part.entry(), &mut host);
@@ -242,6 +245,7 @@ impl Caller {
     /// Polls the generator until it ends, the output is full, or it gave `limit` records; returns how many.
     fn poll_many(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, limit: usize) -> usize {
         let mut polled = 0;
+        cx.progress(pipe.message().index).on(0);
         while polled < limit && !pipe.output.is_full() && self.poll(cx, pipe) {
             polled += 1;
         }
@@ -384,7 +388,7 @@ impl Task for InitialiserTask {
 struct Refusing<'a>(&'a Position);
 
 impl Work for Refusing<'_> {
-    fn pass(&mut self, _: &mut [Record]) -> usize {
+    fn pass(&mut self, _: &mut [Record], _: Progress<'_>) -> usize {
         0
     }
 

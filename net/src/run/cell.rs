@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
 
 use super::failure::{Message, Position};
 use super::input::{Input, send};
@@ -178,7 +178,7 @@ impl Filling {
 }
 
 impl Work for Filling {
-    fn pass(&mut self, records: &mut [Record]) -> usize {
+    fn pass(&mut self, records: &mut [Record], _: Progress<'_>) -> usize {
         let passes = |record: &&Record| {
             !record.shape().is_reserved() && self.fills(record).is_ok_and(|fills| fills.is_empty())
         };

@@ -37,7 +37,7 @@ impl ParallelDispatcher {
     /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     #[inline]
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
-        let records = self.input.upcoming(cx, left);
+        let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
             return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
         };
@@ -225,7 +225,7 @@ impl SplitDispatcher {
 
     /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
-        let records = self.input.upcoming(cx, left);
+        let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
             return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
         };

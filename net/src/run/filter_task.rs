@@ -1,6 +1,6 @@
 //! A filter as a task.
 
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
 
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
@@ -26,7 +26,7 @@ impl FilterTask {
 }
 
 impl Work for Filtering {
-    fn pass(&mut self, records: &mut [Record]) -> usize {
+    fn pass(&mut self, records: &mut [Record], _: Progress<'_>) -> usize {
         self.filter.pass(records)
     }
 

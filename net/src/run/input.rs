@@ -38,14 +38,14 @@ impl Input {
         Some(record)
     }
 
-    /// The records (and marks) that come next, where they stand, at most `max`. They do not begin with a message, but there
-    /// may be one among them.
+    /// The records (and marks) that come next, where they stand, at most `max`, and the number of the first. They do not
+    /// begin with a message, but there may be one among them.
     #[inline(always)]
-    pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [Record] {
+    pub(crate) fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> (&mut [Record], u64) {
         if self.stream.upcoming(cx, 1).first().is_some_and(|record| record.shape() == ShapeId::MESSAGE) {
             self.follow_upcoming(cx);
         }
-        self.stream.upcoming(cx, max)
+        (self.stream.upcoming(cx, max), self.read)
     }
 
     #[cold]

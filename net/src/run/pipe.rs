@@ -3,7 +3,7 @@
 //! Records are worked on where they stand, in the memory of the stream, as long as each gives one record; then they go to
 //! the output all at once. So what a component costs a record is its own work.
 
-use thalweg_exec::{Context, In, Out, Ports, Stop};
+use thalweg_exec::{Context, In, Out, Ports, Progress, Stop};
 
 use super::failure::Message;
 use super::input::Input;
@@ -19,8 +19,9 @@ pub(crate) struct Pipe {
 
 /// The work between the ends of a pipe.
 pub(crate) trait Work {
-    /// Works on the next records where they stand, as far as each gives exactly one record. How many those are.
-    fn pass(&mut self, records: &mut [Record]) -> usize;
+    /// Works on the next records where they stand, as far as each gives exactly one record. How many those are. What runs
+    /// users' code tells its `progress`.
+    fn pass(&mut self, records: &mut [Record], progress: Progress<'_>) -> usize;
 
     /// Takes the record (or mark) at which [`pass`](Work::pass) stopped. False: nothing more is to be read.
     fn take(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record) -> bool;
@@ -67,7 +68,7 @@ impl Pipe {
         if room == 0 {
             return Some(Stop::OutputFull);
         }
-        let records = self.input.upcoming(cx, room.min(*left));
+        let (records, first) = self.input.upcoming(cx, room.min(*left));
         let count = records.len();
         if count == 0 {
             if !self.input.ended() {
@@ -76,7 +77,7 @@ impl Pipe {
             work.end(cx);
             return Some(Stop::Ended);
         }
-        let passed = work.pass(records);
+        let passed = work.pass(records, cx.progress(first));
         self.input.transfer(cx, passed, &mut self.output.out);
         *left -= passed;
         if passed < count {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_box::Value;
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
 
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
@@ -57,7 +57,7 @@ impl Shielding {
 }
 
 impl Work for Shielding {
-    fn pass(&mut self, records: &mut [Record]) -> usize {
+    fn pass(&mut self, records: &mut [Record], _: Progress<'_>) -> usize {
         let mut passed = 0;
         for record in records {
             if record.shape().is_reserved() {

@@ -170,7 +170,7 @@ impl StarExit {
     /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
         let Exit { exits, replica, input, .. } = &mut self.0;
-        let records = input.upcoming(cx, left);
+        let (records, _) = input.upcoming(cx, left);
         let Some((first, others)) = records.split_first() else {
             return Err(if input.ended() { Stop::Ended } else { Stop::InputEmpty });
         };

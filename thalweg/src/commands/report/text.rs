@@ -268,7 +268,7 @@ fn workers(workers: &[Worker]) -> Table {
         number("DISPATCHES", 1),
         number("MESSAGES", 1),
         number("LIVED", 3),
-        text("KILLED ON"),
+        text("IN"),
     ]);
     for worker in workers {
         let cells = vec![
@@ -280,7 +280,9 @@ fn workers(workers: &[Worker]) -> Table {
             known(worker.dispatches, count),
             known(worker.messages, count),
             duration(worker.lifetime_ns),
-            worker.on_task.clone().unwrap_or_default(),
+            known(worker.on_task.as_ref().zip(worker.on_message), |(task, message)| {
+                format!("{task}, message {message}")
+            }),
         ];
         table.row(cells, worker.on_task.is_some());
     }
