@@ -2,7 +2,7 @@
 
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal, repeated};
-use crate::{follow, tracers};
+use crate::{follow, lttng, tracers};
 use std::hint::black_box;
 use std::sync::{Barrier, LazyLock};
 use std::time::Duration;
@@ -97,7 +97,7 @@ fn with_time() -> Case<'static> {
             tracers::tracing_event(),
             tracers::tracing_fmt(),
             tracers::tracing_chrome(),
-            tracers::lttng_tracepoint(),
+            lttng::tracepoint(),
         ],
         limit: Some(bare_clock()),
         goal: Goal::RatioAtMost(1.05),

@@ -12,6 +12,7 @@ mod follow;
 mod hop;
 mod language;
 mod latency;
+mod lttng;
 mod measure;
 mod observed;
 mod output;

@@ -63,11 +63,6 @@ pub(crate) fn tracy_zone() -> Contestant<'static> {
     })
 }
 
-pub(crate) fn lttng_tracepoint() -> Contestant<'static> {
-    let why = "not measured: no crate builds it; apt-get install liblttng-ust-dev lttng-tools";
-    Contestant::missing("LTTng-UST tracepoint", "", why)
-}
-
 pub(crate) fn tracing_event() -> Contestant<'static> {
     let name = "tracing, a subscriber that stores time and number";
     Contestant::nanoseconds(name, env!("VERSION_tracing"), 1, |count| {

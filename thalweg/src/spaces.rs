@@ -7,14 +7,30 @@ use thalweg_space::discover::{self, Listed};
 
 use crate::failure::Failure;
 
+/// The file that makes a directory a session.
+const MANIFEST: &str = "session";
+
 /// The directory of the space the user named, or the newest.
 pub(crate) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
     match name {
         Some(name) if Path::new(name).join("space").is_file() => Ok(PathBuf::from(name)),
         Some(name) if name.contains('/') || Path::new(name).is_dir() => Err(no_space_at(Path::new(name))),
-        Some(name) => named(&listed()?, name),
+        Some(name) => match session(Some(name))? {
+            Some(session) => Err(no_space_at(&session)),
+            None => named(&listed()?, name),
+        },
         None => newest(&listed()?),
     }
+}
+
+/// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
+pub(crate) fn session(name: Option<&str>) -> Result<Option<PathBuf>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    if Path::new(name).join(MANIFEST).is_file() {
+        return Ok(Some(PathBuf::from(name)));
+    }
+    let is_called = |session: &PathBuf| session.file_name().is_some_and(|file| file == name);
+    Ok(sessions()?.into_iter().find(is_called))
 }
 
 /// All spaces in the default place.
@@ -34,9 +50,9 @@ pub(crate) fn parent() -> Result<PathBuf, Failure> {
 }
 
 fn no_space_at(path: &Path) -> Failure {
-    Failure::Usage(if path.join("session").is_file() {
+    Failure::Usage(if path.join(MANIFEST).is_file() {
         format!(
-            "{} is a session: give the path of one of the spaces in it, which `thalweg ls` lists",
+            "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg events` takes them all)",
             path.display()
         )
     } else if path.is_dir() {

@@ -1,10 +1,11 @@
-//! `thalweg ls`, `set` and `clean` on spaces and sessions that other programs made.
+//! `thalweg ls`, `events`, `set` and `clean` on spaces and sessions that other programs made.
 #![allow(missing_docs)]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_space::{Space, SpaceOptions};
+use thalweg_space::{Kind, Space, SpaceOptions, Writer};
 
 /// A directory of spaces of its own for a test, removed at the end.
 struct Place(PathBuf);
@@ -68,6 +69,124 @@ fn ls_shows_sessions_with_their_processes() {
     assert!(place.thalweg(&["get", name(members[0].path())]).status.code() == Some(2), "it has no settings");
     let output = place.thalweg(&["report", session["path"].as_str().unwrap()]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is a session"), "{output:?}");
+    let output = place.thalweg(&["report", "together"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is a session"), "{output:?}");
+}
+
+/// A step was made.
+#[derive(Kind)]
+#[kind(name = "test.step")]
+struct Step {
+    count: u64,
+}
+
+fn step(writer: &mut Writer, count: u64) {
+    let kind = writer.declare().unwrap();
+    writer.emit(kind, &Step { count });
+}
+
+/// `thalweg events --json` of a session: the process, the writer's gap or the step of each line.
+fn steps(place: &Place, arguments: &[&str]) -> Vec<(String, Option<u64>)> {
+    let all = [&["events", "--json"], arguments].concat();
+    let lines = place.says(&all);
+    let object = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let told = |object: serde_json::Value| {
+        (object["space"].as_str().unwrap().to_owned(), object["fields"]["count"].as_u64())
+    };
+    lines.lines().map(|line| told(object(line))).collect()
+}
+
+#[test]
+fn events_of_a_session_are_merged_in_the_order_of_time() {
+    let place = Place::new("merge");
+    let spaces = ["first", "second", "third"].map(|name| place.space(name, Some("together")));
+    let mut writers: Vec<_> = spaces.iter().map(|space| space.writer("main").unwrap()).collect();
+    for count in 0..12_000 {
+        step(&mut writers[count as usize % 3], count);
+    }
+    let names = spaces.each_ref().map(|space| name(space.path()).to_owned());
+    let expected: Vec<_> =
+        (0..12_000).map(|count| (names[count as usize % 3].clone(), Some(count))).collect();
+    assert_eq!(steps(&place, &["together"]), expected);
+    let path = place.0.join("together");
+    assert_eq!(steps(&place, &[path.to_str().unwrap(), "--limit", "5000"]), expected[..5000]);
+
+    let shown = place.says(&["events", "together", "--limit", "4"]);
+    for (line, name) in shown.lines().zip(names.iter().cycle()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[1..4], [name, "w1", "test.step"], "{shown}");
+        assert!(words[0].parse::<f64>().is_ok_and(|seconds| (0.0..60.0).contains(&seconds)), "{shown}");
+    }
+    assert_eq!(shown.lines().count(), 4);
+}
+
+#[test]
+fn events_of_a_session_without_one_of_its_spaces_are_printed_and_the_error_said() {
+    let place = Place::new("gone");
+    let [left, gone] = ["left", "gone"].map(|name| place.space(name, Some("together")));
+    for space in [&left, &gone] {
+        step(&mut space.writer("main").unwrap(), 7);
+    }
+    std::fs::remove_dir_all(gone.path()).unwrap();
+    let output = place.thalweg(&["events", "together"]);
+    assert_eq!(output.status.code(), Some(2));
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().count() == 1 && said.contains(name(left.path())), "{said}");
+    assert!(errors.lines().count() == 1 && errors.contains(gone.path().to_str().unwrap()), "{errors}");
+
+    std::fs::write(place.0.join("together/session"), b"nonsense").unwrap();
+    let output = place.thalweg(&["events", "together"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("together/session"), "{output:?}");
+}
+
+#[test]
+fn events_follow_a_session_until_its_last_process_has_ended() {
+    let place = Place::new("follow");
+    let step_process = |count: u64| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "stepping_process", "--ignored"])
+            .env("THALWEG_SESSION", place.0.join("together"))
+            .env("THALWEG_TEST_STEP", count.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut first = step_process(0);
+    let session = place.0.join("together");
+    while !session.join("session").exists() {
+        std::thread::yield_now();
+    }
+    let mut following = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["events", "--follow", "--json", session.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut count = || -> u64 {
+        let line: serde_json::Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+        line["fields"]["count"].as_u64().unwrap()
+    };
+    assert_eq!(count(), 0);
+    let mut second = step_process(1);
+    assert_eq!(count(), 1, "a process that joined meanwhile");
+    for child in [&mut first, &mut second] {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(lines.next().is_none());
+    assert!(following.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn stepping_process() {
+    let Ok(count) = std::env::var("THALWEG_TEST_STEP") else { return };
+    let space = Space::create(SpaceOptions::default()).unwrap();
+    step(&mut space.writer("main").unwrap(), count.parse().unwrap());
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    space.finish();
 }
 
 #[test]

@@ -1,4 +1,6 @@
-//! `thalweg events`: print the events of a run.
+//! `thalweg events`: print the events of a run, or of all processes of a session.
+
+mod processes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,8 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use thalweg_monitor::Names;
-use thalweg_space::Clock;
-use thalweg_space::reader::{Event, FieldInfo, Item, SpaceReader, Value};
+use thalweg_space::reader::{Event, FieldInfo, Item, Value};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -16,12 +17,14 @@ use crate::output::Output;
 use crate::pattern;
 use crate::spaces;
 use crate::units::{count, duration};
+use processes::{Process, Processes};
 
 const EXAMPLES: &str = "\
 Examples:
   thalweg events --kind 'exec.task_*' --limit 20    the first tasks of the newest run
   thalweg events 4242 --task des/round --follow     what this component's tasks do, as it happens
-  thalweg events ./kept-run --json                  everything, one JSON object a line";
+  thalweg events ./kept-run --json                  everything, one JSON object a line
+  thalweg events together --follow                  all processes of the session `together`, in the order of time";
 
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 4096;
@@ -32,8 +35,9 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted.
-    #[arg(value_name = "SPACE")]
+    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted. Or a session, by its
+    /// path or name: the events of all its processes in the order of time, each with the space it is from.
+    #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
     /// Only what concerns this task, by its id, or the tasks of this component, by (the end of) its path.
     #[arg(long, value_name = "ID|NAME")]
@@ -53,32 +57,37 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let path = spaces::find(arguments.space.as_deref())?;
-    let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
-    let reader = SpaceReader::open(&path).map_err(usage)?;
-    let clock = reader.info().map_err(usage)?.clock;
-    let mut names = thalweg_monitor::names(&reader).map_err(usage)?;
+    let space = arguments.space.as_deref();
+    let opened = match spaces::session(space)? {
+        Some(session) => Processes::of_session(&session),
+        None => Processes::of_space(&spaces::find(space)?),
+    };
+    let mut processes = opened.map_err(|error| Failure::Usage(error.to_string()))?;
     let mut printer = Printer {
         output: Output::new(terminal),
-        tasks: TaskFilter::new(arguments.task),
+        task: arguments.task,
+        filters: Vec::new(),
         kind: arguments.kind,
         json: arguments.json,
         left: arguments.limit.unwrap_or(u64::MAX),
-        begin: clock.anchor().ticks,
-        clock,
         failure: None,
     };
+    let mut problems = Problems { terminal, told: HashSet::new() };
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.follow {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
             .map_err(|error| Failure::Run(format!("cannot listen to Ctrl-C: {error}")))?;
     }
-    let mut events = reader.events();
     let mut ending = false;
     loop {
         // Asked before the poll: what a process said before it ended is then still seen.
-        let alive = arguments.follow && reader.is_alive();
-        let taken = events.poll(POLL_ITEMS, &mut |item| printer.item(&item, &names)).map_err(usage)?;
+        let alive = arguments.follow && processes.is_any_alive();
+        let mut taken = 0;
+        let polled = processes.poll(POLL_ITEMS, &mut |place, process, item| {
+            taken += 1;
+            printer.item(place, process, item);
+        });
+        problems.tell(polled.err());
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }
@@ -90,43 +99,61 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             break;
         }
         if taken < POLL_ITEMS {
-            if !arguments.follow || ending && taken == 0 {
+            if taken == 0 && (!arguments.follow || ending) {
                 break;
             }
             ending = !alive;
             printer.output.flush()?;
-            names = thalweg_monitor::names(&reader).map_err(usage)?;
+            problems.tell(processes.refresh_names().err());
             if alive {
                 std::thread::sleep(FOLLOW_PAUSE);
             }
         }
     }
-    printer.output.flush()
+    printer.output.flush()?;
+    problems.told.is_empty().then_some(()).ok_or(Failure::Said(Failure::USAGE))
+}
+
+/// What cannot be read, each said once and at once: the rest is printed nevertheless.
+struct Problems {
+    terminal: Terminal,
+    told: HashSet<String>,
+}
+
+impl Problems {
+    fn tell(&mut self, problem: Option<thalweg_space::Error>) {
+        let Some(problem) = problem.map(|problem| problem.to_string()) else { return };
+        if self.told.insert(problem.clone()) {
+            Failure::Usage(problem).print(self.terminal);
+        }
+    }
 }
 
 /// Prints the items that are wanted.
 struct Printer {
     output: Output,
-    tasks: TaskFilter,
+    task: Option<String>,
+    /// Of each process, which events the user asked for.
+    filters: Vec<TaskFilter>,
     kind: Option<String>,
     json: bool,
     left: u64,
-    clock: Clock,
-    begin: u64,
     /// Printing failed; nothing more is printed.
     failure: Option<Failure>,
 }
 
 impl Printer {
-    fn item(&mut self, item: &Item<'_>, names: &Names) {
+    fn item(&mut self, place: usize, process: &Process, item: &Item<'_>) {
         if self.left == 0 || self.failure.is_some() {
             return;
         }
         let line = match item {
-            Item::Gap { writer, lost, from_sequence } => Some(self.gap(*writer, *lost, *from_sequence)),
+            Item::Gap { writer, lost, from_sequence } => {
+                Some(self.gap(process, *writer, *lost, *from_sequence))
+            }
             Item::Event(event) => self
-                .wanted(event, names)
-                .then(|| if self.json { self.object(event, names) } else { self.text(event, names) }),
+                .wanted(place, event, &process.names)
+                .then(|| if self.json { object(event, process) } else { self.text(event, process) }),
         };
         if let Some(line) = line {
             self.left -= 1;
@@ -134,78 +161,87 @@ impl Printer {
         }
     }
 
-    fn wanted(&mut self, event: &Event<'_>, names: &Names) -> bool {
+    fn wanted(&mut self, place: usize, event: &Event<'_>, names: &Names) -> bool {
+        if place >= self.filters.len() {
+            self.filters.resize_with(place + 1, || TaskFilter::new(self.task.clone()));
+        }
         // The filter must see every event to know which task a writer speaks of.
-        let of_task = self.tasks.wants(event, names);
+        let of_task = self.filters[place].wants(event, names);
         of_task && self.kind.as_deref().is_none_or(|kind| pattern::matches(kind, &event.kind.name))
     }
 
-    fn seconds(&self, ticks: u64) -> f64 {
-        ticks.wrapping_sub(self.begin).cast_signed() as f64 / self.clock.hz()
-    }
-
-    fn gap(&self, writer: u32, lost: u64, from: u64) -> String {
+    fn gap(&self, process: &Process, writer: u32, lost: u64, from: u64) -> String {
         if self.json {
-            json!({ "gap": { "writer": writer, "lost": lost, "from_sequence": from } }).to_string()
-        } else {
-            let text =
-                format!("--- {} events of writer {writer} lost, from number {}", count(lost), count(from));
-            self.output.styled("1;33", &text)
+            let gap = json!({ "writer": writer, "lost": lost, "from_sequence": from });
+            return named_process(json!({ "gap": gap }), process);
         }
+        let whose = process.member.as_ref().map_or_else(String::new, |of| format!(" of {}", of.directory));
+        let (lost, from) = (count(lost), count(from));
+        self.output
+            .styled("1;33", &format!("--- {lost} events of writer {writer}{whose} lost, from number {from}"))
     }
 
-    fn text(&self, event: &Event<'_>, names: &Names) -> String {
-        let time = format!("{:14.9}", self.seconds(event.time));
+    fn text(&self, event: &Event<'_>, process: &Process) -> String {
+        let time = format!("{:14.9}", process.seconds(event.time));
+        let whose = process.member.as_ref().map_or_else(String::new, |of| format!("  {:<16}", of.directory));
         let kind = self.output.styled("34", &event.kind.name);
-        let mut line = format!("{time}  w{:<3} {kind}", event.writer);
+        let mut line = format!("{time}{whose}  w{:<3} {kind}", event.writer);
         for (field, value) in event.fields() {
-            line.push_str(&format!(" {}={}", field.name, self.value(field, &value, names)));
+            line.push_str(&format!(" {}={}", field.name, shown(field, &value, process)));
         }
         if event.is_truncated() {
             line.push_str(" (cut)");
         }
         line
     }
+}
 
-    fn value(&self, field: &FieldInfo, value: &Value<'_>, names: &Names) -> String {
-        match value {
-            Value::Unsigned(ticks) if field.unit == "ticks" => {
-                duration(*ticks as f64 * 1e9 / self.clock.hz())
-            }
-            Value::Name(name) => named(&names.names, name.0).unwrap_or_else(|| value.to_string()),
-            Value::Site(site) => {
-                names.sites.get(&site.0).map_or_else(|| value.to_string(), |site| site.path.clone())
-            }
-            _ => value.to_string(),
+fn shown(field: &FieldInfo, value: &Value<'_>, Process { names, clock, .. }: &Process) -> String {
+    match value {
+        Value::Unsigned(ticks) if field.unit == "ticks" => duration(*ticks as f64 * 1e9 / clock.hz()),
+        Value::Name(name) => named(&names.names, name.0).unwrap_or_else(|| value.to_string()),
+        Value::Site(site) => {
+            names.sites.get(&site.0).map_or_else(|| value.to_string(), |site| site.path.clone())
         }
+        _ => value.to_string(),
     }
+}
 
-    fn object(&self, event: &Event<'_>, names: &Names) -> String {
-        let mut fields = Map::new();
-        for (field, value) in event.fields() {
-            let value = match &value {
-                Value::Unsigned(number) => json!(number),
-                Value::Signed(number) => json!(number),
-                Value::Float(number) => json!(number),
-                Value::Bool(truth) => json!(truth),
-                Value::Text(text) => json!(text),
-                Value::Choice(number, None) => json!(number),
-                Value::Name(name) => json!(named(&names.names, name.0)),
-                Value::Site(site) => json!(names.sites.get(&site.0).map(|site| &site.path)),
-                Value::Choice(..) | Value::Bytes(_) => json!(value.to_string()),
-            };
-            fields.insert(field.name.clone(), value);
-        }
-        json!({
-            "time_s": self.seconds(event.time),
-            "ticks": event.time,
-            "writer": event.writer,
-            "sequence": event.sequence,
-            "kind": event.kind.name,
-            "fields": fields,
-        })
-        .to_string()
+fn object(event: &Event<'_>, process: &Process) -> String {
+    let names = &process.names;
+    let mut fields = Map::new();
+    for (field, value) in event.fields() {
+        let value = match &value {
+            Value::Unsigned(number) => json!(number),
+            Value::Signed(number) => json!(number),
+            Value::Float(number) => json!(number),
+            Value::Bool(truth) => json!(truth),
+            Value::Text(text) => json!(text),
+            Value::Choice(number, None) => json!(number),
+            Value::Name(name) => json!(named(&names.names, name.0)),
+            Value::Site(site) => json!(names.sites.get(&site.0).map(|site| &site.path)),
+            Value::Choice(..) | Value::Bytes(_) => json!(value.to_string()),
+        };
+        fields.insert(field.name.clone(), value);
     }
+    let object = json!({
+        "time_s": process.seconds(event.time),
+        "ticks": event.time,
+        "writer": event.writer,
+        "sequence": event.sequence,
+        "kind": event.kind.name,
+        "fields": fields,
+    });
+    named_process(object, process)
+}
+
+/// In a session, with the process that the object speaks of.
+fn named_process(mut object: serde_json::Value, process: &Process) -> String {
+    if let Some(member) = &process.member {
+        object["space"] = json!(member.directory);
+        object["pid"] = json!(member.pid);
+    }
+    object.to_string()
 }
 
 fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
