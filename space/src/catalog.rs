@@ -331,6 +331,9 @@ pub(crate) struct CatalogReader {
     position: u64,
 }
 
+/// Bytes of a catalog that are read at a time, if it has so many.
+const READ_AHEAD_BYTES: usize = 1 << 16;
+
 impl CatalogReader {
     pub(crate) fn open(path: &Path) -> Result<CatalogReader, Error> {
         let file = crate::file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
@@ -343,12 +346,12 @@ impl CatalogReader {
     /// Hands each new record to `take`. A record that is not complete yet is left for the next look.
     pub(crate) fn read_new(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Error> {
         let length = crate::file::length(&self.file, &self.path)?;
+        let mut ahead = (0, Vec::new());
         loop {
-            let mut header = [0; catalog::RECORD_HEADER];
-            if self.position + header.len() as u64 > length {
+            if self.position + catalog::RECORD_HEADER as u64 > length {
                 return Ok(());
             }
-            crate::file::read_exact_at(&self.file, &self.path, &mut header, self.position)?;
+            let header = self.at_least(catalog::RECORD_HEADER, length, &mut ahead)?;
             let bytes = u32::from_le_bytes(header[..4].try_into().expect("4 bytes")) as usize;
             let record_type = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
             let hash = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
@@ -359,16 +362,33 @@ impl CatalogReader {
             if self.position + bytes as u64 > length {
                 return Ok(());
             }
-            let mut payload = vec![0; bytes - catalog::RECORD_HEADER];
-            let at = self.position + catalog::RECORD_HEADER as u64;
-            crate::file::read_exact_at(&self.file, &self.path, &mut payload, at)?;
-            if record_hash(record_type, &payload) != hash {
+            let payload = &self.at_least(bytes, length, &mut ahead)?[catalog::RECORD_HEADER..bytes];
+            if record_hash(record_type, payload) != hash {
                 return Err(self.damaged("a record whose hash is wrong"));
             }
-            let record = Record::decode(record_type, &payload);
+            let record = Record::decode(record_type, payload);
             take(record.ok_or_else(|| self.damaged("a record that does not decode"))?);
             self.position += bytes as u64;
         }
+    }
+
+    /// The `bytes` at the current position and maybe more, all before `length`; `ahead` holds what was read last, up to
+    /// where it ends.
+    fn at_least<'a>(
+        &self,
+        bytes: usize,
+        length: u64,
+        ahead: &'a mut (u64, Vec<u8>),
+    ) -> Result<&'a [u8], Error> {
+        let (start, held) = ahead;
+        let end = *start + held.len() as u64;
+        if self.position + bytes as u64 > end {
+            let left = usize::try_from(length - self.position).unwrap_or(usize::MAX);
+            held.resize(left.min(READ_AHEAD_BYTES.max(bytes)), 0);
+            *start = self.position;
+            crate::file::read_exact_at(&self.file, &self.path, held, *start)?;
+        }
+        Ok(&held[(self.position - *start) as usize..])
     }
 
     fn damaged(&self, what: &str) -> Error {

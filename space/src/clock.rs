@@ -224,6 +224,13 @@ pub(crate) fn tsc() -> u64 {
 /// Invariant by CPUID and trusted by the kernel as well (it watches for sockets that disagree).
 #[cfg(target_arch = "x86_64")]
 fn tsc_is_invariant() -> bool {
+    // In a virtual machine the instruction is a call to its monitor.
+    static IS_INVARIANT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *IS_INVARIANT.get_or_init(find_if_tsc_is_invariant)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn find_if_tsc_is_invariant() -> bool {
     use std::arch::x86_64::__cpuid;
     let leaves = __cpuid(0x8000_0000).eax;
     let invariant = leaves >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;

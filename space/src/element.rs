@@ -619,7 +619,11 @@ mod loom_model {
         }
 
         fn of(block_bytes: u64) -> Model {
-            let words = 10 + (block_bytes * BLOCKS / 8) as usize;
+            Model::with(block_bytes, BLOCKS)
+        }
+
+        fn with(block_bytes: u64, blocks: u64) -> Model {
+            let words = 10 + (block_bytes * blocks / 8) as usize;
             let model = Model(Arc::new(Words((0..words).map(|_| AtomicU64::new(0)).collect())));
             model.store(element::MAGIC, 1, Ordering::Relaxed);
             model
@@ -661,6 +665,13 @@ mod loom_model {
                 loom::sync::atomic::fence(order);
             }
         }
+    }
+
+    /// Every run of `model` with at most three preemptions.
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
     }
 
     struct Counted(u64);
@@ -707,15 +718,143 @@ mod loom_model {
         Some(counts)
     }
 
+    /// A number and the one after it: in these blocks an event of two parts, unless it begins one.
+    struct Pair(u64);
+
+    impl Kind for Pair {
+        const NAME: &'static str = "model.pair";
+        const DOC: &'static str = "";
+        const FIELDS: &'static [crate::kind::FieldSpec] = &[
+            crate::kind::FieldSpec::of::<u64>("count", "", ""),
+            crate::kind::FieldSpec::of::<u64>("next", "", ""),
+        ];
+        const VARIABLE: bool = true;
+        type Words = [u64; 2];
+        fn words(&self, _: u32) -> [u64; 2] {
+            [self.0, self.0 + 1]
+        }
+    }
+
+    /// Blocks of the ring with long events: one may span two, and the third is recycled meanwhile.
+    const BLOCKS_LONG: u64 = 3;
+
+    /// The events' numbers by block: 0 and 1, the rest of 1 and 2, 3; and 4, which recycles the first. Even ones are short.
+    fn write_long(model: Model) -> Ring<Model> {
+        let mut ring = Ring::new(model, BLOCK_BYTES as usize, BLOCKS_LONG as usize, Policy::Overwrite);
+        let (short, long) = (KindId::new(event::KIND_FIRST, 1), KindId::new(event::KIND_FIRST + 1, 1));
+        for count in 0..5 {
+            match count % 2 {
+                0 => ring.emit((100, 0), 0, short, &Counted(count)),
+                _ => ring.emit((100, 0), 0, long, &Pair(count)),
+            }
+        }
+        ring
+    }
+
+    /// The words of block `number` after its sequence, as the reader copies them; nothing if it is not there any more.
+    fn copy_long(model: &Model, number: u64, end: u64) -> Option<(u64, Vec<u64>)> {
+        let place = element::DATA + (number % BLOCKS_LONG * BLOCK_BYTES) as usize;
+        let words = (end - number * BLOCK_BYTES).min(BLOCK_BYTES) as usize / 8;
+        if model.load(place, Ordering::Acquire) != number + 1 {
+            return None;
+        }
+        let load = |n: usize| model.load(place + 8 * n, Ordering::Relaxed);
+        let copy = (load(2), (4..words).map(load).collect());
+        Model::fence(Ordering::Acquire);
+        (model.load(place, Ordering::Relaxed) == number + 1).then_some(copy)
+    }
+
+    /// The events up to `end`, put together as the reader does.
+    fn read_long(model: &Model, end: u64) -> Vec<u64> {
+        let newest = end.div_ceil(BLOCK_BYTES);
+        let (mut seen, mut begun, mut sequence) = (Vec::new(), None, 0);
+        for number in newest.saturating_sub(BLOCKS_LONG)..newest {
+            let Some((first, words)) = copy_long(model, number, end) else {
+                begun = None;
+                continue;
+            };
+            // What was begun in the block before goes on here: this block's first event is the one after it.
+            begun = begun.filter(|_| first == sequence + 1);
+            sequence = first - u64::from(begun.is_some());
+            let mut words = &words[..];
+            while let [word, rest @ ..] = words
+                && *word != 0
+            {
+                let (arguments, after) = rest.split_at((word >> 48 & 0xfff) as usize - 1);
+                words = after;
+                let long = match (word >> 32) as u16 {
+                    event::KIND_CONTINUATION => begun.take().map(|first: u64| vec![first, arguments[0]]),
+                    _ if word >> 60 != 0 => {
+                        begun = Some(arguments[0]);
+                        None
+                    }
+                    _ => Some(arguments.to_vec()),
+                };
+                if let Some(arguments) = long {
+                    assert_eq!(arguments[0], sequence);
+                    assert!(arguments.len() == 1 || arguments[1] == sequence + 1, "a part of another event");
+                    assert_eq!(arguments.len() as u64, 1 + sequence % 2);
+                    seen.push(sequence);
+                    sequence += 1;
+                }
+            }
+        }
+        seen
+    }
+
+    /// An event in two blocks, while it is committed and its first part overwritten: it comes whole or not at all.
+    #[test]
+    fn a_reader_never_joins_parts_of_two_events() {
+        check_long();
+    }
+
+    fn check_long() {
+        check(|| {
+            let model = Model::with(BLOCK_BYTES, BLOCKS_LONG);
+            let writer = model.clone();
+            let writing = loom::thread::spawn(move || write_long(writer));
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            let seen = read_long(&model, head);
+            assert!(seen.is_sorted_by(|a, b| a < b));
+            let ring = writing.join().unwrap();
+            assert_eq!((ring.sequence(), ring.drops()), (5, 0));
+            let head = model.load(element::HEAD, Ordering::Acquire);
+            // The rest of event 1 is of no use without its beginning.
+            assert_eq!(read_long(&model, head), [2, 3, 4]);
+        });
+    }
+
+    /// Who follows by block sees the first part before the event is committed, and the second only when all of it is there.
+    #[test]
+    fn a_part_that_is_not_committed_is_no_event() {
+        check_following_long();
+    }
+
+    fn check_following_long() {
+        check(|| {
+            let model = Model::with(BLOCK_BYTES, BLOCKS_LONG);
+            let writer = model.clone();
+            let writing = loom::thread::spawn(move || write_long(writer));
+            for complete in 1..BLOCKS_LONG {
+                let next = element::DATA + (complete * BLOCK_BYTES) as usize;
+                if model.load(next + block::NUMBER, Ordering::Acquire) == complete + 1 {
+                    let seen = read_long(&model, complete * BLOCK_BYTES);
+                    let whole: &[u64] = if complete == 1 { &[0] } else { &[0, 1, 2] };
+                    // Unless the first block was recycled meanwhile.
+                    assert!(seen == whole || whole.ends_with(&seen) && !seen.contains(&1), "{seen:?}");
+                }
+            }
+            writing.join().unwrap();
+        });
+    }
+
     #[test]
     fn a_reader_never_takes_a_torn_or_recycled_block() {
         check_reader();
     }
 
     fn check_reader() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        check(|| {
             let model = Model::new();
             let writer = model.clone();
             // Two events a block: the fifth recycles the first block.
@@ -742,9 +881,7 @@ mod loom_model {
     }
 
     fn check_following() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        check(|| {
             let model = Model::new();
             let writer = model.clone();
             let writing = loom::thread::spawn(move || write(writer, Policy::Overwrite, 5));
@@ -761,15 +898,19 @@ mod loom_model {
     /// read position without its release: it runs loads in the order of the program.
     #[test]
     fn an_ordering_that_is_left_out_is_missed() {
-        for (what, check) in [
+        for (what, model) in [
             (LeftOut::RollFence, check_reader as fn()),
             (LeftOut::ReaderFence, check_reader),
             (LeftOut::HeadRelease, check_reader),
             (LeftOut::NumberAndFence, check_following),
+            (LeftOut::RollFence, check_long),
+            (LeftOut::ReaderFence, check_long),
+            (LeftOut::HeadRelease, check_long),
+            (LeftOut::NumberAndFence, check_following_long),
         ] {
             let checking = std::thread::spawn(move || {
                 LEFT_OUT.set(what);
-                check();
+                model();
             });
             assert!(checking.join().is_err(), "nothing failed without {what:?}");
         }
@@ -777,9 +918,7 @@ mod loom_model {
 
     #[test]
     fn a_consumer_that_frees_blocks_gets_everything_or_its_count() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        check(|| {
             let model = Model::new();
             let writer = model.clone();
             let writing = loom::thread::spawn(move || write(writer, Policy::DropNewest, 6));
@@ -807,9 +946,7 @@ mod loom_model {
     #[test]
     fn a_reader_tells_whose_an_event_is() {
         const BYTES: u64 = 128;
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        check(|| {
             let model = Model::of(BYTES);
             let writer = model.clone();
             // Owners hand the element over under a lock: for a reader they are one thread.

@@ -1,6 +1,7 @@
 //! Processes: who we are, and whether another still lives.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Start of a process in clock ticks since boot: field 22 of `/proc/PID/stat`. With the pid it names a process for good.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
@@ -32,6 +33,11 @@ pub(crate) fn parent() -> u32 {
 
 /// The machine's boot id; zeroes where it is unknown.
 pub(crate) fn boot_id() -> [u8; 16] {
+    static ID: OnceLock<[u8; 16]> = OnceLock::new();
+    *ID.get_or_init(read_boot_id)
+}
+
+fn read_boot_id() -> [u8; 16] {
     let mut id = [0; 16];
     let text = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
     let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16).map(|d| d as u8)).collect();

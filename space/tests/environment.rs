@@ -1,11 +1,11 @@
 //! Places where a space cannot be made, or not be read: each is an error that says where and why. Each test runs in a
-//! process of its own, which gives up its rights or its mounts; where it may not, the test says that it was not run.
+//! process of its own, which gives up its rights or its mounts; where it may not, the test is skipped.
 
 mod support;
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use support::{Directory, child, options, read_events, space};
+use support::{Directory, child, options, read_events, skip, space};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Policy, SettingSpec, Space, SpaceOptions, default_parent, discover};
@@ -19,7 +19,7 @@ fn is_root() -> bool {
     #[allow(unsafe_code)]
     let user = unsafe { libc::geteuid() };
     if user != 0 {
-        eprintln!("not run: only root can become another user or mount");
+        skip("only root can become another user or mount");
     }
     user == 0
 }
@@ -116,7 +116,7 @@ fn a_read_only_file_system_can_be_read() {
 fn read_only_process() {
     let Some(parent) = child::given::<PathBuf>("THALWEG_TEST_PARENT") else { return };
     if !child::mount_privately(&parent, 16 << 20) {
-        eprintln!("not run: no file system may be mounted here");
+        skip("no file system may be mounted here");
         return;
     }
     let space = make(&parent).unwrap();
@@ -158,7 +158,7 @@ fn process_without_shared_memory() {
     let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR") else { return };
     // An empty file system over /dev hides /dev/shm from this process.
     if !child::mount_privately(Path::new("/dev"), 1 << 20) {
-        eprintln!("not run: no file system may be mounted here");
+        skip("no file system may be mounted here");
         return;
     }
     if runtime.is_empty() {

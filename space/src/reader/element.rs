@@ -206,6 +206,17 @@ impl Blocks {
         }
     }
 
+    /// Whether this may be the archive of `ring`.
+    fn check_beside(&self, ring: &Blocks) -> Result<(), Error> {
+        if self.block_bytes == ring.block_bytes {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "{} and its archive disagree about the size of a block: one of them is damaged",
+            ring.path.display()
+        )))
+    }
+
     /// A word of the header.
     pub(crate) fn word(&self, at: usize) -> Result<u64, Error> {
         self.word_at(self.start + at as u64)
@@ -335,11 +346,8 @@ impl ElementReader {
         let (Some(first), second) = (ring.as_ref().or(archive.as_ref()), archive.as_ref()) else {
             return Ok(None);
         };
-        if second.is_some_and(|archive| archive.block_bytes != first.block_bytes) {
-            return Err(Error::new(format!(
-                "{} and its archive disagree about the size of a block: one of them is damaged",
-                first.path.display()
-            )));
+        if let Some(archive) = second {
+            archive.check_beside(first)?;
         }
         // The first owner's blocks do not say whose they are; its name may have gone with it.
         let number = file::word(&first.header[..], element::WRITER) as u32;
@@ -401,8 +409,11 @@ impl ElementReader {
 
     /// Looks how far the writer (and the archive) has come.
     pub(super) fn look(&mut self) -> Result<(), Error> {
-        if self.archive.is_none() {
-            self.archive = Blocks::open(self.archive_path.clone(), true)?;
+        if self.archive.is_none()
+            && let Some(archive) = Blocks::open(self.archive_path.clone(), true)?
+        {
+            archive.check_beside(self.main())?;
+            self.archive = Some(archive);
         }
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;

@@ -21,6 +21,7 @@ pub(crate) fn run(name: &str, variables: &[(&str, String)]) -> String {
     let output = begin(name, variables).wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{name} {variables:?}: {}: {}", output.status, last_lines(&said));
+    said.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(super::skip);
     said
 }
 

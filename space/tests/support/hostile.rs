@@ -1,16 +1,17 @@
 //! Spaces that somebody damaged on purpose, and all the ways to read them. The tests draw the damage from a generator,
 //! the fuzzer from its input.
 
-use super::{Counted, read_stream, space_in};
+use super::{Counted, space_in};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
+use std::hint::black_box;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{block, catalog, element, event, identity, live, pool};
-use thalweg_space::reader::SpaceReader;
+use thalweg_space::reader::{EventStream, Item, SpaceReader};
 use thalweg_space::{CollectorOptions, ElementOptions, Kind, Policy, RowKind, SettingSpec, Site, discover};
 
 /// Says something.
@@ -99,19 +100,41 @@ fn cut_pool(directory: &Path) {
 
 /// Reads all there is, in every way. What comes back matters only as far as it is finite.
 pub(crate) fn read_all_ways(path: &Path) {
+    read_one_way(path, 0);
+    read_one_way(path, 1);
+}
+
+/// Reads all there is in one of two ways, 0 and 1, that share no more than what each has to begin with.
+pub(crate) fn read_one_way(path: &Path, way: u64) {
     let Ok(reader) = SpaceReader::open(path) else { return };
-    let (seen, _) = read_stream(reader.events());
-    assert!(seen.len() < 2000, "made up {} items", seen.len());
-    let _ = (
-        reader.info(),
-        reader.settings(),
-        reader.live_rows(),
-        reader.names(),
-        reader.sites(),
-        reader.writers(),
-    );
-    let _ = reader.latest().look(&mut |event| assert!(event.fields().count() < 1000));
-    let _ = reader.events().by_block().poll(1000, &mut |_| {});
+    let count = if way == 0 {
+        let _ = (reader.writers(), reader.settings(), reader.names());
+        count_items(reader.events())
+    } else {
+        let _ = (reader.info(), reader.live_rows(), reader.sites());
+        let _ = reader.latest().look(&mut |event| assert!(event.fields().count() < 1000));
+        count_items(reader.events().by_block())
+    };
+    assert!(count < 2000, "made up {count} items");
+}
+
+/// As many items as there are, of which each field was looked at.
+fn count_items(mut stream: EventStream) -> usize {
+    let (mut count, mut has_failed) = (0, false);
+    loop {
+        let before = count;
+        let taken = stream.poll(1000, &mut |item| {
+            count += 1;
+            if let Item::Event(event) = item {
+                event.fields().for_each(|field| drop(black_box(field)));
+            }
+        });
+        // An identity that cannot be read any more is told of at each poll.
+        if count == before && (taken.is_ok() || has_failed) || count > 1_000_000 {
+            return count;
+        }
+        has_failed |= taken.is_err();
+    }
 }
 
 /// What writes as well: the archiver, a setting, the removal of dead spaces.
@@ -132,6 +155,8 @@ pub(crate) struct Template {
     files: Vec<(String, Vec<u8>)>,
     /// What may differ from `files`: writing the others again would take most of the time.
     touched: Mutex<BTreeSet<PathBuf>>,
+    /// Whether there may be other files, or none where there were.
+    is_listing_touched: AtomicBool,
 }
 
 /// Where damage comes from: a number below the one given.
@@ -146,12 +171,26 @@ impl Template {
             files.push((name, std::fs::read(entry.path()).unwrap()));
         }
         files.sort();
-        Template { path: path.to_path_buf(), files, touched: Mutex::default() }
+        let is_listing_touched = AtomicBool::new(false);
+        Template { path: path.to_path_buf(), files, touched: Mutex::default(), is_listing_touched }
     }
 
     /// Makes the directory what it was. With `all`, if others than [`Template::damage`] wrote there.
     pub(crate) fn restore(&self, all: bool) {
         let touched = std::mem::take(&mut *self.touched.lock().unwrap());
+        if self.is_listing_touched.swap(false, Ordering::Relaxed) || all {
+            self.restore_listing();
+        }
+        for (name, bytes) in &self.files {
+            let path = self.path.join(name);
+            if all || touched.contains(&path) {
+                write_over(&path, bytes);
+            }
+        }
+    }
+
+    /// Takes away what is no plain file or none of the good space's.
+    fn restore_listing(&self) {
         // A damaged identity may have made it look dead, and `clean` have removed it.
         let _ = std::fs::create_dir(&self.path);
         for entry in std::fs::read_dir(&self.path).unwrap() {
@@ -162,12 +201,6 @@ impl Template {
                 std::fs::remove_dir(entry.path()).unwrap();
             } else if !good || !entry.file_type().unwrap().is_file() {
                 std::fs::remove_file(entry.path()).unwrap();
-            }
-        }
-        for (name, bytes) in &self.files {
-            let path = self.path.join(name);
-            if all || touched.contains(&path) {
-                std::fs::write(path, bytes).unwrap();
             }
         }
     }
@@ -192,7 +225,9 @@ impl Template {
             let _ = std::fs::remove_file(&path);
             let _ = with(&path);
         };
-        match choose(16) {
+        let wound = choose(16);
+        self.is_listing_touched.fetch_or((8..14).contains(&wound), Ordering::Relaxed);
+        match wound {
             0..4 => self.write_word(&path, bytes, choose),
             4 => put(&path, choose(bytes.len() as u64), &[choose(256) as u8]),
             5 => {
@@ -333,6 +368,13 @@ fn fnv(record_type: &[u8], payload: &[u8]) -> u64 {
 fn plain(path: &Path) -> Option<File> {
     let is_plain = std::fs::symlink_metadata(path).is_ok_and(|about| about.is_file());
     is_plain.then(|| OpenOptions::new().write(true).open(path).ok())?
+}
+
+/// Writes a whole file, into the memory that it has.
+fn write_over(path: &Path, bytes: &[u8]) {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
 }
 
 fn put(path: &Path, at: u64, bytes: &[u8]) {
