@@ -18,7 +18,7 @@
  *     THALWEG_LIBRARY(boxes)
  *
  *     cc -std=c11 -shared -fPIC -O2 add.c -o libadd.so
- *     thalweg run NET.snet --boxes libadd.so
+ *     thalweg run NET.snet --boxes ./libadd.so
  *
  * Who owns what: arguments belong to the network, which drops what a box leaves of them. To keep or to emit one, take it
  * (`thalweg_take`) or copy it (`thalweg_copy`, which copies no bytes). What is emitted belongs to the network from then on.
@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_ABI_VERSION 2u
+#define THALWEG_ABI_VERSION 3u
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
@@ -76,19 +76,36 @@ typedef struct thalweg_value {
 /* Appends `length` bytes to a text. */
 typedef void (*thalweg_write)(void *to, const uint8_t *text, uint64_t length);
 
-/* What a library's opaque values of one kind are: static, for the rest of the process. */
+/* What a library's opaque values of one kind are: static. Any of the functions may be NULL. */
 typedef struct thalweg_opaque_kind {
     const char *name;
-    /* Writes the value as text, for JSON and reports; may be NULL. */
+    /* Writes the value as text, for files and messages. */
     void (*text)(const void *value, thalweg_write write, void *to);
     /* Frees the value; called once, on any thread. */
     void (*free)(void *value);
+    /* Makes another of the same content, or NULL: for thalweg_make_mut_opaque. */
+    void *(*copy)(const void *value);
+    /* Bytes of memory that the value takes, for messages. */
+    uint64_t (*size)(const void *value);
+    /* Not 0: other builds of this library (`thalweg reload`) read values of a kind with this name and number. To be changed
+     * whenever the value's type is. With 0, boxes that are loaded anew do not take values of the build before. */
+    uint64_t layout;
 } thalweg_opaque_kind;
+
+/* Counts the values that lead into a library, so that it can be unloaded after it was replaced. The program's. */
+typedef struct thalweg_owner {
+    void (*made)(const struct thalweg_owner *owner);
+    void (*gone)(const struct thalweg_owner *owner);
+} thalweg_owner;
 
 typedef struct thalweg_heap_table {
     void (*free)(struct thalweg_heap *heap);
     const thalweg_opaque_kind *kind; /* of opaque values only */
+    const thalweg_owner *const *owner;
 } thalweg_heap_table;
+
+/* Who counts what this library makes: one for all its files. The program sets it when it loads the library. */
+__attribute__((weak, visibility("hidden"))) const thalweg_owner *thalweg_library_owner;
 
 /* The head of a counted value. Its maker's table frees it, so memory never crosses allocators. */
 typedef struct thalweg_heap {
@@ -109,8 +126,11 @@ static inline void thalweg_drop(thalweg_value *value) {
     if (thalweg_is_heap(value)) {
         thalweg_heap *heap = value->as.heap;
         if (__atomic_fetch_sub(&heap->references, 1, __ATOMIC_RELEASE) == 1) {
+            const thalweg_owner *owner = heap->table->owner != NULL ? *heap->table->owner : NULL;
             __atomic_thread_fence(__ATOMIC_ACQUIRE);
             heap->table->free(heap);
+            /* The library that made the value may be gone from here on: nothing of it is used any more. */
+            if (owner != NULL) owner->gone(owner);
         }
     }
     value->kind = THALWEG_INT;
@@ -150,6 +170,10 @@ static inline thalweg_value thalweg_float(double number) {
     return value;
 }
 
+static inline void thalweg_count_made(void) {
+    if (thalweg_library_owner != NULL) thalweg_library_owner->made(thalweg_library_owner);
+}
+
 static inline void thalweg_free_plain(thalweg_heap *heap) { free(heap); }
 
 /* Whatever is wrong with the memory of a value that a box makes ends the program: there is nobody to tell. */
@@ -160,11 +184,12 @@ static inline void *thalweg_must(void *memory) {
 
 /* A text, bytes or array of `length` bytes, head and data in one piece of memory. `*data` is where they go. */
 static inline thalweg_value thalweg_room(uint64_t kind, uint64_t form, size_t length, void **data) {
-    static const thalweg_heap_table table = {thalweg_free_plain, NULL};
+    static const thalweg_heap_table table = {thalweg_free_plain, NULL, &thalweg_library_owner};
     thalweg_value value;
     thalweg_heap *heap;
     if (length > SIZE_MAX - sizeof(thalweg_heap)) abort();
     heap = (thalweg_heap *)thalweg_must(malloc(sizeof(thalweg_heap) + length));
+    thalweg_count_made();
     heap->references = 1;
     heap->table = &table;
     heap->data = (uint8_t *)(heap + 1);
@@ -256,8 +281,10 @@ static inline thalweg_value thalweg_opaque(const thalweg_opaque_kind *kind, void
     thalweg_value value;
     thalweg_heap *heap = (thalweg_heap *)thalweg_must(malloc(sizeof(thalweg_heap) + sizeof(thalweg_heap_table)));
     thalweg_heap_table *table = (thalweg_heap_table *)(heap + 1);
+    thalweg_count_made();
     table->free = thalweg_free_opaque;
     table->kind = kind;
+    table->owner = &thalweg_library_owner;
     heap->references = 1;
     heap->table = table;
     heap->data = (uint8_t *)data;
@@ -355,10 +382,27 @@ static inline void *thalweg_make_mut(thalweg_value *value, size_t *length) {
     return value->as.heap->data;
 }
 
-/* The library's own value of this kind; NULL if it is something else. */
+/* The library's own value of this kind; NULL if it is something else, or of a build of the library with another layout. */
 static inline void *thalweg_get_opaque(const thalweg_value *value, const thalweg_opaque_kind *kind) {
-    if (value->kind != THALWEG_OPAQUE || value->as.heap->table->kind != kind) return NULL;
+    const thalweg_opaque_kind *found;
+    if (value->kind != THALWEG_OPAQUE) return NULL;
+    found = value->as.heap->table->kind;
+    if (found != kind && (kind->layout == 0 || found->layout != kind->layout || strcmp(found->name, kind->name) != 0))
+        return NULL;
     return value->as.heap->data;
+}
+
+/* The same to change: in place if nobody shares it, else a copy of it that becomes the value. NULL if it is something else,
+ * or its kind cannot be copied. */
+static inline void *thalweg_make_mut_opaque(thalweg_value *value, const thalweg_opaque_kind *kind) {
+    void *data = thalweg_get_opaque(value, kind);
+    if (data != NULL && !thalweg_is_unique(value)) {
+        data = kind->copy != NULL ? kind->copy(data) : NULL;
+        if (data == NULL) return NULL;
+        thalweg_drop(value);
+        *value = thalweg_opaque(kind, data);
+    }
+    return data;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
@@ -443,15 +487,6 @@ typedef struct thalweg_box {
     const void *data;
 } thalweg_box;
 
-typedef struct thalweg_library {
-    uint64_t magic; /* the bytes "thalwegB" */
-    uint32_t abi_version;
-    uint32_t box_count;
-    const thalweg_box *boxes;
-} thalweg_library;
-
-#define THALWEG_MAGIC UINT64_C(0x426765776c616874)
-
 /* An entry: the signature as S-Net text (a literal), how many arguments it takes, the function. */
 #define THALWEG_BOX(signature, argument_count, function) \
     { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 0, (function), NULL }
@@ -460,18 +495,110 @@ typedef struct thalweg_library {
 #define THALWEG_BLOCKING_BOX(signature, argument_count, function) \
     { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 1, (function), NULL }
 
+/* ---- parameters and events ------------------------------------------------------------------------------------- */
+
+/* A named number that a library shares with whoever observes its network: a parameter that is set while the network runs
+ * (`thalweg set box.NAME 3`), or state that boxes publish (`thalweg get 'box.*'`). All libraries that name it share it. To be
+ * defined by THALWEG_PARAMETER, static, and listed in THALWEG_LIBRARY_WITH. */
+typedef struct thalweg_parameter {
+    const char *name, *unit, *doc;
+    uint64_t min, max;
+    uint64_t value; /* at the start, and while no network runs */
+    uint64_t *cell; /* where the value is while one does; the program's */
+} thalweg_parameter;
+
+/* Initialises a parameter: texts, the smallest and the largest value, the value at the start. */
+#define THALWEG_PARAMETER(name, unit, doc, min, max, value) {(name), (unit), (doc), (min), (max), (value), NULL}
+
+/* The value now, within its range. */
+static inline uint64_t thalweg_read(thalweg_parameter *parameter) {
+    uint64_t *cell = __atomic_load_n(&parameter->cell, __ATOMIC_ACQUIRE);
+    uint64_t value = __atomic_load_n(cell != NULL ? cell : &parameter->value, __ATOMIC_RELAXED);
+    return value < parameter->min ? parameter->min : value > parameter->max ? parameter->max : value;
+}
+
+/* Changes the value, or what of it is within the range. Costs a store: a box may publish a value for each record. */
+static inline void thalweg_publish(thalweg_parameter *parameter, uint64_t value) {
+    uint64_t *cell = __atomic_load_n(&parameter->cell, __ATOMIC_ACQUIRE);
+    value = value < parameter->min ? parameter->min : value > parameter->max ? parameter->max : value;
+    __atomic_store_n(cell != NULL ? cell : &parameter->value, value, __ATOMIC_RELAXED);
+}
+
+/* A field of an event: an integer or a double. */
+typedef struct thalweg_event_field {
+    const char *name, *unit;
+    uint64_t kind; /* THALWEG_INT or THALWEG_FLOAT */
+} thalweg_event_field;
+
+typedef struct thalweg_event_host {
+    void (*write)(const struct thalweg_event_host *host, const uint64_t *words);
+} thalweg_event_host;
+
+/* A kind of event that boxes write (`thalweg events` shows it as box.NAME), with 1 to 8 fields. To be defined by
+ * THALWEG_EVENT, static, and listed in THALWEG_LIBRARY_WITH. */
+typedef struct thalweg_event_kind {
+    const char *name, *doc;
+    const thalweg_event_field *fields;
+    uint64_t field_count;
+    const thalweg_event_host *host; /* the program's */
+} thalweg_event_kind;
+
+/* Initialises a kind of event: texts, and an array of fields. */
+#define THALWEG_EVENT(name, doc, fields) {(name), (doc), (fields), THALWEG_COUNT(fields), NULL}
+
+/* A number of an event: an integer, or a double by its bits. */
+static inline uint64_t thalweg_word(int64_t integer) { return (uint64_t)integer; }
+static inline uint64_t thalweg_float_word(double number) {
+    uint64_t word;
+    memcpy(&word, &number, sizeof word);
+    return word;
+}
+
+/* Writes an event with the time now: `words` has a number for each field. */
+static inline void thalweg_event(thalweg_event_kind *kind, const uint64_t *words) {
+    const thalweg_event_host *host = __atomic_load_n(&kind->host, __ATOMIC_ACQUIRE);
+    if (host != NULL) host->write(host, words);
+}
+
+/* ---- the library ----------------------------------------------------------------------------------------------- */
+
+typedef struct thalweg_library {
+    uint64_t magic; /* the bytes "thalwegB" */
+    uint32_t abi_version;
+    uint32_t box_count;
+    const thalweg_box *boxes;
+    thalweg_parameter *const *parameters;
+    thalweg_event_kind *const *events;
+    uint32_t parameter_count;
+    uint32_t event_count;
+    thalweg_status (*init)(thalweg_out *out);
+    void (*finish)(void);
+    const thalweg_owner **owner;
+} thalweg_library;
+
+#define THALWEG_MAGIC UINT64_C(0x426765776c616874)
+
 #ifdef __cplusplus
 #define THALWEG_EXPORT extern "C" __attribute__((visibility("default")))
 #else
 #define THALWEG_EXPORT extern __attribute__((visibility("default")))
 #endif
 
+/* How many elements an array has. */
+#define THALWEG_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* Exports the boxes of a library: once, at the end of a file. */
-#define THALWEG_LIBRARY(array) \
+#define THALWEG_LIBRARY(boxes) THALWEG_LIBRARY_WITH(boxes, NULL, 0, NULL, 0, NULL, NULL)
+
+/* The same for a library with more than boxes: an array of pointers to parameters and how many they are, likewise of kinds
+ * of events (NULL and 0 for none), a function that runs before the first box is called and may fail (it emits nothing), and
+ * one that runs after the last, when no value of the library is left (NULL for none). */
+#define THALWEG_LIBRARY_WITH(boxes, parameters, parameter_count, events, event_count, init, finish) \
     THALWEG_EXPORT const thalweg_library *thalweg_boxes(void); \
     const thalweg_library *thalweg_boxes(void) { \
-        static const thalweg_library library = {THALWEG_MAGIC, THALWEG_ABI_VERSION, \
-                                                (uint32_t)(sizeof(array) / sizeof((array)[0])), (array)}; \
+        static const thalweg_library library = {THALWEG_MAGIC, THALWEG_ABI_VERSION, (uint32_t)THALWEG_COUNT(boxes), (boxes), \
+                                                (parameters), (events), (parameter_count), (event_count), (init), (finish), \
+                                                &thalweg_library_owner}; \
         return &library; \
     }
 
@@ -479,7 +606,9 @@ typedef struct thalweg_library {
 }
 #else
 _Static_assert(sizeof(thalweg_value) == 16 && sizeof(thalweg_heap) == 48 && sizeof(thalweg_out) == 64, "the ABI's layout");
-_Static_assert(sizeof(thalweg_box) == 40 && sizeof(thalweg_library) == 24 && sizeof(thalweg_status) == 4, "the ABI's layout");
+_Static_assert(sizeof(thalweg_opaque_kind) == 48 && sizeof(thalweg_heap_table) == 24, "the ABI's layout");
+_Static_assert(sizeof(thalweg_parameter) == 56 && sizeof(thalweg_event_kind) == 40, "the ABI's layout");
+_Static_assert(sizeof(thalweg_box) == 40 && sizeof(thalweg_library) == 72 && sizeof(thalweg_status) == 4, "the ABI's layout");
 #endif
 
 #endif

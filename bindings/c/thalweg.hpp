@@ -11,7 +11,9 @@
 //
 // Arguments come in the order of the signature, as int64_t, int, bool, double, std::string, std::vector<T> of numbers,
 // std::vector<std::byte>, std::shared_ptr<const T> of the library's own types, or thalweg::Value for whatever comes.
-// An exception fails the record, with its what() as the reason.
+// An exception fails the record, with its what() as the reason. thalweg::Parameter and thalweg::Event share numbers with who
+// observes the network, as in thalweg.h. A library that is to be replaced while it runs (`thalweg reload`) is compiled with
+// -fno-gnu-unique by GCC, or else the loader keeps it.
 #ifndef THALWEG_HPP
 #define THALWEG_HPP
 
@@ -21,6 +23,7 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,6 +33,48 @@
 #include <vector>
 
 namespace thalweg {
+
+// Specialise it with a number that is not 0, to be changed whenever the type is, and boxes of other builds of the library
+// read values of the type: template <> inline constexpr uint64_t thalweg::layout<Polygon> = 1;
+template <typename T> inline constexpr uint64_t layout = 0;
+
+// A parameter, or state that boxes publish.
+class Parameter {
+public:
+    constexpr Parameter(const char *name, const char *unit, const char *doc, uint64_t min, uint64_t max, uint64_t value)
+        : parameter_ THALWEG_PARAMETER(name, unit, doc, min, max, value) {}
+    uint64_t get() noexcept { return thalweg_read(&parameter_); }
+    void set(uint64_t value) noexcept { thalweg_publish(&parameter_, value); }
+    // For the library's list.
+    constexpr thalweg_parameter *raw() noexcept { return &parameter_; }
+
+private:
+    thalweg_parameter parameter_;
+};
+
+// A kind of event with N fields.
+template <size_t N> class Event {
+public:
+    constexpr Event(const char *name, const char *doc, const thalweg_event_field (&fields)[N])
+        : kind_ THALWEG_EVENT(name, doc, fields) {
+        static_assert(N >= 1 && N <= 8, "an event has one to eight fields");
+    }
+    // A number for each field: integers for THALWEG_INT, floats for THALWEG_FLOAT.
+    template <typename... T> void write(T... numbers) noexcept {
+        static_assert(sizeof...(T) == N, "an event has as many numbers as its kind has fields");
+        const uint64_t words[] = {word(numbers)...};
+        thalweg_event(&kind_, words);
+    }
+    constexpr thalweg_event_kind *raw() noexcept { return &kind_; }
+
+private:
+    template <typename T> static uint64_t word(T number) noexcept {
+        static_assert(std::is_arithmetic_v<T>, "events hold numbers");
+        if constexpr (std::is_floating_point_v<T>) return thalweg_float_word(static_cast<double>(number));
+        else return thalweg_word(static_cast<int64_t>(number));
+    }
+    thalweg_event_kind kind_;
+};
 
 // A value that drops itself.
 class Value {
@@ -69,8 +114,15 @@ template <typename T> constexpr uint64_t element() {
 
 template <typename T> void free_shared(void *value) { delete static_cast<std::shared_ptr<const T> *>(value); }
 
-// One kind for each type of the library. Its address says what a value is.
-template <typename T> inline const thalweg_opaque_kind kind = {typeid(T).name(), nullptr, free_shared<T>};
+template <typename T> void *copy_shared(const void *value) {
+    return new (std::nothrow) std::shared_ptr<const T>(*static_cast<const std::shared_ptr<const T> *>(value));
+}
+template <typename T> uint64_t size_shared(const void *) { return sizeof(T); }
+
+// One kind for each type of the library. Its address says what a value is; hidden, so that it is the library's own.
+template <typename T>
+__attribute__((visibility("hidden"))) inline const thalweg_opaque_kind kind = {
+    typeid(T).name(), nullptr, free_shared<T>, copy_shared<T>, size_shared<T>, layout<T>};
 
 inline const char *name_of(uint64_t kind) {
     switch (kind) {

@@ -6,7 +6,7 @@
  *
  *     thalweg wrap NET.snet --into DIR
  *     cc -shared -fPIC -O2 -IDIR DIR/NET_boxes.c DIR/c4snet.c BOXES.c -o libNET.so
- *     thalweg run NET.snet --boxes libNET.so --input RECORDS.xml --output RESULT.xml
+ *     thalweg run NET.snet --boxes ./libNET.so --input RECORDS.xml --output RESULT.xml
  */
 #ifndef THALWEG_C4SNET_H
 #define THALWEG_C4SNET_H
@@ -57,17 +57,19 @@ void *C4SNetGetData(c4snet_data_t *data);
 c4snet_type_t C4SNetGetType(c4snet_data_t *data);
 /* Bytes of an element. */
 int C4SNetSizeof(c4snet_data_t *data);
+/* The first element as an `int`, of whatever type it is; 0 if there is none. */
+int C4SNetGetInt(c4snet_data_t *data);
 /* How many elements. */
 size_t C4SNetArraySize(c4snet_data_t *data);
 /* A char array as a text that ends with a zero; the caller frees it. NULL if it is no char array. */
 char *C4SNetGetString(c4snet_data_t *data);
 
 /* A record of the `variant`-th variant: its fields, its tags and its binding tags are each set in the order of the
- * signature, then it is emitted. */
+ * signature, then it is emitted. Setting gives the container back, as the older versions of the interface did. */
 c4snet_container_t *C4SNetContainerCreate(void *handle, int variant);
-void C4SNetContainerSetField(c4snet_container_t *container, void *field);
-void C4SNetContainerSetTag(c4snet_container_t *container, int value);
-void C4SNetContainerSetBTag(c4snet_container_t *container, int value);
+c4snet_container_t *C4SNetContainerSetField(c4snet_container_t *container, void *field);
+c4snet_container_t *C4SNetContainerSetTag(c4snet_container_t *container, int value);
+c4snet_container_t *C4SNetContainerSetBTag(c4snet_container_t *container, int value);
 void C4SNetContainerOut(c4snet_container_t *container);
 
 /* Names of the first versions of the interface. */
@@ -78,6 +80,17 @@ void C4SNetContainerOut(c4snet_container_t *container);
 #define C4SNetDataShallowCopy(data) C4SNetShallowCopy(data)
 #define C4SNetDataCopy(data) C4SNetDeepCopy(data)
 #define C4SNetDataFree(data) C4SNetFree(data)
+typedef c4snet_data_t C4SNet_data_t;
+typedef c4snet_type_t C4SNet_type_t;
+#define C4SNet_out C4SNetOut
+#define C4SNet_outCompound(container) C4SNetContainerOut(container)
+#define C4SNet_cdataCreate(type, data) C4SNetCreate((type), 1, (data))
+#define C4SNet_cdataGetData(data) C4SNetGetData(data)
+#define C4SNet_cdataGetType(data) C4SNetGetType(data)
+#define C4SNet_containerCreate(handle, variant) C4SNetContainerCreate((handle), (variant))
+#define C4SNet_containerSetField(container, field) C4SNetContainerSetField((container), (field))
+#define C4SNet_containerSetTag(container, value) C4SNetContainerSetTag((container), (value))
+#define C4SNet_containerSetBTag(container, value) C4SNetContainerSetBTag((container), (value))
 
 /* On which node a box runs: this one. */
 extern int node_location;

@@ -89,6 +89,25 @@ int C4SNetSizeof(c4snet_data_t *data) { return (int)types[C4SNetGetType(data)].b
 
 size_t C4SNetArraySize(c4snet_data_t *data) { return (size_t)heap_of(data)->length / (size_t)C4SNetSizeof(data); }
 
+int C4SNetGetInt(c4snet_data_t *data) {
+    const void *first = C4SNetGetData(data);
+    if (C4SNetArraySize(data) == 0) return 0;
+    switch (C4SNetGetType(data)) {
+    case CTYPE_uchar: return *(const unsigned char *)first;
+    case CTYPE_char: return *(const signed char *)first;
+    case CTYPE_ushort: return *(const unsigned short *)first;
+    case CTYPE_short: return *(const short *)first;
+    case CTYPE_uint: return (int)*(const unsigned int *)first;
+    case CTYPE_int: return *(const int *)first;
+    case CTYPE_ulong: return (int)*(const unsigned long *)first;
+    case CTYPE_long: return (int)*(const long *)first;
+    case CTYPE_float: return (int)*(const float *)first;
+    case CTYPE_double: return (int)*(const double *)first;
+    case CTYPE_ldouble: return (int)*(const long double *)first;
+    default: return 0;
+    }
+}
+
 char *C4SNetGetString(c4snet_data_t *data) {
     c4snet_type_t type = C4SNetGetType(data);
     size_t length = C4SNetArraySize(data);
@@ -181,13 +200,20 @@ static void set(c4snet_container_t *container, char kind, thalweg_value value) {
     container->call->failure = "a container was given more values than its variant has";
 }
 
-void C4SNetContainerSetField(c4snet_container_t *container, void *field) {
+c4snet_container_t *C4SNetContainerSetField(c4snet_container_t *container, void *field) {
     set(container, 'f', emitted(container->call, (c4snet_data_t *)field));
+    return container;
 }
 
-void C4SNetContainerSetTag(c4snet_container_t *container, int value) { set(container, 't', thalweg_int(value)); }
+c4snet_container_t *C4SNetContainerSetTag(c4snet_container_t *container, int value) {
+    set(container, 't', thalweg_int(value));
+    return container;
+}
 
-void C4SNetContainerSetBTag(c4snet_container_t *container, int value) { set(container, 'b', thalweg_int(value)); }
+c4snet_container_t *C4SNetContainerSetBTag(c4snet_container_t *container, int value) {
+    set(container, 'b', thalweg_int(value));
+    return container;
+}
 
 void C4SNetContainerOut(c4snet_container_t *container) {
     size_t count = strlen(container->labels);

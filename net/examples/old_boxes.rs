@@ -2,15 +2,18 @@
 
 use thalweg_box::{LibraryTable, abi};
 
-static TABLE: LibraryTable = LibraryTable {
-    magic: abi::MAGIC,
-    abi_version: abi::ABI_VERSION + 1,
-    box_count: 0,
-    boxes: std::ptr::null(),
-};
+/// What tables of all versions begin with.
+#[repr(C)]
+struct Head {
+    magic: u64,
+    abi_version: u32,
+    box_count: u32,
+}
 
-/// The table of no box, of the next version.
+static HEAD: Head = Head { magic: abi::MAGIC, abi_version: abi::ABI_VERSION + 1, box_count: 1 };
+
+/// The table of the next version.
 #[unsafe(no_mangle)]
 pub extern "C" fn thalweg_boxes() -> *const LibraryTable {
-    &TABLE
+    (&raw const HEAD).cast()
 }

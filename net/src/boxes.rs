@@ -20,11 +20,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use thalweg_box::abi::event::EventSpec;
+use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_box::{BoxEntry, BoxFunction};
+use thalweg_space::Space;
 
 use crate::check::KnownBoxes;
 use crate::error::Error;
-use crate::library;
+use crate::library::{Library, LibraryBox, Loading};
 use crate::syntax::ast::BoxSignature;
 use crate::syntax::{Source, parse_box};
 
@@ -32,6 +35,7 @@ use crate::syntax::{Source, parse_box};
 #[derive(Clone, Debug, Default)]
 pub struct Boxes {
     implementations: BTreeMap<String, Implementation>,
+    libraries: Vec<Arc<Library>>,
 }
 
 /// An implementation of a box.
@@ -43,10 +47,10 @@ pub(crate) struct Implementation {
     from: String,
 }
 
-/// Where an entry lives: in a library for ever, or in the program that made it.
+/// Where an entry lives: in a library, which it keeps loaded, or in the program that made it.
 #[derive(Clone, Debug)]
 pub(crate) enum EntryOf {
-    Library(&'static BoxEntry),
+    Library(LibraryBox),
     Program(Arc<BoxEntry>),
 }
 
@@ -57,6 +61,16 @@ impl std::ops::Deref for EntryOf {
         match self {
             EntryOf::Library(entry) => entry,
             EntryOf::Program(entry) => entry,
+        }
+    }
+}
+
+impl EntryOf {
+    /// Lets its library be called by networks that are observed in `space`.
+    pub(crate) fn start(&self, space: Option<&Space>) -> Result<(), Error> {
+        match self {
+            EntryOf::Library(entry) => entry.library().start(space),
+            EntryOf::Program(_) => Ok(()),
         }
     }
 }
@@ -95,20 +109,92 @@ impl Boxes {
         self
     }
 
-    /// Adds all boxes of a library file made with `thalweg_box::library!`. The library stays loaded for the rest of
-    /// the process.
+    /// Adds all boxes of a library file made with `thalweg_box::library!` or `thalweg.h`. The library stays loaded for the
+    /// rest of the process.
     ///
     /// # Errors
     /// The file is missing or no box library, was built for another version of the interface, or has a box whose
     /// name is taken. In each case none of its boxes is added.
     pub fn load_library(&mut self, path: &Path) -> Result<(), Error> {
+        self.load_library_as(path, Loading::Stays)
+    }
+
+    /// Likewise, in one of two ways.
+    ///
+    /// # Errors
+    /// As [`Boxes::load_library`], and when a copy cannot be made.
+    pub fn load_library_as(&mut self, path: &Path, loading: Loading) -> Result<(), Error> {
+        *self = self.with_library(Library::load(path, loading)?, path)?;
+        Ok(())
+    }
+
+    /// These boxes with those of a library file, which was loaded before as [`Loading::Replaceable`], as the file now has
+    /// them. Networks go on with what they have until [`Network::reload`](crate::Network::reload).
+    ///
+    /// # Errors
+    /// No library was loaded from this file, it cannot be loaded now, or it has a box whose name is taken.
+    pub fn reload(&self, path: &Path) -> Result<Boxes, Error> {
+        let wanted = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if !self.libraries.iter().any(|library| library.path() == wanted) {
+            let loaded: Vec<String> =
+                self.libraries.iter().map(|library| library.path().display().to_string()).collect();
+            let loaded = if loaded.is_empty() { "none".to_owned() } else { loaded.join(", ") };
+            return Err(Error::new(format!(
+                "no boxes were loaded from {}; the libraries of this run: {loaded}",
+                path.display()
+            )));
+        }
+        let mut others = self.clone();
+        others.libraries.retain(|library| library.path() != wanted);
+        others.implementations.retain(|_, box_| match &box_.entry {
+            EntryOf::Library(entry) => entry.library().path() != wanted,
+            EntryOf::Program(_) => true,
+        });
+        others.with_library(Library::load(path, Loading::Replaceable)?, path)
+    }
+
+    /// Says that these boxes are not used any more where `by` has others: their libraries may be unloaded.
+    pub(crate) fn replaced(&self, by: &Boxes) {
+        let gone = |library: &&Arc<Library>| !by.libraries.iter().any(|other| Arc::ptr_eq(library, other));
+        self.libraries.iter().filter(gone).for_each(|library| library.replace());
+    }
+
+    /// Whether an entry is of the program, or of a library that these boxes are from.
+    pub(crate) fn has_library_of(&self, entry: &EntryOf) -> bool {
+        match entry {
+            EntryOf::Library(entry) => {
+                self.libraries.iter().any(|library| Arc::ptr_eq(library, entry.library()))
+            }
+            EntryOf::Program(_) => true,
+        }
+    }
+
+    fn with_library(&self, library: Arc<Library>, path: &Path) -> Result<Boxes, Error> {
         let mut all = self.clone();
         let from = path.display().to_string();
-        for entry in library::load(path)? {
+        for entry in library.boxes() {
             all.insert(EntryOf::Library(entry), &from)?;
         }
-        *self = all;
-        Ok(())
+        all.libraries.push(library);
+        Ok(all)
+    }
+
+    /// The parameters that its libraries share with whoever observes a run.
+    ///
+    /// # Errors
+    /// A library declares nonsense.
+    pub fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
+        let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.parameters()).collect();
+        Ok(all?.concat())
+    }
+
+    /// The kinds of events that boxes of its libraries write.
+    ///
+    /// # Errors
+    /// A library declares nonsense.
+    pub fn events(&self) -> Result<Vec<EventSpec>, Error> {
+        let all: Result<Vec<_>, _> = self.libraries.iter().map(|library| library.events()).collect();
+        Ok(all?.concat())
     }
 
     /// Adds boxes that a library, linked into this program as `from`, offers by `thalweg_box_entries()`.

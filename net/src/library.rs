@@ -1,39 +1,335 @@
 //! Libraries of boxes, loaded into the process. The unsafe room for that.
 //!
-//! Only files that the user named are loaded, by their full path: the system's search path is never asked. A
-//! library is never unloaded, because values and generators lead into it.
+//! Only files that the user named are loaded, by their full path: the system's search path is never asked. A library stays
+//! loaded for the rest of the process, unless it was loaded to be [replaced](Loading::Replaceable): then it is unloaded when
+//! nothing leads into it any more, neither a box that somebody may call nor a value that it frees.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thalweg_box::abi::event::{EventHost, EventSpec};
+use thalweg_box::abi::owner::Owner;
+use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_box::{BoxEntry, LibraryTable, abi};
+use thalweg_space::kind::{FieldSpec, FieldType, Schema};
+use thalweg_space::{Setting, SettingSpec, Space};
 
 use crate::error::Error;
+use crate::events_of_boxes::Kind;
 
-/// The boxes of the library at `path`.
-pub(crate) fn load(path: &Path) -> Result<&'static [BoxEntry], Error> {
-    load_file(path)
-        .map_err(|reason| Error::new(format!("cannot load the box library {}: {reason}", path.display())))
+/// How a library is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// As the file that it is, for the rest of the process.
+    Stays,
+    /// From a copy without a name, so that the file may be built anew meanwhile, and another image of it be loaded
+    /// ([`Boxes::reload`](crate::Boxes::reload)).
+    Replaceable,
 }
 
-fn load_file(path: &Path) -> Result<&'static [BoxEntry], String> {
-    let file = path.canonicalize().map_err(|error| error.to_string())?;
-    if file.is_dir() {
+/// A loaded library.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// `None` once it was given to those that wait to be unloaded.
+    image: Option<Image>,
+}
+
+/// What of a library is in memory.
+#[derive(Debug)]
+struct Image {
+    path: PathBuf,
+    /// The library's own, as long as its code is there.
+    table: &'static LibraryTable,
+    /// Whether its `init` was done, so that `finish` is due.
+    started: Mutex<bool>,
+    /// What its parameters and kinds of events are bound to, which must live as long as it can be called.
+    bound: Mutex<Bound>,
+    /// Counts the values that lead into it; only of one that may be unloaded.
+    owner: Option<Box<Owner>>,
+    replaced: AtomicBool,
+    /// Last, so that the rest goes before the code.
+    _code: libloading::Library,
+}
+
+#[derive(Debug, Default)]
+struct Bound {
+    /// The space that it is bound to now.
+    space: Option<PathBuf>,
+    settings: Vec<Setting>,
+    #[allow(clippy::vec_box, reason = "libraries have pointers to them, so they must not move")]
+    kinds: Vec<Box<BoundKind>>,
+}
+
+/// A kind of event of a library, bound to a space. The function is first: the library gets a pointer to it.
+#[repr(C)]
+#[derive(Debug)]
+struct BoundKind {
+    host: EventHost,
+    kind: Kind,
+}
+
+/// One box of a loaded library.
+#[derive(Clone, Debug)]
+pub(crate) struct LibraryBox {
+    library: Arc<Library>,
+    index: usize,
+}
+
+impl std::ops::Deref for LibraryBox {
+    type Target = BoxEntry;
+    #[inline]
+    fn deref(&self) -> &BoxEntry {
+        &self.library.table().boxes()[self.index]
+    }
+}
+
+impl LibraryBox {
+    pub(crate) fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+}
+
+impl Library {
+    /// Loads the library at `path`.
+    pub(crate) fn load(path: &Path, loading: Loading) -> Result<Arc<Library>, Error> {
+        let image = Image::load(path, loading).map_err(|reason| {
+            Error::new(format!("cannot load the box library {}: {reason}", path.display()))
+        })?;
+        Ok(Arc::new(Library { image: Some(image) }))
+    }
+
+    /// Its boxes.
+    pub(crate) fn boxes(self: &Arc<Self>) -> impl Iterator<Item = LibraryBox> {
+        (0..self.table().boxes().len()).map(|index| LibraryBox { library: self.clone(), index })
+    }
+
+    /// Its parameters.
+    pub(crate) fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
+        self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(&why))).collect()
+    }
+
+    /// The kinds of events that its boxes write.
+    pub(crate) fn events(&self) -> Result<Vec<EventSpec>, Error> {
+        self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(&why))).collect()
+    }
+
+    /// The file it was loaded from, by its full path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.image().path
+    }
+
+    /// Lets it be called: binds its parameters and kinds of events to `space`, and runs its `init`, once.
+    pub(crate) fn start(&self, space: Option<&Space>) -> Result<(), Error> {
+        if let Some(space) = space {
+            self.bind(space)?;
+        }
+        let mut started = locked(&self.image().started);
+        if !*started {
+            self.table().init().map_err(|why| self.wrong(&format!("its init failed: {why}")))?;
+            *started = true;
+        }
+        Ok(())
+    }
+
+    /// Says that another image of the same file took its place: it is unloaded when nothing leads into it.
+    pub(crate) fn replace(&self) {
+        self.image().replaced.store(true, Ordering::Relaxed);
+    }
+
+    fn bind(&self, space: &Space) -> Result<(), Error> {
+        let failed = |error: thalweg_space::Error| self.wrong(&error.to_string());
+        let mut bound = locked(&self.image().bound);
+        if bound.space.as_deref() == Some(space.path()) {
+            return Ok(());
+        }
+        bound.space = Some(space.path().to_owned());
+        for (parameter, spec) in self.table().parameters().zip(self.parameters()?) {
+            let setting = space.setting(SettingSpec {
+                name: &format!("box.{}", spec.name),
+                doc: &spec.doc,
+                unit: &spec.unit,
+                min: *spec.range.start(),
+                max: *spec.range.end(),
+                default: spec.value,
+                choices: &[],
+            });
+            let setting = setting.map_err(failed)?;
+            // SAFETY: `bound` keeps the setting, and so its cell, as long as the library can be called.
+            unsafe { parameter.bind(setting.cell()) };
+            bound.settings.push(setting);
+        }
+        for (event, spec) in self.table().events().zip(self.events()?) {
+            let kind = Kind::new(space, schema(&spec));
+            let kind = Box::new(BoundKind { host: EventHost { write }, kind });
+            // SAFETY: `bound` keeps the box, which does not move, as long as the library can be called; the schema has
+            // the kind's fields.
+            unsafe { event.bind(&kind.host) };
+            bound.kinds.push(kind);
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        Error::new(format!("the box library {}: {why}", self.path().display()))
+    }
+
+    fn table(&self) -> &LibraryTable {
+        self.image().table
+    }
+
+    fn image(&self) -> &Image {
+        self.image.as_ref().expect("it is there until the library is dropped")
+    }
+}
+
+unsafe extern "C" fn write(host: *const EventHost, words: *const u64) {
+    // SAFETY: a host that `Library::bind` made is the first field of a `BoundKind`, and the library gives a word for each
+    // field of its kind.
+    let (bound, words) = unsafe {
+        let bound = &*host.cast::<BoundKind>();
+        (bound, std::slice::from_raw_parts(words, bound.kind.field_count()))
+    };
+    bound.kind.write(words);
+}
+
+/// The schema of a kind. Catalogs want texts for ever: each is kept once, however often its library is loaded.
+fn schema(spec: &EventSpec) -> Schema {
+    static SCHEMAS: Mutex<Option<HashMap<String, Schema>>> = Mutex::new(None);
+    let mut schemas = locked(&SCHEMAS);
+    let known = schemas.get_or_insert_default();
+    *known.entry(format!("{spec:?}")).or_insert_with(|| {
+        let kept = |text: &str| &*String::leak(text.to_owned());
+        let fields = spec.fields.iter().map(|(name, unit, is_float)| FieldSpec {
+            name: kept(name),
+            field_type: if *is_float { FieldType::F64 } else { FieldType::I64 },
+            unit: kept(unit),
+            doc: "",
+            choices: &[],
+        });
+        Schema {
+            name: kept(&format!("box.{}", spec.name)),
+            doc: kept(&spec.doc),
+            fields: Vec::leak(fields.collect()),
+        }
+    })
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Some(image) = self.image.take() {
+            locked(&UNUSED).push(image);
+        }
+        unload_unused();
+    }
+}
+
+/// Libraries that nobody can call any more, but whose values may still be there.
+static UNUSED: Mutex<Vec<Image>> = Mutex::new(Vec::new());
+
+/// Finishes libraries that nobody can call any more, and unloads those that were replaced, when no value of theirs is left.
+/// How many wait for that.
+pub fn unload_unused() -> usize {
+    let mut unused = locked(&UNUSED);
+    let going = unused.extract_if(.., |image| image.is_free()).collect::<Vec<Image>>();
+    let waiting = unused.len();
+    drop(unused);
+    going.into_iter().for_each(Image::end);
+    waiting
+}
+
+impl Image {
+    fn load(path: &Path, loading: Loading) -> Result<Image, String> {
+        let path = path.canonicalize().map_err(|error| error.to_string())?;
+        let mut file = shared_library(&path)?;
+        let code = match loading {
+            Loading::Stays => open(&path)?,
+            Loading::Replaceable => open_copy(&mut file, &path)?,
+        };
+        // SAFETY: the symbol's name is that of box libraries, where it has this type.
+        let table = unsafe {
+            let symbol = code.get::<unsafe extern "C" fn() -> *const LibraryTable>(abi::SYMBOL.as_bytes());
+            let function = symbol.map_err(|_| {
+                format!(
+                    "it exports no `{}`, so it is no box library (see `thalweg_box::library!`)",
+                    abi::SYMBOL
+                )
+            })?;
+            function()
+        };
+        // SAFETY: the table came from that symbol, and the code stays as long as the image.
+        let table: &'static LibraryTable = unsafe { LibraryTable::check(table) }?;
+        let owner = (loading == Loading::Replaceable).then(Owner::new);
+        if let Some(owner) = &owner {
+            // SAFETY: the image keeps its owner until it is unloaded, which waits for the count.
+            unsafe { table.count_for(owner) };
+        }
+        Ok(Image {
+            path,
+            table,
+            started: Mutex::new(false),
+            bound: Mutex::default(),
+            owner,
+            replaced: AtomicBool::new(false),
+            _code: code,
+        })
+    }
+
+    /// Whether nothing can lead into it any more, given that nobody has it as a library.
+    fn is_free(&self) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner.count() == 0)
+    }
+
+    fn end(self) {
+        if std::mem::take(&mut *locked(&self.started)) {
+            self.table.finish();
+        }
+        if self.owner.is_none() || !self.replaced.load(Ordering::Relaxed) {
+            std::mem::forget(self); // It stays loaded, with all that it may lead to.
+        }
+    }
+}
+
+/// The file at `path`, which is a shared library as far as its first bytes tell.
+fn shared_library(path: &Path) -> Result<File, String> {
+    if path.is_dir() {
         return Err("it is a directory; name the library's file in it".to_owned());
     }
-    // SAFETY: loading runs the library's initialisers, and nothing can make that safe: it is native code that the
-    // user chose to run by naming its file.
-    let library = unsafe { libloading::Library::new(&file) }.map_err(|error| one_line(&error))?;
-    // SAFETY: the symbol's name is that of box libraries, where it has this type.
-    let table = unsafe {
-        let symbol = library.get::<unsafe extern "C" fn() -> *const LibraryTable>(abi::SYMBOL.as_bytes());
-        let function = symbol.map_err(|_| {
-            format!("it exports no `{}`, so it is no box library (see `thalweg_box::library!`)", abi::SYMBOL)
-        })?;
-        function()
-    };
-    std::mem::forget(library);
-    // SAFETY: the table came from that symbol, and the library stays.
-    unsafe { LibraryTable::check(table) }
+    // A pipe or a device would be waited for, or never end.
+    if !path.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut first = [0; 4];
+    match file.read_exact(&mut first) {
+        Ok(()) if first == *b"\x7fELF" => Ok(file),
+        _ => Err("it is no shared library: it does not begin as an ELF file does".to_owned()),
+    }
+}
+
+fn open(path: &Path) -> Result<libloading::Library, String> {
+    // SAFETY: loading runs the library's initialisers, and nothing can make that safe: it is native code that the user
+    // chose to run by naming its file.
+    unsafe { libloading::Library::new(path) }.map_err(|error| one_line(&error))
+}
+
+/// Loads a copy of `file`, whose first four bytes were read. The copy has no name after that.
+fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, String> {
+    static COPIES: AtomicU64 = AtomicU64::new(0);
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let copy = std::env::temp_dir().join(format!("thalweg-{}-{number}-{name}", std::process::id()));
+    let failed = |error: std::io::Error| format!("cannot copy it to {}: {error}", copy.display());
+    let mut to = File::options().write(true).create_new(true).mode(0o700).open(&copy).map_err(failed)?;
+    let copied = std::io::Write::write_all(&mut to, b"\x7fELF").and_then(|()| std::io::copy(file, &mut to));
+    let opened = copied.map_err(failed).and_then(|_| open(&copy));
+    let removed = std::fs::remove_file(&copy).map_err(failed);
+    let opened = opened?;
+    removed.map(|()| opened)
 }
 
 fn one_line(error: &libloading::Error) -> String {
@@ -44,4 +340,9 @@ fn one_line(error: &libloading::Error) -> String {
         cause = error.source();
     }
     text.replace('\n', " ")
+}
+
+/// A panic under one of these locks leaves every step either done or not begun.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,16 +16,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::boxes::{Boxes, Implementation};
+use crate::boxes::{Boxes, EntryOf};
 use crate::check::{self, BoxId, Checked, Resolved};
+use crate::error::Error;
+use crate::run::seat::Seats;
 use crate::syntax::Diagnostic;
+use thalweg_space::Space;
 
 /// A network: what [`Network::start`] unfolds into tasks. Can be started several times.
 #[derive(Debug)]
 pub struct Network {
     pub(crate) resolved: Resolved,
     /// In the order of `resolved.boxes`.
-    implementations: Vec<Implementation>,
+    implementations: Vec<Arc<Seats>>,
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
@@ -53,7 +56,7 @@ impl Network {
         for declared in &resolved.boxes {
             match boxes.get(&declared.name) {
                 Some(implementation) if implementation.signature.same_as(&declared.signature) => {
-                    implementations.push(implementation.clone());
+                    implementations.push(Seats::new(implementation.entry.clone()));
                 }
                 // Checking says so too; this is for a program that was checked without these boxes.
                 _ => diagnostics.push(Diagnostic::error(
@@ -80,7 +83,59 @@ impl Network {
         self.resolved.net(self.resolved.main).name.clone()
     }
 
-    pub(crate) fn implementation(&self, id: BoxId) -> &Implementation {
+    pub(crate) fn implementations(&self) -> &[Arc<Seats>] {
+        &self.implementations
+    }
+
+    pub(crate) fn implementation(&self, id: BoxId) -> &Arc<Seats> {
         &self.implementations[id.0 as usize]
+    }
+
+    /// Prepares that this network, wherever it runs, goes on with the boxes of libraries that were loaded anew: `before` are
+    /// the boxes that it was made with, `boxes` are what [`Boxes::reload`] gave. Runs the `init` of the new libraries;
+    /// `space` is where they are observed.
+    ///
+    /// # Errors
+    /// A box that the network uses is missing, has another signature, or now waits or does not; or an `init` failed. Then
+    /// nothing was changed.
+    pub fn reload(&self, before: &Boxes, boxes: &Boxes, space: Option<&Space>) -> Result<Replacement, Error> {
+        let mut replaced = Vec::new();
+        for (seats, declared) in self.implementations.iter().zip(&self.resolved.boxes) {
+            let current = seats.current();
+            if boxes.has_library_of(&current) {
+                continue;
+            }
+            let name = &declared.name;
+            let new = boxes.get(name).ok_or_else(|| Error::new(format!("the box `{name}` is missing")))?;
+            if !new.signature.same_as(&declared.signature) {
+                let (was, is) = (&declared.signature, &new.signature);
+                return Err(Error::new(format!("the box `{name}` was ({was}) and is ({is})")));
+            }
+            if new.entry.is_blocking() != current.is_blocking() {
+                return Err(Error::new(format!("the box `{name}` is blocking in one of them only")));
+            }
+            replaced.push((seats.clone(), new.entry.clone()));
+        }
+        replaced.iter().try_for_each(|(_, entry)| entry.start(space))?;
+        Ok(Replacement { replaced, before: before.clone(), boxes: boxes.clone() })
+    }
+}
+
+/// A replacement of libraries that is ready to happen.
+#[derive(Debug)]
+pub struct Replacement {
+    replaced: Vec<(Arc<Seats>, EntryOf)>,
+    before: Boxes,
+    boxes: Boxes,
+}
+
+impl Replacement {
+    /// Lets each task go on with the new boxes after the call that it is in, and waits for these calls. The old libraries
+    /// are unloaded when no value leads into them any more: now, or when
+    /// [`unload_unused`](crate::library::unload_unused) is called.
+    pub fn finish(self) {
+        let Replacement { replaced, before, boxes } = self;
+        before.replaced(&boxes);
+        replaced.into_iter().for_each(|(seats, entry)| seats.replace(entry));
     }
 }

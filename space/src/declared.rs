@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Record};
 use crate::element::event_bytes_max;
 use crate::error::Error;
-use crate::kind::{Kind, KindId, schema_hash};
+use crate::kind::{Kind, KindId, Schema, schema_hash, words};
 use crate::layout::event;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,34 +27,40 @@ impl Declared {
 
     /// Declares a kind for `writer`, once; again gives the same id. Its events must fit into blocks of this size.
     pub(crate) fn declare<K: Kind>(&self, writer: u32, block_bytes: usize) -> Result<KindId<K>, Error> {
-        let bytes = 8 * (1 + K::WORDS);
+        let schema = Schema { name: K::NAME, doc: K::DOC, fields: K::FIELDS };
+        Ok(KindId::new(self.declare_schema(&schema, block_bytes)?, writer))
+    }
+
+    /// Likewise a kind that is no type; its id.
+    pub(crate) fn declare_schema(&self, kind: &Schema, block_bytes: usize) -> Result<u16, Error> {
+        let bytes = 8 * (1 + words(kind.fields));
         let room = event_bytes_max(block_bytes);
         if bytes > room {
             return Err(Error::new(format!(
                 "kind `{}` has {bytes} bytes, and this element's blocks hold events of up to {room}: use larger blocks",
-                K::NAME
+                kind.name
             )));
         }
-        let hash = schema_hash(K::NAME, K::FIELDS.iter().map(|f| (f.name, f.field_type, f.unit)));
+        let hash = schema_hash(kind.name, kind.fields.iter().map(|f| (f.name, f.field_type, f.unit)));
         // A panic under the lock leaves every step either done or not begun.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = match inner.kinds.iter().position(|kind| *kind == (K::NAME, hash)) {
+        let index = match inner.kinds.iter().position(|known| *known == (kind.name, hash)) {
             Some(index) => index,
-            None => inner.append::<K>(hash)?,
+            None => inner.append(kind, hash)?,
         };
-        Ok(KindId::new(event::KIND_FIRST + index as u16, writer))
+        Ok(event::KIND_FIRST + index as u16)
     }
 }
 
 impl Inner {
-    fn append<K: Kind>(&mut self, hash: u64) -> Result<usize, Error> {
+    fn append(&mut self, kind: &Schema, hash: u64) -> Result<usize, Error> {
         let index = self.kinds.len();
         if index > usize::from(u16::MAX - event::KIND_FIRST) {
-            return Err(Error::new(format!("there is no room for kind `{}`: a writer has 65520", K::NAME)));
+            return Err(Error::new(format!("there is no room for kind `{}`: a writer has 65520", kind.name)));
         }
         let id = event::KIND_FIRST + index as u16;
-        self.catalog.append(&Record::kind(id, K::NAME, K::DOC, K::FIELDS))?;
-        self.kinds.push((K::NAME, hash));
+        self.catalog.append(&Record::kind(id, kind.name, kind.doc, kind.fields))?;
+        self.kinds.push((kind.name, hash));
         Ok(index)
     }
 }

@@ -325,6 +325,41 @@ pub trait Kind {
     }
 }
 
+/// A kind that is no type of this program, but known when it runs: of a library that it loads, for example. See
+/// [`Writer::declare_schema`](crate::Writer::declare_schema).
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    /// `library.noun_verb`.
+    pub name: &'static str,
+    /// What such an event says.
+    pub doc: &'static str,
+    /// Its fields, in order.
+    pub fields: &'static [FieldSpec],
+}
+
+/// A [`Schema`] that one writer declared. Belongs to that writer alone.
+#[derive(Clone, Copy, Debug)]
+pub struct SchemaId {
+    pub(crate) id: u16,
+    pub(crate) writer: u32,
+}
+
+/// The arguments of an event of a [`Schema`].
+pub(crate) struct Arguments<const N: usize>(pub(crate) [u64; N]);
+
+impl<const N: usize> Kind for Arguments<N> {
+    const NAME: &'static str = "";
+    const DOC: &'static str = "";
+    const FIELDS: &'static [FieldSpec] = &[];
+    const WORDS: usize = N;
+    type Words = [u64; N];
+
+    #[inline(always)]
+    fn words(&self, _: u32) -> [u64; N] {
+        self.0
+    }
+}
+
 /// A kind that one writer declared. Belongs to that writer alone.
 pub struct KindId<K> {
     /// The first word of such an event, but for time and flags (and, of a variable kind, the length).

@@ -85,6 +85,12 @@ impl Setting {
         change(&self.settings.path, self.index, value)
     }
 
+    /// Where the value stands, for code that this process loaded and that cannot call [`Setting::load`]. Who stores a value
+    /// there publishes it; it is no change that anybody adopts.
+    pub fn cell(&self) -> &AtomicU64 {
+        self.cell.get()
+    }
+
     /// The setting's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::declared::Declared;
 use crate::element::Ring;
 use crate::error::Error;
-use crate::kind::{Kind, KindId};
+use crate::kind::{Arguments, FieldSpec, FieldType, Kind, KindId, Schema, SchemaId};
 use crate::layout::event;
 use crate::place::Wanted;
 use crate::space::Shared;
@@ -47,6 +47,41 @@ impl Writer {
     /// When the catalog cannot be written, the kind does not fit into a block, or 65,520 kinds are taken.
     pub fn declare<K: Kind>(&mut self) -> Result<KindId<K>, Error> {
         self.declared.declare(self.number, self.wanted.options.block_bytes)
+    }
+
+    /// Declares a kind that is no type, once; again gives the same id. Each of its fields is an integer or a float of 64
+    /// bits.
+    ///
+    /// # Errors
+    /// As [`Writer::declare`], and when it has no fields, more than eight, or others.
+    pub fn declare_schema(&mut self, kind: &Schema) -> Result<SchemaId, Error> {
+        let wide =
+            |field: &FieldSpec| matches!(field.field_type, FieldType::U64 | FieldType::I64 | FieldType::F64);
+        if kind.fields.is_empty() || kind.fields.len() > 8 || !kind.fields.iter().all(wide) {
+            let name = kind.name;
+            return Err(Error::new(format!("kind `{name}` is not made of one to eight numbers of 64 bits")));
+        }
+        let id = self.declared.declare_schema(kind, self.wanted.options.block_bytes)?;
+        Ok(SchemaId { id, writer: self.number })
+    }
+
+    /// Writes an event of a kind that is no type, with the time now: a word for each of its fields, floats by their bits.
+    ///
+    /// # Panics
+    /// If they are none or more than eight.
+    pub fn emit_words(&mut self, kind: SchemaId, words: &[u64]) {
+        macro_rules! by_length {
+            ($($length:literal)*) => {
+                match words.len() {
+                    $($length => {
+                        let kind = KindId::<Arguments<$length>>::new(kind.id, kind.writer);
+                        self.emit(kind, &Arguments(std::array::from_fn(|index| words[index])));
+                    })*
+                    other => panic!("an event of {other} words"),
+                }
+            };
+        }
+        by_length!(1 2 3 4 5 6 7 8);
     }
 
     /// Discards all events so far, also those of the writers that had this element before: readers neither find them nor

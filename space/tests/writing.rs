@@ -43,6 +43,36 @@ enum Colour {
     DeepBlue = 7,
 }
 
+#[test]
+fn kinds_known_at_run_time_only_are_read_like_others() {
+    use thalweg_space::kind::{FieldSpec, Schema};
+    const FIELDS: &[FieldSpec] = &[
+        FieldSpec::of::<i64>("count", "records", "How many"),
+        FieldSpec::of::<f64>("mean", "", "Their mean"),
+    ];
+    let directory = Directory::new("schema");
+    let space = space(&directory, 4096, 4, Policy::Overwrite);
+    let mut writer = space.writer("library").unwrap();
+    let schema = Schema { name: "box.seen", doc: "Records were seen", fields: FIELDS };
+    let kind = writer.declare_schema(&schema).unwrap();
+    let again = writer.declare_schema(&schema).unwrap();
+    writer.emit_words(kind, &[-3i64 as u64, 0.5f64.to_bits()]);
+    writer.emit_words(again, &[4, 1.5f64.to_bits()]);
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    let fields = |seen: &Seen| match seen {
+        Seen::Event { kind, fields, .. } if kind == "box.seen" => Some(fields.join(" ")),
+        _ => None,
+    };
+    assert_eq!(seen.iter().filter_map(fields).collect::<Vec<_>>(), ["-3 0.5", "4 1.5"]);
+    const MANY: &[FieldSpec] = &[FieldSpec::of::<i64>("one", "", ""); 9];
+    const SMALL: &[FieldSpec] = &[FieldSpec::of::<u8>("small", "", "")];
+    for fields in [&[][..], MANY, SMALL] {
+        let wrong = writer.declare_schema(&Schema { name: "box.wrong", doc: "", fields }).unwrap_err();
+        assert!(wrong.to_string().contains("one to eight numbers of 64 bits"), "{wrong}");
+    }
+}
+
 /// Nothing but that it happened.
 #[derive(Kind)]
 #[kind(name = "test.bare")]

@@ -1,4 +1,4 @@
-//! Control of a run from other processes: pause, resume, drain, stop, and another network in its place.
+//! Control of a run from other processes: pause, resume, drain, stop, another network in its place, and libraries anew.
 //!
 //! The source rests between two records when it is asked to. Then its end of the network can be closed, so that what is
 //! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and
@@ -10,18 +10,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use thalweg_exec::{Blocking, In, Out, Runtime, StreamSpec};
+use thalweg_net::library::unload_unused;
 use thalweg_net::record::Record;
-use thalweg_net::{Boxes, Network, RecordError, Running};
+use thalweg_net::{Boxes, Loading, Network, RecordError, Running};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::libraries;
 use crate::mailbox;
 
 /// How long the main thread sleeps when there was no command, and a waiting source until it looks whether the run ends.
 const IDLE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a reload waits for calls of the old library before it answers.
+const CALLS_MAX: Duration = Duration::from_secs(2);
 
 /// What source, sink and the thread of failures tell the main thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,7 +188,10 @@ impl Control {
             let polled = self.mailbox.poll();
             match polled.map_err(|error| Failure::coded("E0903", error.to_string()))? {
                 Some(received) => self.answer(runtime, received, &counts)?,
-                None => self.hear(IDLE),
+                None => {
+                    unload_unused();
+                    self.hear(IDLE);
+                }
             }
         }
         Ok(())
@@ -207,11 +214,14 @@ impl Control {
             "resume" => self.resume().map(|()| "resumed"),
             "drain" => self.drain(runtime).map(|()| "drained and paused"),
             "load" => self.load(runtime, &command.arguments).map(|()| "loaded"),
+            "reload" => self.reload(runtime, &command.arguments),
             "stop" => {
                 self.interrupt.stop();
                 Ok("stopping")
             }
-            other => Err(format!("a run takes load, move, pause, resume, drain and stop, not `{other}`")),
+            other => {
+                Err(format!("a run takes load, reload, move, pause, resume, drain and stop, not `{other}`"))
+            }
         };
         let answered = match (done, command.name.as_str()) {
             (Err(why), _) => received.failed(&why),
@@ -267,7 +277,8 @@ impl Control {
         let (path, libraries) = arguments.split_first().ok_or("load takes the path of a network")?;
         let mut boxes = self.boxes.clone();
         for library in libraries {
-            boxes.load_library(Path::new(library)).map_err(|error| format!("error[E0904]: {error}"))?;
+            libraries::add(&mut boxes, Path::new(library), Loading::Replaceable)
+                .map_err(|why| format!("error[E0904]: {why}"))?;
         }
         let network = Network::load(Path::new(path), &boxes).map_err(|diagnostics| {
             let told: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
@@ -287,6 +298,27 @@ impl Control {
             self.go();
         }
         opened
+    }
+
+    /// Lets the network go on with the boxes that a library's file has now.
+    fn reload(&mut self, runtime: &Runtime, arguments: &[String]) -> Result<&'static str, String> {
+        let [path] = arguments else { return Err("reload takes the path of a library".to_owned()) };
+        let refused = |error: thalweg_net::Error| format!("{error}; the boxes before go on");
+        let boxes = self.boxes.reload(Path::new(path)).map_err(refused)?;
+        let replacement = self.network.reload(&self.boxes, &boxes, runtime.space()).map_err(refused)?;
+        self.boxes = boxes;
+        let (tell, finished) = channel();
+        let replace = move || {
+            replacement.finish();
+            // Nobody listens after a while.
+            let _ = tell.send(());
+        };
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
+        thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(match finished.recv_timeout(CALLS_MAX) {
+            Ok(()) => "reloaded",
+            Err(_) => "reloaded, but calls of the old library go on",
+        })
     }
 
     /// Lets the source rest.

@@ -8,6 +8,7 @@ mod ends;
 mod failure;
 mod interrupt;
 mod io;
+mod libraries;
 mod mailbox;
 mod output;
 mod pattern;
@@ -63,7 +64,7 @@ enum Command {
     Run(Box<commands::run::Arguments>),
     /// Check a network without running it: syntax, names, boxes, types.
     Check(commands::check::Arguments),
-    /// Show the boxes of a library.
+    /// Show what is in a library of boxes.
     Inspect(commands::inspect::Arguments),
     /// Make the table for boxes written for S-Net in C.
     Wrap(commands::wrap::Arguments),
@@ -83,6 +84,8 @@ enum Command {
     Set(commands::set::Arguments),
     /// Give a run another network: drain, swap, go on.
     Load(commands::control::Load),
+    /// Give a run a library of boxes anew, while it runs.
+    Reload(commands::reload::Arguments),
     /// Let a run stop reading; what is inside goes on.
     Pause(commands::control::Simple),
     /// Let a paused run read on.
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),
+        Command::Reload(a) => commands::reload::main(&a, terminal),
         Command::Pause(a) => commands::control::simple("pause", &a, terminal),
         Command::Resume(a) => commands::control::simple("resume", &a, terminal),
         Command::Drain(a) => commands::control::simple("drain", &a, terminal),

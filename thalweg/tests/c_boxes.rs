@@ -110,6 +110,18 @@ fn boxes_in_cpp_and_their_exceptions() {
 }
 
 #[test]
+fn parameters_and_events_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = bindings().join("c/examples");
+    let library =
+        library("cc", "-std=c11", &[examples.join("levels.c")], &bindings().join("c"), folder.path());
+    let input = "{\"sample\": 40000}\n{\"sample\": -5}\n{\"sample\": \"no number\"}\n";
+    let (code, lines, told) = run(&examples.join("levels.snet"), &library, input, "1");
+    assert_eq!(code, Some(1), "{told}");
+    assert_eq!(lines, ["{\"sample\": -5}", "{\"sample\": 32767}"], "{told}");
+}
+
+#[test]
 fn a_leak_in_a_box_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("leaky.c");
@@ -188,22 +200,68 @@ fn a_library_is_inspected() {
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
     let told = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(told.contains("box interface 2, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
+    assert!(told.contains("box interface 3, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
     let told = String::from_utf8(inspect(&library, true).stdout).unwrap();
     let first: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");
     assert_eq!(first["blocking"], false);
+
+    let levels = folder.path().join("liblevels.so");
+    succeed(
+        Command::new("cc")
+            .args(["-std=c11", "-shared", "-fPIC", "-I"])
+            .arg(bindings().join("c"))
+            .arg(bindings().join("c/examples/levels.c"))
+            .arg("-o")
+            .arg(&levels),
+    );
+    let told = String::from_utf8(inspect(&levels, false).stdout).unwrap();
+    for line in [
+        "  box scale ((sample) -> (sample))",
+        "  parameter box.levels.gain = 100 percent, 0 to 400: How loud samples become",
+        "  event box.levels.clipped (sample, over): A sample became too loud",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{told}");
+    }
+    let told = String::from_utf8(inspect(&levels, true).stdout).unwrap();
+    assert!(told.contains("\"parameter\":\"box.levels.peak\""), "{told}");
 
     let none = folder.path().join("libnone.so");
     std::fs::write(folder.path().join("none.c"), "int nothing;\n").unwrap();
     succeed(
         Command::new("cc").arg("-shared").arg("-fPIC").arg(folder.path().join("none.c")).arg("-o").arg(&none),
     );
+    let compiled = |name: &str, text: String| {
+        let (source, library) =
+            (folder.path().join(format!("{name}.c")), folder.path().join(format!("{name}.so")));
+        std::fs::write(&source, text).unwrap();
+        let mut command = Command::new("cc");
+        command
+            .args(["-shared", "-fPIC", "-I"])
+            .arg(bindings().join("c"))
+            .arg(source)
+            .arg("-o")
+            .arg(&library);
+        succeed(&mut command);
+        library
+    };
+    let table = |version: u32| {
+        format!(
+            "#include \"thalweg.h\"\nconst thalweg_library *thalweg_boxes(void) {{\n\
+             static const thalweg_library none = {{.magic = THALWEG_MAGIC, .abi_version = {version}}};\n\
+             return &none; }}\n"
+        )
+    };
+    let (empty, old) = (compiled("empty", table(3)), compiled("old", table(2)));
     let text = folder.path().join("libtext.so");
     std::fs::write(&text, "no library").unwrap();
     for (path, why) in [
         (none.as_path(), "it exports no `thalweg_boxes`"),
-        (text.as_path(), "file too short"),
+        (text.as_path(), "it does not begin as an ELF file does"),
+        (Path::new("/dev/zero"), "it is no regular file"),
+        (empty.as_path(), "it has no boxes"),
+        (old.as_path(), "it was built for an older box interface (2; this program has 3)"),
+        (Path::new("libwords.so"), "cannot find the box library libwords.so"),
         (Path::new("/no/such.so"), "No such file"),
         (folder.path(), "it is a directory"),
     ] {

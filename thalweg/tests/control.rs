@@ -1,95 +1,18 @@
 //! Commands to a run that goes on: another network, pause, resume, drain, stop.
 
+mod controlled;
 mod des_run;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use controlled::{Run, load, write};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Marks the records that went through it, and fails on every seventh number.
 fn marking(name: &str, mark: i64) -> String {
     format!("net {name} connect [{{<n>}} -> {{<n>, <mark = {mark} + 0 / (n % 7)>}}] .. [];")
-}
-
-struct Run {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Run {
-    /// Starts a run of `text` with `--control`, in a space of its own.
-    fn start(text: &str) -> Run {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let net = write(folder.path(), "first.snet", text);
-        let mut command = des_run::thalweg();
-        command.args(["run", "--control", "--workers", "2", "--capacity", "16", "--space"]);
-        command.arg(folder.path().join("space")).arg(net);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let run = Run { child: command.spawn().expect("thalweg starts"), folder };
-        let until = Instant::now() + Duration::from_secs(20);
-        while !run.space().join("mailbox").exists() {
-            assert!(Instant::now() < until, "no mailbox");
-            std::thread::yield_now();
-        }
-        run
-    }
-
-    fn space(&self) -> PathBuf {
-        self.folder.path().join("space")
-    }
-
-    fn command(&self, name: &str, argument: Option<&str>) -> Output {
-        let mut command = des_run::thalweg();
-        command.arg(name).arg(self.space()).args(argument);
-        command.output().expect("thalweg starts")
-    }
-
-    /// Sends a command that must be done; what it said.
-    fn done(&self, name: &str, argument: Option<&str>) -> String {
-        let output = self.command(name, argument);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{name}: {said}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    /// Waits for the end; what the run said.
-    fn end(mut self, code: i32) -> String {
-        let mut said = String::new();
-        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(code), "{said}");
-        said
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn write(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, text).expect("a temporary folder takes files");
-    path.display().to_string()
-}
-
-/// Writes numbered records as fast as they are taken, until it is told to stop; how many it wrote.
-fn load(mut input: ChildStdin, stop: &Arc<AtomicBool>) -> JoinHandle<u64> {
-    let stop = stop.clone();
-    std::thread::spawn(move || {
-        let mut number = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let lines: String = (number..number + 100).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
-            input.write_all(lines.as_bytes()).expect("it reads");
-            number += 100;
-        }
-        number
-    })
 }
 
 #[test]

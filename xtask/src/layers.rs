@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-monitor", &["thalweg-space"]),
     ("thalweg", &["thalweg-space", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"]),
     ("app-des", &["thalweg-box"]),
+    ("app-audio", &["thalweg-box"]),
     ("xtask", &[]),
 ];
 

@@ -37,7 +37,41 @@
 //! # fn main() {}
 //! ```
 //!
-//! In a crate of `crate-type = ["cdylib"]` this is all: `thalweg run NET.snet --boxes libNAME.so`.
+//! A library may share [parameters](Parameter) with whoever observes the network, write [events](EventKind) of its own,
+//! and run something before its first and after its last box:
+//!
+//! ```
+//! use thalweg_box::{EventField, EventKind, Out, Parameter};
+//!
+//! static GAIN: Parameter = Parameter::new(c"gain", c"percent", c"How loud it is", 0..=400, 100);
+//! static CLIPPED: EventKind =
+//!     EventKind::new(c"clipped", c"A sample was too loud", &[EventField::integer(c"sample", c"")]);
+//!
+//! fn open() -> Result<(), String> {
+//!     Ok(())
+//! }
+//!
+//! fn close() {}
+//!
+//! fn scale(sample: i64, out: &mut Out) {
+//!     let scaled = sample * GAIN.get() as i64 / 100;
+//!     if scaled.abs() > 32767 {
+//!         CLIPPED.write([scaled.into()]);
+//!     }
+//!     out.emit((scaled.clamp(-32768, 32767),));
+//! }
+//!
+//! thalweg_box::library! {
+//!     init open;
+//!     finish close;
+//!     parameters GAIN;
+//!     events CLIPPED;
+//!     "box scale ((sample) -> (sample))" => scale,
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! In a crate of `crate-type = ["cdylib"]` this is all: `thalweg run NET.snet --boxes ./libNAME.so`.
 //! Arguments come in the order of the signature; tags and binding tags are `i64`.
 
 pub mod abi;
@@ -49,16 +83,25 @@ pub use abi::entry::{
     BoxEntry, BoxFunction, CallsInPlace, Desk, Emission, Emitted, Generator, Host, Out, Place, Status,
     Variant,
 };
+pub use abi::event::{EventField, EventKind, Word};
 pub use abi::heap::{Bytes, Opaque, Text};
+pub use abi::parameter::Parameter;
 pub use value::{Argument, Mismatch, Tuple, Value};
 
 /// Exports the boxes of a library: signature => function, for each. Once per crate.
 ///
 /// A function that waits (files, sockets, time) is marked `blocking`:
-/// `"box load ((name) -> (data))" => blocking load,`.
+/// `"box load ((name) -> (data))" => blocking load,`. Before the boxes stand, in this order and each if there is one:
+/// `init FUNCTION;` (may fail by an `Err`), `finish FUNCTION;`, `parameters STATIC, …;`, `events STATIC, …;`.
 #[macro_export]
 macro_rules! library {
-    ($($signature:literal => $($function:ident)+),* $(,)?) => {
+    (
+        $(init $init:path;)?
+        $(finish $finish:path;)?
+        $(parameters $($parameter:path),+ $(,)?;)?
+        $(events $($event:path),+ $(,)?;)?
+        $($signature:literal => $($function:ident)+),* $(,)?
+    ) => {
         /// The boxes of this library, for its own tests and for programs that link it.
         #[allow(unreachable_pub)]
         pub fn thalweg_box_entries() -> ::std::vec::Vec<$crate::BoxEntry> {
@@ -70,9 +113,47 @@ macro_rules! library {
         #[allow(unreachable_pub)]
         pub extern "C" fn thalweg_boxes() -> *const $crate::LibraryTable {
             static TABLE: ::std::sync::OnceLock<&'static $crate::LibraryTable> = ::std::sync::OnceLock::new();
-            *TABLE.get_or_init(|| $crate::LibraryTable::leak(thalweg_box_entries()))
+            *TABLE.get_or_init(|| {
+                $crate::abi::LibraryParts::new(thalweg_box_entries())
+                    $(.init($crate::library_init!($init)))?
+                    $(.finish($crate::library_finish!($finish)))?
+                    $(.parameters({
+                        static PARAMETERS: &[&$crate::Parameter] = &[$(&$parameter),+];
+                        PARAMETERS
+                    }))?
+                    $(.events({
+                        static EVENTS: &[&$crate::EventKind] = &[$(&$event),+];
+                        EVENTS
+                    }))?
+                    .leak()
+            })
         }
     };
+}
+
+/// A function that may fail as the `init` of [`library!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! library_init {
+    ($function:path) => {{
+        unsafe extern "C" fn init(out: *mut $crate::Out) -> $crate::Status {
+            // SAFETY: the program calls this with the output of a call.
+            unsafe { $crate::abi::run_init(out, $function) }
+        }
+        init
+    }};
+}
+
+/// A function as the `finish` of [`library!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! library_finish {
+    ($function:path) => {{
+        unsafe extern "C" fn finish() {
+            $crate::abi::run_finish($function)
+        }
+        finish
+    }};
 }
 
 /// One entry of [`library!`].

@@ -163,30 +163,98 @@ fn values_go_between_threads() {
 }
 
 mod exported {
+    use crate::{EventField, EventKind, Parameter};
+
+    pub(super) static GAIN: Parameter = Parameter::new(c"gain", c"percent", c"How loud", 0..=400, 100);
+    pub(super) static CLIPPED: EventKind =
+        EventKind::new(c"clipped", c"Too loud", &[EventField::integer(c"sample", c"")]);
+
     fn nothing(_: i64, _: &mut crate::Out) {}
     fn wait(out: &mut crate::Out) {
         out.emit(());
     }
-    library! { "box nothing ((a) -> )" => nothing, "box wait (() -> ())" => blocking wait }
+    fn refuse() -> Result<(), String> {
+        if GAIN.get() == 100 { Ok(()) } else { Err(format!("the gain is {}", GAIN.get())) }
+    }
+    fn close() {
+        GAIN.set(7);
+    }
+    library! {
+        init refuse;
+        finish close;
+        parameters GAIN;
+        events CLIPPED;
+        "box nothing ((a) -> )" => nothing,
+        "box wait (() -> ())" => blocking wait
+    }
 }
 
 #[test]
 fn a_table_of_this_version_is_accepted() {
     // SAFETY: what `library!` exports is a table that lives for ever.
-    let entries = unsafe { LibraryTable::check(exported::thalweg_boxes()) }.unwrap();
+    let table = unsafe { LibraryTable::check(exported::thalweg_boxes()) }.unwrap();
+    let entries = table.boxes();
     assert_eq!(entries.len(), 2);
     assert_eq!((entries[0].is_blocking(), entries[1].is_blocking()), (false, true));
+    let parameters: Vec<_> = table.parameters().map(|parameter| parameter.spec().unwrap()).collect();
+    assert_eq!(parameters.len(), 1);
+    assert_eq!(
+        (parameters[0].name.as_str(), parameters[0].range.clone(), parameters[0].value),
+        ("gain", 0..=400, 100)
+    );
+    let events: Vec<_> = table.events().map(|kind| kind.spec().unwrap()).collect();
+    assert_eq!(events[0].fields, [("sample".to_owned(), String::new(), false)]);
+    assert_eq!(table.init(), Ok(()));
+    let cell = std::sync::atomic::AtomicU64::new(5000);
+    // SAFETY: nothing uses the parameter after this test.
+    unsafe { exported::GAIN.bind(&*Box::leak(Box::new(cell))) };
+    assert_eq!(exported::GAIN.get(), 400, "what stands in the cell is not believed");
+    assert_eq!(table.init(), Err("the gain is 400".to_owned()));
+    table.finish();
+    assert_eq!(exported::GAIN.get(), 7);
+}
+
+#[test]
+fn events_go_to_the_host_while_there_is_one() {
+    use abi::event::EventHost;
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn write(_: *const EventHost, words: *const u64) {
+        // SAFETY: the kind has one field.
+        SEEN.fetch_add(unsafe { *words } as usize, Ordering::Relaxed);
+    }
+    exported::CLIPPED.write([5i64.into()]);
+    // SAFETY: a static lives for ever.
+    unsafe { exported::CLIPPED.bind(const { &EventHost { write } }) };
+    exported::CLIPPED.write([7i64.into()]);
+    assert_eq!(SEEN.load(Ordering::Relaxed), 7);
+}
+
+#[test]
+fn shared_opaque_values_are_copied_when_changed() {
+    let mut one = Opaque::new(vec![1]);
+    one.make_mut::<Vec<i32>>().unwrap().push(2);
+    let two = one.clone();
+    one.make_mut::<Vec<i32>>().unwrap().push(3);
+    assert_eq!((one.get(), two.get()), (Some(&vec![1, 2, 3]), Some(&vec![1, 2])));
+    let _shared = one.clone();
+    assert_eq!(one.make_mut::<String>(), None);
 }
 
 #[test]
 fn tables_of_other_versions_are_refused_in_one_line() {
+    /// What stays the same in all versions.
+    #[repr(C)]
+    struct Head {
+        magic: u64,
+        abi_version: u32,
+        box_count: u32,
+    }
     let refused = |magic, abi_version| {
-        let table = LibraryTable { magic, abi_version, box_count: 1, boxes: std::ptr::null() };
-        let table = Box::leak(Box::new(table));
-        // SAFETY: the table lives for ever, and `check` reads no further than the two fields.
-        unsafe { LibraryTable::check(table) }.unwrap_err()
+        let head: &Head = Box::leak(Box::new(Head { magic, abi_version, box_count: 1 }));
+        // SAFETY: the head lives for ever, and `check` reads no further than the first two fields.
+        unsafe { LibraryTable::check(std::ptr::from_ref(head).cast()) }.unwrap_err()
     };
-    assert!(refused(abi::MAGIC, 0).starts_with("it was built for an older box interface (0;"));
+    assert!(refused(abi::MAGIC, 2).starts_with("it was built for an older box interface (2;"));
     assert!(refused(abi::MAGIC, abi::ABI_VERSION + 1).starts_with("it was built for a newer box interface"));
     assert!(refused(5, 1).contains("not the table"));
     assert!([refused(abi::MAGIC, 9), refused(5, 1)].iter().all(|line| !line.contains('\n')));

@@ -58,7 +58,7 @@ impl fmt::Display for Value {
             Value::Float(number) => write!(f, "{number}"),
             Value::Text(text) => write!(f, "{:?}", text.as_str()),
             Value::Bytes(bytes) => write!(f, "{bytes:?}"),
-            Value::Opaque(_) => f.write_str("opaque value"),
+            Value::Opaque(opaque) => write!(f, "{opaque:?}"),
             Value::Array(array) => write!(f, "{array:?}"),
         }
     }

@@ -1,7 +1,7 @@
 /* Three boxes in C: texts into words, numbers into their mean, and an endless counter.
  *
  *     cc -std=c11 -shared -fPIC -O2 -I.. words.c -o libwords.so
- *     echo '{"text": "to be or not"}' | thalweg run words.snet --boxes libwords.so
+ *     echo '{"text": "to be or not"}' | thalweg run words.snet --boxes ./libwords.so
  */
 #include "thalweg.h"
 

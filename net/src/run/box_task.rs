@@ -9,6 +9,8 @@ use super::component::BoxPart;
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
 use super::plan::BoxPlan;
+use super::seat::Seat;
+use crate::boxes::EntryOf;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
 use crate::shape::{self, ShapeId};
@@ -24,18 +26,23 @@ struct Generating {
     generator: Generator,
     source: Record,
     plan: Arc<BoxPlan>,
+    /// Whose generator it is: kept as long as it.
+    _origin: Option<EntryOf>,
 }
 
 /// What a call needs.
 struct Caller {
     position: Position,
     part: Arc<BoxPart>,
+    seat: Arc<Seat>,
     plans: PlanCache<Result<Arc<BoxPlan>, RecordFault>>,
     desk: Desk,
     /// Of the record at which [`Caller::pass`] stopped: how its call ended; none if it was not called yet.
     called: Option<Called>,
     /// What a call emitted before its last record, until it is sent.
     early: Vec<Record>,
+    /// Whose generator lies on the desk.
+    origin: Option<EntryOf>,
     /// What is left of the last record's output.
     generating: Option<Box<Generating>>,
 }
@@ -64,7 +71,9 @@ impl BoxTask {
             desk: Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max()),
             called: None,
             early: Vec::new(),
+            origin: None,
             generating: None,
+            seat: part.implementation.take(),
             part,
         };
         BoxTask { pipe: Pipe::new(input, out), caller }
@@ -156,7 +165,8 @@ impl Caller {
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
         let Some(place) = plan.in_place() else { return 0 };
         let mut early = Early { plan, source: None, emitted: &mut self.early, fault: None };
-        let mut calls = self.desk.in_place(self.part.entry(), place.calls, &mut early);
+        let entry = self.seat.hold();
+        let mut calls = self.desk.in_place(&entry, place.calls, &mut early);
         let mut passed = 0;
         for record in records {
             if record.shape() != shape {
@@ -164,13 +174,11 @@ impl Caller {
             }
             progress.on(passed);
             let done = calls.call(record.slots_mut());
+            let generates = calls.generates();
             let host = calls.host();
-            if !done || host.fault.is_some() {
+            if !done || host.fault.is_some() || generates {
                 self.called = Some(Called::Unsettled(done, host.fault.take()));
-                break;
-            }
-            if calls.generates() {
-                self.called = Some(Called::Unsettled(true, None));
+                self.origin = generates.then(|| (*entry).clone());
                 break;
             }
             let Some(emitted) = calls.emitted() else {
@@ -225,8 +233,11 @@ impl Caller {
         cx.progress(pipe.message().index).on(0);
         plan.take_arguments(&mut record, self.desk.arguments());
         let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
-        let done = self.desk.call(self.part.entry(), &mut host);
+        let entry = self.seat.hold();
+        let done = self.desk.call(&entry, &mut host);
         let fault = host.fault;
+        self.origin = self.desk.generates().then(|| (*entry).clone());
+        drop(entry);
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if !done || fault.is_some() || self.desk.generates() {
             let plan = plan.clone();
@@ -267,7 +278,8 @@ impl Caller {
             return self.failed(cx, pipe, record, fault);
         }
         if let Some(generator) = self.desk.generator() {
-            self.generate(cx, pipe, Generating { generator, source: record, plan });
+            let origin = self.origin.take();
+            self.generate(cx, pipe, Generating { generator, source: record, plan, _origin: origin });
         }
     }
 
@@ -275,6 +287,7 @@ impl Caller {
     #[cold]
     fn failed(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, record: Record, fault: Option<Box<str>>) {
         let failure = self.desk.failure();
+        self.origin = None;
         // What it emitted before it failed goes on.
         let shape = record.shape();
         if fault.is_none()
@@ -304,7 +317,7 @@ impl Caller {
     /// Polls the generator once; whether there is more.
     fn poll(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> bool {
         let Some(generating) = &mut self.generating else { return false };
-        let Generating { generator, source, plan } = &mut **generating;
+        let Generating { generator, source, plan, .. } = &mut **generating;
         let mut host = Early { plan, source: Some(source.slots()), emitted: &mut self.early, fault: None };
         let status = self.desk.poll(generator, &mut host);
         let fault = host.fault;

@@ -6,11 +6,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use thalweg_box::BoxEntry;
 use thalweg_space::{Site, SiteRef, Space};
 
 use super::dispatcher::SplitChoice;
-use crate::boxes::EntryOf;
+use super::seat::Seats;
 use crate::check::{BoxId, Net, Node, NodeKind};
 use crate::error::Error;
 use crate::filter::Filter;
@@ -87,7 +86,8 @@ pub(crate) enum Kind {
 /// A box: its implementation and its declared labels.
 #[derive(Debug)]
 pub(crate) struct BoxPart {
-    entry: EntryOf,
+    pub(crate) implementation: Arc<Seats>,
+    pub(crate) is_blocking: bool,
     /// What it takes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
     /// What it gives, by variant.
@@ -95,11 +95,6 @@ pub(crate) struct BoxPart {
 }
 
 impl BoxPart {
-    #[inline]
-    pub(crate) fn entry(&self) -> &BoxEntry {
-        &self.entry
-    }
-
     /// The length of its longest variant.
     pub(crate) fn output_length_max(&self) -> usize {
         self.outputs.iter().map(Vec::len).max().unwrap_or(0)
@@ -303,8 +298,10 @@ impl Builder<'_> {
 
     fn box_part(&self, id: BoxId) -> BoxPart {
         let signature = &self.network.resolved.box_use(id).signature;
+        let implementation = self.network.implementation(id).clone();
         BoxPart {
-            entry: self.network.implementation(id).entry.clone(),
+            is_blocking: implementation.current().is_blocking(),
+            implementation,
             input: signature.input.as_ref().map(|tuple| labels_of(&tuple.labels)),
             outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),
         }

@@ -24,6 +24,7 @@ mod output;
 mod pipe;
 mod plan;
 mod replicas;
+pub(crate) mod seat;
 mod shield_task;
 mod star;
 mod unfold;
@@ -63,7 +64,7 @@ impl Network {
     /// Unfolds the network into tasks of `runtime`.
     ///
     /// # Errors
-    /// The space cannot hold the network's sites, or the network is too large.
+    /// The space cannot hold the network's sites, the network is too large, or a library's `init` failed.
     pub fn start(&self, runtime: &Runtime) -> Result<Running, Error> {
         self.start_with(runtime, StartOptions::default())
     }
@@ -74,6 +75,7 @@ impl Network {
     /// As [`Network::start`].
     pub fn start_with(&self, runtime: &Runtime, options: StartOptions) -> Result<Running, Error> {
         let space = runtime.space();
+        self.implementations().iter().try_for_each(|seats| seats.current().start(space))?;
         let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);

@@ -131,7 +131,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             }
             Kind::Box(part) => {
                 let (out, output) = self.stream();
-                let blocking = part.entry().is_blocking();
+                let blocking = part.is_blocking;
                 let starts = part.input.is_none();
                 let task = BoxTask::new(position, part.clone(), input, out);
                 match &self.place {

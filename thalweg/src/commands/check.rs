@@ -4,13 +4,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use thalweg_net::Boxes;
+use thalweg_net::Loading;
 use thalweg_net::check::{Analysis, Checked, Files, KnownBoxes, Signatures, analyse, check_file};
 use thalweg_net::syntax::{Diagnostic, Note};
 
 use super::graph;
 use crate::Terminal;
 use crate::failure::{Failure, print_diagnostics};
+use crate::libraries;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,10 +126,7 @@ pub(crate) fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, F
     if libraries.is_empty() {
         return Ok(None);
     }
-    let mut boxes = Boxes::new();
-    for library in libraries {
-        boxes.load_library(library).map_err(|e| Failure::coded("E0904", e.to_string()))?;
-    }
+    let boxes = libraries::load(libraries, Loading::Stays).map_err(|why| Failure::coded("E0904", why))?;
     Ok(Some(boxes.known()))
 }
 

@@ -8,6 +8,7 @@ use thalweg_space::{Answer, Command};
 
 use crate::Terminal;
 use crate::failure::Failure;
+use crate::libraries;
 use crate::output::Output;
 use crate::spaces;
 
@@ -48,7 +49,7 @@ pub(crate) struct Simple {
 }
 
 #[derive(clap::Args)]
-struct Patience {
+pub(super) struct Patience {
     /// How long to wait for the answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
@@ -62,7 +63,8 @@ pub(crate) fn load(arguments: &Load, terminal: Terminal) -> Result<(), Failure> 
     };
     let mut command = Command::new("run", "load").with(absolute(net.as_ref()));
     for library in &arguments.boxes {
-        command = command.with(absolute(library));
+        let file = libraries::find(library).map_err(|why| Failure::coded("E0904", why))?;
+        command = command.with(absolute(&file));
     }
     send(space, &command, &arguments.patience, terminal)
 }
@@ -72,11 +74,11 @@ pub(crate) fn simple(name: &str, arguments: &Simple, terminal: Terminal) -> Resu
 }
 
 /// The path as a process elsewhere finds it.
-fn absolute(path: &std::path::Path) -> String {
+pub(super) fn absolute(path: &std::path::Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }
 
-fn send(
+pub(super) fn send(
     space: Option<&str>,
     command: &Command,
     patience: &Patience,

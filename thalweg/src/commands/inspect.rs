@@ -2,16 +2,20 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use thalweg_box::abi::ABI_VERSION;
-use thalweg_net::Boxes;
+use thalweg_box::abi::event::EventSpec;
+use thalweg_box::abi::parameter::ParameterSpec;
+use thalweg_net::{Boxes, Loading};
 
 use crate::Terminal;
 use crate::failure::Failure;
+use crate::libraries;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg inspect ./libtidy.so                 its boxes, with their signatures
+  thalweg inspect ./libtidy.so                 its boxes, parameters and events
   thalweg inspect --json ./liba.so ./libb.so   the same for programs";
 
 /// What `thalweg inspect` is told.
@@ -21,7 +25,7 @@ pub(crate) struct Arguments {
     /// The libraries. They are loaded, so what they do when they are loaded is done.
     #[arg(value_name = "LIB", required = true)]
     libraries: Vec<PathBuf>,
-    /// One JSON object a box.
+    /// One JSON object a box, parameter and kind of event.
     #[arg(long)]
     json: bool,
 }
@@ -29,29 +33,78 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut output = Output::new(terminal);
     for path in &arguments.libraries {
-        let mut boxes = Boxes::new();
-        boxes.load_library(path).map_err(|error| Failure::coded("E0904", error.to_string()))?;
-        if !arguments.json {
-            let name = output.styled("1", &path.display().to_string());
-            output
-                .line(&format!("{name}  box interface {ABI_VERSION}, {}", counted(boxes.names().count())))?;
+        let wrong = |why: String| Failure::coded("E0904", why);
+        let boxes = libraries::load(std::slice::from_ref(path), Loading::Stays).map_err(wrong)?;
+        let parameters = boxes.parameters().map_err(|error| wrong(error.to_string()))?;
+        let events = boxes.events().map_err(|error| wrong(error.to_string()))?;
+        let library = path.display().to_string();
+        if arguments.json {
+            objects(&library, &boxes, &parameters, &events)
+                .into_iter()
+                .try_for_each(|object| output.line(&object.to_string()))?;
+            continue;
         }
-        let signatures = boxes.known().boxes;
-        for (name, signature) in &signatures {
-            let blocking = boxes.is_blocking(name);
-            if arguments.json {
-                let line = serde_json::json!({
-                    "library": path.display().to_string(), "abi": ABI_VERSION, "box": name,
-                    "signature": signature.to_string(), "blocking": blocking,
-                });
-                output.line(&line.to_string())?;
-            } else {
-                let note = if blocking { "  has a thread of its own" } else { "" };
-                output.line(&format!("  box {name} ({signature}){note}"))?;
-            }
-        }
+        let name = output.styled("1", &library);
+        let count = counted(boxes.names().count());
+        output.line(&format!("{name}  box interface {ABI_VERSION}, {count}"))?;
+        lines(&boxes, &parameters, &events).into_iter().try_for_each(|line| output.line(&line))?;
     }
     output.flush()
+}
+
+/// What is in a library, for people.
+fn lines(boxes: &Boxes, parameters: &[ParameterSpec], events: &[EventSpec]) -> Vec<String> {
+    let signatures = boxes.known().boxes;
+    let mut lines: Vec<String> = signatures
+        .iter()
+        .map(|(name, signature)| {
+            let note = if boxes.is_blocking(name) { "  has a thread of its own" } else { "" };
+            format!("  box {name} ({signature}){note}")
+        })
+        .collect();
+    lines.extend(parameters.iter().map(|parameter| {
+        let ParameterSpec { name, unit, doc, range, value } = parameter;
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        format!("  parameter box.{name} = {value}{unit}, {} to {}: {doc}", range.start(), range.end())
+    }));
+    lines.extend(events.iter().map(|kind| {
+        let fields: Vec<&str> = kind.fields.iter().map(|(name, ..)| name.as_str()).collect();
+        format!("  event box.{} ({}): {}", kind.name, fields.join(", "), kind.doc)
+    }));
+    lines
+}
+
+/// What is in a library, for programs: an object a box, parameter and kind of event.
+fn objects(
+    library: &str,
+    boxes: &Boxes,
+    parameters: &[ParameterSpec],
+    events: &[EventSpec],
+) -> Vec<serde_json::Value> {
+    let signatures = boxes.known().boxes;
+    let boxes = signatures.iter().map(|(name, signature)| {
+        json!({
+            "library": library, "abi": ABI_VERSION, "box": name,
+            "signature": signature.to_string(), "blocking": boxes.is_blocking(name),
+        })
+    });
+    let parameters = parameters.iter().map(|parameter| {
+        json!({
+            "library": library, "abi": ABI_VERSION, "parameter": format!("box.{}", parameter.name),
+            "unit": parameter.unit, "min": parameter.range.start(), "max": parameter.range.end(),
+            "value": parameter.value, "doc": parameter.doc,
+        })
+    });
+    let events = events.iter().map(|kind| {
+        let fields = kind.fields.iter().map(|(name, unit, is_float)| {
+            json!({"name": name, "unit": unit, "type": if *is_float { "f64" } else { "i64" }})
+        });
+        json!({
+            "library": library, "abi": ABI_VERSION, "event": format!("box.{}", kind.name),
+            "fields": fields.collect::<Vec<_>>(), "doc": kind.doc,
+        })
+    });
+    boxes.chain(parameters).chain(events).collect()
 }
 
 fn counted(boxes: usize) -> String {

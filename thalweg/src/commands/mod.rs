@@ -11,6 +11,7 @@ pub(crate) mod graph;
 pub(crate) mod inspect;
 pub(crate) mod ls;
 pub(crate) mod lsp;
+pub(crate) mod reload;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod set;

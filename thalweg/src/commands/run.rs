@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
-use thalweg_net::{Boxes, Network, Running};
+use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
@@ -21,6 +21,7 @@ use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
+use crate::libraries;
 use crate::mailbox::Answering;
 
 const EXAMPLES: &str = "\
@@ -42,7 +43,8 @@ Examples:
       --output good.jsonl --output 'bad=file:bad.csv?type={error}'
   thalweg run tidy.snet --boxes ./libtidy.so --monitor full --keep < in.jsonl > out.jsonl && thalweg report
 
-With --control, other processes command the run: `thalweg load OTHER.snet`, pause, resume, drain, stop.
+With --control, other processes command the run: `thalweg load OTHER.snet`, `thalweg reload LIB`, pause, resume, drain,
+stop.
 Ctrl-C stops the source and lets the network finish; a second one ends at once.
 Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
 
@@ -64,7 +66,8 @@ pub(crate) struct Arguments {
     /// The network: the net named like the file.
     #[arg(value_name = "NET.snet")]
     net: PathBuf,
-    /// A library with boxes; may be given several times.
+    /// A library with boxes: a path, or a name that is looked for in the directories of THALWEG_BOXES; may be given several
+    /// times.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
 
@@ -149,7 +152,7 @@ pub(crate) struct Arguments {
     )]
     dead_letters: Option<PathBuf>,
 
-    /// Take commands while running: thalweg load, pause, resume, drain, stop.
+    /// Take commands while running: thalweg load, reload, pause, resume, drain, stop.
     #[arg(long, help_heading = "Input and output")]
     control: bool,
 
@@ -276,10 +279,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 }
 
 fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
-    let mut boxes = Boxes::new();
-    for library in &arguments.boxes {
-        boxes.load_library(library).map_err(|error| Failure::coded("E0904", error.to_string()))?;
-    }
+    // A run under control may be told to load them anew.
+    let loading = if arguments.control { Loading::Replaceable } else { Loading::Stays };
+    let boxes = libraries::load(&arguments.boxes, loading).map_err(|why| Failure::coded("E0904", why))?;
     let network = Network::load(&arguments.net, &boxes).map_err(Failure::Text)?;
     print_diagnostics(network.warnings(), terminal);
     Ok((network, boxes))

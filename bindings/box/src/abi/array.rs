@@ -1,6 +1,7 @@
 //! Arrays: numbers of one machine type.
 
 use super::heap::{Block, Header, HeapTable};
+use super::owner::OWNER;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
@@ -96,7 +97,8 @@ element!(i8: I8, u8: U8, i16: I16, u16: U16, i32: I32, u32: U32, i64: I64, u64: 
 /// In an array's form, beside the code of its type: it is a single number.
 const SCALAR: u64 = 1 << 8;
 
-static ARRAY_TABLE: HeapTable = HeapTable { free: free_array, kind: std::ptr::null() };
+static ARRAY_TABLE: HeapTable =
+    HeapTable { free: free_array, kind: std::ptr::null(), owner: &raw const OWNER };
 
 unsafe extern "C" fn free_array(header: *mut Header) {
     // SAFETY: called once, by the last owner, for a header made by `Array::new` of this library, whose memory is a

@@ -33,7 +33,7 @@ type CallFunction =
 /// One box of a library.
 #[repr(C)]
 pub struct BoxEntry {
-    /// The signature as S-Net text: UTF-8, for the rest of the process.
+    /// The signature as S-Net text: UTF-8, as long as the library is loaded.
     signature: *const u8,
     signature_length: u64,
     /// How many arguments `call` takes.
@@ -44,7 +44,7 @@ pub struct BoxEntry {
     data: *const c_void,
 }
 
-// SAFETY: `data` is a `F: Send + Sync` that lives as long as the process.
+// SAFETY: `data` is a `F: Send + Sync` that lives as long as the library.
 unsafe impl Send for BoxEntry {}
 // SAFETY: as above; `call` takes it by shared reference.
 unsafe impl Sync for BoxEntry {}
@@ -325,7 +325,13 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         out.fail("called with another number of arguments than it has");
         return Status::FAILED;
     }
-    match catch_unwind(AssertUnwindSafe(|| function.run(arguments, out))) {
+    guard(out, |out| function.run(arguments, out))
+}
+
+/// Runs a function of the library: what it fails of, and a panic, become the reason of a failure.
+#[inline]
+pub(super) fn guard(out: &mut Out, run: impl FnOnce(&mut Out) -> Result<(), String>) -> Status {
+    match catch_unwind(AssertUnwindSafe(|| run(out))) {
         Ok(Ok(())) => Status::DONE,
         failed => finish(failed, out, |()| Status::DONE),
     }
@@ -333,7 +339,7 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
 
 impl BoxEntry {
     /// The box `function` with its signature as S-Net text, such as `box inc ((x) -> (x))`. Both stay for
-    /// the rest of the process.
+    /// as long as this library is loaded.
     pub fn new<F: BoxFunction<A>, A: 'static>(signature: &str, function: F) -> BoxEntry {
         let signature: &'static str = String::leak(signature.to_owned());
         let data: &'static F = Box::leak(Box::new(function));
@@ -360,8 +366,8 @@ impl BoxEntry {
     }
 
     /// The signature, if it is UTF-8.
-    pub fn signature(&self) -> Result<&'static str, std::str::Utf8Error> {
-        // SAFETY: made by `BoxEntry::new` of some library: text that lives as long as the process.
+    pub fn signature(&self) -> Result<&str, std::str::Utf8Error> {
+        // SAFETY: made by `BoxEntry::new` of some library: text that lives as long as the library and this entry of it.
         let bytes = unsafe { std::slice::from_raw_parts(self.signature, self.signature_length as usize) };
         std::str::from_utf8(bytes)
     }
@@ -489,6 +495,13 @@ impl Desk {
         // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the call and
         // nobody else uses them.
         let status = unsafe { (entry.call)(entry.data, arguments, count, out) };
+        status == Status::DONE
+    }
+
+    /// Calls a function that is no box and may fail; whether it succeeded. What it emits is dropped.
+    pub(super) fn run(&mut self, function: impl FnOnce(*mut Out) -> Status) -> bool {
+        let status = function(self.out_apart(&mut |_: Emitted<'_>| {}));
+        self.out.held = 0;
         status == Status::DONE
     }
 

@@ -6,6 +6,7 @@
 //! Bytes, Text, Array, Opaque = one pointer ─► Header { references, table, data, length, capacity, form }
 //! ```
 
+use super::owner::{OWNER, OwnerCell, count_gone, count_gone_from, count_made};
 use std::any::TypeId;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
@@ -46,9 +47,11 @@ pub struct HeapTable {
     pub(super) free: unsafe extern "C" fn(*mut Header),
     /// Of an opaque value: what it is. Null for all others.
     pub(super) kind: *const OpaqueKind,
+    /// Where the library that made it keeps its owner.
+    pub(super) owner: *const OwnerCell,
 }
 
-// SAFETY: tables are immutable, and so are the kinds they point to.
+// SAFETY: tables are immutable, so are the kinds they point to, and cells are atomic.
 unsafe impl Sync for HeapTable {}
 
 /// What a library tells of its opaque values of one kind.
@@ -56,17 +59,28 @@ unsafe impl Sync for HeapTable {}
 pub struct OpaqueKind {
     /// UTF-8, ended by a zero.
     name: *const c_char,
-    /// Appends the value as text; absent if it has none.
+    /// Writes the value as text, for files and messages; absent if it has none.
     text: Option<unsafe extern "C" fn(value: *const c_void, write: WriteText, to: *mut c_void)>,
+    /// Frees the value; for the library that made it.
+    free: Option<unsafe extern "C" fn(value: *mut c_void)>,
+    /// Makes another of the same content, or null; for boxes that change a value which others share.
+    copy: Option<unsafe extern "C" fn(value: *const c_void) -> *mut c_void>,
+    /// Bytes of memory that the value takes, for messages.
+    size: Option<unsafe extern "C" fn(value: *const c_void) -> u64>,
+    /// Not zero: other builds of the library read values of a kind with this name and number.
+    layout: u64,
 }
+
+const _: () = assert!(size_of::<OpaqueKind>() == 48 && size_of::<HeapTable>() == 24);
 
 /// Takes `length` bytes of a text; `to` as it was given.
 type WriteText = unsafe extern "C" fn(to: *mut c_void, text: *const u8, length: u64);
 
-// SAFETY: names and functions live as long as the process, and nobody changes them.
+// SAFETY: names and functions live as long as the library, and nobody changes them.
 unsafe impl Sync for OpaqueKind {}
 
-static BYTES_TABLE: HeapTable = HeapTable { free: free_bytes, kind: std::ptr::null() };
+static BYTES_TABLE: HeapTable =
+    HeapTable { free: free_bytes, kind: std::ptr::null(), owner: &raw const OWNER };
 
 unsafe extern "C" fn free_bytes(header: *mut Header) {
     // SAFETY: called once, by the last owner, for a header made by `Block::from_vec` of this library.
@@ -98,6 +112,7 @@ impl Block {
         capacity: u64,
         form: u64,
     ) -> Block {
+        count_made();
         let header = Header { references: AtomicU64::new(1), table, data, length, capacity, form };
         Block(NonNull::from(Box::leak(Box::new(header))))
     }
@@ -142,6 +157,7 @@ impl Block {
         // SAFETY: the only owner, and `from_vec` of this library made it: the parts are those of a vector.
         unsafe {
             let header = Box::from_raw(block.0.as_ptr());
+            count_gone();
             Ok(Vec::from_raw_parts(header.data, header.length as usize, header.capacity as usize))
         }
     }
@@ -161,8 +177,15 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.header().references.fetch_sub(1, Ordering::Release) == 1 {
             std::sync::atomic::fence(Ordering::Acquire);
-            // SAFETY: the last owner; the table is that of the library that made the header.
-            unsafe { ((*self.header().table).free)(self.0.as_ptr()) }
+            // SAFETY: the last owner. The table is that of the library that made the header, which stays loaded until
+            // the value is counted off; its owner is read before.
+            unsafe {
+                let table = &*self.header().table;
+                let owner =
+                    table.owner.as_ref().map_or(std::ptr::null_mut(), |cell| cell.load(Ordering::Relaxed));
+                (table.free)(self.0.as_ptr());
+                count_gone_from(owner);
+            }
         }
     }
 }
@@ -297,12 +320,14 @@ struct OpaqueCell<T> {
 
 /// What this library's opaque values are. Its address tells libraries apart: type ids mean something within one
 /// library only.
-static HOME: OpaqueKind = OpaqueKind { name: c"Rust value".as_ptr(), text: None };
+static HOME: OpaqueKind =
+    OpaqueKind { name: c"Rust value".as_ptr(), text: None, free: None, copy: None, size: None, layout: 0 };
 
 struct OpaqueTableOf<T>(std::marker::PhantomData<T>);
 
 impl<T: Send + Sync + 'static> OpaqueTableOf<T> {
-    const TABLE: &'static HeapTable = &HeapTable { free: free_opaque::<T>, kind: &raw const HOME };
+    const TABLE: &'static HeapTable =
+        &HeapTable { free: free_opaque::<T>, kind: &raw const HOME, owner: &raw const OWNER };
 }
 
 unsafe extern "C" fn append(to: *mut c_void, text: *const u8, length: u64) {
@@ -349,12 +374,18 @@ impl Opaque {
 
     /// What kind of value its library calls it.
     pub fn kind_name(&self) -> String {
-        // SAFETY: a kind's name is a text that ends with a zero, for the rest of the process.
+        // SAFETY: a kind's name is a text that ends with a zero, as long as the library is loaded.
         unsafe { CStr::from_ptr(self.kind().name) }.to_string_lossy().into_owned()
     }
 
+    /// How many bytes of memory it takes, if its library says so.
+    pub fn size(&self) -> Option<u64> {
+        // SAFETY: the function belongs to values of this kind, and this owner keeps the value alive.
+        self.kind().size.map(|size| unsafe { size(self.0.header().data.cast()) })
+    }
+
     fn kind(&self) -> &OpaqueKind {
-        // SAFETY: every opaque value's table has a kind, which lives as long as the process.
+        // SAFETY: every opaque value's table has a kind, which lives as long as its library, which the value keeps.
         unsafe { &*(*self.0.header().table).kind }
     }
 
@@ -371,6 +402,15 @@ impl Opaque {
         }
         // SAFETY: as in `get`, and the only owner is borrowed mutably.
         self.cell::<T>().map(|cell| unsafe { &mut (*cell).value })
+    }
+
+    /// The value to change: in place if this is its only owner, else of a copy that becomes this value. `None` if it is
+    /// no `T` that this library made.
+    pub fn make_mut<T: Clone + Send + Sync + 'static>(&mut self) -> Option<&mut T> {
+        if !self.0.unique() {
+            *self = Opaque::new(self.get::<T>()?.clone());
+        }
+        self.get_mut()
     }
 
     fn cell<T: 'static>(&self) -> Option<*mut OpaqueCell<T>> {
@@ -393,6 +433,7 @@ impl PartialEq for Opaque {
 
 impl fmt::Debug for Opaque {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Opaque")
+        f.write_str(&self.kind_name())?;
+        self.size().map_or(Ok(()), |size| write!(f, " ({size} B)"))
     }
 }

@@ -1,17 +1,24 @@
 //! What crosses the boundary of a box library, and the only unsafe code of this crate.
 //!
-//! Three things cross: [`heap`] values and [arrays](mod@array) (counted blocks that know how to free themselves), calls of
-//! boxes ([`entry`]) and the table of a library ([`LibraryTable`]). All are `repr(C)`; nothing here depends on
-//! both sides having been built by the same compiler, only on [`ABI_VERSION`].
+//! Five things cross: [`heap`] values and [arrays](mod@array) (counted blocks that know how to free themselves), calls of
+//! boxes ([`entry`]), [parameters](parameter) and [events](event), and the table of a library ([`LibraryTable`]). All are
+//! `repr(C)`; nothing here depends on both sides having been built by the same compiler, only on [`ABI_VERSION`].
 
 pub mod array;
 pub mod entry;
+pub mod event;
 pub mod heap;
+pub mod owner;
+pub mod parameter;
 
-use entry::BoxEntry;
+use entry::{BoxEntry, Desk, Out, Status};
+use event::EventKind;
+use owner::{Owner, OwnerCell};
+use parameter::Parameter;
+use std::sync::atomic::Ordering;
 
 /// The version of everything in this module. A library built for another version is refused when loaded.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// First word of a [`LibraryTable`]: the bytes `thalwegB`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");
@@ -19,43 +26,95 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");
 /// The symbol a box library exports: an `extern "C" fn() -> *const LibraryTable`.
 pub const SYMBOL: &str = "thalweg_boxes";
 
-/// What a box library exports. `magic` and `abi_version` keep their place in every version.
+/// What a box library exports. `magic` and `abi_version` keep their place in every version. What it leads to lives as long
+/// as the library is loaded.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LibraryTable {
-    /// [`MAGIC`].
-    pub magic: u64,
-    /// [`ABI_VERSION`] of the library.
-    pub abi_version: u32,
-    /// How many entries stand at `boxes`.
-    pub box_count: u32,
-    /// The boxes; they live as long as the process.
-    pub boxes: *const BoxEntry,
+    magic: u64,
+    abi_version: u32,
+    box_count: u32,
+    boxes: *const BoxEntry,
+    parameters: *const *const Parameter,
+    events: *const *const EventKind,
+    parameter_count: u32,
+    event_count: u32,
+    /// Runs before the first box is called; may fail. And after the last, when no value of the library is left.
+    init: Option<Init>,
+    finish: Option<unsafe extern "C" fn()>,
+    /// Where the library keeps its owner.
+    owner: *const OwnerCell,
 }
 
-// SAFETY: a table is immutable after it was made and its entries are Sync.
+const _: () = assert!(size_of::<LibraryTable>() == 72);
+
+// SAFETY: a table is immutable after it was made, and what it leads to is Sync.
 unsafe impl Sync for LibraryTable {}
 // SAFETY: as above; it owns nothing that is tied to a thread.
 unsafe impl Send for LibraryTable {}
 
-impl LibraryTable {
-    /// A table of `boxes`, kept for the rest of the process (libraries are never unloaded).
-    pub fn leak(boxes: Vec<BoxEntry>) -> &'static LibraryTable {
+/// What a library in Rust consists of, for [`crate::library!`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct LibraryParts(LibraryTable);
+
+type Init = unsafe extern "C" fn(out: *mut Out) -> Status;
+
+#[doc(hidden)]
+#[allow(missing_docs, reason = "what the macro calls")]
+impl LibraryParts {
+    pub fn new(boxes: Vec<BoxEntry>) -> LibraryParts {
         let boxes: &'static [BoxEntry] = Vec::leak(boxes);
-        Box::leak(Box::new(LibraryTable {
+        LibraryParts(LibraryTable {
             magic: MAGIC,
             abi_version: ABI_VERSION,
             box_count: boxes.len() as u32,
             boxes: boxes.as_ptr(),
-        }))
+            parameters: std::ptr::null(),
+            events: std::ptr::null(),
+            parameter_count: 0,
+            event_count: 0,
+            init: None,
+            finish: None,
+            owner: &raw const owner::OWNER,
+        })
     }
 
-    /// The boxes of a table that was accepted by [`LibraryTable::check`].
+    pub fn init(mut self, init: Init) -> LibraryParts {
+        self.0.init = Some(init);
+        self
+    }
+
+    pub fn finish(mut self, finish: unsafe extern "C" fn()) -> LibraryParts {
+        self.0.finish = Some(finish);
+        self
+    }
+
+    pub fn parameters(mut self, all: &'static [&'static Parameter]) -> LibraryParts {
+        (self.0.parameters, self.0.parameter_count) = (all.as_ptr().cast(), all.len() as u32);
+        self
+    }
+
+    pub fn events(mut self, all: &'static [&'static EventKind]) -> LibraryParts {
+        (self.0.events, self.0.event_count) = (all.as_ptr().cast(), all.len() as u32);
+        self
+    }
+
+    /// The table, kept as long as the library is loaded.
+    pub fn leak(self) -> &'static LibraryTable {
+        Box::leak(Box::new(self.0))
+    }
+}
+
+impl LibraryTable {
+    /// The table that `table` points to, if it is one of this version.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     ///
     /// # Safety
-    /// `table` is what the symbol [`SYMBOL`] of a box library returned: it points to a table that lives for
-    /// the rest of the process.
-    pub unsafe fn check(table: *const LibraryTable) -> Result<&'static [BoxEntry], String> {
+    /// `table` is what the symbol [`SYMBOL`] of a box library returned, and the library stays loaded for `'a`.
+    pub unsafe fn check<'a>(table: *const LibraryTable) -> Result<&'a LibraryTable, String> {
         if table.is_null() || !table.is_aligned() {
             return Err(format!("its `{SYMBOL}` returned no table"));
         }
@@ -68,15 +127,96 @@ impl LibraryTable {
             let age = if version < ABI_VERSION { "an older" } else { "a newer" };
             return Err(format!(
                 "it was built for {age} box interface ({version}; this program has {ABI_VERSION}): \
-                 build it again with the thalweg-box of this version"
+                 build it again with the thalweg-box or thalweg.h of this version"
             ));
         }
-        // SAFETY: magic and version agree, so the rest has this layout; entries live as long as the process.
-        Ok(unsafe {
-            match (*table).box_count {
-                0 => &[],
-                n => std::slice::from_raw_parts((*table).boxes, n as usize),
-            }
-        })
+        // SAFETY: magic and version agree, so the rest has this layout.
+        let table = unsafe { &*table };
+        if table.box_count == 0 {
+            return Err("it has no boxes".to_owned());
+        }
+        Ok(table)
     }
+
+    /// Its boxes.
+    pub fn boxes(&self) -> &[BoxEntry] {
+        // SAFETY: the library says that so many stand there, as long as it is loaded.
+        unsafe { listed(self.boxes, self.box_count) }
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        // SAFETY: as in `boxes`; each pointer leads to one.
+        unsafe { listed(self.parameters, self.parameter_count).iter().map(|parameter| &**parameter) }
+    }
+
+    /// The kinds of events that its boxes write.
+    pub fn events(&self) -> impl Iterator<Item = &EventKind> {
+        // SAFETY: as in `boxes`; each pointer leads to one.
+        unsafe { listed(self.events, self.event_count).iter().map(|kind| &**kind) }
+    }
+
+    /// Lets the library count what it makes for `owner`. To be called before anything else of it.
+    ///
+    /// # Safety
+    /// The owner lives as long as the library is loaded, and until its count is zero.
+    pub unsafe fn count_for(&self, owner: &Owner) {
+        // SAFETY: the library keeps it as long as it is loaded.
+        if let Some(cell) = unsafe { self.owner.as_ref() } {
+            cell.store(std::ptr::from_ref(owner).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// Runs what the library wants to run before its first box is called.
+    ///
+    /// # Errors
+    /// The reason it gives.
+    pub fn init(&self) -> Result<(), String> {
+        let Some(init) = self.init else { return Ok(()) };
+        let mut desk = Desk::new(0, 0);
+        if desk.run(|out| {
+            // SAFETY: the library is loaded, and the output lives during the call.
+            unsafe { init(out) }
+        }) {
+            Ok(())
+        } else {
+            Err(desk.failure())
+        }
+    }
+
+    /// Runs what the library wants to run at its end.
+    pub fn finish(&self) {
+        if let Some(finish) = self.finish {
+            // SAFETY: the library is loaded.
+            unsafe { finish() }
+        }
+    }
+}
+
+/// `count` things at `first`.
+///
+/// # Safety
+/// They stand there for `'a`.
+unsafe fn listed<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: the caller says so.
+        n => unsafe { std::slice::from_raw_parts(first, n as usize) },
+    }
+}
+
+/// A library's `init` as [`crate::library!`] exports it.
+///
+/// # Safety
+/// `out` is the output of a call that goes on.
+#[doc(hidden)]
+pub unsafe fn run_init<O: entry::Outcome>(out: *mut Out, init: fn() -> O) -> Status {
+    // SAFETY: the caller says so.
+    unsafe { entry::guard(&mut *out, |_| init().outcome()) }
+}
+
+/// A library's `finish` as [`crate::library!`] exports it: a panic in it is told to nobody.
+#[doc(hidden)]
+pub fn run_finish(finish: fn()) {
+    drop(std::panic::catch_unwind(finish));
 }

@@ -3,7 +3,7 @@
 
 /* One multiplication, or the end. */
 void *step(void *hnd, c4snet_data_t *x, c4snet_data_t *r) {
-    int left = *(int *)C4SNetGetData(x);
+    int left = C4SNetGetInt(x);
     long product = *(long *)C4SNetGetData(r);
     bool last = left <= 1;
     C4SNetFree(r);

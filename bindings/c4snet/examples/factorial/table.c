@@ -9,8 +9,7 @@ void *table(void *hnd, c4snet_data_t *r, int n) {
     int i;
     for (i = 0; i < n; i++) powers[i] = (double)(power *= product);
     C4SNetContainerSetBTag(out, n);
-    C4SNetContainerSetField(out, C4SNetShallowCopy(r));
-    C4SNetContainerSetField(out, array);
+    C4SNetContainerSetField(C4SNetContainerSetField(out, C4SNetShallowCopy(r)), array);
     C4SNetContainerOut(out);
     C4SNetFree(r);
     return hnd;

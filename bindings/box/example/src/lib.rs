@@ -1,0 +1,86 @@
+//! Boxes in Rust: variants, endless output, arrays, values of one's own, a parameter, published state and an event.
+//!
+//! ```sh
+//! cargo build --release
+//! echo '{"text": "to be or not"}' |
+//!     thalweg run example.snet --boxes ./target/release/libexample_boxes.so
+//! ```
+
+use thalweg_box::{EventField, EventKind, Opaque, Out, Parameter, library};
+
+static LETTERS_MAX: Parameter =
+    Parameter::new(c"example.letters_max", c"letters", c"Longer words are cut", 1..=1000, 12);
+static LONGEST: Parameter =
+    Parameter::new(c"example.longest", c"letters", c"The longest word so far", 0..=u64::MAX, 0);
+static CUT: EventKind =
+    EventKind::new(c"example.cut", c"A word was cut", &[EventField::integer(c"letters", c"letters")]);
+
+fn inc(x: i64, out: &mut Out) {
+    out.emit((x + 1,));
+}
+
+/// A record for each word, and how many there were.
+fn words(text: String, out: &mut Out) {
+    let mut found = 0;
+    for word in text.split_whitespace() {
+        let letters = word.chars().count() as u64;
+        LONGEST.set(LONGEST.get().max(letters));
+        if letters > LETTERS_MAX.get() {
+            CUT.write([(letters as i64).into()]);
+        }
+        let word: String = word.chars().take(LETTERS_MAX.get() as usize).collect();
+        out.emit((word,));
+        found += 1;
+    }
+    out.emit_variant(2, (found,));
+}
+
+/// The mean of an array, or a reason why there is none.
+fn mean(samples: Vec<f64>, out: &mut Out) -> Result<(), String> {
+    if samples.is_empty() {
+        return Err("no number has no mean".to_owned());
+    }
+    out.emit((samples.iter().sum::<f64>() / samples.len() as f64,));
+    Ok(())
+}
+
+/// Counts to a number, as fast as the network takes it.
+fn count_to(last: i64, out: &mut Out) {
+    out.generate((1..=last).map(|n| (n,)));
+}
+
+/// Only boxes of this library know what is in it.
+#[derive(Clone)]
+struct Ticket {
+    number: i64,
+    stamps: u32,
+}
+
+fn issue(number: i64, out: &mut Out) {
+    out.emit((Opaque::new(Ticket { number, stamps: 0 }),));
+}
+
+/// In place if no other record has the ticket, else on a copy.
+fn stamp(mut ticket: Opaque, out: &mut Out) -> Result<(), String> {
+    ticket.make_mut::<Ticket>().ok_or("no ticket of this build")?.stamps += 1;
+    out.emit((ticket,));
+    Ok(())
+}
+
+fn redeem(ticket: Opaque, out: &mut Out) -> Result<(), String> {
+    let ticket = ticket.get::<Ticket>().ok_or("no ticket of this build")?;
+    out.emit((ticket.number, i64::from(ticket.stamps)));
+    Ok(())
+}
+
+library! {
+    parameters LETTERS_MAX, LONGEST;
+    events CUT;
+    "box inc ((x) -> (x))" => inc,
+    "box words ((text) -> (word) | (<count>))" => words,
+    "box mean ((samples) -> (mean))" => mean,
+    "box count_to ((<last>) -> (<n>))" => count_to,
+    "box issue ((<number>) -> (ticket))" => issue,
+    "box stamp ((ticket) -> (ticket))" => stamp,
+    "box redeem ((ticket) -> (<number>, <stamps>))" => redeem,
+}

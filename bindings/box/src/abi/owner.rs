@@ -1,0 +1,118 @@
+//! Which library's functions free a value: counted, so that a library that was replaced can be unloaded.
+//!
+//! The program makes an [`Owner`] for each library that it loads. A library counts a value when it makes one; whoever drops
+//! the last owner of a value counts it off, in code of its own, after the library's function has returned. So when none is
+//! left, nobody is inside that function.
+
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+/// The values that lead into a library, counted by the program.
+#[repr(C)]
+pub struct Owner {
+    /// Count one more or one less: functions of the program.
+    made: unsafe extern "C" fn(*const Owner),
+    gone: unsafe extern "C" fn(*const Owner),
+    /// For the program only. Each is written by the threads that share it; their sum, wrapping, is the count.
+    shares: [Share; SHARES],
+}
+
+const SHARES: usize = 16;
+
+/// A cache line, so that threads count beside each other.
+#[repr(C, align(64))]
+struct Share(AtomicU64);
+
+/// Where a library keeps the owner that the program gave it; null in the program itself.
+pub(super) type OwnerCell = AtomicPtr<Owner>;
+
+/// The owner of what this library makes.
+pub(super) static OWNER: OwnerCell = AtomicPtr::new(std::ptr::null_mut());
+
+impl Owner {
+    /// An owner without values, at one place for as long as it lives.
+    #[allow(clippy::new_without_default, reason = "it is made for one library")]
+    pub fn new() -> Box<Owner> {
+        Box::new(Owner { made, gone, shares: [const { Share(AtomicU64::new(0)) }; SHARES] })
+    }
+
+    /// How many values there are, at most: some may just be going. Zero is certain once the library makes no more.
+    pub fn count(&self) -> u64 {
+        // Acquire, paired with the release in `gone`: what was done with the values before is done.
+        self.shares.iter().fold(0, |sum, share| sum.wrapping_add(share.0.load(Ordering::Acquire)))
+    }
+
+    fn share(&self) -> &AtomicU64 {
+        &self.shares[SHARE.with(|share| *share)].0
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Owner of {} values", self.count())
+    }
+}
+
+thread_local! {
+    static SHARE: usize = {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        THREADS.fetch_add(1, Ordering::Relaxed) % SHARES
+    };
+}
+
+unsafe extern "C" fn made(owner: *const Owner) {
+    // SAFETY: a library calls this while it is loaded, and its owner lives at least as long.
+    unsafe { (*owner).share().fetch_add(1, Ordering::Relaxed) };
+}
+
+unsafe extern "C" fn gone(owner: *const Owner) {
+    // SAFETY: the value that goes was counted, so the owner lives until this is done.
+    unsafe { (*owner).share().fetch_sub(1, Ordering::Release) };
+}
+
+/// Counts a value of this library that was just made.
+#[inline]
+pub(super) fn count_made() {
+    // Relaxed: the program set it before the library was called.
+    let owner = OWNER.load(Ordering::Relaxed);
+    if !owner.is_null() {
+        // SAFETY: the program's owner lives as long as this library.
+        unsafe { ((*owner).made)(owner) }
+    }
+}
+
+/// Counts a value of this library off.
+#[inline]
+pub(super) fn count_gone() {
+    count_gone_from(OWNER.load(Ordering::Relaxed));
+}
+
+/// Counts a value off that belonged to `owner`, or to nobody.
+#[inline]
+pub(super) fn count_gone_from(owner: *const Owner) {
+    if !owner.is_null() {
+        // SAFETY: the value was counted when it was made, and is not counted off yet: so its owner lives.
+        unsafe { ((*owner).gone)(owner) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_for_each_other() {
+        let owner = Owner::new();
+        let owner = &*owner;
+        // SAFETY: the owner lives.
+        let make = || (0..100).for_each(|_| unsafe { made(owner) });
+        std::thread::scope(|scope| {
+            for _ in 0..2 * SHARES {
+                scope.spawn(make);
+            }
+        });
+        assert_eq!(owner.count(), 200 * SHARES as u64);
+        // SAFETY: as above, and each value that goes was made.
+        (0..200 * SHARES).for_each(|_| unsafe { gone(owner) });
+        assert_eq!(owner.count(), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! Events that boxes of libraries write: each thread that runs boxes gets a writer of its own when the first one comes.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_space::kind::{Schema, SchemaId};
+use thalweg_space::{Space, Writer};
+
+/// A kind of event of a library, in one space.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// Tells kinds apart, also those that are gone.
+    number: u64,
+    space: Space,
+    schema: Schema,
+}
+
+/// What a thread writes with, for one space.
+struct Writing {
+    space: Space,
+    writer: Writer,
+    /// What was declared so far, by the kind's number. `None`: it could not be.
+    kinds: Vec<(u64, Option<SchemaId>)>,
+}
+
+thread_local! {
+    static WRITING: RefCell<Vec<Writing>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Kind {
+    pub(crate) fn new(space: &Space, schema: Schema) -> Kind {
+        static KINDS: AtomicU64 = AtomicU64::new(0);
+        Kind { number: KINDS.fetch_add(1, Ordering::Relaxed), space: space.clone(), schema }
+    }
+
+    pub(crate) fn field_count(&self) -> usize {
+        self.schema.fields.len()
+    }
+
+    /// Writes an event: a word for each field. A space that cannot be written any more takes none.
+    pub(crate) fn write(&self, words: &[u64]) {
+        // A thread that ends has no writer any more.
+        let _ = WRITING.try_with(|all| {
+            let mut all = all.borrow_mut();
+            if let Some(writing) = self.writing(&mut all)
+                && let Some(kind) = writing.declared(self)
+            {
+                writing.writer.emit_words(kind, words);
+            }
+        });
+    }
+
+    fn writing<'a>(&self, all: &'a mut Vec<Writing>) -> Option<&'a mut Writing> {
+        let index = match all.iter().position(|writing| writing.space.path() == self.space.path()) {
+            Some(index) => index,
+            None => {
+                let writer = self.space.writer("boxes").ok()?;
+                all.push(Writing { space: self.space.clone(), writer, kinds: Vec::new() });
+                all.len() - 1
+            }
+        };
+        all.get_mut(index)
+    }
+}
+
+impl Writing {
+    fn declared(&mut self, kind: &Kind) -> Option<SchemaId> {
+        if let Some((_, id)) = self.kinds.iter().find(|(number, _)| *number == kind.number) {
+            return *id;
+        }
+        let id = self.writer.declare_schema(&kind.schema).ok();
+        self.kinds.push((kind.number, id));
+        id
+    }
+}
