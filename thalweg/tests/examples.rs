@@ -12,14 +12,10 @@ use std::process::Command;
 use page::{Block, Page};
 use serde_json::Value;
 
-/// The line that marks an example which this version checks and does not run.
-const NOT_YET: &str = "*Not yet: this version checks it, but does not run it.*";
-
 /// One network with what it takes and gives.
 struct Example<'a> {
     name: &'a str,
     files: Vec<(&'a str, &'a str)>,
-    not_yet: bool,
     input: &'a str,
     output: &'a str,
     in_order: bool,
@@ -29,10 +25,8 @@ struct Example<'a> {
 fn examples(page: &Page) -> Vec<Example<'_>> {
     let mut examples: Vec<Example<'_>> = Vec::new();
     let mut files: Vec<(&str, &str)> = Vec::new();
-    let mut not_yet = false;
     for block in page.blocks() {
         match block {
-            Block { text, .. } if text.trim() == NOT_YET => not_yet = true,
             Block { fence: "snet", text } => {
                 let name = page::file_name(text);
                 files.push((name, text));
@@ -41,8 +35,7 @@ fn examples(page: &Page) -> Vec<Example<'_>> {
                 let name = files.first().expect("a network before its records").0;
                 let files = std::mem::take(&mut files);
                 let (output, in_order, said) = ("", false, "");
-                examples.push(Example { name, files, not_yet, input: text, output, in_order, said });
-                not_yet = false;
+                examples.push(Example { name, files, input: text, output, in_order, said });
             }
             Block { fence: "jsonl,out" | "jsonl,out,in-order", text } => {
                 let example = examples.last_mut().expect("records in before those out");
@@ -82,15 +75,6 @@ fn check(example: &Example<'_>, library: &Path, workers: &str) {
     run.args(["run", example.name, "--workers", workers, "--input", "in.jsonl", "--boxes"]).arg(library);
     let output = run.current_dir(folder.path()).output().expect("thalweg starts");
     let said = String::from_utf8_lossy(&output.stderr);
-    if example.not_yet {
-        let message = "runs now: take its line \"Not yet\" out of the page";
-        assert!(
-            !output.status.success() && said.contains("error[E0701]"),
-            "{} {message}: {said}",
-            example.name
-        );
-        return;
-    }
     let code = if example.said.is_empty() { 0 } else { 1 };
     assert_eq!(output.status.code(), Some(code), "{}: {said}", example.name);
     assert!(said.contains(example.said), "{} said {said}", example.name);

@@ -102,3 +102,12 @@ fn graphs_have_every_component() {
         "{dot}"
     );
 }
+
+#[test]
+fn where_streams_of_two_parallels_join_a_graph_has_a_point() {
+    let dir = directory("joined", "net main connect ([] | [] | []) .. ([] | [] | []);");
+    let dot = thalweg(&dir, &["check", "main.snet", "--graph", "dot"], "").stdout;
+    let dot = String::from_utf8(dot).unwrap();
+    assert_eq!(dot.matches(" -> ").count(), 3 + 3 + 3 + 3, "{dot}");
+    assert_eq!(dot.matches("[shape=point]").count(), 3, "{dot}");
+}

@@ -123,6 +123,33 @@ enum State<Expanded> {
     Done(Expanded),
 }
 
+/// How the expansion of a declaration begins.
+enum Begun<T, Expanded> {
+    /// With its text and scope.
+    Open(T, usize),
+    /// It was expanded before.
+    Done(Expanded),
+    /// It is needed by itself: its name and scope.
+    Circle(Ident, usize),
+}
+
+impl<T: Clone, Expanded: Clone> TypeDecl<T, Expanded> {
+    fn begin(&mut self) -> Begun<T, Expanded> {
+        match &self.state {
+            State::Done(expanded) => Begun::Done(expanded.clone()),
+            State::Open => Begun::Circle(self.name.clone(), self.scope),
+            State::New => {
+                self.state = State::Open;
+                Begun::Open(self.of.clone(), self.scope)
+            }
+        }
+    }
+
+    fn finish(&mut self, expanded: &Option<Expanded>) {
+        self.state = expanded.clone().map_or(State::New, State::Done);
+    }
+}
+
 struct Resolver<'a> {
     files: &'a Files,
     boxes_known: Option<&'a KnownBoxes>,
@@ -522,13 +549,20 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn circle(&mut self, name: Ident, scope: usize) {
+    fn too_large(&mut self, noun: &str, what: &str, at: Place) {
+        let error = self.error("E0309", format!("this {noun} {what}"), at);
+        self.report_once(error.help(format!("write a simpler {noun}")));
+    }
+
+    /// Tells of a definition that needs itself: it has no meaning.
+    fn circle<T>(&mut self, name: Ident, scope: usize) -> Option<T> {
         let at = self.place(scope, name.span);
         let error = self
             .error("E0308", format!("`{name}` is defined by itself"), at)
             .label("needs itself to be known")
             .help("write out one of the types in the circle");
         self.report_once(error);
+        None
     }
 
     fn expand_type(&mut self, of: &ast::Type, scope: usize, depth: usize) -> Option<Vec<LabelSet>> {
@@ -549,36 +583,28 @@ impl<'a> Resolver<'a> {
         sets.sort();
         sets.dedup();
         if sets.len() > TYPES_MAX || depth > TYPES_MAX {
-            let at = self.place(scope, of.span);
-            let message = if depth > TYPES_MAX {
-                format!("this type refers to other types more than {TYPES_MAX} levels deep")
+            let what = if depth > TYPES_MAX {
+                format!("refers to other types more than {TYPES_MAX} levels deep")
             } else {
-                format!("this type has more than {TYPES_MAX} variants")
+                format!("has more than {TYPES_MAX} variants")
             };
-            let error = self.error("E0309", message, at).help("write a simpler type");
-            self.report_once(error);
+            self.too_large("type", &what, self.place(scope, of.span));
             return None;
         }
         Some(sets)
     }
 
     fn expand_named(&mut self, index: usize, depth: usize) -> Option<Vec<LabelSet>> {
-        let decl = &mut self.types[index];
-        match &decl.state {
-            State::Done(sets) => return Some(sets.clone()),
-            State::Open => {
-                let (name, scope) = (decl.name.clone(), decl.scope);
-                self.circle(name, scope);
-                return None;
-            }
-            _ => decl.state = State::Open,
-        }
-        let (of, scope) = (decl.of.clone(), decl.scope);
+        let (of, scope) = match self.types[index].begin() {
+            Begun::Open(of, scope) => (of, scope),
+            Begun::Done(sets) => return Some(sets),
+            Begun::Circle(name, scope) => return self.circle(name, scope),
+        };
         let deep = depth > TYPES_MAX;
         // Too deep: told by `expand_type`, without going on.
         let of = if deep { ast::Type { variants: Vec::new(), span: of.span } } else { of };
         let sets = self.expand_type(&of, scope, depth);
-        self.types[index].state = sets.clone().map_or(State::New, State::Done);
+        self.types[index].finish(&sets);
         sets
     }
 
@@ -610,29 +636,21 @@ impl<'a> Resolver<'a> {
             }
         }
         if arrows.len() > TYPES_MAX || depth > TYPES_MAX {
-            let at = self.place(scope, of.span);
-            let message = format!("this signature has more than {TYPES_MAX} maps or levels of names");
-            let error = self.error("E0309", message, at).help("write a simpler signature");
-            self.report_once(error);
+            let what = format!("has more than {TYPES_MAX} maps or levels of names");
+            self.too_large("signature", &what, self.place(scope, of.span));
             return None;
         }
         Some(arrows)
     }
 
     fn expand_named_signature(&mut self, index: usize, depth: usize) -> Option<Vec<Arrow>> {
-        let decl = &mut self.typesigs[index];
-        match &decl.state {
-            State::Done(arrows) => return Some(arrows.clone()),
-            State::Open => {
-                let (name, scope) = (decl.name.clone(), decl.scope);
-                self.circle(name, scope);
-                return None;
-            }
-            _ => decl.state = State::Open,
-        }
-        let (of, scope) = (decl.of.clone(), decl.scope);
+        let (of, scope) = match self.typesigs[index].begin() {
+            Begun::Open(of, scope) => (of, scope),
+            Begun::Done(arrows) => return Some(arrows),
+            Begun::Circle(name, scope) => return self.circle(name, scope),
+        };
         let arrows = self.expand_signature(&of, scope, depth);
-        self.typesigs[index].state = arrows.clone().map_or(State::New, State::Done);
+        self.typesigs[index].finish(&arrows);
         arrows
     }
 

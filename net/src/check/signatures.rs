@@ -1,5 +1,6 @@
 //! What nets and components take and give, as inferred.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::resolved::{Arrow, LabelSet, Place, SourceId};
@@ -12,6 +13,8 @@ pub struct Signatures {
     pub nets: Vec<NetSignature>,
     /// Of every component in the nets.
     pub components: Vec<ComponentSignature>,
+    /// The place of each net's definition, as an index into `nets`.
+    by_place: HashMap<Place, usize>,
 }
 
 /// What a net takes and gives. Its `Display` is how a program declares it.
@@ -51,9 +54,14 @@ pub struct Inferred {
 }
 
 impl Signatures {
+    pub(super) fn new(nets: Vec<NetSignature>, components: Vec<ComponentSignature>) -> Signatures {
+        let by_place = nets.iter().enumerate().map(|(index, net)| (net.at, index)).collect();
+        Signatures { nets, components, by_place }
+    }
+
     /// The signature of the net that is defined at this place.
     pub fn of_definition(&self, at: Place) -> Option<&NetSignature> {
-        self.nets.iter().find(|net| net.at == at)
+        self.by_place.get(&at).map(|&index| &self.nets[index])
     }
 
     /// The innermost component at a byte of a source.

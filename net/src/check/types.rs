@@ -811,21 +811,16 @@ impl<'a> Types<'a> {
         self.muted = true;
         self.work = 0;
         self.work_max *= SIGNATURE_WORK;
-        let mut found = Signatures::default();
+        let (mut nets, mut components) = (Vec::new(), Vec::new());
         for net in 0..self.resolved.nets.len() {
             let body = self.take_body(net);
-            self.component_signatures(&body, &mut found.components);
+            self.component_signatures(&body, &mut components);
             self.resolved.nets[net].body = body;
             let inferred = self.net_signature(NetId(net as u32));
             let Net { name, at, signature, .. } = &self.resolved.nets[net];
-            found.nets.push(NetSignature {
-                name: name.clone(),
-                at: *at,
-                declared: signature.clone(),
-                inferred,
-            });
+            nets.push(NetSignature { name: name.clone(), at: *at, declared: signature.clone(), inferred });
         }
-        found
+        Signatures::new(nets, components)
     }
 
     fn net_signature(&mut self, net: NetId) -> Vec<Inferred> {

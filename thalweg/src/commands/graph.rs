@@ -348,6 +348,20 @@ impl Graph {
         let _ = writeln!(self.out, "    {from} -> {to};");
     }
 
+    /// Edges from each node of `from` to each of `to`; by a point where the streams join, if both are several.
+    fn connect(&mut self, from: &[usize], to: &[usize], pad: &str) {
+        if from.len() > 1 && to.len() > 1 {
+            self.nodes += 1;
+            let join = [self.nodes];
+            let _ = writeln!(self.out, "{pad}n{} [shape=point];", join[0]);
+            self.connect(from, &join, pad);
+            return self.connect(&join, to, pad);
+        }
+        for from in from {
+            to.iter().for_each(|to| self.edge(&format!("n{from}"), &format!("n{to}")));
+        }
+    }
+
     /// Writes a part; the nodes at which streams enter and leave it.
     fn part(&mut self, part: &Part, depth: usize) -> (Vec<usize>, Vec<usize>) {
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -380,9 +394,7 @@ impl Graph {
             if i == 0 {
                 entries = first;
             } else {
-                let edges = exits.iter().flat_map(|from| first.iter().map(move |to| (*from, *to)));
-                let edges: Vec<(usize, usize)> = edges.collect();
-                edges.into_iter().for_each(|(from, to)| self.edge(&format!("n{from}"), &format!("n{to}")));
+                self.connect(&exits, &first, &pad);
             }
             exits = last;
         }
