@@ -40,6 +40,15 @@ impl Pattern {
         &self.labels
     }
 
+    /// Whether all records of a shape match, or none does; `None`: the guard says so of each.
+    pub(crate) fn matches_shape(&self, shape: ShapeId) -> Option<bool> {
+        match plan(&self.labels, self.guard.as_ref(), shape) {
+            Match::Never => Some(false),
+            Match::Always => Some(true),
+            Match::If(_) => None,
+        }
+    }
+
     /// Whether a record matches: it has all labels, and the guard is not 0.
     ///
     /// # Errors

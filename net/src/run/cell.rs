@@ -12,7 +12,7 @@ use super::star::matches_one;
 use super::unfold::REPLICAS_MAX;
 use crate::label::Label;
 use crate::pattern::Pattern;
-use crate::plan::{Rearrangement, RecordFault, Source};
+use crate::plan::{PlanCache, Rearrangement, RecordFault, Source};
 use crate::record::{Ends, Record};
 use crate::shape::ShapeId;
 
@@ -258,8 +258,11 @@ pub(crate) struct CellStar {
     spare: Option<Cell>,
     /// By pattern, in how many of the cells it is filled.
     filled: Vec<usize>,
-    /// Which patterns the record before matched.
+    /// The ways of records whose shape says theirs; `None` where guards do.
+    ways: PlanCache<Option<Way>>,
+    /// Which patterns the record before matched, if that was asked; and which it fills.
     found: Vec<Result<bool, RecordFault>>,
+    fills: Vec<usize>,
     joins: Joins,
     input: Input,
     output: Output,
@@ -277,6 +280,8 @@ impl CellStar {
             position,
             filled: vec![0; patterns.len()],
             found: Vec::new(),
+            fills: Vec::new(),
+            ways: PlanCache::new(),
             patterns,
             exits,
             cells: VecDeque::new(),
@@ -314,21 +319,25 @@ impl CellStar {
 
     /// At an exit, and in the replicas behind it until a cell takes the record.
     fn step(&mut self, mut record: Record) -> Result<Step, (Record, String)> {
-        match matches_one(&mut self.exits, &record) {
-            Ok(true) => return Ok(Step::Leaves(record)),
-            Ok(false) => {}
-            Err(reason) => return Err((record, reason)),
-        }
+        let shape = record.shape();
         self.found.clear();
-        self.found.extend(self.patterns.iter_mut().map(|pattern| pattern.matches(&record)));
-        // A guard without a value counts in the first cell that still asks it.
-        let asked = self.found.iter().zip(&self.filled).filter(|(found, _)| **found != Ok(false));
-        let Some(at) = asked.map(|(_, &filled)| filled).min().filter(|&at| at < REPLICAS_MAX) else {
+        self.fills.clear();
+        match self.ways.get(shape, || Way::new(&self.exits, &self.patterns, shape)) {
+            Some(Way::Leaves) => return Ok(Step::Leaves(record)),
+            Some(Way::Fills(patterns)) => self.fills.extend_from_slice(patterns),
+            None => match matches_one(&mut self.exits, &record) {
+                Ok(true) => return Ok(Step::Leaves(record)),
+                Ok(false) => self.ask(&record),
+                Err(reason) => return Err((record, reason)),
+            },
+        }
+        let at = self.fills.iter().map(|&pattern| self.filled[pattern]).min();
+        let Some(at) = at.filter(|&at| at < REPLICAS_MAX) else {
             return Err((record, format!("a star has at most {REPLICAS_MAX} replicas")));
         };
-        let here = |index: &usize| self.filled[*index] == at && self.found[*index] != Ok(false);
-        let fills = || (0..self.patterns.len()).filter(here);
-        if let Some(Err(fault)) = fills().map(|index| &self.found[index]).find(|found| found.is_err()) {
+        self.fills.retain(|&pattern| self.filled[pattern] == at);
+        let found = self.fills.iter().filter_map(|&pattern| self.found.get(pattern));
+        if let Some(fault) = found.filter_map(|found| found.as_ref().err()).next() {
             return Err((record, fault.to_string()));
         }
         if at == self.cells.len() {
@@ -336,11 +345,8 @@ impl CellStar {
             self.cells.push_back(cell);
         }
         record.set_ends(Ends::NOTHING);
-        self.cells[at].fill(fills(), record, self.input.message());
-        for index in 0..self.patterns.len() {
-            let here = self.filled[index] == at && self.found[index] == Ok(true);
-            self.filled[index] += usize::from(here);
-        }
+        self.cells[at].fill(self.fills.iter().copied(), record, self.input.message());
+        self.fills.iter().for_each(|&pattern| self.filled[pattern] += 1);
         if !self.cells[at].is_complete() {
             return Ok(Step::Waits);
         }
@@ -350,6 +356,36 @@ impl CellStar {
         let whole = cell.join(&self.patterns, &mut self.joins);
         self.spare = Some(cell);
         Ok(Step::Joined(whole))
+    }
+
+    /// Asks each pattern whether a record matches. A guard without a value counts in the first cell that still asks it.
+    fn ask(&mut self, record: &Record) {
+        self.found.extend(self.patterns.iter_mut().map(|pattern| pattern.matches(record)));
+        let matched = self.found.iter().enumerate().filter(|(_, found)| **found != Ok(false));
+        self.fills.extend(matched.map(|(pattern, _)| pattern));
+    }
+}
+
+/// Where records of a shape go.
+#[derive(Debug)]
+enum Way {
+    Leaves,
+    /// To a cell, of which they may fill these patterns.
+    Fills(Box<[usize]>),
+}
+
+impl Way {
+    /// The way of all records of a shape; `None`: a guard says which.
+    fn new(exits: &[Pattern], patterns: &[Pattern], shape: ShapeId) -> Option<Way> {
+        for exit in exits {
+            if exit.matches_shape(shape)? {
+                return Some(Way::Leaves);
+            }
+        }
+        let matched: Option<Vec<bool>> =
+            patterns.iter().map(|pattern| pattern.matches_shape(shape)).collect();
+        let matched = matched?.into_iter().enumerate().filter(|(_, matches)| *matches);
+        Some(Way::Fills(matched.map(|(pattern, _)| pattern).collect()))
     }
 }
 

@@ -88,24 +88,37 @@ impl Task for ParallelDispatcher {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        let mut left = cx.quantum();
-        while left > 0 {
-            match self.dispatch(cx, left) {
-                Ok(dispatched) => left -= dispatched,
-                Err(stop) => return stop,
-            }
-        }
-        Stop::QuantumSpent
+        dispatch_all(self, cx, Self::dispatch)
     }
+}
+
+/// A dispatch of a task that sends on records that stand side by side, as many at once as go the same way. `dispatch` sends
+/// some, at most as many as it is told, and says how many; `Err`: why none.
+#[inline]
+pub(crate) fn dispatch_all<D>(
+    dispatcher: &mut D,
+    cx: &mut Context<'_>,
+    dispatch: impl Fn(&mut D, &mut Context<'_>, usize) -> Result<usize, Stop>,
+) -> Stop {
+    let mut left = cx.quantum();
+    while left > 0 {
+        match dispatch(dispatcher, cx, left) {
+            Ok(dispatched) => left -= dispatched,
+            Err(stop) => return stop,
+        }
+    }
+    Stop::QuantumSpent
 }
 
 /// How many records have the shape of the first, and this value of a tag.
 #[inline]
 fn alike_in(records: &[Record], tag: Label, value: i64) -> usize {
-    let Some(slot) = records.first().and_then(|first| first.shape().slot(tag)) else { return 0 };
-    let alike = &records[..alike(records)];
-    let value = Value::Int(value);
-    alike.iter().position(|record| record.slots()[slot] != value).unwrap_or(alike.len())
+    let Some(shape) = records.first().map(Record::shape) else { return 0 };
+    let Some(slot) = shape.slot(tag) else { return 0 };
+    let is_alike = |record: &Record| {
+        record.shape() == shape && matches!(record.slots()[slot], Value::Int(other) if other == value)
+    };
+    records.iter().position(|record| !is_alike(record)).unwrap_or(records.len())
 }
 
 /// Which replicas of a split a record goes to.
@@ -225,6 +238,9 @@ impl SplitDispatcher {
 
     /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        if !self.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
         let (records, _) = self.input.upcoming(cx, left);
         let Some(first) = records.first() else {
             return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
@@ -328,16 +344,6 @@ impl Task for SplitDispatcher {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        let mut left = cx.quantum();
-        while left > 0 {
-            if !self.flush(cx) {
-                return Stop::OutputFull;
-            }
-            match self.dispatch(cx, left) {
-                Ok(dispatched) => left -= dispatched,
-                Err(stop) => return stop,
-            }
-        }
-        if self.flush(cx) { Stop::QuantumSpent } else { Stop::OutputFull }
+        dispatch_all(self, cx, Self::dispatch)
     }
 }

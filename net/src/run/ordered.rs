@@ -1,7 +1,7 @@
 //! Deterministic `||` and `!!`: outputs leave in the order of the inputs that caused them.
 //!
-//! The dispatcher tells its collector whose turn it is ([`Turn`]), input by input, and marks each record it sends as the
-//! last of its group. What a component makes of a record stays in its group, and the last of it, or a mark in its place,
+//! The dispatcher tells its collector whose turn it is ([`Turn`]), and for how many inputs, and marks each record it sends as
+//! the last of its group. What a component makes of a record stays in its group, and the last of it, or a mark in its place,
 //! carries the end on ([`Ends`]). So the collector reads from whose turn it is until the group ends.
 //!
 //! A group from outside ends behind the turn in which its last record came; it never enters a branch. So each stream knows
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::component::ComponentId;
-use super::dispatcher::{NO_BRANCH, SplitChoice, emptiest};
+use super::dispatcher::{NO_BRANCH, SplitChoice, alike, dispatch_all, emptiest};
 use super::failure::Position;
 use super::input::Input;
 use super::output::{Output, push};
@@ -26,12 +26,29 @@ use crate::shape::ShapeId;
 /// What a dispatcher tells its collector.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// A group comes from this input; what ends behind it.
-    Group(usize, Ends),
+    /// So many groups come from this input, one after the other; what ends behind each.
+    Groups(Groups),
     /// Only that a group from outside ends.
     Ends(Ends),
     /// A further input.
     Input(usize, In<Record>),
+}
+
+/// Groups that come from one input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    input: u32,
+    /// How many are left.
+    left: u32,
+    /// What ends behind each.
+    outer: Ends,
+}
+
+impl Groups {
+    /// Of an input below [`REPLICAS_MAX`](super::unfold::REPLICAS_MAX); no more than a stream holds.
+    fn new(input: usize, outer: Ends, count: usize) -> Groups {
+        Groups { input: input as u32, left: count as u32, outer }
+    }
 }
 
 /// What the two dispatchers have in common: turns, branches, and what had no room.
@@ -59,7 +76,7 @@ impl Turns {
     /// Sends a record to a branch, as a group of its own.
     fn send(&mut self, cx: &mut Context<'_>, branch: usize, mut record: Record, outer: Ends) {
         record.set_ends(Ends::GROUP);
-        self.turn(cx, Turn::Group(branch, outer));
+        self.turn(cx, Turn::Groups(Groups::new(branch, outer, 1)));
         if self.waiting.is_empty() {
             if let Err(record) = push(&mut self.branches[branch], cx, record) {
                 self.waiting.push_back(Waiting::Record(branch, record));
@@ -69,6 +86,33 @@ impl Turns {
         }
     }
 
+    /// Sends the next records of an input to a branch, each as a group of its own: of the next `count` those that end the
+    /// same and have room (a single one may wait). How many. `Err`: there is no room.
+    fn send_run(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Input,
+        branch: usize,
+        count: usize,
+    ) -> Result<usize, Stop> {
+        if count == 1 {
+            let Some(record) = from.next(cx) else { return Ok(0) };
+            let outer = record.ends();
+            self.send(cx, branch, record, outer);
+            return Ok(1);
+        }
+        let room = if self.turns.room(cx) == 0 { 0 } else { self.branches[branch].room(cx).min(count) };
+        let (records, _) = from.upcoming(cx, room);
+        let Some(outer) = records.first().map(Record::ends) else { return Err(Stop::OutputFull) };
+        let alike = records.iter().position(|record| record.ends() != outer).unwrap_or(records.len());
+        records[..alike].iter_mut().for_each(|record| record.set_ends(Ends::GROUP));
+        self.turn(cx, Turn::Groups(Groups::new(branch, outer, alike)));
+        let moved = from.transfer(cx, alike, &mut self.branches[branch]);
+        debug_assert_eq!(moved, alike, "there was room");
+        Ok(moved)
+    }
+
+    #[inline]
     fn turn(&mut self, cx: &mut Context<'_>, turn: Turn) {
         if self.waiting.is_empty() {
             if let Err(turn) = self.turns.push(cx, turn) {
@@ -87,7 +131,13 @@ impl Turns {
     }
 
     /// Writes what waits; whether nothing waits any more.
+    #[inline]
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        self.waiting.is_empty() || self.flush_waiting(cx)
+    }
+
+    #[cold]
+    fn flush_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(waiting) = self.waiting.pop_front() {
             let refused = match waiting {
                 Waiting::Turn(turn) => self.turns.push(cx, turn).err().map(Waiting::Turn),
@@ -124,8 +174,29 @@ impl OrderedParallel {
         OrderedParallel { position, router, input: Input::new(input), turns: Turns::new(turns, branches) }
     }
 
+    /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     #[inline]
-    fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
+    fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        if !self.turns.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
+        let (records, _) = self.input.upcoming(cx, left);
+        let Some(first) = records.first() else {
+            return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
+        };
+        if first.shape() != ShapeId::MARK
+            && let Choice::One(branch) = self.router.choose(first)
+        {
+            let count = alike(records);
+            return self.turns.send_run(cx, &mut self.input, branch, count);
+        }
+        if let Some(record) = self.input.next(cx) {
+            self.dispatch_one(cx, record);
+        }
+        Ok(1)
+    }
+
+    fn dispatch_one(&mut self, cx: &mut Context<'_>, record: Record) {
         let outer = record.ends();
         if record.shape() == ShapeId::MARK {
             return self.turns.end(cx, outer);
@@ -149,31 +220,8 @@ impl Task for OrderedParallel {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        deal(self, cx, |it| (&mut it.input, &mut it.turns), OrderedParallel::dispatch)
+        dispatch_all(self, cx, Self::dispatch)
     }
-}
-
-/// A dispatch of a task that deals its input out in turns: what waits for room goes first, then record by record.
-fn deal<D>(
-    dealer: &mut D,
-    cx: &mut Context<'_>,
-    ports: impl Fn(&mut D) -> (&mut Input, &mut Turns),
-    dispatch: impl Fn(&mut D, &mut Context<'_>, Record),
-) -> Stop {
-    if !ports(dealer).1.flush(cx) {
-        return Stop::OutputFull;
-    }
-    for _ in 0..cx.quantum() {
-        let (input, _) = ports(dealer);
-        let Some(record) = input.next(cx) else {
-            return if input.ended() { Stop::Ended } else { Stop::InputEmpty };
-        };
-        dispatch(dealer, cx, record);
-        if !ports(dealer).1.waiting.is_empty() {
-            return Stop::OutputFull;
-        }
-    }
-    Stop::QuantumSpent
 }
 
 /// `A !! <t>`.
@@ -200,7 +248,19 @@ impl OrderedSplit {
         OrderedSplit { position, body, around, choice, input, replicas: Replicas::new(folds), turns }
     }
 
-    fn dispatch(&mut self, cx: &mut Context<'_>, record: Record) {
+    /// Sends the next record on its way: which replica is next changes too often to look for more that go there.
+    fn dispatch(&mut self, cx: &mut Context<'_>, _: usize) -> Result<usize, Stop> {
+        if !self.turns.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
+        match self.input.next(cx) {
+            Some(record) => self.dispatch_one(cx, record),
+            None => return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }),
+        }
+        Ok(1)
+    }
+
+    fn dispatch_one(&mut self, cx: &mut Context<'_>, record: Record) {
         let outer = record.ends();
         if record.shape() == ShapeId::MARK {
             return self.turns.end(cx, outer);
@@ -257,7 +317,7 @@ impl Task for OrderedSplit {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        deal(self, cx, |it| (&mut it.input, &mut it.turns), OrderedSplit::dispatch)
+        dispatch_all(self, cx, Self::dispatch)
     }
 }
 
@@ -266,8 +326,8 @@ pub(crate) struct OrderedCollector {
     turns: In<Turn>,
     inputs: Vec<Option<Input>>,
     output: Output,
-    /// Whose turn it is, and what ends behind it.
-    current: Option<(usize, Ends)>,
+    /// Whose turn it is; none is left of them: nobody's.
+    current: Groups,
     /// When there are no more turns: up to which input nothing is left. Only boxes without input give records then.
     emptied: usize,
 }
@@ -275,14 +335,20 @@ pub(crate) struct OrderedCollector {
 impl OrderedCollector {
     pub(crate) fn new(turns: In<Turn>, inputs: Vec<In<Record>>, out: Out<Record>) -> OrderedCollector {
         let inputs = inputs.into_iter().map(|input| Some(Input::new(input))).collect();
-        OrderedCollector { turns, inputs, output: Output::new(out), current: None, emptied: 0 }
+        OrderedCollector {
+            turns,
+            inputs,
+            output: Output::new(out),
+            current: Groups::new(0, Ends::NOTHING, 0),
+            emptied: 0,
+        }
     }
 
     /// Begins the next turn; false if there is none now.
     fn next_turn(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(turn) = self.turns.pop(cx) else { return false };
         match turn {
-            Turn::Group(input, outer) => self.current = Some((input, outer)),
+            Turn::Groups(groups) => self.current = groups,
             Turn::Ends(outer) => self.output.end(cx, outer),
             Turn::Input(at, input) => {
                 if at >= self.inputs.len() {
@@ -294,12 +360,36 @@ impl OrderedCollector {
         true
     }
 
+    /// Groups of those whose turn it is came to their end.
+    #[inline]
+    fn close(&mut self, count: usize) {
+        self.current.left = self.current.left.saturating_sub(count as u32);
+    }
+
+    /// Passes on the next records, at most `left`, of which each is a group, where they stand. How many.
+    #[inline]
+    fn pass(&mut self, cx: &mut Context<'_>, groups: Groups, left: usize) -> usize {
+        let Some(input) = self.inputs[groups.input as usize].as_mut().filter(|_| groups.left > 1) else {
+            return 0;
+        };
+        let max = self.output.out.room(cx).min(groups.left as usize).min(left);
+        let (records, _) = input.upcoming(cx, max);
+        let is_group = |record: &Record| record.ends() == Ends::GROUP && !record.shape().is_reserved();
+        let count = records.iter().position(|record| !is_group(record)).unwrap_or(records.len());
+        if count > 0 {
+            records[..count].iter_mut().for_each(|record| record.set_ends(groups.outer));
+            input.transfer(cx, count, &mut self.output.out);
+            self.close(count);
+        }
+        count
+    }
+
     /// Passes on a record whose turn it is.
     #[inline]
     fn take(&mut self, cx: &mut Context<'_>, mut record: Record, outer: Ends) {
         let last = record.ends() != Ends::NOTHING;
         if last {
-            self.current = None;
+            self.close(1);
         }
         if record.shape() == ShapeId::MARK {
             return self.output.end(cx, if last { outer } else { Ends::NOTHING });
@@ -331,11 +421,14 @@ impl Task for OrderedCollector {
         if !self.output.flush(cx) {
             return Stop::OutputFull;
         }
-        for _ in 0..cx.quantum() {
+        let mut left = cx.quantum();
+        while left > 0 {
             if self.output.is_full() {
                 return Stop::OutputFull;
             }
-            let Some((at, outer)) = self.current else {
+            let groups = self.current;
+            if groups.left == 0 {
+                left -= 1;
                 if self.next_turn(cx) {
                     continue;
                 }
@@ -344,13 +437,22 @@ impl Task for OrderedCollector {
                     Some(stop) => return stop,
                     None => continue,
                 }
-            };
-            match self.inputs[at].as_mut().and_then(|input| input.next(cx)) {
-                Some(record) => self.take(cx, record, outer),
+            }
+            match self.pass(cx, groups, left) {
+                0 => {}
+                passed => {
+                    left -= passed;
+                    continue;
+                }
+            }
+            left -= 1;
+            let input = &mut self.inputs[groups.input as usize];
+            match input.as_mut().and_then(|input| input.next(cx)) {
+                Some(record) => self.take(cx, record, groups.outer),
                 // A branch that ended in the middle: its task did.
-                None if self.inputs[at].as_ref().is_none_or(Input::ended) => {
-                    self.current = None;
-                    self.output.end(cx, outer);
+                None if input.as_ref().is_none_or(Input::ended) => {
+                    self.close(1);
+                    self.output.end(cx, groups.outer);
                 }
                 None => return Stop::InputEmpty,
             }

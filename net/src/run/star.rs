@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::component::{ComponentId, Instance};
+use super::dispatcher::dispatch_all;
 use super::failure::Position;
 use super::input::{Announced, Input, announce};
 use super::output::push;
@@ -169,6 +170,9 @@ impl StarExit {
 
     /// Sends some of the next records, at most `left`, on their way; how many. `Err`: why none.
     fn dispatch(&mut self, cx: &mut Context<'_>, left: usize) -> Result<usize, Stop> {
+        if !self.0.flush(cx) {
+            return Err(Stop::OutputFull);
+        }
         let Exit { exits, replica, input, .. } = &mut self.0;
         let (records, _) = input.upcoming(cx, left);
         let Some((first, others)) = records.split_first() else {
@@ -217,16 +221,6 @@ impl Task for StarExit {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        let mut left = cx.quantum();
-        while left > 0 {
-            if !self.0.flush(cx) {
-                return Stop::OutputFull;
-            }
-            match self.dispatch(cx, left) {
-                Ok(dispatched) => left -= dispatched,
-                Err(stop) => return stop,
-            }
-        }
-        Stop::QuantumSpent
+        dispatch_all(self, cx, Self::dispatch)
     }
 }

@@ -248,3 +248,44 @@ fn guards_and_expressions_fault_the_record_alone() {
     let net = r"[{<n>} -> {<n = n - 1>}] \ {<n>} if <1 / n > 0>";
     check_with(false, net, &[r#"{"<n>": 2}"#, r#"{"<n>": 0}"#], &[r#"{"<n>": -1}"#], &["division by zero"]);
 }
+
+/// What the interpreter does not follow, because it is too much.
+fn run_alone(net: &str, records: Vec<String>, options: u64) -> (Vec<String>, Vec<String>) {
+    let boxes: String = DECLARATIONS.iter().map(|declaration| format!("{declaration};\n")).collect();
+    shown_run(&Case { net: format!("{boxes}net main connect {net};"), records }, options)
+}
+
+#[test]
+fn a_range_of_more_values_than_replicas_fails_the_record_alone() {
+    let records = [r#"{"a": 1, "<k>": -1, "<n>": 9223372036854775807}"#, r#"{"a": 1, "<k>": 3, "<n>": 3}"#];
+    for split in ["!", "!!"] {
+        let (found, reasons) =
+            run_alone(&format!("inc {split} <k>:<n>"), records.map(str::to_owned).into(), 0);
+        assert_eq!(found, [crate::runs::normal(r#"{"a": 2, "<k>": 3, "<n>": 3}"#)]);
+        assert!(matches!(&*reasons, [reason] if reason.contains("at most")), "{reasons:?}");
+    }
+}
+
+#[test]
+fn many_records_in_a_row_that_go_the_same_way_stay_in_order() {
+    let record = |label: &str, number: usize| format!(r#"{{"{label}": 1, "<m>": 1, "<n>": {number}}}"#);
+    let (mut records, mut wanted) = (Vec::new(), Vec::new());
+    for number in 0..500 {
+        let label = if number / 7 % 3 == 0 { "a" } else { "b" };
+        records.push(record(label, number));
+        wanted.push(crate::runs::normal(&record(label, number)));
+        if label == "b" {
+            wanted.push(crate::runs::normal(&record("c", number)));
+        }
+    }
+    let branches = "([{a} -> {a}] || [{b} -> {b}; {c = b}])";
+    for net in [branches, &format!("({branches} || [{{c}} -> {{c}}])"), &format!("({branches} !! <m>)")] {
+        for options in 0..4 {
+            assert_eq!(
+                run_alone(net, records.clone(), options),
+                (wanted.clone(), Vec::new()),
+                "{net}, options {options}"
+            );
+        }
+    }
+}
