@@ -45,6 +45,18 @@ const STEPS: &[Step] = &[
         run: fuzz,
         long: true,
     },
+    Step {
+        name: "meaning",
+        what: "a million random networks against an interpreter of the language",
+        run: meaning,
+        long: true,
+    },
+    Step {
+        name: "memory",
+        what: "ten million records through replicas that come and go, in flat memory",
+        run: memory,
+        long: true,
+    },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
@@ -204,6 +216,21 @@ fn crash(count: &mut Count) -> Result<()> {
     ]);
     command.args(["--", "--nocapture"]).env("THALWEG_TEST_LONG", "1");
     counted(count, &mut command)
+}
+
+fn meaning(count: &mut Count) -> Result<()> {
+    long_test(count, "meaning")
+}
+
+fn memory(count: &mut Count) -> Result<()> {
+    long_test(count, "memory")
+}
+
+/// The tests of a file of `net/tests` that only the long test runs.
+fn long_test(count: &mut Count, file: &str) -> Result<()> {
+    let mut command = process::cargo();
+    command.args(["test", "--locked", "--release", "-p", "thalweg-net", "--test", file]);
+    counted(count, command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]))
 }
 
 fn fuzz(count: &mut Count) -> Result<()> {

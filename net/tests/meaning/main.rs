@@ -60,10 +60,11 @@ fn more_random_networks() {
     random_cases(1 << 32, 5_000);
 }
 
-/// A million, behind `cargo xtask test --long`.
+/// A million, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on.
 #[test]
-#[ignore = "takes half an hour"]
+#[ignore = "takes hours"]
 fn a_million_random_networks() {
-    let from = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1 << 40);
-    random_cases(from, 1_000_000);
+    let from_environment =
+        |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
+    random_cases(from_environment("SEED", 1 << 40), from_environment("CASES", 1_000_000));
 }

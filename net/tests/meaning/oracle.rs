@@ -317,6 +317,7 @@ impl Oracle<'_> {
             let last = to.map_or(first, |to| rec.labels.get(&to.label));
             match (first, last) {
                 (Some(first), Some(last)) if first > last => failed.push(Fault::EmptyRange),
+                (Some(&first), Some(&last)) if last.abs_diff(first) > WORK_MAX as u64 => return Err(TooMuch),
                 (Some(&first), Some(&last)) => {
                     (first..=last).for_each(|value| parts.entry(value).or_default().push(rec.clone()));
                 }
