@@ -1,4 +1,4 @@
-//! What the runtime asks of Linux itself: pinning a thread, and a barrier in every thread.
+//! What the runtime asks of Linux itself: pinning a thread, what a thread used, and a barrier in every thread.
 
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -22,6 +22,18 @@ pub(crate) fn barrier_everywhere() {
 fn membarrier(command: i64) -> bool {
     // SAFETY: the call takes three integers and touches no memory of ours.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0_i64, 0_i64) == 0 }
+}
+
+/// The processor time of the calling thread in nanoseconds, and how often it was put off its processor for another.
+pub(crate) fn used() -> (u64, u64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the call fills the structure it is given; all of it is integers, for which zeros are valid.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000_000 + (time.tv_usec as u64) * 1000;
+    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_nivcsw as u64)
 }
 
 /// The cores that this process may run on.

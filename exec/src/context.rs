@@ -104,6 +104,23 @@ impl Context<'_> {
         }
     }
 
+    /// The message popped last, in this dispatch or in one before: its stream and its index there. None but in mode `full`.
+    /// For tasks that write later what came of it: see [`Context::derived_from`].
+    #[inline]
+    pub fn last_read(&self) -> Option<(u64, u64)> {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        if self.full { unsafe { self.core.as_ref() }.last_read() } else { None }
+    }
+
+    /// As [`Context::derived`], of a message popped earlier; nothing is said where that is not known.
+    #[inline]
+    pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
+        if let (true, Some(parent)) = (self.full, read) {
+            // SAFETY: the context's core outlives it, and no other reference to it is held.
+            unsafe { self.core.as_mut() }.note_derived_from(out.ring(), parent)
+        }
+    }
+
     #[cold]
     fn note_derived<T: Send + 'static>(&mut self, out: &Out<T>) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.

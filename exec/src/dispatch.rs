@@ -13,10 +13,11 @@ use std::thread;
 
 use thalweg_space::{LiveRow, NameRef};
 
+use crate::affinity;
 use crate::context::Context;
 use crate::events::{
-    Cause, Derived, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote, TaskBlockedInput,
-    TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded,
+    Cause, Derived, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
+    TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
 use crate::moving::Moving;
 use crate::observe::{Share, put, stream_cell, task_cell, task_state, worker_cell};
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) dispatches: u64,
     pub(crate) started: u64,
     pub(crate) waiting_ticks: u64,
+    /// When it was last told what the thread used of its processor.
+    used_told: u64,
     /// Lineage told in the current dispatch.
     derived: Vec<Derived>,
 }
@@ -215,6 +218,7 @@ impl Core {
             dispatches: 0,
             started: now,
             waiting_ticks: 0,
+            used_told: now,
             derived: Vec::new(),
         }
     }
@@ -646,6 +650,22 @@ impl Core {
         self.show_task(task, reads as u64, writes as u64);
         self.show_worker();
         self.began = now;
+        if now - self.used_told >= self.shared.usage_ticks {
+            self.tell_used();
+        }
+    }
+
+    /// Tells what the thread used of its processor until now.
+    #[cold]
+    pub(crate) fn tell_used(&mut self) {
+        self.used_told = self.now;
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { self.task.as_ref() }.filter(|task| task.blocking).map_or(0, |task| task.id.0);
+        if let Some(recorder) = &mut self.recorder {
+            let (cpu_ns, preempted) = affinity::used();
+            let worker = if task == 0 { self.worker } else { OWN_THREAD };
+            recorder.at(self.now, &ThreadUsed { worker, task, cpu_ns, preempted });
+        }
     }
 
     fn tell_positions(&mut self, touch: Touch, now: u64) {
@@ -711,7 +731,7 @@ impl Core {
     }
 
     /// The message that the current task popped last, as far as it was told: its stream, its index.
-    fn last_read(&self) -> Option<(u64, u64)> {
+    pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
@@ -741,11 +761,17 @@ impl Core {
 
     /// Notes that the message pushed last on `child` descends from the one popped last.
     pub(crate) fn note_derived(&mut self, child: &Ring) {
+        if let Some(parent) = self.last_read() {
+            self.note_derived_from(child, parent);
+        }
+    }
+
+    /// Notes that the message pushed last on `child` descends from this one: its stream, its index.
+    pub(crate) fn note_derived_from(&mut self, child: &Ring, (parent_stream, parent_first): (u64, u64)) {
         if child.pushed.get() == child.write_mark.get() || child.write_state.load(Ordering::Relaxed) == 0 {
             return;
         }
         let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
-        let Some((parent_stream, parent_first)) = self.last_read() else { return };
         if let Some(run) = self.run_before(stream, first, parent_stream) {
             let ahead = parent_first.wrapping_sub(run.parent_first);
             if run.count == 1 && ahead <= 1 {
@@ -1151,6 +1177,9 @@ impl Core {
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
+            if task.blocking && core.mode != Mode::Off {
+                core.tell_used();
+            }
             core.let_go();
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
@@ -1190,6 +1219,8 @@ impl Core {
                 let core = &mut *core.as_ptr();
                 let Some(&task) = core.live.last() else { break };
                 core.task = task.as_ptr();
+                // It waited until now: its end is no part of the last dispatch.
+                core.began = core.clock();
                 task
             };
             Core::end(core, task, Ok(()));

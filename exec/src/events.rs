@@ -48,6 +48,22 @@ pub(crate) struct WorkerEnded {
     pub(crate) waiting_ticks: u64,
 }
 
+/// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+#[derive(Kind)]
+#[kind(name = "exec.thread_used")]
+pub(crate) struct ThreadUsed {
+    /// The worker; 4294967295: a thread of a task's own.
+    pub(crate) worker: u32,
+    /// That task, or 0.
+    pub(crate) task: u64,
+    /// Time it had a processor.
+    #[field(unit = "ns")]
+    pub(crate) cpu_ns: u64,
+    /// How often it was put off its processor for another thread.
+    #[field(unit = "times")]
+    pub(crate) preempted: u64,
+}
+
 /// A task was created.
 #[derive(Kind)]
 #[kind(name = "exec.task_created")]
@@ -339,6 +355,7 @@ kinds! {
     worker_waiting: WorkerWaiting,
     worker_resumed: WorkerResumed,
     worker_ended: WorkerEnded,
+    thread_used: ThreadUsed,
     task_created: TaskCreated,
     task_mapped: TaskMapped,
     task_moved: TaskMoved,

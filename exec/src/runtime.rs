@@ -150,6 +150,9 @@ pub const FAILURES_KEPT: usize = 100;
 /// How long an abort waits for blocking tasks.
 const ABORT_PATIENCE: Duration = Duration::from_millis(200);
 
+/// How often it is looked what a thread used of its processor, in nanoseconds.
+const USAGE_NS: u64 = 20_000_000;
+
 /// Everything the workers share.
 pub(crate) struct Shared {
     pub(crate) inboxes: Vec<Inbox>,
@@ -159,6 +162,8 @@ pub(crate) struct Shared {
     pub(crate) barrier: bool,
     pub(crate) space: Option<Space>,
     pub(crate) clock: Clock,
+    /// Ticks between two looks at what a thread used of its processor.
+    pub(crate) usage_ticks: u64,
     next_task: AtomicU64,
     next_stream: AtomicU64,
     mode: Tunable,
@@ -256,6 +261,7 @@ impl Shared {
             let (doc, choices) = described(name);
             Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
         };
+        let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         Ok(Arc::new(Shared {
             inboxes: (0..count).map(|_| Inbox::new()).collect(),
             stop: AtomicBool::new(false),
@@ -271,7 +277,8 @@ impl Shared {
             places: matches!(options.mapper, Mapper::User(_)),
             attention: AtomicU32::new(0),
             tokens: crate::sync::AtomicU64::new(0),
-            clock: options.space.as_ref().map_or_else(Clock::new, |space| *space.clock()),
+            usage_ticks: clock.ns_to_ticks(USAGE_NS),
+            clock,
             outside: Mutex::new(outside),
             space: options.space.clone(),
             placing: Mutex::new(Placing::new(options.mapper.clone(), count)),

@@ -128,6 +128,9 @@ impl Core {
     fn tell_worker_ended(&mut self) {
         let now = self.clock();
         self.show_worker();
+        if self.mode != Mode::Off {
+            self.tell_used();
+        }
         if let Some(row) = &self.row {
             put(row, worker_cell::STATE, 2);
             put(row, worker_cell::TASK, 0);

@@ -105,7 +105,7 @@ fn script() -> Script {
                     step: 1,
                 }));
             }
-            round.push(Observation::TaskReady { task: task + 1 });
+            round.push(Observation::TaskReady { task: task + 1, by_stream: 0 });
         }
         round.push(Observation::BlockedInput { task, stream: task.saturating_sub(1) });
     }

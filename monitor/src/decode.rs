@@ -5,19 +5,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_space::reader::{Event, FieldRef, Item, KindInfo, LiveView, SettingView, SpaceReader};
+use thalweg_space::reader::{
+    self, Event, EventStream, FieldRef, Item, KindInfo, LiveView, SettingView, SpaceReader,
+};
 use thalweg_space::{Error, RowKind};
 
 use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
+use crate::message::Message;
+use crate::monitor::{Monitor, Value};
 use crate::observation::{
     Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };
-use crate::report::{Report, SpaceInfo, State};
+use crate::report::{MessageTimes, Report, SpaceInfo, State};
+use crate::story::{Found, Story, Tracing};
 
 /// Components are nested at most this deep, whatever the catalog claims.
 const SITE_DEPTH_MAX: usize = 256;
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
+/// Errors after which a damaged space is not read on.
+const DAMAGE_MAX: usize = 10;
 
 /// Analyses the space in the directory `path`, as it is now; `top` as in [`Options`].
 ///
@@ -25,68 +32,246 @@ const POLL_ITEMS: usize = 1 << 16;
 /// When there is no space, or its files cannot be read. A file that is cut short or damaged is no error here: what
 /// could be read is reported, and a note says what could not.
 pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error> {
-    let reader = SpaceReader::open(path)?;
-    // Whether it lives is asked first: who dies while the events are read is told of as alive, not as killed.
-    let alive = reader.is_alive();
-    let info = reader.info()?;
-    let ns_per_tick = 1e9 / info.clock.hz();
-    let mut analysis = Analysis::new(Options { ns_per_tick, top });
-    if let Some(mode) = mode_setting(&reader, |setting| setting.default) {
-        analysis.begin_in(mode);
+    let mut follower = Follower::open(path, top)?;
+    follower.poll();
+    follower.finish()
+}
+
+/// The story of one message of the space in the directory `path`; `None` if the events say nothing of it.
+///
+/// # Errors
+/// As [`report_space`].
+pub fn story(path: impl AsRef<Path>, message: Message) -> Result<Option<Story>, Error> {
+    let path = path.as_ref();
+    let seek = traced(path, |ns_per_tick| Tracing::seek(ns_per_tick, message))?;
+    if !seek.seen {
+        return Ok(None);
     }
-    let watch = Watch::begin(&reader, alive && !info.finished);
-    let mut decoder = Decoder::default();
-    let mut events = reader.events();
-    let mut damage = Vec::new();
-    loop {
-        let polled = events.poll(POLL_ITEMS, &mut |item| decoder.feed(&item, &mut analysis));
-        match polled {
-            // A live process goes on: what it says from here on is another report's.
-            Ok(taken) if taken < POLL_ITEMS => break,
-            Ok(_) => {}
-            Err(error) => {
-                damage.push(error.to_string());
-                if damage.len() > 10 {
-                    break;
+    let from = seek.input.unwrap_or(message);
+    let found = traced(path, |ns_per_tick| Tracing::follow(ns_per_tick, vec![from]))?;
+    Ok(Some(Story {
+        message: message.to_string(),
+        input: seek.input.map(|input| input.to_string()),
+        hops: found.hops,
+        cut_short: found.cut_short,
+    }))
+}
+
+/// The input messages that took longest, at most `count` and not more than a report keeps, with the stories of their
+/// descendants, slowest first.
+///
+/// # Errors
+/// As [`report_space`].
+pub fn slowest(path: impl AsRef<Path>, count: usize) -> Result<Vec<(MessageTimes, Story)>, Error> {
+    let path = path.as_ref();
+    let slowest = report_space(path, count)?.slowest;
+    let messages: Vec<Message> = slowest.iter().filter_map(|slow| slow.message.parse().ok()).collect();
+    let found = traced(path, |ns_per_tick| Tracing::follow(ns_per_tick, messages))?;
+    let told = |slow: MessageTimes| {
+        let mut hops = found.hops.iter().skip_while(|hop| hop.message != slow.message);
+        let first = hops.next().cloned();
+        let hops = first.into_iter().chain(hops.take_while(|hop| hop.depth > 0).cloned()).collect();
+        let input = Some(slow.message.clone());
+        let story = Story { message: slow.message.clone(), input, hops, cut_short: found.cut_short };
+        (slow, story)
+    };
+    Ok(slowest.into_iter().map(told).collect())
+}
+
+/// One pass over the events of a space.
+fn traced(path: &Path, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Error> {
+    let mut tracing = tracing(1e9 / SpaceReader::open(path)?.info()?.clock.hz());
+    let mut follower = Follower::with(path, 1, vec![Box::new(&mut tracing)])?;
+    follower.poll();
+    follower.finish()?;
+    Ok(tracing.found)
+}
+
+/// Takes the events of a space as they come, and reports again and again.
+///
+/// ```no_run
+/// let mut follower = thalweg_monitor::Follower::open("/dev/shm/thalweg-run", 10)?;
+/// loop {
+///     follower.poll();
+///     println!("{}", follower.report()?.verdict.text);
+///     // The next report speaks of what comes from here on.
+///     follower.restart();
+///     std::thread::sleep(std::time::Duration::from_secs(1));
+/// }
+/// # #[allow(unreachable_code)]
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
+pub struct Follower<'m> {
+    reader: SpaceReader,
+    events: EventStream,
+    decoder: Decoder,
+    analysis: Analysis<'m>,
+    alive: bool,
+    /// Where the workers were at the first look.
+    watch: Option<Watch>,
+    damage: Vec<String>,
+}
+
+impl<'m> Follower<'m> {
+    /// Follows the space in the directory `path` with the built-in monitors; `top` as in [`Options`].
+    ///
+    /// # Errors
+    /// When there is no space, or its files cannot be read.
+    pub fn open(path: impl AsRef<Path>, top: usize) -> Result<Follower<'m>, Error> {
+        Follower::made(path.as_ref(), top, Analysis::new)
+    }
+
+    /// Likewise with these monitors only.
+    ///
+    /// # Errors
+    /// As [`Follower::open`].
+    pub fn with(
+        path: impl AsRef<Path>,
+        top: usize,
+        monitors: Vec<Box<dyn Monitor + 'm>>,
+    ) -> Result<Follower<'m>, Error> {
+        let mut follower = Follower::made(path.as_ref(), top, Analysis::bare)?;
+        for monitor in monitors {
+            follower.analysis.add(monitor);
+        }
+        Ok(follower)
+    }
+
+    fn made(
+        path: &Path,
+        top: usize,
+        analysis: impl FnOnce(Options) -> Analysis<'m>,
+    ) -> Result<Follower<'m>, Error> {
+        let reader = SpaceReader::open(path)?;
+        // Whether it lives is asked before the events are read: who dies meanwhile is told of as alive, not as killed.
+        let alive = reader.is_alive();
+        let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
+        if let Some(mode) = mode_setting(&reader, |setting| setting.default) {
+            analysis.begin_in(mode);
+        }
+        let watch = Some(Watch::begin(&reader, alive && !reader.info()?.finished));
+        let events = reader.events();
+        let decoder = Decoder::default();
+        Ok(Follower { reader, events, decoder, analysis, alive, watch, damage: Vec::new() })
+    }
+
+    /// Adds a monitor of one's own; before anything was polled.
+    pub fn add(&mut self, monitor: Box<dyn Monitor + 'm>) {
+        self.analysis.add(monitor);
+    }
+
+    /// Takes the events that are there now; returns how many. What a live process says meanwhile is the next poll's.
+    pub fn poll(&mut self) -> u64 {
+        self.alive = self.reader.is_alive();
+        let mut taken = 0;
+        let Follower { events, decoder, analysis, damage, .. } = self;
+        while damage.len() <= DAMAGE_MAX {
+            match events.poll(POLL_ITEMS, &mut |item| decoder.feed(&item, analysis)) {
+                Ok(count) => {
+                    taken += count as u64;
+                    if count < POLL_ITEMS {
+                        break;
+                    }
                 }
+                Err(error) => damage.push(error.to_string()),
+            }
+        }
+        taken
+    }
+
+    /// Whether the process lives and has not ended its run.
+    pub fn is_running(&self) -> bool {
+        self.alive && self.reader.info().is_ok_and(|info| !info.finished)
+    }
+
+    /// Measures anew from now on.
+    pub fn restart(&mut self) {
+        let now = self.reader.info().map_or(0, |info| info.clock.now());
+        let rows = self.rows();
+        self.analysis.restart(now, rows);
+    }
+
+    /// Lets the report speak of the last `ns` of a run that is over: to be called before the first poll.
+    ///
+    /// # Errors
+    /// When the events cannot be read.
+    pub fn last(&mut self, ns: f64) -> Result<(), Error> {
+        let mut last = 0;
+        let mut events = self.reader.events();
+        let mut look = |item: Item<'_>| {
+            if let Item::Event(event) = item {
+                last = last.max(event.time);
+            }
+        };
+        while events.poll(POLL_ITEMS, &mut look)? > 0 {}
+        let ticks = ns * self.reader.info()?.clock.hz() / 1e9;
+        self.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
+        Ok(())
+    }
+
+    /// The report of what was polled.
+    ///
+    /// # Errors
+    /// When the space cannot be read any more.
+    pub fn report(&mut self) -> Result<Report, Error> {
+        let (names, ending) = self.ending()?;
+        Ok(self.analysis.report(&names, ending))
+    }
+
+    /// The last report.
+    ///
+    /// # Errors
+    /// As [`Follower::report`].
+    pub fn finish(mut self) -> Result<Report, Error> {
+        let (names, ending) = self.ending()?;
+        Ok(self.analysis.finish(&names, ending))
+    }
+
+    fn rows(&mut self) -> Vec<LiveRow> {
+        match self.reader.live_rows() {
+            Ok(views) => views.iter().map(live_row).collect(),
+            Err(error) => {
+                self.damage.push(error.to_string());
+                Vec::new()
             }
         }
     }
-    let rows: Vec<LiveRow> = match reader.live_rows() {
-        Ok(views) => views.iter().map(live_row).collect(),
-        Err(error) => {
-            damage.push(error.to_string());
-            Vec::new()
+
+    fn ending(&mut self) -> Result<(Names, Ending), Error> {
+        let rows = self.rows();
+        let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
+        let info = self.reader.info()?;
+        if self.alive && !info.finished {
+            self.watch = Some(Watch::begin(&self.reader, true));
         }
-    };
-    let stuck = watch.stuck(&reader, &rows);
-    let info = reader.info()?;
-    let names = names(&reader)?;
-    let ending = Ending {
-        state: match (info.finished, alive) {
-            (true, _) => State::Ended,
-            (false, true) => State::Running,
-            (false, false) => State::Killed,
-        },
-        now: (alive && !info.finished).then(|| info.clock.now()),
-        mode: mode_setting(&reader, |setting| setting.value),
-        rows,
-        stuck,
-        space: SpaceInfo {
-            path: reader.path().display().to_string(),
-            name: info.name,
-            pid: info.pid,
-            host: info.host,
-            command: info.command,
-        },
-    };
-    for problem in damage {
-        analysis.note("damaged", format!("The space is damaged, this report may lack something: {problem}."));
+        let names = names(&self.reader)?;
+        let ending = Ending {
+            state: match (info.finished, self.alive) {
+                (true, _) => State::Ended,
+                (false, true) => State::Running,
+                (false, false) => State::Killed,
+            },
+            now: (self.alive && !info.finished).then(|| info.clock.now()),
+            mode: mode_setting(&self.reader, |setting| setting.value),
+            rows,
+            stuck,
+            space: SpaceInfo {
+                path: self.reader.path().display().to_string(),
+                name: info.name,
+                pid: info.pid,
+                host: info.host,
+                command: info.command,
+            },
+        };
+        for problem in self.damage.drain(..) {
+            let text = format!("The space is damaged, this report may lack something: {problem}.");
+            self.analysis.note("damaged", text);
+        }
+        for kind in self.decoder.strange.drain(..) {
+            self.analysis.note("strange_kind", kind);
+        }
+        Ok((names, ending))
     }
-    for kind in decoder.strange {
-        analysis.note("strange_kind", kind);
-    }
-    Ok(analysis.finish(&names, ending))
 }
 
 /// A worker that is on the same message of the same task for so long hangs in it.
@@ -184,6 +369,8 @@ enum What {
     WorkerEnded,
     TaskCreated,
     TaskMapped,
+    TaskMoved,
+    ThreadUsed,
     TaskReady,
     TaskDispatched,
     StreamRead,
@@ -216,8 +403,9 @@ const KINDS: &[Row] = &[
         &["parent", "replica", "one_to_one", "blocking"],
     ),
     ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
-    ("exec.task_moved", What::TaskMapped, &["task", "worker"], &[]),
-    ("exec.task_ready", What::TaskReady, &["task"], &[]),
+    ("exec.task_moved", What::TaskMoved, &["task", "worker"], &[]),
+    ("exec.thread_used", What::ThreadUsed, &["worker", "task", "cpu_ns"], &["preempted"]),
+    ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
     ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
     ("exec.stream_wrote", What::StreamWrote, &["stream", "first", "count"], &[]),
@@ -257,7 +445,6 @@ const KINDS: &[Row] = &[
 const FIELDS_MAX: usize = 10;
 
 /// A kind with its fields found.
-#[derive(Clone, Copy)]
 struct Known {
     what: What,
     fields: [Option<FieldRef>; FIELDS_MAX],
@@ -275,46 +462,72 @@ impl Known {
     }
 }
 
+/// What becomes of a kind's events.
+enum Use {
+    /// They are the runtime's.
+    Known(Box<Known>),
+    /// Some monitor wants them, under this number.
+    Wanted(u16),
+    /// They mean nothing here.
+    Nothing,
+}
+
 /// Turns events into observations.
 #[derive(Default)]
 struct Decoder {
-    /// By index of the kind: `None` not met yet, `Some(None)` means nothing here.
-    kinds: Vec<Option<Option<Known>>>,
+    /// By index of the kind; `None`: not met yet.
+    kinds: Vec<Option<Use>>,
     /// Kinds known by name whose fields are not as they should be.
     strange: Vec<String>,
+    /// Measuring begins anew with the first event at this time.
+    restart_at: Option<u64>,
 }
 
 impl Decoder {
     #[inline]
-    fn feed(&mut self, item: &Item<'_>, analysis: &mut Analysis) {
+    fn feed(&mut self, item: &Item<'_>, analysis: &mut Analysis<'_>) {
         match item {
             Item::Gap { writer, lost, .. } => analysis.gap(u64::from(*writer), *lost),
-            Item::Event(event) => match self.known(event.kind) {
-                None => analysis.unknown_event(),
-                Some(known) => match observation(&known, event) {
-                    Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
-                    None => analysis.unknown_event(),
-                },
-            },
+            Item::Event(event) => {
+                if self.restart_at.is_some_and(|time| event.time >= time)
+                    && let Some(time) = self.restart_at.take()
+                {
+                    analysis.restart(time, Vec::new());
+                }
+                self.feed_event(event, analysis);
+            }
         }
     }
 
     #[inline]
-    fn known(&mut self, kind: &Arc<KindInfo>) -> Option<Known> {
-        match self.kinds.get(kind.index) {
-            Some(Some(known)) => *known,
-            _ => self.meet(kind),
+    fn feed_event(&mut self, event: &Event<'_>, analysis: &mut Analysis<'_>) {
+        if !matches!(self.kinds.get(event.kind.index), Some(Some(_))) {
+            self.meet(event.kind, analysis);
+        }
+        match &self.kinds[event.kind.index] {
+            Some(Use::Known(known)) => match observation(known, event) {
+                Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
+                None => analysis.unknown_event(),
+            },
+            Some(Use::Wanted(number)) => {
+                let values = event.fields().map(|(_, value)| value_of(&value));
+                analysis.other(event.time, u64::from(event.writer), *number, values);
+            }
+            _ => analysis.unknown_event(),
         }
     }
 
     #[cold]
-    fn meet(&mut self, kind: &Arc<KindInfo>) -> Option<Known> {
-        let known = self.find(kind);
+    fn meet(&mut self, kind: &Arc<KindInfo>, analysis: &mut Analysis<'_>) {
+        let fields = kind.fields.iter().map(|field| field.name.clone());
+        let found = match self.find(kind) {
+            Some(known) => Use::Known(Box::new(known)),
+            None => analysis.kind(&kind.name, fields).map_or(Use::Nothing, Use::Wanted),
+        };
         if self.kinds.len() <= kind.index {
-            self.kinds.resize(kind.index + 1, None);
+            self.kinds.resize_with(kind.index + 1, || None);
         }
-        self.kinds[kind.index] = Some(known);
-        known
+        self.kinds[kind.index] = Some(found);
     }
 
     fn find(&mut self, kind: &KindInfo) -> Option<Known> {
@@ -334,6 +547,20 @@ impl Decoder {
     }
 }
 
+fn value_of(value: &reader::Value<'_>) -> Value {
+    match value {
+        reader::Value::Unsigned(number) | reader::Value::Choice(number, None) => Value::Natural(*number),
+        reader::Value::Signed(number) => Value::Integer(*number),
+        reader::Value::Float(number) => Value::Real(*number),
+        reader::Value::Bool(yes) => Value::Natural(u64::from(*yes)),
+        reader::Value::Name(name) => Value::Natural(name.0),
+        reader::Value::Site(site) => Value::Natural(site.0),
+        reader::Value::Choice(_, Some(name)) => Value::Text((*name).to_owned()),
+        reader::Value::Text(text) => Value::Text(text.clone().into_owned()),
+        reader::Value::Bytes(_) => Value::Text(value.to_string()),
+    }
+}
+
 #[inline]
 fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
     let get = |n| known.get(event, n);
@@ -346,7 +573,7 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
         What::BlockedInput => Observation::BlockedInput { task: get(0), stream: get(1) },
         What::BlockedOutput => Observation::BlockedOutput { task: get(0), stream: get(1) },
         What::Yielded => Observation::Yielded { task: get(0) },
-        What::TaskReady => Observation::TaskReady { task: get(0) },
+        What::TaskReady => Observation::TaskReady { task: get(0), by_stream: get(1) },
         What::Derived => Observation::Derived(Derived {
             child: known.run(event),
             parent_stream: get(3),
@@ -371,6 +598,10 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             blocking: get(5) != 0,
         },
         What::TaskMapped => Observation::TaskMapped { task: get(0), worker: get(1) },
+        What::TaskMoved => Observation::TaskMoved { task: get(0), worker: get(1) },
+        What::ThreadUsed => {
+            Observation::ThreadUsed { worker: get(0), task: get(1), cpu_ns: get(2), preempted: get(3) }
+        }
         What::TaskEnded => Observation::TaskEnded {
             task: get(0),
             totals: TaskTotals {

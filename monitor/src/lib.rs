@@ -9,23 +9,35 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod compose;
 mod decode;
 mod distribution;
 mod ids;
 mod lineage;
+mod message;
+mod monitor;
+mod monitors;
+mod notes;
 mod observation;
 mod report;
 mod roots;
-mod stream;
-mod task;
+mod story;
+mod structure;
+mod timeline;
 mod verdict;
 
 pub use analysis::{Analysis, Ending, Names, Options, SiteName};
-pub use decode::{names, report_space};
+pub use decode::{Follower, names, report_space, slowest, story};
+pub use message::{Message, NotAMessage};
+pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
 pub use observation::{
     Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };
 pub use report::{
-    BrokenStream, Component, Distribution, Latency, ModeSpan, Note, Report, SCHEMA, SpaceInfo, State, Stream,
-    Task, TaskShares, Throughput, VERSION, Verdict, VerdictKind, Window, Work, Worker, WorkerShares,
+    BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,
+    MessageTimes, ModeSpan, Note, Occupancy, Report, Root, RootState, SCHEMA, SpaceInfo, State, Stream, Task,
+    TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window,
+    Work, Worker, WorkerShares,
 };
+pub use story::{Hop, Story};
+pub use structure::{Role, Structure};

@@ -21,9 +21,15 @@
 use std::collections::VecDeque;
 
 use crate::ids::IdMap;
+use crate::message::Message;
+use crate::monitor::{self, Batch, Moment, Outcome};
 use crate::observation::{Derived, Run};
-use crate::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, root};
+use crate::report::FailedMessage;
+use crate::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
+use crate::story::Trace;
 
+/// Failures kept.
+const FAILURES_MAX: usize = 1000;
 /// Deferred dispatches in all; beyond, the one deferred last is taken with unknown ancestors.
 const DEFERRED_MAX: usize = 1 << 16;
 
@@ -103,7 +109,7 @@ impl Segments {
 
 /// What a stream is to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum Role {
+enum Role {
     /// Between tasks.
     #[default]
     Inner,
@@ -116,9 +122,7 @@ pub(crate) enum Role {
 /// The messages of a stream that were written and not yet read.
 #[derive(Default)]
 pub(crate) struct Flow {
-    pub(crate) role: Role,
-    /// No task writes it: nobody will tell what is written.
-    pub(crate) unwritten: bool,
+    role: Role,
     /// Index after the last message whose root is settled; `None` before the first.
     known: Option<u64>,
     segments: Segments,
@@ -136,7 +140,7 @@ impl Flow {
 
     /// Whether messages before `end` are settled.
     fn settled(&self, end: u64) -> bool {
-        self.role == Role::Exit || self.unwritten || self.known.is_some_and(|known| known >= end)
+        self.role == Role::Exit || self.known.is_some_and(|known| known >= end)
     }
 }
 
@@ -166,35 +170,36 @@ struct Taken {
     written: bool,
 }
 
-/// How a dispatch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum Outcome {
-    /// For want of messages: nothing read waits to be written.
-    BlockedInput,
-    /// For want of room.
-    BlockedOutput,
-    /// Quantum spent, or not told.
-    #[default]
-    Yielded,
-    /// The task is no more.
-    Ended,
-}
-
 /// One dispatch of a task, as its writer told it.
 #[derive(Clone, Default)]
 pub(crate) struct Dispatch {
     pub(crate) task: u64,
+    pub(crate) worker: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) reads: Vec<Run>,
-    pub(crate) writes: Vec<Run>,
-    pub(crate) derived: Vec<Derived>,
+    reads: Vec<Run>,
+    writes: Vec<Run>,
+    derived: Vec<Derived>,
     /// Messages read that failed.
-    pub(crate) failed: Vec<Run>,
-    pub(crate) outcome: Outcome,
+    failed: Vec<Run>,
+    outcome: Outcome,
 }
 
 impl Dispatch {
+    /// Becomes a copy of a dispatch in a batch.
+    pub(crate) fn fill(&mut self, batch: &Batch<'_>, of: &monitor::Dispatch) {
+        fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
+            to.clear();
+            to.extend_from_slice(from);
+        }
+        (self.task, self.worker, self.start, self.end) = (of.task, of.worker, of.start, of.end);
+        self.outcome = of.outcome;
+        copy(&mut self.reads, batch.reads(of));
+        copy(&mut self.writes, batch.writes(of));
+        copy(&mut self.derived, batch.derived(of));
+        copy(&mut self.failed, batch.failed(of));
+    }
+
     /// Whether it wrote something from this message.
     fn derives_from(&self, stream: u64, index: u64) -> bool {
         self.derived.iter().any(|derived| {
@@ -203,17 +208,22 @@ impl Dispatch {
         })
     }
 
-    fn moments(&self, count: u64, position: u64) -> Moments {
+    pub(crate) fn moments(&self, count: u64, position: u64) -> Moments {
         Moments::spread(self.start, self.end - self.start, count, position)
     }
 }
 
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
-    pub(crate) flows: IdMap<Flow>,
+    flows: IdMap<Flow>,
     pub(crate) holders: IdMap<Holder>,
     pub(crate) roots: Roots,
-    entries: u64,
+    /// The entry streams, by their numbers.
+    entries: Vec<u64>,
+    failures: Vec<Failed>,
+    failures_count: u64,
+    /// Who follows single messages, if somebody does.
+    pub(crate) trace: Option<Trace>,
     deferred: usize,
     /// Messages written whose root is not known.
     pub(crate) unattributed: u64,
@@ -229,6 +239,15 @@ pub(crate) struct Lineage {
     caught_up: bool,
 }
 
+/// A message that failed.
+#[derive(Clone, Copy)]
+struct Failed {
+    message: Message,
+    root: Root,
+    task: u64,
+    time: u64,
+}
+
 /// A stream that is closed, while dispatches of its tasks may be deferred.
 struct Closing {
     stream: u64,
@@ -238,12 +257,15 @@ struct Closing {
 }
 
 impl Lineage {
-    pub(crate) fn new(ns_per_tick: f64) -> Lineage {
+    pub(crate) fn new(ns_per_tick: f64, slowest_max: usize) -> Lineage {
         Lineage {
             flows: IdMap::default(),
             holders: IdMap::default(),
-            roots: Roots::new(ns_per_tick),
-            entries: 0,
+            roots: Roots::new(ns_per_tick, slowest_max),
+            entries: Vec::new(),
+            failures: Vec::new(),
+            failures_count: 0,
+            trace: None,
             deferred: 0,
             unattributed: 0,
             unattributed_ticks: 0.0,
@@ -259,9 +281,53 @@ impl Lineage {
     /// The network's messages come through this stream.
     pub(crate) fn entry(&mut self, stream: u64) {
         let flow = self.flows.entry(stream).or_default();
-        if flow.role == Role::Inner && self.entries < ENTRIES_MAX {
-            flow.role = Role::Entry(self.entries);
-            self.entries += 1;
+        if flow.role == Role::Inner && (self.entries.len() as u64) < ENTRIES_MAX {
+            flow.role = Role::Entry(self.entries.len() as u64);
+            self.entries.push(stream);
+        }
+    }
+
+    /// The input message that a root is.
+    pub(crate) fn message(&self, root: Root) -> Option<Message> {
+        let (entry, index) = place(root)?;
+        Some(Message { stream: *self.entries.get(entry)?, index })
+    }
+
+    /// Measures anew; what is in flight stays known.
+    pub(crate) fn restart(&mut self) {
+        self.roots.restart();
+        self.failures.clear();
+        self.failures_count = 0;
+        self.unattributed = 0;
+        (self.unattributed_ticks, self.attributed_ticks) = (0.0, 0.0);
+    }
+
+    /// What failed, oldest first, with the input messages it came from.
+    pub(crate) fn failures(&self, moment: &Moment<'_>) -> Vec<FailedMessage> {
+        let told = |failed: &Failed| FailedMessage {
+            message: failed.message.to_string(),
+            input: self.message(failed.root).map(|message| message.to_string()),
+            task: failed.task,
+            component: moment.component_of(failed.task),
+            at_ns: moment.ns(failed.time.saturating_sub(moment.begin)),
+        };
+        self.failures.iter().map(told).collect()
+    }
+
+    fn note_failures(&mut self, dispatch: &Dispatch, holder: &Holder, taken: &[Taken]) {
+        for run in &dispatch.failed {
+            self.failures_count += 1;
+            let message = Message { stream: run.stream, index: run.first };
+            if let Some(trace) = &mut self.trace {
+                trace.failed(message, dispatch);
+            }
+            if self.failures.len() >= FAILURES_MAX {
+                continue;
+            }
+            let held = find(taken, run.stream, run.first)
+                .or_else(|| holder.kept.iter().copied().find(|held| held.has(run.stream, run.first)));
+            let root = held.map_or(UNKNOWN, |held| held.segment.nth(run.first - held.segment.first));
+            self.failures.push(Failed { message, root, task: dispatch.task, time: dispatch.end });
         }
     }
 
@@ -436,6 +502,9 @@ impl Lineage {
         holder.derives |= derived > 0;
         holder.mute |= derived < writes && holder.kept.is_empty();
         self.carried = holder.owes();
+        if !dispatch.failed.is_empty() {
+            self.note_failures(dispatch, &holder, &taken);
+        }
         self.put_derived(dispatch, writes, share, &holder.kept, &taken);
         if holder.one_to_one {
             for failed in &dispatch.failed {
@@ -456,19 +525,13 @@ impl Lineage {
         let mut position = 0;
         let mut lost = false;
         for read in &dispatch.reads {
+            if let Some(trace) = &mut self.trace {
+                trace.read(read, dispatch, reads, position);
+            }
             let Some(flow) = self.flows.get_mut(&read.stream) else { continue };
             if flow.role == Role::Exit {
                 position += read.count;
                 continue;
-            }
-            if let (true, Role::Entry(entry)) = (flow.unwritten, flow.role) {
-                self.roots.enter(entry, read.first, read.count, Moments::at(dispatch.start));
-                flow.settle(Segment {
-                    first: read.first,
-                    count: read.count,
-                    root: root(entry, read.first),
-                    step: 1,
-                });
             }
             let mut next = read.first;
             let end = read.first + read.count;
@@ -486,7 +549,7 @@ impl Lineage {
                     },
                     front => {
                         let until = front.map_or(end, |front| front.first.min(end));
-                        lost |= !flow.unwritten;
+                        lost = true;
                         Segment::unknown(next, until - next)
                     }
                 };
@@ -543,6 +606,8 @@ impl Lineage {
                     }
                 };
                 self.roots.retain(segment.root, segment.count, segment.step);
+                let from = Message { stream: derived.parent_stream, index: parent };
+                self.link(segment, derived.child.stream, Some((from, derived.step)), dispatch);
                 self.put(segment, derived.child.stream, dispatch, writes, share);
                 done += segment.count;
             }
@@ -567,16 +632,19 @@ impl Lineage {
             if let (Role::Entry(entry), true) = (flow.role, next < end) {
                 let moments = dispatch.moments(writes, position + (next - write.first));
                 self.roots.enter(entry, next, end - next, moments);
-                flow.settle(Segment { first: next, count: end - next, root: root(entry, next), step: 1 });
+                let segment = Segment { first: next, count: end - next, root: root(entry, next), step: 1 };
+                flow.settle(segment);
+                self.link(segment, write.stream, None, dispatch);
                 next = end;
             }
             while next < end {
                 let held = if holder.one_to_one && holder.synced { holder.pop(end - next) } else { None };
-                let segment = match held {
-                    Some(segment) => Segment { first: next, ..segment },
+                let (segment, from) = match held {
+                    Some((from, segment)) => (Segment { first: next, ..segment }, Some((from, 1))),
                     None if next == write.first => self.carry(next, end - next),
-                    None => Segment::unknown(next, end - next),
+                    None => (Segment::unknown(next, end - next), None),
                 };
+                self.link(segment, write.stream, from, dispatch);
                 self.put(segment, write.stream, dispatch, writes, share);
                 next = segment.end();
             }
@@ -609,7 +677,8 @@ impl Lineage {
         }
         let known = known.max(begin);
         if known < segment.first {
-            let before = self.carry(known, segment.first - known);
+            let (before, from) = self.carry(known, segment.first - known);
+            self.link(before, stream, from, dispatch);
             self.put(before, stream, dispatch, writes, share);
         }
         let flow = self.flows.entry(stream).or_default();
@@ -628,14 +697,23 @@ impl Lineage {
         }
     }
 
-    /// Messages written before anything was read.
-    fn carry(&mut self, first: u64, count: u64) -> Segment {
+    /// Messages written before anything was read, and the message they descend from.
+    fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(Message, u64)>) {
         match self.carried {
             Some(held) if held.segment.root != UNKNOWN => {
                 self.roots.retain(held.segment.root, count, 0);
-                Segment { first, count, root: held.segment.root, step: 0 }
+                let from = Message { stream: held.stream, index: held.segment.first };
+                (Segment { first, count, root: held.segment.root, step: 0 }, Some((from, 0)))
             }
-            _ => Segment::unknown(first, count),
+            _ => (Segment::unknown(first, count), None),
+        }
+    }
+
+    /// Tells who follows single messages what these descend from: with a step of 1, each from the next.
+    fn link(&mut self, segment: Segment, stream: u64, from: Option<(Message, u64)>, dispatch: &Dispatch) {
+        if let Some(trace) = &mut self.trace {
+            let run = Run { stream, first: segment.first, count: segment.count };
+            trace.wrote(&run, from, segment.root, segment.step, dispatch);
         }
     }
 
@@ -737,16 +815,17 @@ impl Holder {
     }
 
     /// Takes up to `count` of the oldest messages read and not yet written.
-    fn pop(&mut self, count: u64) -> Option<Segment> {
+    fn pop(&mut self, count: u64) -> Option<(Message, Segment)> {
         let front = self.kept.front_mut()?;
         let popped = front.segment.part(0, count);
+        let from = Message { stream: front.stream, index: popped.first };
         if popped.count == front.segment.count {
             self.kept.pop_front();
         } else {
             front.segment = front.segment.part(popped.count, u64::MAX);
             front.moments = front.moments.skip(popped.count);
         }
-        Some(popped)
+        Some((from, popped))
     }
 
     /// A message that was read will not be written.

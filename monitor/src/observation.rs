@@ -111,10 +111,30 @@ pub enum Observation {
         /// The worker's id.
         worker: u64,
     },
+    /// A task goes to another worker.
+    TaskMoved {
+        /// Its id.
+        task: u64,
+        /// The worker's id from now on.
+        worker: u64,
+    },
+    /// What a thread used of its processor so far.
+    ThreadUsed {
+        /// The worker; `u32::MAX` or more: the thread of a task.
+        worker: u64,
+        /// That task's id.
+        task: u64,
+        /// Time it had a processor.
+        cpu_ns: u64,
+        /// Times it was put off its processor for another thread.
+        preempted: u64,
+    },
     /// A task may run.
     TaskReady {
         /// Its id.
         task: u64,
+        /// The stream that made it ready, 0 if none.
+        by_stream: u64,
     },
     /// A dispatch ended now, having taken `duration` ticks. What it read and wrote follows from the same writer.
     TaskDispatched {
@@ -201,6 +221,65 @@ pub enum Observation {
         /// Its id.
         stream: u64,
     },
+}
+
+/// Names of the runtime's kinds in the catalog, by [`Observation::number`].
+pub(crate) const KIND_NAMES: [&str; 23] = [
+    "exec.worker_started",
+    "exec.worker_waiting",
+    "exec.worker_resumed",
+    "exec.worker_ended",
+    "exec.task_created",
+    "exec.task_mapped",
+    "exec.task_moved",
+    "exec.thread_used",
+    "exec.task_ready",
+    "exec.task_dispatched",
+    "exec.stream_read",
+    "exec.stream_wrote",
+    "exec.derived",
+    "exec.task_blocked_input",
+    "exec.task_blocked_output",
+    "exec.task_yielded",
+    "exec.task_ended",
+    "exec.stream_opened",
+    "exec.stream_closed",
+    "exec.mode_changed",
+    "net.record_failed",
+    "net.entry",
+    "net.exit",
+];
+
+impl Observation {
+    /// The place of its kind's name in [`KIND_NAMES`].
+    #[inline]
+    pub(crate) fn number(&self) -> u16 {
+        match self {
+            Observation::WorkerStarted { .. } => 0,
+            Observation::WorkerWaiting { .. } => 1,
+            Observation::WorkerResumed { .. } => 2,
+            Observation::WorkerEnded { .. } => 3,
+            Observation::TaskCreated { .. } => 4,
+            Observation::TaskMapped { .. } => 5,
+            Observation::TaskMoved { .. } => 6,
+            Observation::ThreadUsed { .. } => 7,
+            Observation::TaskReady { .. } => 8,
+            Observation::TaskDispatched { .. } => 9,
+            Observation::StreamRead(_) => 10,
+            Observation::StreamWrote(_) => 11,
+            Observation::Derived(_) => 12,
+            Observation::BlockedInput { .. } => 13,
+            Observation::BlockedOutput { .. } => 14,
+            Observation::Yielded { .. } => 15,
+            Observation::TaskEnded { .. } => 16,
+            Observation::StreamOpened { .. } => 17,
+            Observation::StreamClosed { .. } => 18,
+            Observation::ModeChanged { .. } => 19,
+            Observation::RecordFailed { .. } => 20,
+            Observation::Entry { .. } => 21,
+            Observation::Exit { .. } => 22,
+        }
+    }
 }
 
 /// Totals of a task's life.

@@ -27,6 +27,18 @@ pub struct Report {
     pub throughput: Throughput,
     /// How long messages took.
     pub latency: Latency,
+    /// The input messages that took longest, slowest first.
+    #[serde(default)]
+    pub slowest: Vec<MessageTimes>,
+    /// Messages that failed, oldest first, at most a thousand.
+    #[serde(default)]
+    pub failures: Vec<FailedMessage>,
+    /// Who waited for whom.
+    #[serde(default)]
+    pub waiting: Waiting,
+    /// Tasks and workers by what the source asks of them, most pressed first (true-rate utilisation).
+    #[serde(default)]
+    pub utilisation: Vec<Utilisation>,
     /// Boxes, filters, combinators: all their tasks together, busiest first.
     pub components: Vec<Component>,
     /// The busiest tasks.
@@ -41,8 +53,236 @@ pub struct Report {
     pub broken_count: u64,
     /// Workers in order of their ids.
     pub workers: Vec<Worker>,
+    /// What other monitors measured.
+    #[serde(default)]
+    pub measurements: Vec<Measurement>,
     /// What is missing from this report, and why.
     pub notes: Vec<Note>,
+}
+
+/// A measurement of a monitor that has no part of its own in the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Its name: the monitor's, a dot, its own.
+    pub name: String,
+    /// Unit of the value, or of the numbers in a table.
+    pub unit: String,
+    /// What was measured.
+    pub value: Measured,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+    /// A number for each of several things, in the order in which they are to be shown.
+    Table(Vec<(String, f64)>),
+}
+
+impl Measurement {
+    /// A number.
+    pub fn number(name: &str, unit: &str, value: f64) -> Measurement {
+        Measurement { name: name.to_owned(), unit: unit.to_owned(), value: Measured::Number(value) }
+    }
+
+    /// A text.
+    pub fn text(name: &str, value: &str) -> Measurement {
+        Measurement { name: name.to_owned(), unit: String::new(), value: Measured::Text(value.to_owned()) }
+    }
+
+    /// A number for each of several things.
+    pub fn table(name: &str, unit: &str, rows: Vec<(String, f64)>) -> Measurement {
+        Measurement { name: name.to_owned(), unit: unit.to_owned(), value: Measured::Table(rows) }
+    }
+}
+
+/// How long an input message took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageTimes {
+    /// The message, `STREAM:INDEX`.
+    pub message: String,
+    /// When it entered, from the window's begin.
+    pub entered_ns: f64,
+    /// Until its last descendant left.
+    pub end_to_end_ns: f64,
+    /// Execution time of it and all its descendants.
+    pub service_ns: f64,
+}
+
+/// A message that failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedMessage {
+    /// The message that was refused, `STREAM:INDEX`.
+    pub message: String,
+    /// The input message it descends from, if that is known.
+    pub input: Option<String>,
+    /// The task that refused it.
+    pub task: u64,
+    /// Path of that task's component.
+    pub component: Option<String>,
+    /// When, from the window's begin.
+    pub at_ns: f64,
+}
+
+/// Who waited for whom. A task that waits for messages waits for the stream's writer, one that waits for room for its
+/// reader.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// All tasks' waiting for others.
+    pub total_ns: f64,
+    /// Waits that went on at the end, by task.
+    pub now: Vec<WaitNow>,
+    /// Such waits in all; `now` may be fewer.
+    pub now_count: u64,
+    /// The waiting matrix, longest first.
+    pub matrix: Vec<WaitEdge>,
+    /// Where all waiting leads, most first.
+    pub roots: Vec<Root>,
+    /// Tasks that wait for one another in circles.
+    pub deadlock: Option<Deadlock>,
+}
+
+/// A task that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitNow {
+    /// The task.
+    pub task: u64,
+    /// Its name.
+    pub name: String,
+    /// `input` or `room`.
+    pub what: String,
+    /// The stream, if it is a certain one.
+    pub stream: Option<u64>,
+    /// The task at the stream's other end.
+    pub peer: Option<u64>,
+    /// Its name.
+    pub peer_name: Option<String>,
+    /// For how long.
+    pub ns: f64,
+}
+
+/// What the tasks of a component waited for those of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitEdge {
+    /// Path of the component that waited.
+    pub waiter: Option<String>,
+    /// Path of the component it waited for.
+    pub peer: Option<String>,
+    /// `input` or `room`.
+    pub what: String,
+    /// How often.
+    pub waits: u64,
+    /// How long in all.
+    pub ns: f64,
+    /// Of all waiting.
+    pub share: f64,
+}
+
+/// A task that waiting leads to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Root {
+    /// The task.
+    pub task: u64,
+    /// Its name.
+    pub name: Option<String>,
+    /// Path of its component.
+    pub component: Option<String>,
+    /// What it was doing while others waited.
+    pub state: RootState,
+    /// Time waited.
+    pub ns: f64,
+    /// Of all waiting.
+    pub share: f64,
+}
+
+/// What a task that others wait for was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RootState {
+    /// It ran.
+    Running,
+    /// It could have run, and did not.
+    Ready,
+    /// It waited for itself, by way of others.
+    Circle,
+    /// That is not known.
+    Unknown,
+}
+
+/// Tasks that wait for one another in circles: none of them can go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Deadlock {
+    /// How many tasks.
+    pub tasks: u64,
+    /// Their waits; may be fewer.
+    pub waits: Vec<WaitNow>,
+}
+
+/// How much of a task's or worker's time the source asks for when it runs at its own speed (Kalavri et al., OSDI 2018).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Utilisation {
+    /// The task's or worker's name.
+    pub name: String,
+    /// The task, if it is one.
+    pub task: Option<u64>,
+    /// The worker: this one, or the task's.
+    pub worker: Option<u64>,
+    /// Useful time for each input message.
+    pub demand_ns: f64,
+    /// Demand over what the fastest source leaves: above 1 it cannot keep up.
+    pub utilisation: f64,
+    /// Share of its time it was busy.
+    pub busy: f64,
+}
+
+impl Report {
+    /// A report that says nothing.
+    pub(crate) fn empty() -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            space: SpaceInfo::default(),
+            window: Window {
+                duration_ns: 0.0,
+                state: State::Ended,
+                modes: Vec::new(),
+                complete: false,
+                partial: false,
+                events_ns: None,
+                events: 0,
+                lost: 0,
+                gaps: 0,
+                malformed: 0,
+            },
+            verdict: Verdict {
+                kind: VerdictKind::Unknown,
+                text: String::new(),
+                evidence: Vec::new(),
+                suggestion: None,
+                component: None,
+                worker: None,
+            },
+            throughput: Throughput::default(),
+            latency: Latency::default(),
+            slowest: Vec::new(),
+            failures: Vec::new(),
+            waiting: Waiting::default(),
+            utilisation: Vec::new(),
+            components: Vec::new(),
+            tasks: Vec::new(),
+            tasks_count: 0,
+            streams: Vec::new(),
+            broken: Vec::new(),
+            broken_count: 0,
+            workers: Vec::new(),
+            measurements: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The observed process.
@@ -83,6 +323,9 @@ pub struct Window {
     pub modes: Vec<ModeSpan>,
     /// Whether every event of the run was seen, in mode full throughout.
     pub complete: bool,
+    /// The window is a part of the run: counts are of this part only.
+    #[serde(default)]
+    pub partial: bool,
     /// Where it is not complete: how much of the window's end the events speak of.
     pub events_ns: Option<f64>,
     /// Events seen.
@@ -111,6 +354,12 @@ pub struct Verdict {
     pub kind: VerdictKind,
     /// The sentence.
     pub text: String,
+    /// What it goes by.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    /// What to do.
+    #[serde(default)]
+    pub suggestion: Option<String>,
     /// The component, if it is one.
     pub component: Option<String>,
     /// The worker, if it is one.
@@ -123,12 +372,28 @@ pub struct Verdict {
 pub enum VerdictKind {
     /// A task is busy nearly all the time.
     Task,
-    /// A worker is busy nearly all the time.
+    /// One replica of a component is slower than the others, or gets more to do.
+    Replica,
+    /// A component writes many messages for each it reads, and who reads them is busy nearly all the time.
+    Burst,
+    /// All workers are busy nearly all the time, about evenly.
     Worker,
+    /// A worker is busy nearly all the time while others are not, and moving a task would help.
+    Mapping,
+    /// A stream holds too few messages: both its ends wait in turn.
+    Capacity,
+    /// Dispatches are so short that the workers are busy with changing tasks.
+    Quantum,
+    /// A worker was busy, but had a processor only part of that time.
+    Contention,
     /// The network waits for its input.
     Source,
     /// The network waits for its output to be taken.
     Sink,
+    /// Tasks wait for one another in a circle.
+    Deadlock,
+    /// The network keeps up with its source, which takes its time.
+    Nothing,
     /// Nothing is busy nearly all the time.
     Unclear,
     /// The mode does not tell.
@@ -157,6 +422,9 @@ pub struct Latency {
     pub service: Option<Distribution>,
     /// From an input message's entry until its last descendant left.
     pub end_to_end: Option<Distribution>,
+    /// End-to-end less service time; of a message whose descendants ran at the same time, not below 0.
+    #[serde(default)]
+    pub waiting: Option<Distribution>,
     /// Input messages seen entering.
     pub entered: u64,
     /// Of these, not yet left at the window's end.
@@ -231,6 +499,12 @@ pub struct Task {
     pub worker: Option<u64>,
     /// What it was doing at the window's end.
     pub state: String,
+    /// Times it moved to another worker.
+    #[serde(default)]
+    pub moves: u64,
+    /// Processor time of its own thread, if it has one.
+    #[serde(default)]
+    pub cpu_ns: Option<f64>,
     /// What it did.
     pub work: Work,
 }
@@ -246,6 +520,9 @@ pub struct Work {
     pub selectivity: Option<f64>,
     /// Times it was run.
     pub dispatches: Option<u64>,
+    /// Of these, ended with the quantum spent.
+    #[serde(default)]
+    pub yields: Option<u64>,
     /// Time it ran.
     pub busy_ns: Option<f64>,
     /// How its time divides.
@@ -289,6 +566,9 @@ pub struct Stream {
     pub occupancy_mean: Option<f64>,
     /// Most messages in one of them, seen at the ends of dispatches.
     pub occupancy_max: Option<u64>,
+    /// Messages in all of them over time.
+    #[serde(default)]
+    pub occupancy: Option<Occupancy>,
     /// Mean time of a message in them.
     pub wait_ns: Option<f64>,
     /// Share of time the writer waited for room in one.
@@ -297,6 +577,17 @@ pub struct Stream {
     pub empty_share: Option<f64>,
     /// Whether every one conserved its messages.
     pub conserved: Option<bool>,
+}
+
+/// Messages in a stream over time: the means of equal steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// From this moment of the window.
+    pub from_ns: f64,
+    /// How long a step is.
+    pub step_ns: f64,
+    /// The means.
+    pub messages: Vec<f64>,
 }
 
 /// A stream whose messages do not add up.
@@ -331,6 +622,12 @@ pub struct Worker {
     pub dispatches: Option<u64>,
     /// Messages its tasks read.
     pub messages: Option<u64>,
+    /// Processor time of its thread.
+    #[serde(default)]
+    pub cpu_ns: Option<f64>,
+    /// Times its thread was put off its processor for another.
+    #[serde(default)]
+    pub preempted: Option<u64>,
     /// The task it was on, if the process died then, or if it hangs in it.
     pub on_task: Option<String>,
     /// The message of that task it was on, counted from 0.

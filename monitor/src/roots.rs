@@ -6,6 +6,9 @@
 //! from the oldest incomplete one; a root that stays long behind the others moves to a map, so that memory is
 //! proportional to the messages in flight.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::distribution::Times;
 use crate::ids::IdMap;
 
@@ -26,6 +29,11 @@ const RING_SPARSE: usize = 1 << 12;
 /// The number of the root that is message `index` of entry stream number `entry`.
 pub(crate) fn root(entry: u64, index: u64) -> Root {
     (entry << INDEX_BITS) | (index & INDEX_MASK)
+}
+
+/// The number of the entry stream, and the index in it, of a root.
+pub(crate) fn place(root: Root) -> Option<(usize, u64)> {
+    (root != UNKNOWN).then_some(((root >> INDEX_BITS) as usize, root & INDEX_MASK))
 }
 
 #[derive(Clone, Copy)]
@@ -98,11 +106,51 @@ impl Moments {
     }
 }
 
+/// A root that took long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slow {
+    pub(crate) root: Root,
+    pub(crate) entered: u64,
+    pub(crate) left: u64,
+    pub(crate) service_ticks: f64,
+}
+
+impl Slow {
+    fn ticks(&self) -> u64 {
+        self.left.saturating_sub(self.entered)
+    }
+}
+
+impl PartialEq for Slow {
+    fn eq(&self, other: &Slow) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Slow {}
+
+impl PartialOrd for Slow {
+    fn partial_cmp(&self, other: &Slow) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slow {
+    /// By time taken; of equals the later is less.
+    fn cmp(&self, other: &Slow) -> std::cmp::Ordering {
+        self.ticks().cmp(&other.ticks()).then(other.root.cmp(&self.root))
+    }
+}
+
 pub(crate) struct Roots {
     windows: Vec<Window>,
     ns_per_tick: f64,
     pub(crate) service: Times,
     pub(crate) end_to_end: Times,
+    /// The difference, not below 0.
+    pub(crate) waiting: Times,
+    slowest: BinaryHeap<Reverse<Slow>>,
+    slowest_max: usize,
     /// Roots seen entering.
     pub(crate) entered: u64,
     /// Roots that completed without being measured, because something of them was lost.
@@ -110,15 +158,32 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    pub(crate) fn new(ns_per_tick: f64) -> Roots {
+    pub(crate) fn new(ns_per_tick: f64, slowest_max: usize) -> Roots {
         Roots {
             windows: Vec::new(),
             ns_per_tick,
             service: Times::new(),
             end_to_end: Times::new(),
+            waiting: Times::new(),
+            slowest: BinaryHeap::new(),
+            slowest_max,
             entered: 0,
             unmeasured: 0,
         }
+    }
+
+    /// Measures anew: what completed so far is forgotten.
+    pub(crate) fn restart(&mut self) {
+        (self.service, self.end_to_end, self.waiting) = (Times::new(), Times::new(), Times::new());
+        self.slowest.clear();
+        (self.entered, self.unmeasured) = (0, 0);
+    }
+
+    /// The roots that took longest, slowest first.
+    pub(crate) fn slowest(&self) -> Vec<Slow> {
+        let mut slowest: Vec<Slow> = self.slowest.iter().map(|&Reverse(slow)| slow).collect();
+        slowest.sort_by(|a, b| b.cmp(a));
+        slowest
     }
 
     /// Roots that have not completed.
@@ -202,13 +267,24 @@ impl Roots {
     fn leave(&mut self, root: Root, roots: u64, live: u64, moment: impl Fn(u64) -> u64, lost: bool) {
         let Some(window) = self.windows.get_mut((root >> INDEX_BITS) as usize) else { return };
         let index = root & INDEX_MASK;
-        let mut measured = |state: &RootState| {
+        let mut measured = |n: u64, state: &RootState| {
             if state.lost {
                 self.unmeasured += 1;
-            } else {
-                self.service.record(state.service_ticks * self.ns_per_tick);
-                let ticks = state.left.saturating_sub(state.entered);
-                self.end_to_end.record(ticks as f64 * self.ns_per_tick);
+                return;
+            }
+            let service = state.service_ticks * self.ns_per_tick;
+            let ticks = state.left.saturating_sub(state.entered);
+            let end_to_end = ticks as f64 * self.ns_per_tick;
+            self.service.record(service);
+            self.end_to_end.record(end_to_end);
+            self.waiting.record((end_to_end - service).max(0.0));
+            let slow = self.slowest.len() < self.slowest_max;
+            if slow || self.slowest.peek().is_some_and(|Reverse(least)| least.ticks() < ticks) {
+                let RootState { entered, left, service_ticks, .. } = *state;
+                self.slowest.push(Reverse(Slow { root: root + n, entered, left, service_ticks }));
+                if self.slowest.len() > self.slowest_max {
+                    self.slowest.pop();
+                }
             }
         };
         let in_ring = index.checked_sub(window.base);
@@ -217,7 +293,7 @@ impl Roots {
             for (n, state) in window.ring.range_mut(start as usize..(start + roots) as usize).enumerate() {
                 if state.leave(live, moment(n as u64), lost) {
                     complete += 1;
-                    measured(state);
+                    measured(n as u64, state);
                 }
             }
             window.incomplete -= complete;
@@ -225,7 +301,7 @@ impl Roots {
             for n in 0..roots {
                 let Some(state) = window.get_mut(index + n) else { continue };
                 if state.leave(live, moment(n), lost) {
-                    measured(state);
+                    measured(n, state);
                     window.complete(index + n);
                 }
             }
@@ -314,7 +390,7 @@ mod tests {
 
     #[test]
     fn memory_follows_what_is_in_flight() {
-        let mut roots = Roots::new(1.0);
+        let mut roots = Roots::new(1.0, 3);
         // Message 0 never leaves; a million others pass, 64 at a time.
         roots.enter(0, 0, 1, Moments::at(0));
         for batch in 0..20_000 {
@@ -334,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_hole_in_the_entry_costs_no_memory_for_the_hole() {
-        let mut roots = Roots::new(1.0);
+        let mut roots = Roots::new(1.0, 3);
         roots.enter(0, 5, 2, Moments::at(100));
         roots.enter(0, 1 << 40, 2, Moments::at(200));
         assert_eq!(roots.held(), 4);
@@ -346,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_hostile_index_does_not_overflow() {
-        let mut roots = Roots::new(1.0);
+        let mut roots = Roots::new(1.0, 3);
         roots.enter(0, INDEX_MASK - 1, 4, Moments::at(1));
         roots.retain(UNKNOWN - 1, 7, 1);
         roots.release(root(3, 9), 2, 1, Moments::at(2));

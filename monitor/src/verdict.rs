@@ -1,36 +1,162 @@
-//! A first sentence on what limits the flow: the busiest task or worker, the source or the sink.
+//! The verdict: one sentence on what limits the flow, with its evidence and what to do about it.
 //!
-//! It goes by shares of time alone. It does not follow waits to their root, so where several things are nearly
-//! saturated it names the busiest and no more.
+//! The rules are asked in order, from what excuses everything else (a deadlock, a processor that was taken away) to what
+//! is left when nothing stands out; the first that answers is the verdict. Each goes by shares of time, by where
+//! waiting leads ([`crate::report::Root`]) and by true-rate utilisation.
 
-use crate::report::{Report, Stream, Task, TaskShares, Verdict, VerdictKind};
+use crate::report::{
+    Component, Report, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Worker,
+    WorkerShares,
+};
 
-/// A task or worker busier than this has no time to spare.
-const SATURATED: f64 = 0.85;
-/// A network that waits this much for its source, or sink, is limited by it.
+/// Who is busier than this has no time to spare.
+const SATURATED: f64 = 0.8;
+/// A source that waits less than this for room is not held back.
+const HELD_BACK: f64 = 0.15;
+/// A network that waits this much for its source, or sink, is limited by it, where the source does not tell.
 const STARVED: f64 = 0.5;
+/// A busy worker that had a processor for less than this was kept from it.
+const HAD_PROCESSOR: f64 = 0.75;
+/// Preempted less often than once in this time lost, a thread gave its processor up by itself.
+const SLEEP_NS: f64 = 50e6;
+/// Scheduling that takes more of a worker's time than this is too much.
+const SCHEDULING: f64 = 0.25;
+/// Dispatches of fewer messages, and shorter than this, are too short to pay for themselves.
+const SHORT_MESSAGES: f64 = 16.0;
+const SHORT_NS: f64 = 5000.0;
+/// Streams that hold more are not said to be too small.
+const SMALL: u64 = 16;
+/// A stream whose ends both wait this much of the time does not keep them apart.
+const BOTH_WAIT: f64 = 0.1;
+/// A component that writes so many messages for each it reads floods those behind it.
+const FLOOD: f64 = 8.0;
+/// A replica that takes so many times longer for a message than the others is slow.
+const SLOWER: f64 = 1.5;
+/// A move that gains less is not worth it.
+const GAIN: f64 = 1.1;
 
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
-    let mut found = saturated_task(report)
-        .or_else(|| saturated_worker(report))
-        .or_else(|| sink(report))
-        .or_else(|| source(report))
-        .or_else(|| busiest(report))
-        .unwrap_or_else(|| {
-            plain(
-                VerdictKind::Unknown,
-                "What limits the flow cannot be told: no shares of time are known.".to_owned(),
-            )
-        });
+    let facts = Facts::new(report);
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 11] = [
+        deadlock,
+        contention,
+        nothing_held_back,
+        sink,
+        short_dispatches,
+        saturated_task,
+        saturated_worker,
+        small_stream,
+        at_the_edges,
+        unknown,
+        busiest,
+    ];
+    let mut found = rules.iter().find_map(|rule| rule(&facts)).unwrap_or_else(|| {
+        plain(VerdictKind::Unclear, "Nothing stands out: no task did any work.".to_owned())
+    });
     if report.broken_count > 0 {
         found.text.push_str(" Beware: not every stream conserves its messages.");
     }
     found
 }
 
+/// Tasks and workers by what the source asks of them. Empty where no source, or no time of it, is known.
+pub(crate) fn utilisation(report: &Report) -> Vec<Utilisation> {
+    let sources = || report.tasks.iter().filter(|task| is_source(task));
+    let messages: u64 = sources().filter_map(|task| task.work.messages_out).sum();
+    let source_ns = sources().filter_map(|task| task.work.busy_ns).fold(0.0, f64::max);
+    if messages == 0 || source_ns <= 0.0 {
+        return Vec::new();
+    }
+    let demand = |busy_ns: f64| busy_ns / messages as f64;
+    let tasks = report.tasks.iter().filter(|task| moves(task)).filter_map(|task| {
+        let busy_ns = task.work.busy_ns?;
+        Some(Utilisation {
+            name: task.name.clone(),
+            task: Some(task.id),
+            worker: task.worker,
+            demand_ns: demand(busy_ns),
+            utilisation: busy_ns / source_ns,
+            busy: task.work.shares?.busy,
+        })
+    });
+    let workers = report.workers.iter().filter_map(|worker| {
+        let shares = worker.shares?;
+        let busy = shares.busy + shares.unaccounted;
+        Some(Utilisation {
+            name: format!("worker {}", worker.id),
+            task: None,
+            worker: Some(worker.id),
+            demand_ns: demand(busy * worker.lifetime_ns),
+            utilisation: busy * worker.lifetime_ns / source_ns,
+            busy,
+        })
+    });
+    let mut all: Vec<Utilisation> = tasks.chain(workers).collect();
+    all.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then_with(|| a.name.cmp(&b.name)));
+    all
+}
+
+/// A report, and what all rules want of it.
+struct Facts<'r> {
+    report: &'r Report,
+    /// Share of its time that the source which waits most waits for room; `None`: no source is known.
+    held_back: Option<f64>,
+}
+
+impl<'r> Facts<'r> {
+    fn new(report: &'r Report) -> Facts<'r> {
+        let sources = report.tasks.iter().filter(|task| is_source(task));
+        let held_back = sources.filter_map(|task| Some(task.work.shares?.output_wait)).reduce(f64::max);
+        Facts { report, held_back }
+    }
+
+    /// Where waiting leads: how much of it to this component.
+    fn blame(&self, path: &str) -> f64 {
+        let roots = self.report.waiting.roots.iter();
+        roots.filter(|root| root.component.as_deref() == Some(path)).map(|root| root.share).sum()
+    }
+
+    /// What most waiting leads to, in words.
+    fn roots(&self) -> Option<String> {
+        let root = self.report.waiting.roots.first()?;
+        let name = root.name.as_deref()?;
+        let state = match root.state {
+            RootState::Running => "while it runs",
+            RootState::Ready => "while it is ready and does not run",
+            RootState::Circle => "and back to itself",
+            RootState::Unknown => "",
+        };
+        Some(format!("{} of all waiting leads to {name} {state}", percent(root.share)).trim_end().to_owned())
+    }
+
+    fn evidence(&self, first: Vec<String>) -> Vec<String> {
+        first.into_iter().chain(self.roots()).collect()
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
+        let tasks = self.report.tasks.iter().filter(|task| moves(task));
+        tasks.filter_map(|task| Some((task, task.work.shares?)))
+    }
+
+    fn workers(&self) -> Vec<(&'r Worker, WorkerShares)> {
+        let mut workers: Vec<(&Worker, WorkerShares)> =
+            self.report.workers.iter().filter_map(|worker| Some((worker, worker.shares?))).collect();
+        workers.sort_by(|a, b| load(&b.1).total_cmp(&load(&a.1)));
+        workers
+    }
+
+    fn component(&self, path: &str) -> Option<&'r Component> {
+        self.report.components.iter().find(|component| component.path == path)
+    }
+}
+
+fn load(shares: &WorkerShares) -> f64 {
+    shares.busy + shares.unaccounted
+}
+
 fn plain(kind: VerdictKind, text: String) -> Verdict {
-    Verdict { kind, text, component: None, worker: None }
+    Verdict { kind, text, evidence: Vec::new(), suggestion: None, component: None, worker: None }
 }
 
 fn percent(share: f64) -> String {
@@ -42,124 +168,487 @@ fn path_of(name: &str) -> &str {
     name.split('[').next().unwrap_or(name)
 }
 
+/// A task that moves no messages, such as one that waits for the run's end, limits nothing.
 fn moves(task: &Task) -> bool {
     let work = &task.work;
     (work.messages_in, work.messages_out) != (Some(0), Some(0))
 }
 
-fn saturated_task(report: &Report) -> Option<Verdict> {
-    let (task, shares) = report
-        .tasks
-        .iter()
-        .filter_map(|task| Some((task, task.work.shares?)))
-        // A task that moves no messages, such as one that waits for the run's end, limits nothing.
-        .filter(|(task, shares)| shares.busy >= SATURATED && moves(task))
-        .max_by(|a, b| a.0.work.busy_ns.unwrap_or(0.0).total_cmp(&b.0.work.busy_ns.unwrap_or(0.0)))?;
-    let path = path_of(&task.name);
-    let busy = percent(shares.busy);
-    let (kind, text) = if task.work.messages_in == Some(0) {
-        (
-            VerdictKind::Source,
-            format!("The source {} limits the flow: it is busy {busy} of the time.", task.name),
-        )
-    } else if task.work.messages_out == Some(0) {
-        (VerdictKind::Sink, format!("The sink {} limits the flow: it is busy {busy} of the time.", task.name))
-    } else {
-        let on = task.worker.map_or(String::new(), |worker| format!(" on worker {worker}"));
-        (VerdictKind::Task, format!("{} limits the flow: it is busy {busy} of the time{on}.", task.name))
-    };
-    Some(Verdict { kind, text, component: Some(path.to_owned()), worker: task.worker })
+fn is_source(task: &Task) -> bool {
+    task.work.messages_in == Some(0) && task.work.messages_out > Some(0)
 }
 
-fn saturated_worker(report: &Report) -> Option<Verdict> {
-    let (worker, shares) = report
-        .workers
-        .iter()
-        .filter_map(|worker| Some((worker, worker.shares?)))
-        .filter(|(_, shares)| shares.busy >= SATURATED)
-        .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
+fn is_sink(task: &Task) -> bool {
+    task.work.messages_out == Some(0) && task.work.messages_in > Some(0)
+}
+
+fn deadlock(facts: &Facts<'_>) -> Option<Verdict> {
+    let deadlock = facts.report.waiting.deadlock.as_ref()?;
+    let told = |wait: &crate::report::WaitNow| {
+        let what = if wait.what == "room" { "room in" } else { "messages of" };
+        let stream = wait.stream.map_or("several streams".to_owned(), |stream| format!("stream {stream}"));
+        let peer = wait.peer_name.as_deref().unwrap_or("nobody known");
+        format!("{} waits for {what} {stream} of {peer}", wait.name)
+    };
+    let waits: Vec<String> = deadlock.waits.iter().map(told).collect();
+    let first = deadlock.waits.first();
+    Some(Verdict {
+        component: first.map(|wait| path_of(&wait.name).to_owned()),
+        suggestion: Some(
+            "give a full stream of the circle more room (exec.capacity), if what goes round is bounded; else cut the circle"
+                .to_owned(),
+        ),
+        evidence: waits.iter().skip(4).cloned().collect(),
+        ..plain(
+            VerdictKind::Deadlock,
+            format!(
+                "Deadlock: {} tasks wait for one another in a circle: {}.",
+                deadlock.tasks,
+                waits.iter().take(4).cloned().collect::<Vec<_>>().join("; ")
+            ),
+        )
+    })
+}
+
+fn unknown(facts: &Facts<'_>) -> Option<Verdict> {
+    facts.report.tasks.iter().all(|task| task.work.shares.is_none()).then(|| {
+        let text = "What limits the flow cannot be told: no shares of time are known.";
+        Verdict {
+            suggestion: Some(
+                "switch the run to mode metrics or full (`thalweg set monitor.mode full`)".to_owned(),
+            ),
+            ..plain(VerdictKind::Unknown, text.to_owned())
+        }
+    })
+}
+
+/// A worker that is busy, but is not given a processor.
+fn contention(facts: &Facts<'_>) -> Option<Verdict> {
+    if facts.held_back.is_some_and(|share| share < HELD_BACK) {
+        return None;
+    }
+    let (worker, shares) = *facts.workers().first()?;
+    let busy_ns = load(&shares) * worker.lifetime_ns;
+    let had = worker.cpu_ns? / busy_ns;
+    if load(&shares) < SATURATED || had >= HAD_PROCESSOR {
+        return None;
+    }
+    let lost_ns = busy_ns - worker.cpu_ns?;
+    let preempted = worker.preempted.unwrap_or(0);
+    let id = worker.id;
+    let evidence = facts.evidence(vec![format!("worker {id} was put off its processor {preempted} times")]);
+    if lost_ns > SLEEP_NS * preempted as f64 && lost_ns > SLEEP_NS {
+        let (task, _) = busiest_on(facts, id)?;
+        return Some(Verdict {
+            kind: VerdictKind::Task,
+            text: format!(
+                "{} limits the flow: it sleeps, or waits for something outside, on worker {id}, which used its processor {} of the time it was busy.",
+                task.name,
+                percent(had)
+            ),
+            evidence,
+            suggestion: Some(format!(
+                "declare {} blocking, so that it has a thread of its own",
+                path_of(&task.name)
+            )),
+            component: Some(path_of(&task.name).to_owned()),
+            worker: Some(id),
+        });
+    }
+    Some(Verdict {
+        kind: VerdictKind::Contention,
+        text: format!(
+            "Other processes limit the flow: worker {id} was busy {} of the time, but had a processor only {} of that.",
+            percent(load(&shares)),
+            percent(had)
+        ),
+        evidence,
+        suggestion: Some("give the run processors of its own (`taskset`), or stop what else runs".to_owned()),
+        component: busiest_on(facts, id).map(|(task, _)| path_of(&task.name).to_owned()),
+        worker: Some(id),
+    })
+}
+
+/// The busiest task of a worker.
+fn busiest_on<'r>(facts: &Facts<'r>, worker: u64) -> Option<(&'r Task, TaskShares)> {
+    let tasks = facts.tasks().filter(|(task, _)| task.worker == Some(worker));
+    tasks.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+}
+
+/// The source is hardly ever held back: the network keeps up with it.
+fn nothing_held_back(facts: &Facts<'_>) -> Option<Verdict> {
+    let held_back = facts.held_back.filter(|&share| share < HELD_BACK)?;
+    let (source, shares) =
+        facts.tasks().filter(|(task, _)| is_source(task)).max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
+    if shares.busy + shares.input_wait < STARVED {
+        return None;
+    }
+    let component = Some(path_of(&source.name).to_owned());
+    let evidence =
+        facts.evidence(vec![format!("{} waits for room {} of the time", source.name, percent(held_back))]);
+    let busiest = facts.workers().first().map(|(worker, shares)| (worker.id, load(shares)));
+    let rest = busiest.map_or(String::new(), |(worker, load)| {
+        format!("; the busiest worker, {worker}, is busy {} of the time", percent(load))
+    });
+    // A source that waits for the outside says so, or uses no processor meanwhile.
+    let works = shares.input_wait < shares.busy
+        && source.cpu_ns.zip(source.work.busy_ns).is_none_or(|(cpu, busy)| cpu >= 0.5 * busy);
+    if works {
+        return Some(Verdict {
+            kind: VerdictKind::Source,
+            text: format!(
+                "The source {} limits the flow: it is busy {} of the time{rest}.",
+                source.name,
+                percent(shares.busy)
+            ),
+            evidence,
+            suggestion: Some("make the source faster, or split what it reads among several".to_owned()),
+            component,
+            worker: None,
+        });
+    }
+    Some(Verdict {
+        evidence,
+        component,
+        ..plain(
+            VerdictKind::Nothing,
+            format!(
+                "Nothing limits the flow: the network keeps up with its source {}, which takes its time{rest}.",
+                source.name
+            ),
+        )
+    })
+}
+
+fn sink(facts: &Facts<'_>) -> Option<Verdict> {
+    let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && shares.busy >= SATURATED)?;
+    Some(Verdict {
+        kind: VerdictKind::Sink,
+        text: format!(
+            "The sink {} limits the flow: it is busy {} of the time.",
+            task.name,
+            percent(shares.busy)
+        ),
+        evidence: facts.evidence(Vec::new()),
+        suggestion: Some("make the sink faster, or let several write".to_owned()),
+        component: Some(path_of(&task.name).to_owned()),
+        worker: task.worker,
+    })
+}
+
+/// A worker that is busy with changing tasks: the quantum, or the streams, are too small.
+fn short_dispatches(facts: &Facts<'_>) -> Option<Verdict> {
+    let (worker, shares) = *facts.workers().first()?;
+    if load(&shares) < SATURATED || shares.unaccounted < SCHEDULING {
+        return None;
+    }
+    let dispatches = worker.dispatches.filter(|&count| count > 0)? as f64;
+    let messages = worker.messages? as f64 / dispatches;
+    let long = shares.busy * worker.lifetime_ns / dispatches;
+    if messages >= SHORT_MESSAGES || long >= SHORT_NS {
+        return None;
+    }
+    let on_workers =
+        || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
+    let all: u64 = on_workers().filter_map(|component| component.work.dispatches).sum();
+    let yields: u64 = on_workers().filter_map(|component| component.work.yields).sum();
+    let evidence = facts.evidence(vec![format!(
+        "a dispatch takes {messages:.1} messages and {long:.0} ns; {} of all dispatches end with their quantum spent",
+        percent(yields as f64 / all.max(1) as f64)
+    )]);
+    if 2 * yields >= all {
+        return Some(Verdict {
+            kind: VerdictKind::Quantum,
+            text: format!(
+                "The quantum is too small: worker {} spends {} of its time on changing tasks.",
+                worker.id,
+                percent(shares.unaccounted)
+            ),
+            evidence,
+            suggestion: Some("raise exec.quantum (`thalweg set exec.quantum 64`)".to_owned()),
+            component: None,
+            worker: Some(worker.id),
+        });
+    }
+    let narrow = |stream: &&Stream| stream.capacity > 0 && (stream.capacity as f64) < 4.0 * messages.max(1.0);
+    let streams = facts.report.streams.iter().filter(narrow);
+    let stream = streams.max_by(|a, b| waits_of(a).total_cmp(&waits_of(b)))?;
+    Some(too_small(
+        stream,
+        format!("worker {} spends {} of its time on changing tasks", worker.id, percent(shares.unaccounted)),
+        evidence,
+    ))
+}
+
+fn waits_of(stream: &Stream) -> f64 {
+    stream.full_share.unwrap_or(0.0) + stream.empty_share.unwrap_or(0.0)
+}
+
+fn too_small(stream: &Stream, why: String, evidence: Vec<String>) -> Verdict {
+    Verdict {
+        kind: VerdictKind::Capacity,
+        text: format!(
+            "The streams {} are too small: they hold {} messages, and {why}.",
+            stream.name, stream.capacity
+        ),
+        evidence,
+        suggestion: Some("raise exec.capacity, or the capacity of these streams".to_owned()),
+        component: stream.writer.clone(),
+        worker: None,
+    }
+}
+
+/// A stream whose ends wait in turn, now for room, now for messages, while nobody is busy.
+fn small_stream(facts: &Facts<'_>) -> Option<Verdict> {
+    let both = |stream: &Stream| Some(stream.full_share?.min(stream.empty_share?));
+    let streams = facts.report.streams.iter().filter_map(|stream| Some((stream, both(stream)?)));
+    let small = |stream: &Stream| (1..=SMALL).contains(&stream.capacity);
+    let (stream, _) = streams
+        .filter(|&(stream, share)| share >= BOTH_WAIT && small(stream))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let full = percent(stream.full_share.unwrap_or(0.0));
+    let empty = percent(stream.empty_share.unwrap_or(0.0));
+    let why =
+        format!("their writers wait {full} of the time for room and their readers {empty} for messages");
+    Some(too_small(stream, why, facts.evidence(Vec::new())))
+}
+
+/// A box that is busy all the time, or is nearly all that keeps its worker so.
+fn saturated_task(facts: &Facts<'_>) -> Option<Verdict> {
+    let workers = facts.workers();
+    let fills = |task: &Task, busy: f64| {
+        let of =
+            workers.iter().find(|(worker, _)| Some(worker.id) == task.worker).map(|(_, shares)| load(shares));
+        of.is_some_and(|load| load >= SATURATED && busy >= SATURATED * load)
+    };
+    let (task, shares) = facts
+        .tasks()
+        .filter(|(task, shares)| shares.busy >= SATURATED || fills(task, shares.busy))
+        .filter(|(task, _)| !is_source(task) && !is_sink(task))
+        .max_by(|a, b| {
+            let weight = |task: &Task, shares: &TaskShares| shares.busy + facts.blame(path_of(&task.name));
+            weight(a.0, &a.1).total_cmp(&weight(b.0, &b.1))
+        })?;
+    let path = path_of(&task.name).to_owned();
+    let on = task.worker.map_or(String::new(), |worker| format!(" on worker {worker}"));
+    let busy = percent(shares.busy);
+    let pressed = facts.report.utilisation.iter().find(|row| row.task == Some(task.id));
+    let evidence = facts.evidence(
+        pressed
+            .map(|row| format!("the source could ask for {:.1} times what it does", row.utilisation))
+            .into_iter()
+            .collect(),
+    );
+    let found = Verdict {
+        kind: VerdictKind::Task,
+        text: format!("{} limits the flow: it is busy {busy} of the time{on}.", task.name),
+        suggestion: Some(format!("make {path} faster, or replicate it (`!` in the network)")),
+        evidence,
+        component: Some(path.clone()),
+        worker: task.worker,
+    };
+    Some(
+        slow_replica(facts, task, shares.busy, &found)
+            .or_else(|| flooded(facts, &path, &found))
+            .unwrap_or(found),
+    )
+}
+
+/// One of several replicas takes longer for a message, or gets more of them.
+fn slow_replica(facts: &Facts<'_>, task: &Task, busy: f64, found: &Verdict) -> Option<Verdict> {
+    let path = path_of(&task.name);
+    let others: Vec<(&Task, TaskShares)> =
+        facts.tasks().filter(|(other, _)| other.id != task.id && path_of(&other.name) == path).collect();
+    let mean = |value: &dyn Fn(&(&Task, TaskShares)) -> f64| {
+        others.iter().map(value).sum::<f64>() / others.len() as f64
+    };
+    if others.is_empty() || mean(&|(_, shares)| shares.busy) > 0.6 * busy {
+        return None;
+    }
+    let service = task.work.service_ns?;
+    let of_others = mean(&|(other, _)| other.work.service_ns.unwrap_or(0.0));
+    let (text, suggestion) = if service >= SLOWER * of_others {
+        (
+            format!(
+                "{} limits the flow: it takes {:.1} times as long for a message as the other replicas, and is busy {} of the time.",
+                task.name,
+                service / of_others.max(1.0),
+                percent(busy)
+            ),
+            "find out what is special about the messages it gets, or spread them".to_owned(),
+        )
+    } else {
+        (
+            format!(
+                "{} limits the flow: it gets most of the messages and is busy {} of the time, the other replicas {}.",
+                task.name,
+                percent(busy),
+                percent(mean(&|(_, shares)| shares.busy))
+            ),
+            "split by a tag that spreads the messages more evenly".to_owned(),
+        )
+    };
+    Some(Verdict { kind: VerdictKind::Replica, text, suggestion: Some(suggestion), ..found.clone() })
+}
+
+/// A component before this one writes many messages for each that it reads.
+fn flooded(facts: &Facts<'_>, path: &str, found: &Verdict) -> Option<Verdict> {
+    let floods = |path: &str| {
+        let selectivity = facts.component(path)?.work.selectivity?;
+        (selectivity >= FLOOD).then_some(selectivity)
+    };
+    let (by, selectivity) =
+        upstream(facts.report, path).into_iter().find_map(|path| Some((path, floods(path)?)))?;
+    Some(Verdict {
+        kind: VerdictKind::Burst,
+        text: format!(
+            "Bursts of {by} limit the flow: it writes {selectivity:.0} messages for each it reads, and {} cannot keep up with them.",
+            if by == path { "who reads them" } else { path }
+        ),
+        suggestion: Some(format!("replicate {path}, or let {by} write less")),
+        component: Some(by.to_owned()),
+        ..found.clone()
+    })
+}
+
+/// This component and those before it, the nearest first.
+fn upstream<'r>(report: &'r Report, path: &'r str) -> Vec<&'r str> {
+    let mut found = vec![path];
+    let mut next = 0;
+    while let Some(&reader) = found.get(next) {
+        next += 1;
+        for stream in report.streams.iter().filter(|stream| stream.reader.as_deref() == Some(reader)) {
+            if let Some(writer) = stream.writer.as_deref()
+                && !found.contains(&writer)
+            {
+                found.push(writer);
+            }
+        }
+    }
+    found
+}
+
+/// A worker that is busy all the time, though none of its tasks is by itself.
+fn saturated_worker(facts: &Facts<'_>) -> Option<Verdict> {
+    let workers = facts.workers();
+    let (hot, shares) = *workers.first()?;
+    if load(&shares) < SATURATED {
+        return None;
+    }
+    let flooded = busiest_on(facts, hot.id).and_then(|(task, _)| {
+        flooded(facts, path_of(&task.name), &plain(VerdictKind::Worker, String::new()))
+    });
+    if let Some(found) = flooded.or_else(|| better_mapping(facts, &workers)) {
+        return Some(Verdict { worker: Some(hot.id), ..found });
+    }
     // Sources, and tasks that only wait, have threads of their own.
-    let working = || report.components.iter().filter(|component| component.work.messages_in > Some(0));
+    let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
     let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
     let top = working().next().filter(|_| all > 0.0);
     let most = top.map_or(String::new(), |component| {
         let share = component.work.busy_ns.unwrap_or(0.0) / all;
         format!("; of all work, {} is in {}", percent(share), component.path)
     });
-    let saturated = report
-        .workers
-        .iter()
-        .filter(|worker| worker.shares.is_some_and(|shares| shares.busy >= SATURATED))
-        .count();
-    let who = if saturated == report.workers.len() && saturated > 1 {
-        format!(
-            "All {saturated} workers limit the flow: the busiest is busy {} of the time",
-            percent(shares.busy)
-        )
+    let saturated = workers.iter().filter(|(_, shares)| load(shares) >= SATURATED).count();
+    let busy = percent(load(&shares));
+    let who = if saturated == workers.len() && saturated > 1 {
+        format!("All {saturated} workers limit the flow: the busiest is busy {busy} of the time")
     } else {
-        format!("Worker {} limits the flow: it is busy {} of the time", worker.id, percent(shares.busy))
+        format!("Worker {} limits the flow: it is busy {busy} of the time", hot.id)
     };
     Some(Verdict {
         kind: VerdictKind::Worker,
         text: format!("{who}{most}."),
+        evidence: facts.evidence(Vec::new()),
+        suggestion: Some(match top {
+            Some(top) => format!("more workers on more processors, or a faster {}", top.path),
+            None => "more workers on more processors".to_owned(),
+        }),
         component: top.map(|component| component.path.clone()),
-        worker: Some(worker.id),
+        worker: Some(hot.id),
     })
 }
 
-fn sink(report: &Report) -> Option<Verdict> {
-    let (share, path) =
-        waiting_at(report, "exit", |stream| stream.writer.as_deref(), |shares| shares.output_wait)?;
-    Some(Verdict {
-        kind: VerdictKind::Sink,
+/// A task whose move to the worker with most time to spare would help.
+fn better_mapping(facts: &Facts<'_>, workers: &[(&Worker, WorkerShares)]) -> Option<Verdict> {
+    let (hot, hot_shares) = *workers.first()?;
+    let (cold, cold_shares) = *workers.last()?;
+    let (high, low) = (load(&hot_shares), load(&cold_shares));
+    let after = |busy: f64| (high - busy).max(low + busy);
+    let (task, busy) = facts
+        .tasks()
+        .filter(|(task, _)| task.worker == Some(hot.id))
+        .map(|(task, shares)| (task, shares.busy))
+        .min_by(|a, b| after(a.1).total_cmp(&after(b.1)))?;
+    let gain = high / after(busy);
+    (gain >= GAIN).then(|| Verdict {
+        kind: VerdictKind::Mapping,
         text: format!(
+            "The mapping limits the flow: worker {} is busy {} of the time, worker {} {}.",
+            hot.id,
+            percent(high),
+            cold.id,
+            percent(low)
+        ),
+        evidence: facts.evidence(vec![format!("{} takes {} of worker {}", task.name, percent(busy), hot.id)]),
+        suggestion: Some(format!(
+            "move {} to worker {} (`thalweg set task/{}.worker {}`): up to {} more",
+            task.name,
+            cold.id,
+            task.id,
+            cold.id,
+            percent(gain - 1.0)
+        )),
+        component: Some(path_of(&task.name).to_owned()),
+        worker: Some(hot.id),
+    })
+}
+
+/// Where source and sink do not tell of themselves: whether the network waits for them.
+fn at_the_edges(facts: &Facts<'_>) -> Option<Verdict> {
+    let exit = waiting_at(facts, "exit", |stream| stream.writer.as_deref(), |shares| shares.output_wait);
+    if let Some((share, path)) = exit {
+        let text = format!(
             "The sink limits the flow: {path} waits {} of the time for room in the exit.",
             percent(share)
-        ),
-        component: Some(path),
-        worker: None,
-    })
-}
-
-fn source(report: &Report) -> Option<Verdict> {
+        );
+        return Some(Verdict { component: Some(path), ..plain(VerdictKind::Sink, text) });
+    }
     let (share, path) =
-        waiting_at(report, "entry", |stream| stream.reader.as_deref(), |shares| shares.input_wait)?;
-    Some(Verdict {
-        kind: VerdictKind::Source,
-        text: format!("The source limits the flow: {path} waits {} of the time for input.", percent(share)),
-        component: Some(path),
-        worker: None,
-    })
+        waiting_at(facts, "entry", |stream| stream.reader.as_deref(), |shares| shares.input_wait)?;
+    let text = format!("The source limits the flow: {path} waits {} of the time for input.", percent(share));
+    Some(Verdict { component: Some(path), ..plain(VerdictKind::Source, text) })
 }
 
 /// The component at the network's edge, if it waits there most of the time.
 fn waiting_at<'r>(
-    report: &'r Report,
+    facts: &Facts<'r>,
     role: &str,
     side: impl Fn(&'r Stream) -> Option<&'r str>,
     wait: impl Fn(&TaskShares) -> f64,
 ) -> Option<(f64, String)> {
-    let stream = report.streams.iter().find(|stream| stream.role == role)?;
+    let stream = facts.report.streams.iter().find(|stream| stream.role == role)?;
     let path = side(stream)?;
-    let component = report.components.iter().find(|component| component.path == path)?;
-    let share = wait(&component.work.shares?);
+    let share = wait(&facts.component(path)?.work.shares?);
     (share >= STARVED).then(|| (share, path.to_owned()))
 }
 
-fn busiest(report: &Report) -> Option<Verdict> {
-    let task = report.tasks.iter().find(|task| task.work.shares.is_some() && moves(task))?;
-    let shares = task.work.shares?;
+fn busiest(facts: &Facts<'_>) -> Option<Verdict> {
+    let (task, shares) = facts.tasks().next()?;
     Some(Verdict {
-        kind: VerdictKind::Unclear,
-        text: format!(
-            "Nothing is busy all the time; the busiest task is {} ({} busy, {} waiting for input, {} for output, {} ready).",
-            task.name,
-            percent(shares.busy),
-            percent(shares.input_wait),
-            percent(shares.output_wait),
-            percent(shares.ready)
-        ),
         component: Some(path_of(&task.name).to_owned()),
         worker: task.worker,
+        evidence: facts.evidence(Vec::new()),
+        ..plain(
+            VerdictKind::Unclear,
+            format!(
+                "Nothing is busy all the time; the busiest task is {} ({} busy, {} waiting for input, {} for output, {} ready).",
+                task.name,
+                percent(shares.busy),
+                percent(shares.input_wait),
+                percent(shares.output_wait),
+                percent(shares.ready)
+            ),
+        )
     })
 }

@@ -159,7 +159,7 @@ fn pipeline() -> Script {
     script.at(20, 0, Observation::Entry { stream: ENTRY }).at(20, 0, Observation::Exit { stream: EXIT });
     // Entered at 110, 120, 130, 140.
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
-    script.at(140, 0, Observation::TaskReady { task: BOX });
+    script.at(140, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
     // Messages 0 and 1: 50 each, leaving at 250 and 300; then the exit is full until 350.
     script.run(
         1,
@@ -168,9 +168,9 @@ fn pipeline() -> Script {
         Did { read: &[(ENTRY, 0, 2)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
         Then::Output(EXIT),
     );
-    script.at(300, 1, Observation::TaskReady { task: SINK });
+    script.at(300, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
     script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
-    script.at(350, 0, Observation::TaskReady { task: BOX });
+    script.at(350, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
     // Messages 2 and 3: 100 each, leaving at 480 and 580.
     script.run(
         1,
@@ -179,7 +179,7 @@ fn pipeline() -> Script {
         Did { read: &[(ENTRY, 2, 2)], wrote: &[(EXIT, 2, 2)], ..Did::default() },
         Then::End,
     );
-    script.at(580, 1, Observation::TaskReady { task: SINK });
+    script.at(580, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
     script.run(0, SINK, (600, 620), Did { read: &[(EXIT, 2, 2)], ..Did::default() }, Then::End);
     script.close(580, ENTRY, 4, 4, 0).close(620, EXIT, 4, 4, 0);
     script
@@ -703,18 +703,19 @@ fn verdicts() {
         script.task(0, SOURCE, 100, false).task(0, BOX, 101, true).task(0, SINK, 102, false);
         script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, SINK);
         script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
-        script.run(0, SOURCE, (0, 1), Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() }, Then::Output(ENTRY));
+        let wrote = Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() };
+        script.run(9, SOURCE, (0, busy.0), wrote, Then::Output(ENTRY));
         let did = Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], ..Did::default() };
         script.run(0, BOX, (1, 2), Did::default(), Then::Input(ENTRY));
-        script.at(busy.0, 0, Observation::TaskReady { task: BOX });
+        script.at(busy.0, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
         script.run(0, BOX, busy, did, Then::End);
-        script.at(busy.0, 0, Observation::TaskReady { task: SINK });
+        script.at(busy.0, 0, Observation::TaskReady { task: SINK, by_stream: 0 });
         script.run(0, SINK, (busy.1, busy.1 + 1), Did { read: &[(EXIT, 0, 1)], ..Did::default() }, Then::End);
         script.report().verdict
     };
     let verdict = busy((2, 98), 1000);
     assert_eq!((verdict.kind, verdict.component.as_deref()), (VerdictKind::Task, Some("net/work")));
-    assert_eq!(busy((80, 98), 1000).kind, VerdictKind::Source);
+    assert_eq!(busy((95, 98), 100).kind, VerdictKind::Source);
     assert_eq!(Script::default().report().verdict.kind, VerdictKind::Unknown);
 }
 
@@ -816,7 +817,7 @@ proptest! {
             script.run(worker, task, (start, start + duration), Did::default(), then);
         }
         for (task, time) in readies {
-            script.at(time, 0, Observation::TaskReady { task });
+            script.at(time, 0, Observation::TaskReady { task, by_stream: 0 });
         }
         if lost {
             script.lost.push((0, 1));

@@ -76,6 +76,16 @@ enum Command {
     Lsp(commands::lsp::Arguments),
     /// Say in a few sentences what limits the flow of a run.
     Report(commands::report::Arguments),
+    /// Say what limits a run's flow, with evidence and what to do about it
+    Diagnose(commands::diagnose::Arguments),
+    /// Show who waits for whom in a run
+    Waits(commands::waits::Arguments),
+    /// Show what went through a run's streams, and how full they were
+    Streams(commands::streams::Arguments),
+    /// Show how a run's workers spent their time
+    Workers(commands::workers::Arguments),
+    /// Tell the story of one message: its ancestors, its descendants, every step
+    Message(commands::message::Arguments),
     /// Print the events of a run.
     Events(commands::events::Arguments),
     /// Show settings of a run.
@@ -124,7 +134,12 @@ fn main() -> ExitCode {
         Command::Fmt(a) => commands::fmt::main(a, terminal),
         Command::Explain(a) => commands::explain::main(a, terminal),
         Command::Lsp(a) => commands::lsp::main(a),
-        Command::Report(a) => commands::report::main(a, terminal),
+        Command::Report(a) => commands::report::main(&a, terminal),
+        Command::Diagnose(a) => commands::diagnose::main(&a, terminal),
+        Command::Waits(a) => commands::waits::main(&a, terminal),
+        Command::Streams(a) => commands::streams::main(&a, terminal),
+        Command::Workers(a) => commands::workers::main(&a, terminal),
+        Command::Message(a) => commands::message::main(&a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),

@@ -16,6 +16,7 @@ pub(crate) struct Output {
     pub(crate) colour: bool,
     /// Characters in a line.
     pub(crate) width: usize,
+    is_terminal: bool,
 }
 
 impl Output {
@@ -25,6 +26,7 @@ impl Output {
         Output {
             colour: terminal.colour && is_terminal,
             width: width(is_terminal),
+            is_terminal,
             writer: BufWriter::with_capacity(1 << 16, stdout),
         }
     }
@@ -38,6 +40,11 @@ impl Output {
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         self.text(text)?;
         self.text("\n")
+    }
+
+    /// Begins a new screen; where there is none, a new paragraph.
+    pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+        self.text(if self.is_terminal { "\x1b[H\x1b[2J" } else { "\n" })
     }
 
     /// Hands over what is buffered.

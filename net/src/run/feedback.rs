@@ -10,7 +10,7 @@ use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
 use super::failure::Position;
 use super::input::Input;
-use super::output::{Output, push};
+use super::output::Output;
 use super::star::matches_one;
 use crate::pattern::Pattern;
 use crate::record::{Ends, Record};
@@ -28,7 +28,8 @@ pub(crate) struct FeedbackTask {
     /// Groups in the body.
     inside: usize,
     /// The back channel: records that wait to enter the body.
-    spill: VecDeque<Record>,
+    /// Each with the message that it was, where everything is told.
+    spill: VecDeque<(Record, Option<(u64, u64)>)>,
     /// What ends from outside when the loop is empty.
     outer: Ends,
 }
@@ -75,7 +76,7 @@ impl FeedbackTask {
                 );
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
-            Ok(true) => self.spill.push_back(record),
+            Ok(true) => self.spill.push_back((record, cx.last_read())),
             Ok(false) => _ = self.output.send(cx, record),
             Err(reason) => self.position.fail(cx, self.body_out.message(), record, reason),
         }
@@ -83,17 +84,18 @@ impl FeedbackTask {
 
     /// Lets the next record of the back channel into the body; false if there is none, or no room.
     fn enter(&mut self, cx: &mut Context<'_>) -> bool {
-        let (Some(body_in), Some(mut record)) = (&mut self.body_in, self.spill.pop_front()) else {
+        let (Some(body_in), Some((mut record, from))) = (&mut self.body_in, self.spill.pop_front()) else {
             return false;
         };
         record.set_ends(Ends::GROUP);
-        match push(body_in, cx, record) {
+        match body_in.push(cx, record) {
             Ok(()) => {
+                cx.derived_from(body_in, from);
                 self.inside += 1;
                 true
             }
             Err(record) => {
-                self.spill.push_front(record);
+                self.spill.push_front((record, from));
                 false
             }
         }
@@ -116,7 +118,7 @@ impl FeedbackTask {
                 self.outer = record.ends();
                 record.set_ends(Ends::NOTHING);
                 if record.shape() != ShapeId::MARK {
-                    self.spill.push_back(record);
+                    self.spill.push_back((record, cx.last_read()));
                 }
                 None
             }

@@ -1,6 +1,6 @@
 //! A report for the terminal.
 
-use thalweg_monitor::{Component, Report, State, Stream, Task, Work, Worker};
+use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -21,12 +21,17 @@ fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
     out.push_str(&wrapped(&window(report), width, ""));
     out.push('\n');
     out.push_str(&bold(wrapped(&report.verdict.text, width, "").trim_end()));
-    out.push_str("\n\n");
+    out.push('\n');
+    if let Some(suggestion) = &report.verdict.suggestion {
+        out.push_str(&wrapped(&format!("So {suggestion}."), width, ""));
+    }
+    out.push('\n');
     out.push_str(&throughput(report));
     for table in tables(report, top) {
         out.push('\n');
         out.push_str(&table.render(width, colour));
     }
+    out.push_str(&measurements(report, width, colour));
     for broken in &report.broken {
         let text = format!(
             "! {} (stream {}): {}; written {}, read {}, dropped {}.",
@@ -43,8 +48,41 @@ fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
     if !report.notes.is_empty() {
         out.push('\n');
     }
-    for note in &report.notes {
-        out.push_str(&wrapped(&format!("* {}", note.text), width, "  "));
+    out.push_str(&note_lines(report, width));
+    out
+}
+
+/// What is missing, and why.
+pub(crate) fn notes(report: &Report, output: &mut Output) -> Result<(), Failure> {
+    if !report.notes.is_empty() {
+        output.line("")?;
+    }
+    output.text(&note_lines(report, output.width))
+}
+
+fn note_lines(report: &Report, width: usize) -> String {
+    report.notes.iter().map(|note| wrapped(&format!("* {}", note.text), width, "  ")).collect()
+}
+
+/// What other monitors measured.
+fn measurements(report: &Report, width: usize, colour: bool) -> String {
+    let mut out = String::new();
+    for measurement in &report.measurements {
+        out.push('\n');
+        match &measurement.value {
+            Measured::Number(value) => {
+                out.push_str(&format!("{}  {} {}\n", measurement.name, ratio(*value), measurement.unit));
+            }
+            Measured::Text(text) => {
+                out.push_str(&wrapped(&format!("{}  {text}", measurement.name), width, "  "))
+            }
+            Measured::Table(rows) => {
+                out.push_str(&format!("{} ({})\n", measurement.name, measurement.unit));
+                let mut table = Table::new(&[text(""), number("", 0)]);
+                rows.iter().for_each(|(name, value)| table.row(vec![name.clone(), ratio(*value)], false));
+                out.push_str(&table.render(width, colour));
+            }
+        }
     }
     out
 }
@@ -109,7 +147,10 @@ fn latencies(report: &Report) -> Table {
         number("JITTER", 1),
         number("MESSAGES", 2),
     ]);
-    for (name, times) in [("service", &report.latency.service), ("end to end", &report.latency.end_to_end)] {
+    let latency = &report.latency;
+    let kinds =
+        [("service", &latency.service), ("waiting", &latency.waiting), ("end to end", &latency.end_to_end)];
+    for (name, times) in kinds {
         let Some(times) = times else { continue };
         let cells = [times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns, times.mean_ns, times.jitter_ns];
         let mut cells: Vec<String> = cells.into_iter().map(duration).collect();
@@ -186,7 +227,7 @@ fn components(components: &[Component], top: usize) -> Table {
     table
 }
 
-fn tasks(tasks: &[Task], all: u64) -> Table {
+pub(crate) fn tasks(tasks: &[Task], all: u64) -> Table {
     let mut table = Table::new(&[
         text("TASK"),
         number("ID", 6),
@@ -214,7 +255,7 @@ fn tasks(tasks: &[Task], all: u64) -> Table {
     table
 }
 
-fn streams(streams: &[Stream], top: usize) -> Table {
+pub(crate) fn streams(streams: &[Stream], top: usize) -> Table {
     let mut table = Table::new(&[
         text("STREAM"),
         number("STREAMS", 3),
@@ -258,13 +299,14 @@ fn streams(streams: &[Stream], top: usize) -> Table {
     table
 }
 
-fn workers(workers: &[Worker]) -> Table {
+pub(crate) fn workers(workers: &[Worker]) -> Table {
     let mut table = Table::new(&[
         text("WORKER"),
         number("CORE", 2),
         number("BUSY", 0),
         number("WAITING", 0),
         number("REST", 0),
+        number("PROCESSOR", 4),
         number("DISPATCHES", 1),
         number("MESSAGES", 1),
         number("LIVED", 3),
@@ -277,6 +319,7 @@ fn workers(workers: &[Worker]) -> Table {
             known(worker.shares, |shares| share(shares.busy)),
             known(worker.shares, |shares| share(shares.waiting)),
             known(worker.shares, |shares| share(shares.unaccounted)),
+            known(worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0), |ns| share(ns / worker.lifetime_ns)),
             known(worker.dispatches, count),
             known(worker.messages, count),
             duration(worker.lifetime_ns),

@@ -1,0 +1,478 @@
+//! From single events to what monitors take: each dispatch as a whole, each wait between two dispatches, and the
+//! [`Structure`] of the run.
+
+use std::collections::VecDeque;
+
+use crate::ids::IdMap;
+use crate::monitor::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
+use crate::observation::{Derived, KIND_NAMES, Mode, Observation, Run};
+use crate::structure::{OWN_THREAD, Role, Structure, Task};
+use crate::timeline::Doing;
+
+/// A dispatch of more messages than this is taken for damage.
+const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
+/// Indices beyond this are taken for damage.
+const INDEX_MAX: u64 = 1 << 47;
+/// Closed streams whose dispatches are not all told yet; beyond, the oldest is taken as it is.
+const CLOSING_MAX: usize = 1 << 16;
+/// Mode changes kept.
+const MODES_MAX: usize = 1000;
+
+/// The numbers of kinds: those of the runtime, the composed ones, gaps, then whatever else monitors want.
+pub(crate) const DISPATCH: u16 = KIND_NAMES.len() as u16;
+pub(crate) const WAIT: u16 = DISPATCH + 1;
+pub(crate) const STREAM_TOLD: u16 = DISPATCH + 2;
+pub(crate) const GAP: u16 = DISPATCH + 3;
+/// Names of the composed kinds and of gaps, from [`DISPATCH`] on.
+pub(crate) const COMPOSED: [&str; 4] = ["run.dispatch", "run.wait", "run.stream_told", "run.gap"];
+
+/// Composes what writers tell.
+#[derive(Default)]
+pub(crate) struct Composer {
+    pub(crate) structure: Structure,
+    /// The dispatch each writer is telling.
+    telling: IdMap<Telling>,
+    closing: VecDeque<u64>,
+    ended_tasks: Vec<u64>,
+    told_streams: Vec<u64>,
+    declared_entry: bool,
+    declared_exit: bool,
+    pub(crate) last: u64,
+    /// Since when the events are gapless.
+    pub(crate) gapless_since: Option<u64>,
+    pub(crate) malformed: u64,
+}
+
+/// What a writer has told of a dispatch so far.
+#[derive(Default)]
+struct Telling {
+    active: bool,
+    task: u64,
+    worker: u64,
+    start: u64,
+    end: u64,
+    reads: Vec<Run>,
+    writes: Vec<Run>,
+    derived: Vec<Derived>,
+    /// Told before the dispatch they failed in.
+    failed: Vec<(u64, Run)>,
+}
+
+/// Where composed items go: only what some monitor wants is kept.
+pub(crate) struct Sink<'a> {
+    pub(crate) buffer: &'a mut Buffer,
+    pub(crate) wanted: &'a [bool],
+}
+
+impl Sink<'_> {
+    #[inline]
+    fn push(&mut self, time: u64, writer: u64, kind: u16, what: What) {
+        if self.wanted[usize::from(kind)] {
+            self.buffer.items.push(Item { time, writer, kind, what });
+        }
+    }
+
+    #[inline]
+    fn observation(&mut self, time: u64, writer: u64, observation: &Observation) {
+        self.push(time, writer, observation.number(), What::Runtime(*observation));
+    }
+}
+
+impl Composer {
+    pub(crate) fn gap(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
+        self.structure.gaps += 1;
+        self.gapless_since = None;
+        if let Some(telling) = self.telling.get_mut(&writer) {
+            telling.active = false;
+            telling.failed.clear();
+        }
+        sink.push(self.last, writer, GAP, What::Gap { lost });
+    }
+
+    /// What `writer` said at `time`.
+    #[inline]
+    pub(crate) fn observe(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
+        self.structure.begin.get_or_insert(time);
+        self.gapless_since.get_or_insert(time);
+        self.last = self.last.max(time);
+        match *observation {
+            Observation::TaskDispatched { task, worker, duration } => {
+                sink.observation(time, writer, observation);
+                self.begin_dispatch(time, writer, task, worker, duration, sink);
+            }
+            Observation::StreamRead(run) => {
+                sink.observation(time, writer, observation);
+                self.tell(writer, run, |telling, run| telling.reads.push(run));
+            }
+            Observation::StreamWrote(run) => {
+                sink.observation(time, writer, observation);
+                self.tell(writer, run, |telling, run| telling.writes.push(run));
+            }
+            Observation::Derived(derived) => {
+                sink.observation(time, writer, observation);
+                if derived.parent_first > INDEX_MAX || derived.step > 1 {
+                    self.malformed += 1;
+                    return;
+                }
+                self.tell(writer, derived.child, |telling, _| telling.derived.push(derived));
+            }
+            Observation::BlockedInput { task, stream } => {
+                self.end_dispatch(time, writer, task, Outcome::BlockedInput, stream, sink);
+                sink.observation(time, writer, observation);
+            }
+            Observation::BlockedOutput { task, stream } => {
+                self.end_dispatch(time, writer, task, Outcome::BlockedOutput, stream, sink);
+                sink.observation(time, writer, observation);
+            }
+            Observation::Yielded { task } => {
+                self.end_dispatch(time, writer, task, Outcome::Yielded, 0, sink);
+                sink.observation(time, writer, observation);
+            }
+            Observation::TaskReady { task, by_stream } => {
+                self.structure.tasks.entry(task).or_default().timeline.made_ready(time, by_stream);
+                sink.observation(time, writer, observation);
+            }
+            _ => self.observe_rare(time, writer, observation, sink),
+        }
+    }
+
+    fn observe_rare(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
+        match *observation {
+            Observation::RecordFailed { task, message } => {
+                if message.first > INDEX_MAX {
+                    self.malformed += 1;
+                    return;
+                }
+                self.record_failed(time, writer, task, message, sink);
+            }
+            Observation::TaskEnded { task, .. } => {
+                self.end_dispatch(time, writer, task, Outcome::Ended, 0, sink);
+                if let Some(state) = self.structure.tasks.get_mut(&task) {
+                    let wait = state.timeline.until(task, time);
+                    push_wait(wait.map(|wait| Wait { cut: true, ..wait }), time, writer, sink);
+                    self.ended_tasks.push(task);
+                }
+            }
+            Observation::TaskCreated { task, component, replica, blocking, .. } => {
+                let state = self.structure.tasks.entry(task).or_default();
+                *state = Task { component, replica, blocking, ..*state };
+                state.timeline.created(time);
+                self.structure.components.entry(component).or_default().tasks += 1;
+            }
+            Observation::TaskMapped { task, worker } | Observation::TaskMoved { task, worker } => {
+                let state = self.structure.tasks.entry(task).or_default();
+                state.worker = (worker < OWN_THREAD).then_some(worker);
+            }
+            Observation::StreamOpened { stream, name, reader, writer, capacity } => {
+                self.stream_opened(time, stream, name, reader, writer, capacity);
+            }
+            Observation::StreamClosed { stream, totals } => {
+                let state = self.structure.streams.entry(stream).or_default();
+                state.closed = Some(time);
+                state.totals = Some(totals);
+                self.closing.push_back(stream);
+                sink.observation(time, writer, observation);
+                self.tell_if_told(time, writer, stream, sink);
+                self.tell_oldest_closing(time, writer, sink);
+                return;
+            }
+            Observation::ModeChanged { mode } => self.mode_changed(time, mode),
+            Observation::Entry { stream } => {
+                self.declared_entry = true;
+                self.structure.streams.entry(stream).or_default().role = Role::Entry;
+            }
+            Observation::Exit { stream } => {
+                self.declared_exit = true;
+                self.structure.streams.entry(stream).or_default().role = Role::Exit;
+            }
+            _ => {}
+        }
+        sink.observation(time, writer, observation);
+    }
+
+    fn mode_changed(&mut self, time: u64, mode: Mode) {
+        let structure = &mut self.structure;
+        if structure.modes.last().is_some_and(|&(_, last)| last == mode) || structure.modes.len() >= MODES_MAX
+        {
+            return;
+        }
+        if structure.modes.is_empty() && structure.dispatches > 0 && mode != Mode::Full {
+            structure.modes.push((structure.begin.unwrap_or(time), Mode::Full));
+        }
+        structure.modes.push((time, mode));
+    }
+
+    fn begin_dispatch(
+        &mut self,
+        time: u64,
+        writer: u64,
+        task: u64,
+        worker: u64,
+        duration: u64,
+        sink: &mut Sink<'_>,
+    ) {
+        self.structure.dispatches += 1;
+        if self.telling.entry(writer).or_default().active {
+            self.complete(time, writer, Outcome::Yielded, 0, sink);
+        }
+        let first = self.structure.begin.unwrap_or(0);
+        let telling = self.telling.entry(writer).or_default();
+        telling.active = true;
+        telling.worker = worker;
+        telling.task = task;
+        telling.end = time;
+        telling.start = time.saturating_sub(duration).max(first.min(time));
+        telling.reads.clear();
+        telling.writes.clear();
+        telling.derived.clear();
+        telling.failed.retain(|&(of, _)| of == task);
+    }
+
+    #[inline]
+    fn tell(&mut self, writer: u64, run: Run, push: impl FnOnce(&mut Telling, Run)) {
+        if run.count > DISPATCH_MESSAGES_MAX || run.first > INDEX_MAX {
+            self.malformed += 1;
+            return;
+        }
+        match self.telling.get_mut(&writer) {
+            Some(telling) if telling.active => {
+                if run.count > 0 {
+                    push(telling, run);
+                }
+            }
+            _ => self.malformed += u64::from(self.structure.gaps == 0),
+        }
+    }
+
+    #[inline]
+    fn end_dispatch(
+        &mut self,
+        time: u64,
+        writer: u64,
+        task: u64,
+        outcome: Outcome,
+        stream: u64,
+        sink: &mut Sink<'_>,
+    ) {
+        match self.telling.get(&writer) {
+            Some(telling) if telling.active && telling.task == task => {
+                self.complete(time, writer, outcome, stream, sink);
+            }
+            _ => {}
+        }
+    }
+
+    /// Told before the end of the dispatch it happened in: kept with the writer until then.
+    fn record_failed(&mut self, time: u64, writer: u64, task: u64, message: Run, sink: &mut Sink<'_>) {
+        if self.telling.entry(writer).or_default().active {
+            self.complete(time, writer, Outcome::Yielded, 0, sink);
+        }
+        let failed = &mut self.telling.entry(writer).or_default().failed;
+        if (failed.len() as u64) < DISPATCH_MESSAGES_MAX {
+            failed.push((task, message));
+        }
+    }
+
+    /// A writer has told all of a dispatch.
+    fn complete(&mut self, time: u64, writer: u64, outcome: Outcome, stream: u64, sink: &mut Sink<'_>) {
+        let Some(telling) = self.telling.get_mut(&writer) else { return };
+        telling.active = false;
+        let mut telling = std::mem::take(telling);
+        let mut closed = false;
+        for run in &telling.writes {
+            self.settle_role(time, writer, run.stream, telling.task, sink);
+            let state = self.structure.streams.entry(run.stream).or_default();
+            state.seen.written += run.count;
+            closed |= state.closed.is_some();
+        }
+        for run in &telling.reads {
+            let state = self.structure.streams.entry(run.stream).or_default();
+            state.seen.read += run.count;
+            closed |= state.closed.is_some();
+        }
+        let task = self.structure.tasks.entry(telling.task).or_default();
+        let on_worker = telling.worker < OWN_THREAD && !task.blocking;
+        if task.worker.is_none() && on_worker {
+            task.worker = Some(telling.worker);
+        }
+        let doing = Doing::after(outcome, stream);
+        let (start, wait) = task.timeline.dispatched(telling.task, telling.start, telling.end, doing);
+        let cut = outcome == Outcome::Ended && telling.reads.is_empty() && telling.writes.is_empty();
+        push_wait(wait.map(|wait| Wait { cut, ..wait }), telling.end, writer, sink);
+        if sink.wanted[usize::from(DISPATCH)] {
+            let buffer = &mut *sink.buffer;
+            let dispatch = Dispatch {
+                task: telling.task,
+                worker: on_worker.then_some(telling.worker),
+                start,
+                end: telling.end,
+                outcome,
+                stream,
+                reads: buffer.runs(&telling.reads),
+                writes: buffer.runs(&telling.writes),
+                derived: buffer.derived(&telling.derived),
+                failed: if telling.failed.is_empty() {
+                    Span::default()
+                } else {
+                    let failed: Vec<Run> = telling.failed.iter().map(|&(_, run)| run).collect();
+                    buffer.runs(&failed)
+                },
+            };
+            sink.push(telling.end, writer, DISPATCH, What::Dispatch(dispatch));
+        }
+        telling.failed.clear();
+        if closed {
+            for run in telling.reads.iter().chain(&telling.writes) {
+                self.tell_if_told(time, writer, run.stream, sink);
+            }
+        }
+        self.telling.insert(writer, telling);
+    }
+
+    pub(crate) fn stream_opened(
+        &mut self,
+        time: u64,
+        stream: u64,
+        name: u64,
+        reader: u64,
+        writer: u64,
+        capacity: u64,
+    ) {
+        let structure = &mut self.structure;
+        let state = structure.streams.entry(stream).or_default();
+        state.opened.get_or_insert(time);
+        if name != 0 {
+            state.name = name;
+        }
+        state.capacity = state.capacity.max(capacity);
+        if reader != 0 && reader != state.reader {
+            state.reader = reader;
+            let task = structure.tasks.entry(reader).or_default();
+            task.inputs += 1;
+            state.reader_component = task.component;
+            structure.components.entry(task.component).or_default().has_inputs = true;
+        }
+        if writer != 0 && writer != state.writer {
+            state.writer = writer;
+            let task = structure.tasks.entry(writer).or_default();
+            task.outputs += 1;
+            state.writer_component = task.component;
+            structure.components.entry(task.component).or_default().has_outputs = true;
+        }
+    }
+
+    /// Where the network did not say which its entries and exits are: a stream written by a task that reads nothing
+    /// is an entry, a stream read by a task that writes nothing is an exit.
+    fn settle_role(&mut self, time: u64, writer: u64, id: u64, task: u64, sink: &mut Sink<'_>) {
+        if self.declared_entry && self.declared_exit {
+            return;
+        }
+        let Some(stream) = self.structure.streams.get_mut(&id) else { return };
+        if std::mem::replace(&mut stream.role_settled, true) || stream.opened.is_none() {
+            return;
+        }
+        let stream = *stream;
+        let has_inputs = self.has(task, stream.writer_component, |t| t.inputs, |c| c.has_inputs);
+        let has_outputs = self.has(stream.reader, stream.reader_component, |t| t.outputs, |c| c.has_outputs);
+        let role = if !self.declared_entry && has_inputs == Some(false) {
+            sink.observation(time, writer, &Observation::Entry { stream: id });
+            Role::Entry
+        } else if !self.declared_exit && has_outputs == Some(false) {
+            sink.observation(time, writer, &Observation::Exit { stream: id });
+            Role::Exit
+        } else {
+            return;
+        };
+        if let Some(stream) = self.structure.streams.get_mut(&id) {
+            stream.role = role;
+        }
+    }
+
+    /// Whether a task has streams on a side; of one that has ended, whether those of its component had.
+    fn has(
+        &self,
+        task: u64,
+        component: u64,
+        streams: impl Fn(&Task) -> u32,
+        of_component: impl Fn(&crate::structure::Component) -> bool,
+    ) -> Option<bool> {
+        match self.structure.tasks.get(&task) {
+            Some(task) => Some(streams(task) > 0),
+            None if component != 0 => self.structure.components.get(&component).map(of_component),
+            None => None,
+        }
+    }
+
+    fn tell_if_told(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
+        if self.structure.told(stream) {
+            self.stream_told(time, writer, stream, sink);
+        }
+    }
+
+    fn tell_oldest_closing(&mut self, time: u64, writer: u64, sink: &mut Sink<'_>) {
+        // Without the events of dispatches a closed stream has nothing more to tell.
+        let bound = if self.structure.dispatches == 0 { 0 } else { CLOSING_MAX };
+        while self.closing.len() > bound {
+            if let Some(stream) = self.closing.pop_front()
+                && self.structure.streams.get(&stream).is_some_and(|state| state.closed.is_some())
+            {
+                self.stream_told(time, writer, stream, sink);
+            }
+        }
+    }
+
+    fn stream_told(&mut self, time: u64, writer: u64, stream: u64, sink: &mut Sink<'_>) {
+        let Some(state) = self.structure.streams.get_mut(&stream) else { return };
+        if std::mem::replace(&mut state.gone, true) {
+            return;
+        }
+        let of = state.writer;
+        self.settle_role(time, writer, stream, of, sink);
+        self.told_streams.push(stream);
+        sink.push(time, writer, STREAM_TOLD, What::StreamTold { stream });
+    }
+
+    /// All dispatches that were begun are taken as told.
+    pub(crate) fn flush(&mut self, sink: &mut Sink<'_>) {
+        let telling = self.telling.iter().filter(|(_, telling)| telling.active);
+        let mut writers: Vec<u64> = telling.map(|(&id, _)| id).collect();
+        writers.sort_unstable();
+        for writer in writers {
+            self.complete(self.last, writer, Outcome::Yielded, 0, sink);
+        }
+    }
+
+    /// The batch was taken: what it told the end of is forgotten.
+    pub(crate) fn forget_ended(&mut self) {
+        for task in self.ended_tasks.drain(..) {
+            self.structure.tasks.remove(&task);
+        }
+        for stream in self.told_streams.drain(..) {
+            self.structure.streams.remove(&stream);
+        }
+    }
+
+    /// Measuring begins anew at `time`.
+    pub(crate) fn restart(&mut self, time: u64) {
+        self.last = self.last.max(time);
+        self.gapless_since = Some(time);
+        self.malformed = 0;
+        let structure = &mut self.structure;
+        structure.begin = Some(time);
+        structure.restarted = true;
+        structure.gaps = 0;
+        structure.dispatches = 0;
+        if let Some(&(_, mode)) = structure.modes.last() {
+            structure.modes = vec![(time, mode)];
+        }
+        for task in structure.tasks.values_mut() {
+            task.timeline.restart(time);
+        }
+    }
+}
+
+fn push_wait(wait: Option<Wait>, time: u64, writer: u64, sink: &mut Sink<'_>) {
+    if let Some(wait) = wait.filter(|wait| wait.until > wait.since) {
+        sink.push(time, writer, WAIT, What::Wait(wait));
+    }
+}

@@ -1,0 +1,103 @@
+//! Latencies of input messages, and which of them led to failures.
+
+use crate::lineage::{self, Lineage};
+use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::observation::Observation;
+use crate::report::{Latency, MessageTimes, Report, State};
+
+/// Input messages kept that took longest.
+const SLOWEST_MAX: usize = 100;
+
+/// See the module.
+pub(crate) struct Latencies {
+    lineage: Lineage,
+    told: lineage::Dispatch,
+}
+
+impl Latencies {
+    pub(crate) fn new(ns_per_tick: f64) -> Latencies {
+        Latencies { lineage: Lineage::new(ns_per_tick, SLOWEST_MAX), told: lineage::Dispatch::default() }
+    }
+}
+
+impl Monitor for Latencies {
+    fn name(&self) -> &str {
+        "latency"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.dispatch", "run.stream_told", "net.entry", "net.exit", "exec.task_created", "exec.task_ended"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            self.lineage.take_item(batch, item, &mut self.told);
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        self.lineage.restart();
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        if moment.ending.state != State::Running {
+            self.lineage.finish();
+        }
+        let lineage = &self.lineage;
+        let ticks = lineage.attributed_ticks + lineage.unattributed_ticks;
+        report.latency = Latency {
+            service: lineage.roots.service.summary(),
+            end_to_end: lineage.roots.end_to_end.summary(),
+            waiting: lineage.roots.waiting.summary(),
+            entered: lineage.roots.entered,
+            in_flight: lineage.roots.incomplete(),
+            unmeasured: lineage.roots.unmeasured,
+            unattributed: lineage.unattributed,
+            attributed_share: (ticks > 0.0).then(|| lineage.attributed_ticks / ticks),
+        };
+        report.slowest = lineage
+            .roots
+            .slowest()
+            .into_iter()
+            .filter_map(|slow| {
+                Some(MessageTimes {
+                    message: lineage.message(slow.root)?.to_string(),
+                    entered_ns: moment.ns(slow.entered.saturating_sub(moment.begin)),
+                    end_to_end_ns: moment.ns(slow.left.saturating_sub(slow.entered)),
+                    service_ns: slow.service_ticks * moment.ns_per_tick,
+                })
+            })
+            .collect();
+        report.failures = lineage.failures(moment);
+    }
+}
+
+impl Lineage {
+    /// Takes what concerns descent of a batch; `told` is memory to use again.
+    pub(crate) fn take_item(
+        &mut self,
+        batch: &Batch<'_>,
+        item: &crate::monitor::Item,
+        told: &mut lineage::Dispatch,
+    ) {
+        match item.what {
+            What::Dispatch(dispatch) => {
+                told.fill(batch, &dispatch);
+                self.dispatch(told);
+            }
+            What::StreamTold { stream } => {
+                let Some(state) = batch.structure().stream(stream) else { return };
+                self.close(stream, state.reader, state.writer, state.closed.unwrap_or(item.time));
+            }
+            What::Runtime(Observation::Entry { stream }) => self.entry(stream),
+            What::Runtime(Observation::Exit { stream }) => self.exit(stream),
+            What::Runtime(Observation::TaskCreated { task, one_to_one, .. }) => {
+                let holder = self.holders.entry(task).or_default();
+                holder.one_to_one = one_to_one;
+                holder.synced = true;
+            }
+            What::Runtime(Observation::TaskEnded { task, .. }) => self.end(task, item.time),
+            _ => {}
+        }
+    }
+}

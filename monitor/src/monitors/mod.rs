@@ -1,0 +1,26 @@
+//! The built-in monitors, one a file.
+
+mod latency;
+mod shares;
+mod streams;
+mod waits;
+mod workers;
+
+pub(crate) use latency::Latencies;
+pub(crate) use shares::Shares;
+pub(crate) use streams::Streams;
+pub(crate) use waits::Waits;
+pub(crate) use workers::Workers;
+
+use crate::monitor::Monitor;
+
+/// All of them, in the order in which they publish: the later ones read what the earlier ones did.
+pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
+    vec![
+        Box::new(Streams::default()),
+        Box::new(Shares::default()),
+        Box::new(Workers::default()),
+        Box::new(Latencies::new(ns_per_tick)),
+        Box::new(Waits::default()),
+    ]
+}

@@ -1,0 +1,435 @@
+//! How the time of every task divides, and what it read and wrote; the tasks of a component together, and the busiest
+//! single ones.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::analysis::SiteName;
+use crate::ids::IdMap;
+use crate::monitor::{Batch, For, Moment, Monitor, Open, Outcome, Wait, What};
+use crate::observation::{LiveRow, LiveState, Observation, TaskCounts, TaskTotals};
+use crate::report::{self, Component, Report, TaskShares, Work};
+
+/// Ended tasks kept at least; of more, the busiest.
+const KEPT_MIN: usize = 256;
+
+/// Ticks by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    busy: u64,
+    input_wait: u64,
+    output_wait: u64,
+    ready: u64,
+}
+
+impl Ticks {
+    fn sum(&self) -> u64 {
+        self.busy.saturating_add(self.input_wait).saturating_add(self.output_wait).saturating_add(self.ready)
+    }
+
+    fn add(&mut self, other: &Ticks) {
+        self.busy = self.busy.saturating_add(other.busy);
+        self.input_wait = self.input_wait.saturating_add(other.input_wait);
+        self.output_wait = self.output_wait.saturating_add(other.output_wait);
+        self.ready = self.ready.saturating_add(other.ready);
+    }
+
+    fn wait(&mut self, wait: &Wait) {
+        match wait.what {
+            For::Turn => {}
+            For::Input => self.input_wait += wait.woken - wait.since,
+            For::Room => self.output_wait += wait.woken - wait.since,
+        }
+        self.ready += wait.until - wait.woken;
+    }
+}
+
+impl From<&TaskTotals> for Ticks {
+    fn from(totals: &TaskTotals) -> Ticks {
+        Ticks {
+            busy: totals.busy_ticks,
+            input_wait: totals.input_wait_ticks,
+            output_wait: totals.output_wait_ticks,
+            ready: totals.ready_ticks,
+        }
+    }
+}
+
+/// What a task did.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    ticks: Ticks,
+    counts: TaskCounts,
+    yields: u64,
+    moves: u64,
+    failed: u64,
+    cpu: Option<Cpu>,
+}
+
+/// What a thread used of its processor: when measuring began, and since.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cpu {
+    base_ns: u64,
+    base_preempted: u64,
+    ns: u64,
+    preempted: u64,
+}
+
+impl Cpu {
+    pub(crate) fn told(&mut self, ns: u64, preempted: u64) {
+        (self.ns, self.preempted) = (ns, preempted);
+    }
+
+    pub(crate) fn restart(&mut self) {
+        (self.base_ns, self.base_preempted) = (self.ns, self.preempted);
+    }
+
+    pub(crate) fn used_ns(&self) -> f64 {
+        self.ns.saturating_sub(self.base_ns) as f64
+    }
+
+    pub(crate) fn preempted(&self) -> u64 {
+        self.preempted.saturating_sub(self.base_preempted)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct ComponentSum {
+    tasks: u64,
+    tasks_live: u64,
+    ticks: Ticks,
+    counts: TaskCounts,
+    yields: u64,
+    /// Tasks whose counts are not known.
+    uncounted: u64,
+    failed: u64,
+    ended_badly: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Summary {
+    id: u64,
+    component: u64,
+    replica: u64,
+    worker: Option<u64>,
+    ticks: Ticks,
+    counts: Option<TaskCounts>,
+    yields: u64,
+    moves: u64,
+    failed: u64,
+    ended_badly: bool,
+    cpu: Option<Cpu>,
+    state: &'static str,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Shares {
+    tasks: IdMap<Sum>,
+    ended: Ended,
+}
+
+/// What ended tasks did.
+#[derive(Clone, Default)]
+struct Ended {
+    components: IdMap<ComponentSum>,
+    kept: Vec<Summary>,
+    count: u64,
+}
+
+impl Ended {
+    fn add(&mut self, task: &Summary, live: bool, kept_max: usize) {
+        let sum = self.components.entry(task.component).or_default();
+        sum.tasks += 1;
+        sum.tasks_live += u64::from(live);
+        sum.ticks.add(&task.ticks);
+        sum.yields += task.yields;
+        match task.counts {
+            None => sum.uncounted += 1,
+            Some(counts) => add_counts(&mut sum.counts, &counts),
+        }
+        sum.failed = sum.failed.saturating_add(task.failed);
+        sum.ended_badly += u64::from(task.ended_badly);
+        self.count += 1;
+        self.kept.push(*task);
+        if self.kept.len() >= 2 * kept_max {
+            self.keep_busiest(kept_max);
+        }
+    }
+
+    fn keep_busiest(&mut self, max: usize) {
+        // Tasks of no component are the run's own: they come last.
+        self.kept.sort_by_key(|task| (task.component == 0, std::cmp::Reverse(task.ticks.busy), task.id));
+        self.kept.truncate(max);
+    }
+}
+
+fn add_counts(sum: &mut TaskCounts, counts: &TaskCounts) {
+    sum.dispatches = sum.dispatches.saturating_add(counts.dispatches);
+    sum.reads = sum.reads.saturating_add(counts.reads);
+    sum.writes = sum.writes.saturating_add(counts.writes);
+}
+
+impl Monitor for Shares {
+    fn name(&self) -> &str {
+        "tasks"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &[
+            "run.dispatch",
+            "run.wait",
+            "net.record_failed",
+            "exec.task_moved",
+            "exec.thread_used",
+            "exec.task_ended",
+        ]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            match item.what {
+                What::Dispatch(dispatch) => {
+                    let messages = |runs: &[crate::Run]| runs.iter().map(|run| run.count).sum::<u64>();
+                    let task = self.tasks.entry(dispatch.task).or_default();
+                    task.counts.dispatches += 1;
+                    task.counts.reads += messages(batch.reads(&dispatch));
+                    task.counts.writes += messages(batch.writes(&dispatch));
+                    task.yields += u64::from(dispatch.outcome == Outcome::Yielded);
+                    task.ticks.busy += dispatch.end - dispatch.start;
+                }
+                What::Wait(wait) => self.tasks.entry(wait.task).or_default().ticks.wait(&wait),
+                What::Runtime(Observation::RecordFailed { task, .. }) => {
+                    self.tasks.entry(task).or_default().failed += 1;
+                }
+                What::Runtime(Observation::TaskMoved { task, .. }) => {
+                    self.tasks.entry(task).or_default().moves += 1;
+                }
+                What::Runtime(Observation::ThreadUsed { task, cpu_ns, preempted, .. }) if task != 0 => {
+                    let sum = self.tasks.entry(task).or_default();
+                    sum.cpu.get_or_insert_default().told(cpu_ns, preempted);
+                }
+                What::Runtime(Observation::TaskEnded { task, ref totals, ended_badly }) => {
+                    self.task_ended(batch, task, totals, ended_badly);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        for sum in self.tasks.values_mut() {
+            let cpu = sum.cpu.map(|mut cpu| {
+                cpu.restart();
+                cpu
+            });
+            *sum = Sum { cpu, ..Sum::default() };
+        }
+        self.ended = Ended::default();
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let mut all = self.ended.clone();
+        let kept_max = moment.top.max(KEPT_MIN);
+        let rows = task_rows(&moment.ending.rows);
+        let mut open: Vec<&Open> = moment.open.iter().collect();
+        open.sort_unstable_by_key(|open| open.task);
+        for open in open {
+            all.add(&self.summary(moment, open, &rows), true, kept_max);
+        }
+        all.keep_busiest(kept_max);
+        report.components = components(moment, &all, report);
+        report.tasks_count = all.count;
+        report.tasks = all.kept.iter().map(|task| task_report(moment, &all, task)).collect();
+    }
+}
+
+/// The rows of tasks in the live table.
+fn task_rows(rows: &[LiveRow]) -> HashMap<u64, (LiveState, TaskTotals)> {
+    let of_task = |row: &LiveRow| match *row {
+        LiveRow::Task { task, state, totals, .. } => Some((task, (state, totals))),
+        _ => None,
+    };
+    rows.iter().filter_map(of_task).collect()
+}
+
+impl Shares {
+    fn task_ended(&mut self, batch: &Batch<'_>, id: u64, totals: &TaskTotals, ended_badly: bool) {
+        let sum = self.tasks.remove(&id).unwrap_or_default();
+        let Some(task) = batch.structure().task(id) else { return };
+        let whole = batch.structure().whole();
+        let summary = Summary {
+            id,
+            component: task.component,
+            replica: task.replica,
+            worker: task.worker,
+            ticks: if whole { sum.ticks } else { Ticks::from(totals) },
+            counts: if whole { Some(sum.counts) } else { totals.counts },
+            yields: sum.yields,
+            moves: sum.moves,
+            failed: sum.failed,
+            ended_badly,
+            cpu: sum.cpu,
+            state: if ended_badly { "ended badly" } else { "ended" },
+        };
+        self.ended.add(&summary, false, KEPT_MIN);
+    }
+
+    /// What a task did that exists.
+    fn summary(
+        &self,
+        moment: &Moment<'_>,
+        open: &Open,
+        rows: &HashMap<u64, (LiveState, TaskTotals)>,
+    ) -> Summary {
+        let id = open.task;
+        let sum = self.tasks.get(&id).copied().unwrap_or_default();
+        let row = rows.get(&id).map(|(_, totals)| totals);
+        let task = moment.structure.task(id).copied().unwrap_or_default();
+        let mut ticks = sum.ticks;
+        if let Some(wait) = &open.wait {
+            ticks.wait(wait);
+        }
+        if let Some(since) = open.running_since {
+            ticks.busy += moment.end.saturating_sub(since);
+        }
+        Summary {
+            id,
+            component: task.component,
+            replica: task.replica,
+            worker: task.worker,
+            ticks: if moment.whole { ticks } else { row.map_or(ticks, Ticks::from) },
+            counts: if moment.whole { Some(sum.counts) } else { row.and_then(|row| row.counts) },
+            yields: sum.yields,
+            moves: sum.moves,
+            failed: sum.failed,
+            ended_badly: false,
+            cpu: sum.cpu,
+            state: state(open, task.timeline.now().is_some()),
+        }
+    }
+}
+
+/// A word for what a task was doing at the end.
+fn state(open: &Open, known: bool) -> &'static str {
+    match open.wait {
+        _ if open.running_since.is_some() => "running",
+        Some(wait) if wait.what == For::Input && !wait.ended => "waiting for input",
+        Some(wait) if wait.what == For::Room && !wait.ended => "waiting for output",
+        _ if known => "ready",
+        _ => "unknown",
+    }
+}
+
+fn work(
+    moment: &Moment<'_>,
+    ticks: &Ticks,
+    counts: Option<TaskCounts>,
+    failed: u64,
+    ended_badly: u64,
+) -> Work {
+    let sum = ticks.sum();
+    let share = |part: u64| part as f64 / sum as f64;
+    let messages = counts.map(|counts| if counts.reads > 0 { counts.reads } else { counts.writes });
+    Work {
+        messages_in: counts.map(|counts| counts.reads),
+        messages_out: counts.map(|counts| counts.writes),
+        selectivity: counts
+            .filter(|counts| counts.reads > 0)
+            .map(|counts| counts.writes as f64 / counts.reads as f64),
+        dispatches: counts.map(|counts| counts.dispatches).filter(|&dispatches| dispatches > 0),
+        yields: None,
+        busy_ns: (sum > 0).then(|| moment.ns(ticks.busy)),
+        shares: (sum > 0).then(|| TaskShares {
+            busy: share(ticks.busy),
+            input_wait: share(ticks.input_wait),
+            output_wait: share(ticks.output_wait),
+            ready: share(ticks.ready),
+        }),
+        service_ns: messages
+            .filter(|&messages| messages > 0 && sum > 0)
+            .map(|messages| moment.ns(ticks.busy) / messages as f64),
+        failed,
+        ended_badly,
+    }
+}
+
+fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Component> {
+    // Sites with one path (a network that was loaded twice) are one component.
+    let mut by_path: BTreeMap<String, (SiteName, ComponentSum)> = BTreeMap::new();
+    for (&site, sum) in &all.components {
+        let name = moment.names.site(site);
+        let (_, total) = by_path.entry(name.path.clone()).or_insert_with(|| (name, ComponentSum::default()));
+        total.add(sum);
+    }
+    let mut components: Vec<Component> = by_path
+        .into_values()
+        .map(|(name, sum)| {
+            let counts = (sum.uncounted == 0).then_some(sum.counts).or_else(|| counted(report, &name.path));
+            let mut work = work(moment, &sum.ticks, counts, sum.failed, sum.ended_badly);
+            work.yields = moment.whole.then_some(sum.yields);
+            Component {
+                path: name.path,
+                kind: name.kind,
+                place: name.place,
+                tasks: sum.tasks,
+                tasks_live: sum.tasks_live,
+                work,
+            }
+        })
+        .collect();
+    components.sort_by(|a, b| {
+        let busy = |component: &Component| component.work.busy_ns.unwrap_or(0.0);
+        let own = |component: &Component| component.path == crate::analysis::NO_COMPONENT;
+        own(a).cmp(&own(b)).then(busy(b).total_cmp(&busy(a))).then_with(|| a.path.cmp(&b.path))
+    });
+    components
+}
+
+/// Messages read and written by a component whose tasks do not tell, by the positions of its streams.
+fn counted(report: &Report, path: &str) -> Option<TaskCounts> {
+    let mut counts = None;
+    for stream in &report.streams {
+        let counts: &mut TaskCounts = match (&stream.reader, &stream.writer) {
+            (Some(reader), writer) if reader == path || writer.as_deref() == Some(path) => {
+                counts.get_or_insert_default()
+            }
+            (None, Some(writer)) if writer == path => counts.get_or_insert_default(),
+            _ => continue,
+        };
+        if stream.reader.as_deref() == Some(path) {
+            counts.reads += stream.read.unwrap_or(0) + stream.failed;
+        }
+        if stream.writer.as_deref() == Some(path) {
+            counts.writes += stream.written.unwrap_or(0);
+        }
+    }
+    counts
+}
+
+fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task {
+    let several = all.components.get(&task.component).is_some_and(|sum| sum.tasks > 1);
+    let mut work = work(moment, &task.ticks, task.counts, task.failed, u64::from(task.ended_badly));
+    work.yields = moment.whole.then_some(task.yields);
+    report::Task {
+        id: task.id,
+        name: moment.names.task(task.component, task.replica, several),
+        worker: task.worker,
+        state: task.state.to_owned(),
+        moves: task.moves,
+        cpu_ns: task.cpu.map(|cpu| cpu.used_ns()),
+        work,
+    }
+}
+
+impl ComponentSum {
+    fn add(&mut self, other: &ComponentSum) {
+        self.tasks += other.tasks;
+        self.tasks_live += other.tasks_live;
+        self.ticks.add(&other.ticks);
+        add_counts(&mut self.counts, &other.counts);
+        self.yields += other.yields;
+        self.uncounted += other.uncounted;
+        self.failed += other.failed;
+        self.ended_badly += other.ended_badly;
+    }
+}

@@ -1,0 +1,490 @@
+//! What went through every stream, whether it adds up, and the messages' times in it; all streams of one name between
+//! the same two components together.
+
+use std::collections::HashMap;
+
+use crate::ids::IdMap;
+use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
+use crate::observation::{LiveRow, Observation, Run, StreamTotals};
+use crate::report::{self, BrokenStream, Occupancy, Report};
+use crate::structure::{self, Role, Structure};
+
+/// Broken streams kept.
+const BROKEN_MAX: usize = 1000;
+/// Steps of the occupancy's course: when all are used, two become one.
+const STEPS: usize = 32;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Streams {
+    streams: IdMap<Stream>,
+    told: Edges,
+}
+
+/// A stream's messages and their times in it.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    /// Messages told by dispatches since measuring began.
+    written: u64,
+    read: u64,
+    /// Messages in it when measuring began.
+    held_before: u64,
+    /// Sums of the times of all messages seen, from `since`; their difference is the time integral of the occupancy.
+    written_times: i128,
+    read_times: i128,
+    since: Option<u64>,
+    occupancy_max: u64,
+    failed: u64,
+    full_ticks: u64,
+    empty_ticks: u64,
+    course: Option<Box<Course>>,
+}
+
+impl Stream {
+    /// A dispatch from `start` to `end` wrote these.
+    fn wrote(&mut self, run: &Run, start: u64, end: u64, capacity: u64) {
+        self.course(end);
+        self.written += run.count;
+        self.written_times += self.times(run.count, start, end);
+        self.occupancy_max = self.occupancy_max.max(self.held(capacity));
+    }
+
+    /// A dispatch from `start` to `end` read these.
+    fn read(&mut self, run: &Run, start: u64, end: u64) {
+        self.course(end);
+        self.read += run.count;
+        self.read_times += self.times(run.count, start, end);
+    }
+
+    /// Its occupancy so far is drawn up to `time`.
+    fn course(&mut self, time: u64) {
+        let held = self.held(0);
+        let course = self.course.get_or_insert_with(|| Box::new(Course::new(time)));
+        course.until(time, held);
+    }
+
+    /// Sum of the times of `count` messages spread over a dispatch, since the first.
+    fn times(&mut self, count: u64, start: u64, end: u64) -> i128 {
+        let since = *self.since.get_or_insert(start);
+        let twice_middle = (i128::from(start) - i128::from(since)) + (i128::from(end) - i128::from(since));
+        i128::from(count) * twice_middle / 2
+    }
+
+    /// Messages written and not read, as told so far. A reader may be told before its writer.
+    fn held(&self, capacity: u64) -> u64 {
+        let held = (self.held_before + self.written).saturating_sub(self.read);
+        if capacity > 0 { held.min(capacity) } else { held }
+    }
+
+    /// Time integral of the occupancy until `end`, in message·ticks: the sum of all messages' times in the stream.
+    fn occupancy_ticks(&self, end: u64) -> f64 {
+        let Some(since) = self.since else { return 0.0 };
+        let held = i128::from(self.held_before) + i128::from(self.written) - i128::from(self.read);
+        let until_end = held * (i128::from(end) - i128::from(since));
+        (until_end + self.read_times - self.written_times).max(0) as f64
+    }
+
+    fn restart(&mut self) {
+        *self = Stream { held_before: self.held(0), ..Stream::default() };
+    }
+}
+
+/// The course of an occupancy over time, in at most [`STEPS`] steps.
+#[derive(Clone, Debug)]
+struct Course {
+    begin: u64,
+    step: u64,
+    last: u64,
+    /// Message·ticks by step.
+    sums: Vec<f64>,
+}
+
+impl Course {
+    fn new(begin: u64) -> Course {
+        Course { begin, step: 1 << 10, last: begin, sums: Vec::new() }
+    }
+
+    /// From `last` to `time` so many messages were held.
+    fn until(&mut self, time: u64, held: u64) {
+        let from = self.last;
+        self.last = time.max(from);
+        self.add(from, self.last, held as f64);
+    }
+
+    fn add(&mut self, from: u64, to: u64, value: f64) {
+        while to.saturating_sub(self.begin) > self.step * STEPS as u64 {
+            self.coarsen();
+        }
+        let mut at = from.max(self.begin);
+        while at < to {
+            let step = ((at - self.begin) / self.step) as usize;
+            let end = (self.begin + (step as u64 + 1) * self.step).min(to);
+            if self.sums.len() <= step {
+                self.sums.resize(step + 1, 0.0);
+            }
+            self.sums[step] += value * (end - at) as f64;
+            at = end;
+        }
+    }
+
+    fn coarsen(&mut self) {
+        self.step *= 2;
+        self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+    }
+
+    /// Adds another stream's course.
+    fn merge(&mut self, other: &Course) {
+        let earlier = self.begin.saturating_sub(other.begin);
+        if earlier > 0 {
+            let mut begun = Course { step: self.step, ..Course::new(other.begin) };
+            std::mem::swap(self, &mut begun);
+            return [begun, other.clone()].iter().for_each(|course| self.merge(course));
+        }
+        for (n, sum) in other.sums.iter().enumerate() {
+            let from = other.begin + n as u64 * other.step;
+            self.add(from, from + other.step, sum / other.step as f64);
+        }
+        self.last = self.last.max(other.last);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct EdgeKey {
+    name: u64,
+    writer: u64,
+    reader: u64,
+    role: Role,
+}
+
+/// Streams that have told all, by edge.
+#[derive(Clone, Default)]
+struct Edges {
+    edges: HashMap<EdgeKey, Edge>,
+    broken: Vec<Broken>,
+    broken_count: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Broken {
+    id: u64,
+    name: u64,
+    positions: StreamTotals,
+    what: String,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Edge {
+    streams: u64,
+    capacity: u64,
+    positions: StreamTotals,
+    /// Streams of unknown positions.
+    unknown: u64,
+    held: u64,
+    failed: u64,
+    seen_read: u64,
+    occupancy_ticks: f64,
+    open_ticks: u64,
+    occupancy_max: u64,
+    full_ticks: u64,
+    empty_ticks: u64,
+    broken: u64,
+    course: Option<Course>,
+}
+
+impl Monitor for Streams {
+    fn name(&self) -> &str {
+        "streams"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.dispatch", "run.wait", "run.stream_told", "net.record_failed"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            match item.what {
+                What::Dispatch(dispatch) => {
+                    let (start, end) = (dispatch.start, dispatch.end);
+                    for run in batch.writes(&dispatch) {
+                        let capacity =
+                            batch.structure().stream(run.stream).map_or(0, |stream| stream.capacity);
+                        self.streams.entry(run.stream).or_default().wrote(run, start, end, capacity);
+                    }
+                    for run in batch.reads(&dispatch) {
+                        self.streams.entry(run.stream).or_default().read(run, start, end);
+                    }
+                }
+                What::Wait(wait) => self.waited(&wait),
+                What::Runtime(Observation::RecordFailed { message, .. }) => {
+                    self.streams.entry(message.stream).or_default().failed += 1;
+                }
+                What::StreamTold { stream } => {
+                    let told = self.streams.remove(&stream).unwrap_or_default();
+                    let end = item.time;
+                    self.told.add(batch.structure(), stream, &told, None, end);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        self.told = Edges::default();
+        self.streams.values_mut().for_each(Stream::restart);
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let mut all = self.told.clone();
+        let rows = stream_rows(&moment.ending.rows);
+        let mut open = self.streams.clone();
+        for wait in moment.open.iter().filter_map(|open| open.wait) {
+            add_wait(&mut open, &wait);
+        }
+        let mut ids: Vec<u64> = moment.structure.streams().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            let stream = open.remove(&id).unwrap_or_default();
+            all.add(moment.structure, id, &stream, rows.get(&id).copied(), moment.end);
+        }
+        report.streams = all.edges.iter().map(|(key, edge)| edge_report(moment, key, edge)).collect();
+        report.streams.sort_by(|a, b| {
+            let inner = |stream: &report::Stream| stream.role == "inner";
+            inner(a)
+                .cmp(&inner(b))
+                .then(b.written.cmp(&a.written))
+                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| a.role.cmp(&b.role))
+        });
+        all.broken.sort_by_key(|broken| broken.id);
+        report.broken_count = all.broken_count;
+        report.broken = all.broken.iter().map(|broken| broken_report(moment, broken)).collect();
+    }
+}
+
+/// The rows of streams in the live table.
+fn stream_rows(rows: &[LiveRow]) -> HashMap<u64, StreamTotals> {
+    let of_stream = |row: &LiveRow| match *row {
+        LiveRow::Stream { stream, totals, .. } => Some((stream, totals)),
+        _ => None,
+    };
+    rows.iter().filter_map(of_stream).collect()
+}
+
+impl Streams {
+    fn waited(&mut self, wait: &Wait) {
+        add_wait(&mut self.streams, wait);
+    }
+}
+
+/// A task that waits for any of several streams found none of them empty, or full, by itself.
+fn add_wait(streams: &mut IdMap<Stream>, wait: &Wait) {
+    if !wait.certain {
+        return;
+    }
+    let Some(stream) = streams.get_mut(&wait.stream) else { return };
+    match wait.what {
+        For::Turn => {}
+        For::Input => stream.empty_ticks += wait.woken - wait.since,
+        For::Room => stream.full_ticks += wait.woken - wait.since,
+    }
+}
+
+impl Edges {
+    /// Adds a stream; `row`: its positions in the live table, if it is not closed.
+    fn add(&mut self, structure: &Structure, id: u64, stream: &Stream, row: Option<StreamTotals>, end: u64) {
+        let Some(of) = structure.stream(id) else { return };
+        let end = of.closed.unwrap_or(end);
+        let begin = structure.begin.unwrap_or(end);
+        let (writer, reader) = structure.components_of(of);
+        // Of a part of a run, the dispatches tell what was moved; else the stream itself.
+        let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
+        let window = structure.restarted && structure.whole();
+        let said = of.totals.or(row).filter(|_| !window);
+        let positions = said.or((seen != StreamTotals::default()).then_some(seen));
+        let key = EdgeKey { name: of.name, writer, reader, role: of.role };
+        let edge = self.edges.entry(key).or_default();
+        edge.streams += 1;
+        edge.capacity = edge.capacity.max(of.capacity);
+        edge.failed += stream.failed;
+        edge.seen_read += stream.read;
+        edge.occupancy_ticks += stream.occupancy_ticks(end);
+        edge.occupancy_max = edge.occupancy_max.max(stream.occupancy_max);
+        edge.open_ticks += end.saturating_sub(of.opened.unwrap_or(begin).max(begin));
+        edge.full_ticks += stream.full_ticks;
+        edge.empty_ticks += stream.empty_ticks;
+        if let Some(course) = &stream.course {
+            match &mut edge.course {
+                Some(all) => all.merge(course),
+                none => *none = Some((**course).clone()),
+            }
+        }
+        match positions {
+            None => edge.unknown += 1,
+            Some(positions) => {
+                edge.positions.written = edge.positions.written.saturating_add(positions.written);
+                edge.positions.read = edge.positions.read.saturating_add(positions.read);
+                edge.positions.dropped = edge.positions.dropped.saturating_add(positions.dropped);
+                let gone = positions.read.saturating_add(positions.dropped);
+                edge.held += (stream.held_before + positions.written).saturating_sub(gone);
+            }
+        }
+        let Some(what) = contradiction(of, stream, said, structure.whole()) else { return };
+        edge.broken += 1;
+        self.broken_count += 1;
+        if self.broken.len() < BROKEN_MAX {
+            let positions = positions.unwrap_or_default();
+            self.broken.push(Broken { id, name: of.name, positions, what });
+        }
+    }
+}
+
+/// What does not add up. `whole`: every event of the run was seen, in mode full. A stream that is not closed has
+/// positions published at different moments, so that they may disagree by what it can hold.
+fn contradiction(
+    of: &structure::Stream,
+    stream: &Stream,
+    said: Option<StreamTotals>,
+    whole: bool,
+) -> Option<String> {
+    let StreamTotals { written, read, dropped } = said?;
+    let gone = read.saturating_add(dropped);
+    if of.closed.is_none() {
+        let slack = of.capacity.max(64);
+        return (gone > written.saturating_add(slack))
+            .then(|| format!("{gone} messages were read or dropped, only {written} written"));
+    }
+    if gone > written {
+        return Some(format!("{} messages were read or dropped that were never written", gone - written));
+    }
+    if gone < written {
+        return Some(format!("{} messages were written and neither read nor dropped", written - gone));
+    }
+    if stream.failed > read {
+        return Some(format!("{} messages failed, only {read} were read", stream.failed));
+    }
+    if whole && stream.written != written {
+        return Some(format!("its writer told of {} messages written, not {written}", stream.written));
+    }
+    if whole && stream.read != read {
+        return Some(format!("its reader told of {} messages read, not {read}", stream.read));
+    }
+    None
+}
+
+fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Stream {
+    let path = |site: u64| (site != 0).then(|| moment.names.site(site).path);
+    let (writer, reader) = (path(key.writer), path(key.reader));
+    let between = || format!("{} → {}", writer.as_deref().unwrap_or("?"), reader.as_deref().unwrap_or("?"));
+    let known = edge.unknown < edge.streams;
+    let seen = edge.seen_read > 0;
+    let open = edge.open_ticks as f64;
+    // From a part of the events nothing tells what was in a stream when the part begins.
+    let has_events = moment.whole && edge.open_ticks > 0;
+    let per_s = 1e9 / moment.ns(edge.open_ticks / edge.streams.max(1));
+    let course = edge.course.as_ref().filter(|_| has_events && seen);
+    report::Stream {
+        name: moment.names.text(key.name).filter(|name| !name.is_empty()).unwrap_or_else(between),
+        role: key.role.word().to_owned(),
+        streams: edge.streams,
+        capacity: edge.capacity,
+        written: known.then_some(edge.positions.written),
+        read: known.then_some(edge.positions.read.saturating_sub(edge.failed)),
+        failed: edge.failed.min(edge.positions.read),
+        held: known.then_some(edge.held),
+        dropped: known.then_some(edge.positions.dropped),
+        rate_per_s: (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s),
+        occupancy_mean: (has_events && seen).then(|| edge.occupancy_ticks / open),
+        occupancy_max: (has_events && seen).then_some(edge.occupancy_max),
+        occupancy: course.map(|course| Occupancy {
+            from_ns: moment.ns(course.begin.saturating_sub(moment.begin)),
+            step_ns: moment.ns(course.step),
+            messages: course.sums.iter().map(|sum| sum / course.step as f64).collect(),
+        }),
+        wait_ns: (has_events && seen)
+            .then(|| edge.occupancy_ticks * moment.ns_per_tick / edge.seen_read as f64),
+        full_share: has_events.then(|| edge.full_ticks as f64 / open),
+        empty_share: has_events.then(|| edge.empty_ticks as f64 / open),
+        conserved: known.then_some(edge.broken == 0),
+        writer,
+        reader,
+    }
+}
+
+fn broken_report(moment: &Moment<'_>, broken: &Broken) -> BrokenStream {
+    BrokenStream {
+        id: broken.id,
+        name: moment.names.text(broken.name).unwrap_or_else(|| format!("stream {}", broken.id)),
+        written: broken.positions.written,
+        read: broken.positions.read,
+        dropped: broken.positions.dropped,
+        what: broken.what.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: u64, count: u64) -> Run {
+        Run { stream: 1, first, count }
+    }
+
+    #[test]
+    fn occupancy_is_the_sum_of_the_times_in_the_stream() {
+        let mut stream = Stream::default();
+        // 4 messages written at 100, 2 read at 120, 2 held until 200: 2·20 + 2·100.
+        stream.wrote(&run(0, 4), 100, 100, 8);
+        stream.read(&run(0, 2), 120, 120);
+        assert_eq!(stream.occupancy_ticks(200), 240.0);
+        assert_eq!(stream.occupancy_max, 4);
+        // Spread over dispatches: written around 50 on average, read around 150.
+        let mut stream = Stream::default();
+        stream.wrote(&run(0, 10), 0, 100, 0);
+        stream.read(&run(0, 10), 100, 200);
+        assert_eq!(stream.occupancy_ticks(1000), 1000.0);
+        // A window that begins with 5 messages in the stream.
+        stream.wrote(&run(10, 5), 1000, 1000, 0);
+        stream.restart();
+        stream.read(&run(10, 5), 1100, 1200);
+        assert_eq!((stream.held(0), stream.read), (0, 5));
+    }
+
+    #[test]
+    fn a_course_keeps_its_sum_however_long() {
+        let mut course = Course::new(1000);
+        let mut want = 0.0;
+        for n in 0..10_000u64 {
+            course.until(1000 + n * 700, n % 7);
+            want += (n % 7) as f64 * if n == 0 { 0.0 } else { 700.0 };
+        }
+        assert!(course.sums.len() <= STEPS);
+        assert!((course.sums.iter().sum::<f64>() - want).abs() < 1e-6 * want);
+        let mut later = Course::new(500);
+        later.until(2500, 3);
+        course.merge(&later);
+        assert_eq!(course.begin, 500);
+        assert!((course.sums.iter().sum::<f64>() - want - 6000.0).abs() < 1e-6 * want);
+    }
+
+    #[test]
+    fn contradictions() {
+        let closed = |written, read, dropped| {
+            let totals = StreamTotals { written, read, dropped };
+            (
+                structure::Stream { closed: Some(1), totals: Some(totals), ..Default::default() },
+                Stream { written, read, ..Stream::default() },
+            )
+        };
+        let check =
+            |(of, stream): &(structure::Stream, Stream), whole| contradiction(of, stream, of.totals, whole);
+        assert_eq!(check(&closed(5, 3, 2), true), None);
+        assert!(check(&closed(5, 3, 1), false).unwrap().contains("1 messages were written and neither"));
+        assert!(check(&closed(5, 3, 3), false).unwrap().contains("never written"));
+        let mut other = closed(5, 5, 0);
+        other.1.read = 4;
+        assert_eq!(check(&other, false), None);
+        assert!(check(&other, true).unwrap().contains("told of 4"));
+        other.0.closed = None;
+        assert_eq!(check(&other, true), None);
+    }
+}

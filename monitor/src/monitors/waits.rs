@@ -1,0 +1,433 @@
+//! Who waits for whom: now, over the time measured, and what is at the root of it.
+//!
+//! A task that waits for messages waits for the writer of the stream; one that waits for room, for its reader (LPEL
+//! paper, §II). Of every wait it is kept what the other one was doing meanwhile: it ran, it was ready and did not
+//! run, or it waited itself, for a certain stream. So the time waited is led on from wait to wait until it arrives
+//! at a task that does not wait, and is charged to that *root* and its state. Where a wait led on several ways, the time is
+//! split as all waits of that stream led on.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::ids::IdMap;
+use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
+use crate::observation::Observation;
+use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
+use crate::structure::Structure;
+
+/// What is remembered of each task's last time.
+const HISTORY: usize = 24;
+/// Channels told apart; the waits for further ones are charged to where they wait, unexplained.
+const CHANNELS_MAX: usize = 1 << 16;
+/// Waits that were cut off by their tasks' end, at most.
+const CUT_MAX: usize = 1 << 16;
+/// Waits that lasted less are no deadlock yet.
+const DEADLOCK_NS: f64 = 50e6;
+/// Rounds of leading on; what still goes round then is waiting in a circle.
+const ROUNDS: usize = 100;
+
+/// A side of a stream that is waited at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Channel {
+    stream: u64,
+    what: For,
+}
+
+/// Where the time waited at a channel led.
+#[derive(Clone, Debug, Default)]
+struct Led {
+    waiter: u64,
+    peer: u64,
+    ticks: u64,
+    count: u64,
+    peer_busy: u64,
+    peer_ready: u64,
+    onward: BTreeMap<Channel, u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Busy,
+    Ready,
+    Waiting(Channel),
+}
+
+/// What a task did lately.
+#[derive(Clone, Debug, Default)]
+struct History {
+    past: VecDeque<(u64, u64, Doing)>,
+    /// Since the last of these.
+    then: Option<Doing>,
+}
+
+impl History {
+    fn push(&mut self, from: u64, until: u64, doing: Doing) {
+        if until <= from {
+            return;
+        }
+        match self.past.back_mut() {
+            Some(last) if last.2 == doing && last.1 == from => last.1 = until,
+            _ => {
+                if self.past.len() == HISTORY {
+                    self.past.pop_front();
+                }
+                self.past.push_back((from, until, doing));
+            }
+        }
+    }
+}
+
+/// A wait that was going on when it was looked at, with both ends of its stream.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    wait: Wait,
+    peer: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Waits {
+    histories: IdMap<History>,
+    led: HashMap<Channel, Led>,
+    /// Waits that ended with their task.
+    cut: Vec<Going>,
+    /// The component of tasks that waits speak of, also of those that ended.
+    names: IdMap<(u64, u64)>,
+    untold: u64,
+}
+
+impl Monitor for Waits {
+    fn name(&self) -> &str {
+        "waits"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.dispatch", "run.wait", "exec.task_ended"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            match item.what {
+                What::Dispatch(dispatch) => {
+                    let history = self.histories.entry(dispatch.task).or_default();
+                    history.push(dispatch.start, dispatch.end, Doing::Busy);
+                    let doing = crate::timeline::Doing::after(dispatch.outcome, dispatch.stream);
+                    history.then = match doing.what {
+                        For::Turn => Some(Doing::Ready),
+                        _ if doing.stream == 0 => None,
+                        what => Some(Doing::Waiting(Channel { stream: doing.stream, what })),
+                    };
+                }
+                What::Wait(wait) => self.waited(batch.structure(), &wait),
+                What::Runtime(Observation::TaskEnded { task, .. }) => {
+                    self.histories.remove(&task);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        self.led.clear();
+        self.cut.clear();
+        self.untold = 0;
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let mut led = self.led.clone();
+        for wait in moment.open.iter().filter_map(|open| open.wait) {
+            self.charge(&mut led, moment.structure, &wait);
+        }
+        let mut now: Vec<Going> = moment
+            .open
+            .iter()
+            .filter(|open| open.running_since.is_none())
+            .filter_map(|open| going(moment.structure, &open.wait?))
+            .collect();
+        now.sort_unstable_by_key(|going| going.wait.task);
+        let deadlock = self.deadlock(moment, &now);
+        let total: u64 = led.values().map(|led| led.ticks).sum();
+        report.waiting = Waiting {
+            total_ns: moment.ns(total),
+            now: now.iter().take(moment.top).map(|going| self.now_report(moment, going)).collect(),
+            now_count: now.len() as u64,
+            matrix: self.matrix(moment, &led, total),
+            roots: self.roots(moment, &led, total),
+            deadlock,
+        };
+    }
+}
+
+/// A wait for another task, if nothing ended it yet.
+fn going(structure: &Structure, wait: &Wait) -> Option<Going> {
+    if wait.ended || wait.what == For::Turn {
+        return None;
+    }
+    Some(Going { wait: *wait, peer: peer(structure, wait) })
+}
+
+/// The task that a wait is for, 0 if that is not known.
+fn peer(structure: &Structure, wait: &Wait) -> u64 {
+    let Some(stream) = structure.stream(wait.stream) else { return 0 };
+    match wait.what {
+        For::Input => stream.writer,
+        For::Room => stream.reader,
+        For::Turn => 0,
+    }
+}
+
+impl Waits {
+    fn waited(&mut self, structure: &Structure, wait: &Wait) {
+        if wait.cut && wait.what != For::Turn && self.cut.len() < CUT_MAX {
+            self.cut.push(Going { wait: *wait, peer: peer(structure, wait) });
+        }
+        let mut led = std::mem::take(&mut self.led);
+        self.charge(&mut led, structure, wait);
+        self.led = led;
+        for task in [wait.task, peer(structure, wait)] {
+            if let Some(of) = structure.task(task) {
+                self.names.entry(task).or_insert((of.component, of.replica));
+            }
+        }
+        let history = self.histories.entry(wait.task).or_default();
+        if wait.what != For::Turn && wait.stream != 0 {
+            let channel = Channel { stream: wait.stream, what: wait.what };
+            history.push(wait.since, wait.woken, Doing::Waiting(channel));
+        }
+        history.push(wait.woken, wait.until, Doing::Ready);
+    }
+
+    /// Charges a wait to its channel, by what the peer did meanwhile.
+    fn charge(&self, all: &mut HashMap<Channel, Led>, structure: &Structure, wait: &Wait) {
+        let ticks = wait.woken - wait.since;
+        if wait.what == For::Turn || ticks == 0 {
+            return;
+        }
+        let channel = Channel { stream: wait.stream, what: wait.what };
+        if all.len() >= CHANNELS_MAX && !all.contains_key(&channel) {
+            return;
+        }
+        let led = all.entry(channel).or_default();
+        led.waiter = wait.task;
+        led.ticks += ticks;
+        led.count += 1;
+        let peer = peer(structure, wait);
+        if peer == 0 {
+            return;
+        }
+        led.peer = peer;
+        let Some(history) = self.histories.get(&peer) else { return };
+        let mut until = wait.woken;
+        let mut tell = |from: u64, until: u64, doing: Option<Doing>| {
+            let ticks = until.saturating_sub(from);
+            match doing {
+                _ if ticks == 0 => {}
+                Some(Doing::Busy) => led.peer_busy += ticks,
+                Some(Doing::Ready) => led.peer_ready += ticks,
+                Some(Doing::Waiting(on)) => *led.onward.entry(on).or_default() += ticks,
+                None => {}
+            }
+        };
+        if let Some(&(_, last, _)) = history.past.back() {
+            tell(last.max(wait.since), until, history.then);
+            until = until.min(last);
+        }
+        for &(from, to, doing) in history.past.iter().rev() {
+            if to <= wait.since {
+                break;
+            }
+            tell(from.max(wait.since), to.min(until), Some(doing));
+            until = until.min(from);
+        }
+    }
+
+    /// Leads all time waited on to its roots.
+    fn roots(&self, moment: &Moment<'_>, all: &HashMap<Channel, Led>, total: u64) -> Vec<Root> {
+        let mut channels: Vec<Channel> = all.keys().copied().collect();
+        channels.sort_unstable();
+        let place: HashMap<Channel, usize> = channels.iter().enumerate().map(|(n, &c)| (c, n)).collect();
+        let mut mass: Vec<f64> = channels.iter().map(|channel| all[channel].ticks as f64).collect();
+        let mut roots: BTreeMap<(u64, RootState), f64> = BTreeMap::new();
+        for _ in 0..ROUNDS {
+            let mut next = vec![0.0; mass.len()];
+            for (n, channel) in channels.iter().enumerate() {
+                if mass[n] < 1.0 {
+                    continue;
+                }
+                let led = &all[channel];
+                let known = led.peer_busy + led.peer_ready + led.onward.values().sum::<u64>();
+                if known == 0 {
+                    *roots.entry((led.peer, RootState::Unknown)).or_default() += mass[n];
+                    continue;
+                }
+                let part = mass[n] / known as f64;
+                if led.peer_busy > 0 {
+                    *roots.entry((led.peer, RootState::Running)).or_default() += part * led.peer_busy as f64;
+                }
+                if led.peer_ready > 0 {
+                    *roots.entry((led.peer, RootState::Ready)).or_default() += part * led.peer_ready as f64;
+                }
+                for (on, &ticks) in &led.onward {
+                    match place.get(on) {
+                        Some(&at) => next[at] += part * ticks as f64,
+                        None => {
+                            *roots.entry((led.peer, RootState::Unknown)).or_default() += part * ticks as f64;
+                        }
+                    }
+                }
+            }
+            mass = next;
+        }
+        for (n, channel) in channels.iter().enumerate() {
+            if mass[n] >= 1.0 {
+                *roots.entry((all[channel].waiter, RootState::Circle)).or_default() += mass[n];
+            }
+        }
+        self.roots_report(moment, roots, total)
+    }
+
+    fn roots_report(
+        &self,
+        moment: &Moment<'_>,
+        roots: BTreeMap<(u64, RootState), f64>,
+        total: u64,
+    ) -> Vec<Root> {
+        let mut told: Vec<Root> = roots
+            .into_iter()
+            .map(|((task, state), ticks)| Root {
+                task,
+                name: self.task_name(moment, task),
+                component: self.component(moment, task),
+                state,
+                ns: ticks * moment.ns_per_tick,
+                share: ticks / total.max(1) as f64,
+            })
+            .collect();
+        told.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.task.cmp(&b.task)));
+        told.truncate(moment.top);
+        told
+    }
+
+    fn matrix(&self, moment: &Moment<'_>, all: &HashMap<Channel, Led>, total: u64) -> Vec<WaitEdge> {
+        // By waiter, peer and what for: ticks, waits.
+        type Ends = (Option<String>, Option<String>, For);
+        let mut edges: BTreeMap<Ends, (u64, u64)> = BTreeMap::new();
+        for (channel, led) in all {
+            let key = (self.component(moment, led.waiter), self.component(moment, led.peer), channel.what);
+            let (ticks, count) = edges.entry(key).or_default();
+            *ticks += led.ticks;
+            *count += led.count;
+        }
+        let mut told: Vec<WaitEdge> = edges
+            .into_iter()
+            .map(|((waiter, peer, what), (ticks, waits))| WaitEdge {
+                waiter,
+                peer,
+                what: word(what).to_owned(),
+                waits,
+                ns: moment.ns(ticks),
+                share: ticks as f64 / total.max(1) as f64,
+            })
+            .collect();
+        told.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        told.truncate(moment.top);
+        told
+    }
+
+    fn now_report(&self, moment: &Moment<'_>, going: &Going) -> WaitNow {
+        let wait = &going.wait;
+        WaitNow {
+            task: wait.task,
+            name: self.task_name(moment, wait.task).unwrap_or_else(|| format!("task {}", wait.task)),
+            what: word(wait.what).to_owned(),
+            stream: (wait.stream != 0).then_some(wait.stream),
+            peer: (going.peer != 0).then_some(going.peer),
+            peer_name: self.task_name(moment, going.peer),
+            ns: moment.ns(moment.end.saturating_sub(wait.since)),
+        }
+    }
+
+    /// Tasks of which none can go on without another of them, one of which waits for room.
+    fn deadlock(&self, moment: &Moment<'_>, now: &[Going]) -> Option<Deadlock> {
+        let lasts =
+            |going: &&Going, until: u64| moment.ns(until.saturating_sub(going.wait.since)) >= DEADLOCK_NS;
+        let now = now.iter().filter(|going| lasts(going, moment.end));
+        let cut = self.cut.iter().filter(|going| lasts(going, going.wait.woken));
+        let stuck = stuck(&now.chain(cut).copied().collect::<Vec<Going>>());
+        if !stuck.iter().any(|going| going.wait.what == For::Room) {
+            return None;
+        }
+        Some(Deadlock {
+            tasks: stuck.len() as u64,
+            waits: stuck.iter().take(moment.top).map(|going| self.now_report(moment, going)).collect(),
+        })
+    }
+
+    fn component(&self, moment: &Moment<'_>, task: u64) -> Option<String> {
+        moment.component_of(task).or_else(|| {
+            let &(component, _) = self.names.get(&task)?;
+            Some(moment.names.site(component).path)
+        })
+    }
+
+    fn task_name(&self, moment: &Moment<'_>, task: u64) -> Option<String> {
+        moment.task_name(task).or_else(|| {
+            let &(component, replica) = self.names.get(&task)?;
+            Some(moment.names.task(component, replica, moment.several(component)))
+        })
+    }
+}
+
+fn word(what: For) -> &'static str {
+    match what {
+        For::Turn => "turn",
+        For::Input => "input",
+        For::Room => "room",
+    }
+}
+
+/// Of tasks that each wait for a certain stream, those in circles: whoever they wait for is one of them, too. A task that waits
+/// for any of several, or for somebody unknown, may be helped from outside.
+fn stuck(waits: &[Going]) -> Vec<Going> {
+    let of_task: HashMap<u64, &Going> =
+        waits.iter().filter(|going| going.wait.certain).map(|going| (going.wait.task, going)).collect();
+    let mut circles: Vec<Going> = Vec::new();
+    let mut seen: HashMap<u64, u64> = HashMap::new();
+    for first in waits {
+        let mut way: Vec<&Going> = Vec::new();
+        let mut at = of_task.get(&first.wait.task);
+        while let Some(going) = at.filter(|going| !seen.contains_key(&going.wait.task)) {
+            seen.insert(going.wait.task, first.wait.task);
+            way.push(going);
+            at = of_task.get(&going.peer);
+        }
+        let Some(begin) = at.filter(|going| seen[&going.wait.task] == first.wait.task) else { continue };
+        let begin = way.iter().position(|going| going.wait.task == begin.wait.task);
+        let circle = begin.map_or(&[][..], |begin| &way[begin..]);
+        if circle.iter().any(|going| going.wait.what == For::Room) {
+            circles.extend(circle.iter().map(|going| **going));
+        }
+    }
+    circles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn going(task: u64, peer: u64, what: For, certain: bool) -> Going {
+        let wait = Wait { task, what, stream: 10 * task, certain, ..Wait::default() };
+        Going { wait, peer }
+    }
+
+    #[test]
+    fn circles_of_certain_waits_with_a_full_stream_are_deadlocks() {
+        let tasks = |waits: &[Going]| stuck(waits).iter().map(|going| going.wait.task).collect::<Vec<_>>();
+        let room = |task, peer| going(task, peer, For::Room, true);
+        let input = |task, peer| going(task, peer, For::Input, true);
+        assert_eq!(tasks(&[room(1, 2), room(2, 3), input(3, 2), room(5, 9)]), [2, 3]);
+        assert_eq!(tasks(&[input(1, 2), input(2, 1)]), [] as [u64; 0]);
+        assert_eq!(tasks(&[room(1, 2), room(2, 3), room(3, 4)]), [] as [u64; 0]);
+        assert_eq!(tasks(&[room(1, 2), going(2, 1, For::Input, false)]), [] as [u64; 0]);
+        assert_eq!(tasks(&[room(1, 2), input(2, 1), room(7, 8), room(8, 7)]), [1, 2, 7, 8]);
+    }
+}

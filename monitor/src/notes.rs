@@ -1,0 +1,140 @@
+//! What the reader of a report must know of what it leaves out.
+
+use crate::monitor::Moment;
+use crate::observation::{LiveRow, LiveState, Mode};
+use crate::report::{self, Note, Report, State};
+use crate::structure::Structure;
+
+/// All notes: those given, and those that follow from the report.
+pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> Vec<Note> {
+    let mut notes = given.to_vec();
+    let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
+    if report.window.events == 0 {
+        note(
+            "no_events",
+            if report.window.partial {
+                "Nothing was told in this window: nothing ran, or the run is not observed.".to_owned()
+            } else {
+                "The space holds no events: the run has not begun, or was not observed.".to_owned()
+            },
+        );
+        return notes;
+    }
+    if let Some((code, text)) = about_modes(structure) {
+        note(code, text.to_owned());
+    }
+    let window = &report.window;
+    if window.gaps > 0 {
+        note(
+            "lost",
+            format!(
+                "{} events were lost in {} places: latencies speak of what is left, occupancies are left out; counts and \
+                 shares are the totals the tasks, streams and workers keep. Keep a run whole with --keep.",
+                window.lost, window.gaps
+            ),
+        );
+    }
+    if window.malformed > 0 {
+        let malformed = window.malformed;
+        note("malformed", format!("{malformed} events contradict themselves and were left out."));
+    }
+    let latency = &report.latency;
+    if latency.unattributed > 0 {
+        note(
+            "unattributed",
+            format!(
+                "{} messages have no known input message (a component's own, or what lost events would tell): the \
+                 latencies leave them out.",
+                latency.unattributed
+            ),
+        );
+    }
+    if latency.in_flight > 0 {
+        note(
+            "in_flight",
+            format!(
+                "{} input messages had not left at the end; their latencies are not counted.",
+                latency.in_flight
+            ),
+        );
+    }
+    if report.throughput.messages_in.is_none() {
+        note("no_entry", "No entry stream is known, so there is no throughput.".to_owned());
+    }
+    if report.broken_count > 0 {
+        let broken = report.broken_count;
+        note(
+            "not_conserved",
+            format!("{broken} streams do not conserve their messages (listed under broken)."),
+        );
+    }
+    notes
+}
+
+fn about_modes(structure: &Structure) -> Option<(&'static str, &'static str)> {
+    let modes: Vec<Mode> = structure.modes.iter().map(|&(_, mode)| mode).collect();
+    if structure.dispatches > 0 {
+        return modes.iter().any(|&mode| mode != Mode::Full).then_some((
+            "mode_changed",
+            "The mode changed during the run: latencies speak of the time in mode full only, occupancies are left out.",
+        ));
+    }
+    match modes.last() {
+        _ if modes.contains(&Mode::Full) => None,
+        Some(Mode::Off) => Some((
+            "mode",
+            "Mode off tells counts only: no shares of time, latencies or occupancies. Use mode metrics or full.",
+        )),
+        _ => Some((
+            "mode",
+            "Mode metrics tells counts and shares of time: no latencies or occupancies. Use mode full.",
+        )),
+    }
+}
+
+/// Which boxes the workers were in when the process died, or hang in while it runs.
+pub(crate) fn places(report: &Report, moment: &Moment<'_>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut note = |code: &str, text: String| notes.push(Note { code: code.to_owned(), text });
+    let on = |worker: &report::Worker| {
+        Some((worker.id, worker.on_task.as_ref()?.clone(), worker.on_message?, worker.stuck_ns))
+    };
+    for (worker, task, message, stuck_ns) in report.workers.iter().filter_map(on) {
+        match stuck_ns {
+            None => note(
+                "died_on",
+                format!("The process died while worker {worker} was in {task}, on its message {message}."),
+            ),
+            Some(stuck_ns) => note(
+                "stuck",
+                format!(
+                    "Worker {worker} hangs: it has been in {task}, on its message {message}, for at least {:.1} s, and its \
+                     other tasks wait.",
+                    stuck_ns / 1e9
+                ),
+            ),
+        }
+    }
+    if report.window.state == State::Killed {
+        for (task, message) in killed_alone(moment) {
+            note(
+                "died_on",
+                format!("The process died while {task} was on its message {message}, on its own thread."),
+            );
+        }
+    }
+    notes
+}
+
+/// Boxes with threads of their own that ran when the process died, and the message each was on.
+fn killed_alone(moment: &Moment<'_>) -> Vec<(String, u64)> {
+    let alone = |row: &LiveRow| {
+        let LiveRow::Task { task, state: LiveState::Running, totals, .. } = *row else { return None };
+        let of = moment.structure.task(task).filter(|of| of.blocking)?;
+        moment.names.sites.get(&of.component).filter(|site| site.kind == "box")?;
+        Some((moment.task_name(task)?, totals.counts?.reads.checked_sub(1)?))
+    };
+    let mut alone: Vec<(String, u64)> = moment.ending.rows.iter().filter_map(alone).collect();
+    alone.sort();
+    alone
+}

@@ -1,0 +1,374 @@
+//! One message's story: what it descends from, where it and its descendants went, and how long each step took.
+//!
+//! Two passes over the events: the first finds the input message that a message descends from, the second follows
+//! that message's descendants. Memory follows the story, not the run.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::IdMap;
+use crate::lineage::{Dispatch, Lineage};
+use crate::message::Message;
+use crate::monitor::{Batch, Item, Moment, Monitor, What};
+use crate::observation::Run;
+use crate::report::Report;
+use crate::roots::{Root, UNKNOWN};
+use crate::structure::{Stream, Task};
+
+/// Messages followed at most.
+const FOLLOWED_MAX: usize = 100_000;
+
+/// A message and all its relatives that were seen, as a tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Story {
+    /// The message that was asked for.
+    pub message: String,
+    /// The input message it descends from, if that is known.
+    pub input: Option<String>,
+    /// The messages of the tree, parents before their children, in the order of their writing.
+    pub hops: Vec<Hop>,
+    /// There were more messages than are followed.
+    pub cut_short: bool,
+}
+
+/// A message on its way through one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hop {
+    /// `STREAM:INDEX`.
+    pub message: String,
+    /// How deep in the tree.
+    pub depth: u64,
+    /// The message it descends from.
+    pub parent: Option<String>,
+    /// The stream's name, if it has one.
+    pub stream: Option<String>,
+    /// The task that wrote it.
+    pub writer: Option<String>,
+    /// When, from the begin of the run. Within a dispatch times are interpolated.
+    pub written_ns: Option<f64>,
+    /// The task that read it.
+    pub reader: Option<String>,
+    /// That task's worker, if it has no thread of its own.
+    pub worker: Option<u64>,
+    /// When the dispatch that read it began, from the begin of the run.
+    pub read_ns: Option<f64>,
+    /// From its writing until that.
+    pub waited_ns: Option<f64>,
+    /// Its share of that dispatch's time.
+    pub service_ns: Option<f64>,
+    /// What became of it: `failed`, `led on` (it has descendants), `used up`, `left` (the network), `in the stream`.
+    pub fate: String,
+}
+
+/// What [`Lineage`] tells of single messages.
+pub(crate) enum Trace {
+    /// Looks for the root of a message.
+    Seek { message: Message, root: Option<Root>, seen: bool },
+    /// Follows messages and their descendants.
+    Follow(Follow),
+}
+
+#[derive(Default)]
+pub(crate) struct Follow {
+    nodes: HashMap<Message, Node>,
+    /// The indices followed, by stream.
+    by_stream: IdMap<BTreeSet<u64>>,
+    /// Messages to follow from when they are written.
+    wanted: Vec<Message>,
+    order: Vec<Message>,
+    /// Tasks whose names are needed.
+    tasks: Vec<u64>,
+    streams: Vec<u64>,
+    cut_short: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Node {
+    parent: Option<Message>,
+    writer: Option<u64>,
+    written: Option<u64>,
+    read: Option<Read>,
+    failed: bool,
+    has_children: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Read {
+    task: u64,
+    worker: Option<u64>,
+    start: u64,
+    service_ticks: f64,
+}
+
+impl Trace {
+    /// A dispatch wrote these; `from`: what the first descends from, and whether the next descend from the next. They
+    /// descend from these roots.
+    pub(crate) fn wrote(
+        &mut self,
+        run: &Run,
+        from: Option<(Message, u64)>,
+        first_root: Root,
+        root_step: u64,
+        dispatch: &Dispatch,
+    ) {
+        match self {
+            Trace::Seek { message, root, seen } => {
+                let Some(n) = place_in(run, *message) else { return };
+                *seen = true;
+                if first_root != UNKNOWN {
+                    *root = Some(first_root + n * root_step);
+                }
+            }
+            Trace::Follow(follow) => follow.wrote(run, from, dispatch),
+        }
+    }
+
+    /// A dispatch read these, after `position` others of the `reads` in all.
+    pub(crate) fn read(&mut self, run: &Run, dispatch: &Dispatch, reads: u64, _position: u64) {
+        match self {
+            Trace::Seek { message, seen, .. } => *seen |= place_in(run, *message).is_some(),
+            Trace::Follow(follow) => follow.read(run, dispatch, reads),
+        }
+    }
+
+    /// A message failed.
+    pub(crate) fn failed(&mut self, message: Message, dispatch: &Dispatch) {
+        if let Trace::Follow(follow) = self {
+            follow.failed(message, dispatch);
+        }
+    }
+}
+
+/// The place of a message in a run.
+fn place_in(run: &Run, message: Message) -> Option<u64> {
+    let n = message.index.checked_sub(run.first).filter(|&n| n < run.count)?;
+    (run.stream == message.stream).then_some(n)
+}
+
+impl Follow {
+    /// Follows these messages and their descendants.
+    pub(crate) fn from(wanted: Vec<Message>) -> Follow {
+        Follow { wanted, ..Follow::default() }
+    }
+
+    fn add(&mut self, message: Message) -> Option<&mut Node> {
+        if self.nodes.len() >= FOLLOWED_MAX {
+            self.cut_short = true;
+            return None;
+        }
+        if !self.nodes.contains_key(&message) {
+            self.order.push(message);
+            self.by_stream.entry(message.stream).or_default().insert(message.index);
+            self.streams.push(message.stream);
+        }
+        Some(self.nodes.entry(message).or_default())
+    }
+
+    fn wrote(&mut self, run: &Run, from: Option<(Message, u64)>, dispatch: &Dispatch) {
+        let wanted: Vec<u64> = self.wanted.iter().filter_map(|&message| place_in(run, message)).collect();
+        for n in wanted {
+            self.written(Message { stream: run.stream, index: run.first + n }, None, dispatch);
+        }
+        let Some((first, step)) = from else { return };
+        let Some(followed) = self.by_stream.get(&first.stream) else { return };
+        let parents = first.index..=first.index + step * (run.count - 1);
+        let children: Vec<(u64, u64)> = followed
+            .range(parents)
+            .flat_map(|&parent| {
+                let places =
+                    if step == 0 { 0..run.count } else { parent - first.index..parent - first.index + 1 };
+                places.map(move |n| (parent, n))
+            })
+            .collect();
+        for (parent, n) in children {
+            let parent = Message { stream: first.stream, index: parent };
+            if let Some(node) = self.nodes.get_mut(&parent) {
+                node.has_children = true;
+            }
+            self.written(Message { stream: run.stream, index: run.first + n }, Some(parent), dispatch);
+        }
+    }
+
+    fn written(&mut self, message: Message, parent: Option<Message>, dispatch: &Dispatch) {
+        self.tasks.push(dispatch.task);
+        if let Some(node) = self.add(message) {
+            node.parent = parent.or(node.parent);
+            node.writer = Some(dispatch.task);
+            node.written = Some(dispatch.end);
+        }
+    }
+
+    fn read(&mut self, run: &Run, dispatch: &Dispatch, reads: u64) {
+        let wanted: Vec<Message> =
+            self.wanted.iter().copied().filter(|&message| place_in(run, message).is_some()).collect();
+        for message in wanted {
+            self.add(message);
+        }
+        let Some(followed) = self.by_stream.get(&run.stream) else { return };
+        let service_ticks = (dispatch.end - dispatch.start) as f64 / reads.max(1) as f64;
+        for &index in followed.range(run.first..run.first + run.count) {
+            let Some(node) = self.nodes.get_mut(&Message { stream: run.stream, index }) else { continue };
+            let (task, worker, start) = (dispatch.task, dispatch.worker, dispatch.start);
+            node.read = Some(Read { task, worker, start, service_ticks });
+            self.tasks.push(task);
+        }
+    }
+
+    fn failed(&mut self, message: Message, dispatch: &Dispatch) {
+        if let Some(node) = self.nodes.get_mut(&message) {
+            node.failed = true;
+            self.tasks.push(dispatch.task);
+        }
+    }
+}
+
+/// The monitor that finds a message's root, or follows messages.
+pub(crate) struct Tracing {
+    lineage: Lineage,
+    told: Dispatch,
+    tasks: IdMap<Task>,
+    streams: IdMap<Stream>,
+    /// For the monitor's last word.
+    pub(crate) found: Found,
+}
+
+/// What a pass over the events brought.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The message was seen at all.
+    pub(crate) seen: bool,
+    /// The input message it descends from.
+    pub(crate) input: Option<Message>,
+    /// The messages followed.
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) cut_short: bool,
+}
+
+impl Tracing {
+    pub(crate) fn seek(ns_per_tick: f64, message: Message) -> Tracing {
+        Tracing::new(ns_per_tick, Trace::Seek { message, root: None, seen: false })
+    }
+
+    pub(crate) fn follow(ns_per_tick: f64, messages: Vec<Message>) -> Tracing {
+        Tracing::new(ns_per_tick, Trace::Follow(Follow::from(messages)))
+    }
+
+    fn new(ns_per_tick: f64, trace: Trace) -> Tracing {
+        let mut lineage = Lineage::new(ns_per_tick, 0);
+        lineage.trace = Some(trace);
+        Tracing {
+            lineage,
+            told: Dispatch::default(),
+            tasks: IdMap::default(),
+            streams: IdMap::default(),
+            found: Found::default(),
+        }
+    }
+
+    /// Keeps what tasks and streams are called before they are forgotten.
+    fn learn_names(&mut self, batch: &Batch<'_>) {
+        let Some(Trace::Follow(follow)) = &mut self.lineage.trace else { return };
+        for task in follow.tasks.drain(..) {
+            if let Some(of) = batch.structure().task(task) {
+                self.tasks.insert(task, *of);
+            }
+        }
+        for stream in follow.streams.drain(..) {
+            if let Some(of) = batch.structure().stream(stream) {
+                self.streams.insert(stream, *of);
+            }
+        }
+    }
+
+    fn hops(&self, moment: &Moment<'_>, follow: &Follow) -> Vec<Hop> {
+        let mut children: HashMap<Option<Message>, Vec<Message>> = HashMap::new();
+        for message in &follow.order {
+            children.entry(follow.nodes[message].parent).or_default().push(*message);
+        }
+        let mut hops = Vec::with_capacity(follow.order.len());
+        let mut left: Vec<(Message, u64)> =
+            children.get(&None).into_iter().flatten().rev().map(|&message| (message, 0)).collect();
+        while let Some((message, depth)) = left.pop() {
+            hops.push(self.hop(moment, message, depth, &follow.nodes[&message]));
+            let next = children.get(&Some(message)).into_iter().flatten().rev();
+            left.extend(next.map(|&child| (child, depth + 1)));
+        }
+        hops
+    }
+
+    fn hop(&self, moment: &Moment<'_>, message: Message, depth: u64, node: &Node) -> Hop {
+        let since = |time: u64| moment.ns(time.saturating_sub(moment.begin));
+        let name = |task: u64| {
+            self.tasks.get(&task).map_or_else(
+                || format!("task {task}"),
+                |of| moment.names.task(of.component, of.replica, moment.several(of.component)),
+            )
+        };
+        let stream = self.streams.get(&message.stream);
+        let left = stream.is_some_and(|stream| stream.role == crate::structure::Role::Exit);
+        Hop {
+            message: message.to_string(),
+            depth,
+            parent: node.parent.map(|parent| parent.to_string()),
+            stream: stream.and_then(|stream| moment.names.text(stream.name)).filter(|name| !name.is_empty()),
+            writer: node.writer.map(name),
+            written_ns: node.written.map(since),
+            reader: node.read.map(|read| name(read.task)),
+            worker: node.read.and_then(|read| read.worker),
+            read_ns: node.read.map(|read| since(read.start)),
+            waited_ns: node
+                .written
+                .zip(node.read)
+                .map(|(written, read)| moment.ns(read.start.saturating_sub(written))),
+            service_ns: node.read.map(|read| read.service_ticks * moment.ns_per_tick),
+            fate: match node {
+                Node { failed: true, .. } => "failed",
+                Node { has_children: true, .. } => "led on",
+                _ if left => "left",
+                Node { read: Some(_), .. } => "used up",
+                _ => "in the stream",
+            }
+            .to_owned(),
+        }
+    }
+}
+
+impl Monitor for Tracing {
+    fn name(&self) -> &str {
+        "story"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.dispatch", "run.stream_told", "net.entry", "net.exit", "exec.task_created", "exec.task_ended"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            let item: &Item = item;
+            self.lineage.take_item(batch, item, &mut self.told);
+            if matches!(item.what, What::Dispatch(_)) {
+                self.learn_names(batch);
+            }
+        }
+        self.learn_names(batch);
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, _report: &mut Report) {
+        self.lineage.finish();
+        self.found = match &self.lineage.trace {
+            Some(Trace::Follow(follow)) => Found {
+                seen: !follow.nodes.is_empty(),
+                input: None,
+                hops: self.hops(moment, follow),
+                cut_short: follow.cut_short,
+            },
+            Some(Trace::Seek { root, seen, .. }) => Found {
+                seen: *seen,
+                input: root.and_then(|root| self.lineage.message(root)),
+                ..Found::default()
+            },
+            None => Found::default(),
+        };
+    }
+}

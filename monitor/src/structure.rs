@@ -1,0 +1,150 @@
+//! What a run consists of: its tasks, streams and components, as far as they were told and still matter.
+
+use crate::ids::IdMap;
+use crate::observation::{Mode, StreamTotals};
+use crate::timeline::Timeline;
+
+/// Worker numbers from here on mean "a thread of its own".
+pub(crate) const OWN_THREAD: u64 = u32::MAX as u64;
+
+/// What exists in a run, kept by the analysis for all monitors.
+#[derive(Default)]
+pub struct Structure {
+    pub(crate) tasks: IdMap<Task>,
+    pub(crate) streams: IdMap<Stream>,
+    pub(crate) components: IdMap<Component>,
+    /// When what is measured began: the first event, or when measuring was begun anew.
+    pub(crate) begin: Option<u64>,
+    /// It was begun anew.
+    pub(crate) restarted: bool,
+    /// Changes of mode, from the begin of what is measured.
+    pub(crate) modes: Vec<(u64, Mode)>,
+    /// Gaps and dispatches since then.
+    pub(crate) gaps: u64,
+    pub(crate) dispatches: u64,
+}
+
+/// A task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Task {
+    /// Its component's site, 0 if it has none.
+    pub component: u64,
+    /// Which replica of its component it is.
+    pub replica: u64,
+    /// Its worker, if it has no thread of its own.
+    pub worker: Option<u64>,
+    /// It has a thread of its own.
+    pub blocking: bool,
+    /// Streams it was seen to get as reader, and as writer.
+    pub inputs: u32,
+    /// See `inputs`.
+    pub outputs: u32,
+    pub(crate) timeline: Timeline,
+}
+
+/// A stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stream {
+    /// Its name in the catalog, 0 if it has none.
+    pub name: u64,
+    /// The task that reads it, 0 if not known.
+    pub reader: u64,
+    /// The task that writes it, 0 if not known.
+    pub writer: u64,
+    /// Their components.
+    pub reader_component: u64,
+    /// See `reader_component`.
+    pub writer_component: u64,
+    /// Messages it can hold.
+    pub capacity: u64,
+    /// When it was opened; `None`: before the first event seen.
+    pub opened: Option<u64>,
+    /// When it was closed.
+    pub closed: Option<u64>,
+    /// What it is to the network.
+    pub role: Role,
+    pub(crate) role_settled: bool,
+    /// All it had to tell was told.
+    pub(crate) gone: bool,
+    /// Positions said at its close.
+    pub(crate) totals: Option<StreamTotals>,
+    /// Messages told by dispatches.
+    pub(crate) seen: StreamTotals,
+}
+
+/// What a stream is to the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Its input messages come through it.
+    Entry,
+    /// It is inside.
+    #[default]
+    Inner,
+    /// Its output messages leave through it.
+    Exit,
+}
+
+impl Role {
+    /// The word used in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Entry => "entry",
+            Role::Inner => "inner",
+            Role::Exit => "exit",
+        }
+    }
+}
+
+/// What is known of a component beside its tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Component {
+    pub(crate) has_inputs: bool,
+    pub(crate) has_outputs: bool,
+    pub(crate) tasks: u64,
+}
+
+impl Structure {
+    /// A task that exists, or whose end is told in this batch.
+    pub fn task(&self, id: u64) -> Option<&Task> {
+        self.tasks.get(&id)
+    }
+
+    /// A stream that exists, or whose last word is in this batch.
+    pub fn stream(&self, id: u64) -> Option<&Stream> {
+        self.streams.get(&id)
+    }
+
+    /// All tasks, in no order.
+    pub fn tasks(&self) -> impl Iterator<Item = (u64, &Task)> {
+        self.tasks.iter().map(|(&id, task)| (id, task))
+    }
+
+    /// All streams, in no order.
+    pub fn streams(&self) -> impl Iterator<Item = (u64, &Stream)> {
+        self.streams.iter().map(|(&id, stream)| (id, stream))
+    }
+
+    /// Every event so far was seen, in mode full.
+    pub fn whole(&self) -> bool {
+        self.gaps == 0 && self.dispatches > 0 && self.modes.iter().all(|&(_, mode)| mode == Mode::Full)
+    }
+
+    pub(crate) fn told(&self, id: u64) -> bool {
+        self.streams.get(&id).is_some_and(|stream| {
+            stream.totals.is_some_and(|totals| {
+                stream.closed.is_some()
+                    && stream.seen.written >= totals.written
+                    && stream.seen.read >= totals.read
+            })
+        })
+    }
+
+    /// Both components of a stream, also if they were told after the stream was opened.
+    pub(crate) fn components_of(&self, stream: &Stream) -> (u64, u64) {
+        let of = |task: u64, component: u64| match self.tasks.get(&task) {
+            Some(task) if component == 0 => task.component,
+            _ => component,
+        };
+        (of(stream.writer, stream.writer_component), of(stream.reader, stream.reader_component))
+    }
+}

@@ -1,0 +1,192 @@
+//! A task's time, from its events: every moment is running, waiting for messages, waiting for room, or ready.
+
+use crate::monitor::{For, Outcome, Wait};
+
+/// What a task was doing since its last dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Doing {
+    pub(crate) what: For,
+    /// The stream, 0 if any of several.
+    pub(crate) stream: u64,
+}
+
+impl Doing {
+    /// What a task does after a dispatch with this outcome on this stream.
+    pub(crate) fn after(outcome: Outcome, stream: u64) -> Doing {
+        match outcome {
+            Outcome::BlockedInput => Doing { what: For::Input, stream },
+            Outcome::BlockedOutput => Doing { what: For::Room, stream },
+            Outcome::Yielded | Outcome::Ended => Doing { what: For::Turn, stream: 0 },
+        }
+    }
+}
+
+/// A task was made ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Woken {
+    time: u64,
+    by_stream: u64,
+}
+
+/// Where a task's time is told up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timeline {
+    /// When and since what the timeline is known.
+    since: Option<(u64, Doing)>,
+    /// First and last time it was made ready since its last dispatch began.
+    first: Option<Woken>,
+    last: Option<Woken>,
+}
+
+impl Timeline {
+    pub(crate) fn created(&mut self, time: u64) {
+        self.since = Some((time, Doing::after(Outcome::Yielded, 0)));
+    }
+
+    pub(crate) fn made_ready(&mut self, time: u64, by_stream: u64) {
+        let woken = Woken { time, by_stream };
+        self.first.get_or_insert(woken);
+        self.last = Some(woken);
+    }
+
+    /// A dispatch from `start` to `end`. Returns when it began at the earliest, and the wait it ended.
+    pub(crate) fn dispatched(
+        &mut self,
+        task: u64,
+        start: u64,
+        end: u64,
+        doing: Doing,
+    ) -> (u64, Option<Wait>) {
+        let wait = self.until(task, start);
+        let begun = self.since.map_or(start, |(since, _)| since.max(start));
+        self.since = Some((end.max(begun), doing));
+        (begun.min(end), wait)
+    }
+
+    /// The timeline goes on to `time` in the state it was in. Returns the wait that this was.
+    pub(crate) fn until(&mut self, task: u64, time: u64) -> Option<Wait> {
+        // Woken before the wait began, the task was notified while it ran.
+        let ready = self.first.filter(|woken| woken.time <= time);
+        self.first = self.last.filter(|last| last.time > time);
+        self.last = self.first;
+        let (since, doing) = self.since?;
+        let until = time.max(since);
+        self.since = Some((until, doing));
+        let woken = match doing.what {
+            For::Turn => since,
+            _ => ready.map_or(until, |ready| ready.time.clamp(since, until)),
+        };
+        let by = ready.map_or(0, |ready| ready.by_stream);
+        let certain = doing.stream != 0;
+        let stream = if certain || doing.what == For::Turn { doing.stream } else { by };
+        Some(Wait {
+            task,
+            what: doing.what,
+            stream,
+            certain,
+            since,
+            woken,
+            until,
+            ended: ready.is_some(),
+            cut: false,
+        })
+    }
+
+    /// What it is doing at `time`, as if that ended then.
+    pub(crate) fn open(&self, task: u64, time: u64, running: bool) -> (Option<Wait>, Option<u64>) {
+        let mut now = *self;
+        match self.since {
+            Some((since, _)) if running => {
+                let last = self.last.map_or(since, |woken| woken.time.max(since));
+                let start = last.min(time.max(since));
+                (now.until(task, start), Some(start))
+            }
+            _ => (now.until(task, time), None),
+        }
+    }
+
+    /// What it has been doing since when, and whether it was made ready since.
+    pub(crate) fn now(&self) -> Option<(u64, Doing, bool)> {
+        self.since.map(|(since, doing)| (since, doing, self.first.is_some()))
+    }
+
+    /// Measuring begins at `time`: what was before is not told.
+    pub(crate) fn restart(&mut self, time: u64) {
+        if let Some((since, doing)) = self.since {
+            self.since = Some((since.max(time), doing));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn doing(what: For, stream: u64) -> Doing {
+        Doing { what, stream }
+    }
+
+    #[test]
+    fn waits_split_at_the_moment_of_being_made_ready() {
+        let mut task = Timeline::default();
+        let told =
+            |wait: Option<Wait>| wait.map(|w| (w.what, w.stream, w.woken - w.since, w.until - w.woken));
+        task.created(100);
+        let (_, wait) = task.dispatched(1, 110, 150, doing(For::Input, 7));
+        assert_eq!(told(wait), Some((For::Turn, 0, 0, 10)));
+        task.made_ready(180, 7);
+        let (_, wait) = task.dispatched(1, 200, 230, doing(For::Room, 8));
+        assert_eq!(told(wait), Some((For::Input, 7, 30, 20)));
+        // Notified while it ran (before the wait began): no wait at all.
+        task.made_ready(225, 8);
+        let (_, wait) = task.dispatched(1, 240, 250, doing(For::Input, 0));
+        assert_eq!(told(wait), Some((For::Room, 8, 0, 10)));
+        // Made ready twice, for this dispatch and during it; it waited for any of several.
+        task.made_ready(255, 5);
+        task.made_ready(265, 6);
+        let (_, wait) = task.dispatched(1, 260, 270, doing(For::Input, 7));
+        assert_eq!(told(wait), Some((For::Input, 5, 5, 5)));
+        let (_, wait) = task.dispatched(1, 280, 281, doing(For::Turn, 0));
+        assert_eq!(told(wait), Some((For::Input, 7, 0, 10)));
+    }
+
+    proptest! {
+        /// Whatever a (disordered, overlapping) timeline tells, waits and dispatches cover it exactly once.
+        #[test]
+        fn states_cover_the_timeline(
+            steps in prop::collection::vec((0u64..50, 0u64..50, 0u8..4, prop::option::of(0u64..120)), 1..60),
+            running: bool,
+        ) {
+            let mut task = Timeline::default();
+            task.created(1000);
+            let mut now = 1000u64;
+            let mut sum = 0;
+            let told = |wait: Option<Wait>| {
+                let wait = wait.expect("the timeline is known");
+                assert!(wait.since <= wait.woken && wait.woken <= wait.until);
+                wait.until - wait.since
+            };
+            for (gap, duration, what, ready) in steps {
+                if let Some(ready) = ready {
+                    task.made_ready((now + ready).saturating_sub(20), 3);
+                }
+                let what = match what {
+                    0 => doing(For::Turn, 0),
+                    1 => doing(For::Input, 3),
+                    2 => doing(For::Room, 4),
+                    _ => doing(For::Input, 0),
+                };
+                let start = (now + gap).saturating_sub(5);
+                let end = start + duration;
+                let (begun, wait) = task.dispatched(1, start, end, what);
+                sum += told(wait) + end.saturating_sub(begun);
+                now = now.max(end);
+                prop_assert_eq!(sum, now - 1000);
+            }
+            let (wait, since) = task.open(1, now + 77, running);
+            sum += told(wait) + since.map_or(0, |since| now + 77 - since);
+            prop_assert_eq!(sum, now + 77 - 1000);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Simulated queues, told as a program would tell of them: what is measured agrees with queueing theory.
+
+use thalweg_monitor::*;
+
+/// One tick is a nanosecond; a mean service lasts so many.
+const SERVICE: f64 = 10_000.0;
+const MESSAGES: usize = 300_000;
+
+/// SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.uniform()).ln()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Service {
+    Exponential,
+    Constant,
+}
+
+/// What a simulation brought.
+struct Simulated {
+    report: Report,
+    /// Mean time from arrival to the begin of service, by station.
+    waits: Vec<f64>,
+    /// Arrivals per tick.
+    rate: f64,
+}
+
+/// Poisson arrivals at load `rho`, served by one station after the other.
+fn simulate(stations: &[Service], rho: f64, seed: u64) -> Simulated {
+    let mut chance = Chance(seed);
+    let mut arrivals = Vec::with_capacity(MESSAGES);
+    let mut now = 1_000_000.0;
+    for _ in 0..MESSAGES {
+        now += chance.exponential(SERVICE / rho);
+        arrivals.push(now as u64);
+    }
+    let span = (arrivals[MESSAGES - 1] - arrivals[0]) as f64;
+    let mut events: Vec<(u64, u64, Observation)> = Vec::new();
+    let tasks = stations.len() as u64 + 2;
+    for task in 1..=tasks {
+        events.push((
+            1,
+            0,
+            Observation::TaskCreated {
+                task,
+                component: 100 + task,
+                parent: 0,
+                replica: 0,
+                one_to_one: true,
+                blocking: task == 1,
+            },
+        ));
+    }
+    for stream in 1..tasks {
+        let (writer, reader) = (stream, stream + 1);
+        events.push((1, 0, Observation::StreamOpened { stream, name: stream, reader, writer, capacity: 0 }));
+    }
+    events.push((1, 0, Observation::Entry { stream: 1 }));
+    events.push((1, 0, Observation::Exit { stream: tasks - 1 }));
+    for (index, &time) in arrivals.iter().enumerate() {
+        events.extend(dispatch(1, time, time, None, Some((1, index as u64))));
+    }
+    let mut waits = Vec::new();
+    for (station, &service) in stations.iter().enumerate() {
+        let task = station as u64 + 2;
+        let (mut free, mut waited) = (0u64, 0.0);
+        for (index, time) in arrivals.iter_mut().enumerate() {
+            let start = free.max(*time);
+            waited += (start - *time) as f64;
+            let lasts = match service {
+                Service::Exponential => chance.exponential(SERVICE),
+                Service::Constant => SERVICE,
+            };
+            free = start + lasts as u64;
+            *time = free;
+            let index = index as u64;
+            events.extend(dispatch(task, start, free, Some((task - 1, index)), Some((task, index))));
+        }
+        waits.push(waited / MESSAGES as f64);
+    }
+    events.sort_by_key(|&(time, writer, _)| (time, writer));
+    Simulated { report: report(&events), waits, rate: MESSAGES as f64 / span }
+}
+
+/// The events of a dispatch of one message.
+fn dispatch(
+    task: u64,
+    start: u64,
+    end: u64,
+    read: Option<(u64, u64)>,
+    wrote: Option<(u64, u64)>,
+) -> Vec<(u64, u64, Observation)> {
+    let run = |(stream, first)| Run { stream, first, count: 1 };
+    let mut events =
+        vec![(end, task, Observation::TaskDispatched { task, worker: task, duration: end - start })];
+    events.extend(read.map(|at| (end, task, Observation::StreamRead(run(at)))));
+    events.extend(wrote.map(|at| (end, task, Observation::StreamWrote(run(at)))));
+    events.push((
+        end,
+        task,
+        Observation::BlockedInput { task, stream: read.map_or(0, |(stream, _)| stream) },
+    ));
+    events
+}
+
+fn report(events: &[(u64, u64, Observation)]) -> Report {
+    let mut analysis = Analysis::new(Options { ns_per_tick: 1.0, top: 10 });
+    for (time, writer, observation) in events {
+        analysis.observe(*time, *writer, observation);
+    }
+    let ending = Ending {
+        state: State::Ended,
+        now: None,
+        mode: None,
+        rows: Vec::new(),
+        stuck: Default::default(),
+        space: SpaceInfo::default(),
+    };
+    analysis.finish(&Names::default(), ending)
+}
+
+fn near(what: &str, got: f64, want: f64, share: f64) {
+    assert!((got / want - 1.0).abs() <= share, "{what}: {got} instead of {want}");
+}
+
+/// Mean time in an M/M/1 queue and its server.
+fn mm1(rho: f64) -> f64 {
+    SERVICE / (1.0 - rho)
+}
+
+#[test]
+fn one_exponential_server() {
+    let rho = 0.6;
+    let found = simulate(&[Service::Exponential], rho, 1).report;
+    let latency = found.latency.end_to_end.unwrap();
+    assert_eq!(latency.count as usize, MESSAGES);
+    near("mean", latency.mean_ns, mm1(rho), 0.03);
+    // The time in M/M/1 is itself exponential.
+    near("jitter", latency.jitter_ns, mm1(rho), 0.03);
+    near("median", latency.p50_ns, mm1(rho) * 2f64.ln(), 0.03);
+    near("p99", latency.p99_ns, mm1(rho) * 100f64.ln(), 0.03);
+    near("service", found.latency.service.unwrap().mean_ns, SERVICE, 0.03);
+    near("waiting", found.latency.waiting.unwrap().mean_ns, mm1(rho) - SERVICE, 0.03);
+    let busy = found.tasks.iter().find(|task| task.id == 2).unwrap().work.shares.unwrap().busy;
+    near("busy", busy, rho, 0.03);
+}
+
+#[test]
+fn one_constant_server() {
+    let rho = 0.7;
+    let found = simulate(&[Service::Constant], rho, 2).report;
+    // Pollaczek and Khinchine.
+    let want = SERVICE + rho * SERVICE / (2.0 * (1.0 - rho));
+    near("mean", found.latency.end_to_end.unwrap().mean_ns, want, 0.03);
+    near("service", found.latency.service.unwrap().jitter_ns + 1.0, 1.0, 0.03);
+}
+
+#[test]
+fn servers_in_a_row() {
+    let rho = 0.5;
+    let found = simulate(&[Service::Exponential, Service::Exponential, Service::Exponential], rho, 3).report;
+    // Burke: what leaves an M/M/1 queue arrives at the next as it arrived at the first.
+    near("mean", found.latency.end_to_end.unwrap().mean_ns, 3.0 * mm1(rho), 0.03);
+    near("jitter", found.latency.end_to_end.unwrap().jitter_ns, 3f64.sqrt() * mm1(rho), 0.03);
+}
+
+#[test]
+fn littles_law_holds_on_every_stream() {
+    for (stations, rho, seed) in [
+        (vec![Service::Exponential], 0.6, 4),
+        (vec![Service::Constant], 0.8, 5),
+        (vec![Service::Exponential, Service::Constant, Service::Exponential], 0.5, 6),
+    ] {
+        let Simulated { report, waits, rate } = simulate(&stations, rho, seed);
+        for (station, waited) in waits.iter().enumerate() {
+            let name = format!("component {} → component {}", 101 + station, 102 + station);
+            let stream = report.streams.iter().find(|stream| stream.name == name).unwrap();
+            // Of a dispatch of one message, it is taken to be read and written in the middle.
+            let written = if station == 0 { 0.0 } else { SERVICE / 2.0 };
+            let wait = waited + written + SERVICE / 2.0;
+            near("wait", stream.wait_ns.unwrap(), wait, 0.02);
+            near("occupancy", stream.occupancy_mean.unwrap(), rate * wait, 0.02);
+            let course = stream.occupancy.clone().unwrap();
+            // The course counts a message as read when its dispatch ended.
+            let steps: f64 = course.messages.iter().sum::<f64>() * course.step_ns;
+            near("course", steps / report.window.duration_ns, rate * (waited + SERVICE), 0.02);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the commands that measure have in common: which space, which part of the run, once or again and again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_monitor::{Follower, Report};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::spaces;
+
+/// How often a live run is looked at. More often would make its writers pay; its rings hold more than that.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What `--watch` shows at a time, unless `--window` says otherwise.
+const WATCH_WINDOW: Duration = Duration::from_secs(2);
+
+/// What those commands are told.
+#[derive(clap::Args)]
+pub(crate) struct Look {
+    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted.
+    #[arg(value_name = "SPACE")]
+    pub(crate) space: Option<String>,
+    /// Print the whole report as one JSON object (docs/report.md).
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show so many components, tasks, streams and waits at most.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Measure for so long: of a live run from now on, of an ended one its end. Such as 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) window: Option<Duration>,
+    /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
+    /// object a line.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// `500ms`, `10s`, `2min`; a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "min" => 60.0,
+        unit => return Err(format!("`{unit}` is no unit of time here: write ms, s or min")),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a time such as 500ms, 10s or 2min".to_owned())?;
+    let seconds = Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())?;
+    if seconds.is_zero() { Err("a window has to last some time".to_owned()) } else { Ok(seconds) }
+}
+
+/// Measures as asked and prints each report by `print`, or as JSON.
+pub(crate) fn look(
+    look: &Look,
+    terminal: Terminal,
+    print: impl Fn(&Report, &mut Output) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let path = spaces::find(look.space.as_deref())?;
+    let mut output = Output::new(terminal);
+    let mut follower = Follower::open(&path, look.top).map_err(usage)?;
+    let mut show = |report: &Report, again: bool| {
+        if look.json {
+            output.line(&json(report, look.watch)?)?;
+        } else {
+            if again {
+                output.clear()?;
+            }
+            print(report, &mut output)?;
+        }
+        output.flush()
+    };
+    let window = look.window.or(look.watch.then_some(WATCH_WINDOW));
+    let Some(window) = window else {
+        follower.poll();
+        return show(&follower.finish().map_err(usage)?, false);
+    };
+    if !follower.is_running() {
+        if look.window.is_some() {
+            follower.last(window.as_nanos() as f64).map_err(usage)?;
+        }
+        follower.poll();
+        return show(&follower.finish().map_err(usage)?, false);
+    }
+    follower.poll();
+    loop {
+        follower.restart();
+        let ended = follow(&mut follower, window);
+        show(&follower.report().map_err(usage)?, look.watch)?;
+        if ended || !look.watch {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes the events of so much time. Whether the run ended meanwhile.
+fn follow(follower: &mut Follower<'_>, window: Duration) -> bool {
+    let end = Instant::now() + window;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        thread::sleep(left.min(LOOK_EVERY));
+        let running = follower.is_running();
+        follower.poll();
+        if !running {
+            return true;
+        }
+        if left.is_zero() {
+            return false;
+        }
+    }
+}
+
+fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
+    let json = if one_line { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
+    json.map_err(|error| Failure::Run(format!("cannot write the report as JSON: {error}")))
+}
+
+pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let check =
+            |text: &str, want: u64| assert_eq!(duration(text), Ok(Duration::from_millis(want)), "{text}");
+        check("500ms", 500);
+        check("10s", 10_000);
+        check("1.5", 1500);
+        check("2min", 120_000);
+        for wrong in ["", "s", "10h", "0s", "1e99999"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

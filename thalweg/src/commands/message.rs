@@ -1,0 +1,170 @@
+//! `thalweg message`: one message's story, or the stories of those that took longest or led to failures.
+
+use thalweg_monitor::{FailedMessage, Hop, Message, MessageTimes, Story, report_space, slowest, story};
+
+use crate::Terminal;
+use crate::commands::look::usage;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::spaces;
+use crate::table::{Table, number, text};
+use crate::units::duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg message kept-run 3:1042        where message 1042 of stream 3 came from, and what became of it
+  thalweg message kept-run --slowest 5   the five input messages that took longest, and where
+  thalweg message kept-run --failed      which input messages led to records that failed";
+
+/// What `thalweg message` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space: its path, or a name or process id that `thalweg ls` shows.
+    #[arg(value_name = "SPACE")]
+    space: String,
+    /// The message: its stream's id and its index there, from 0. `thalweg events` shows them.
+    #[arg(value_name = "STREAM:INDEX", required_unless_present_any = ["slowest", "failed"])]
+    message: Option<String>,
+    /// The input messages that took longest, at most 100.
+    #[arg(long, value_name = "N", conflicts_with = "message", value_parser = clap::value_parser!(u64).range(1..=100))]
+    slowest: Option<u64>,
+    /// Messages that failed, and the input messages they came from.
+    #[arg(long, conflicts_with_all = ["message", "slowest"])]
+    failed: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let path = spaces::find(Some(&arguments.space))?;
+    let mut output = Output::new(terminal);
+    if arguments.failed {
+        let failures = report_space(&path, usize::MAX).map_err(usage)?.failures;
+        return print(&mut output, arguments.json, &failures, |output| print_failures(&failures, output));
+    }
+    if let Some(count) = arguments.slowest {
+        let found = slowest(&path, count as usize).map_err(usage)?;
+        return print(&mut output, arguments.json, &found, |output| print_slowest(&found, output));
+    }
+    let Some(text) = &arguments.message else { return Ok(()) };
+    let message: Message = text.parse().map_err(usage)?;
+    let story = story(&path, message).map_err(usage)?.ok_or_else(|| {
+        Failure::Usage(format!(
+            "the events of {} say nothing of a message {message}: it never was, or its events were overwritten; \
+             only mode full tells of single messages (`thalweg events` shows streams and indices)",
+            path.display()
+        ))
+    })?;
+    print(&mut output, arguments.json, &story, |output| print_story(&story, output))
+}
+
+fn print<T: serde::Serialize>(
+    output: &mut Output,
+    json: bool,
+    value: &T,
+    text: impl Fn(&mut Output) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if json {
+        let json = serde_json::to_string_pretty(value)
+            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
+        output.line(&json)?;
+    } else {
+        text(output)?;
+    }
+    output.flush()
+}
+
+fn print_story(story: &Story, output: &mut Output) -> Result<(), Failure> {
+    let from = match &story.input {
+        Some(input) if *input == story.message => "it is an input message of the network".to_owned(),
+        Some(input) => format!("it descends from the input message {input}"),
+        None => "the input message it descends from is not known".to_owned(),
+    };
+    output.line(&output.styled("1", &format!("Message {}: {from}", story.message)))?;
+    output.line("")?;
+    output.text(&tree(&story.hops, Some(&story.message)).render(output.width, output.colour))?;
+    if story.cut_short {
+        output.line("… it has more descendants than are followed")?;
+    }
+    Ok(())
+}
+
+/// A message a row, below the one it descends from.
+fn tree(hops: &[Hop], marked: Option<&str>) -> Table {
+    let mut table = Table::new(&[
+        text("MESSAGE"),
+        text("WRITTEN BY"),
+        number("AT", 1),
+        number("WAITED", 0),
+        text("READ BY"),
+        number("WORKER", 2),
+        number("SERVICE", 0),
+        text("THEN"),
+    ]);
+    let known = |time: Option<f64>| time.map_or(String::new(), duration);
+    for hop in hops {
+        let indent = "  ".repeat(hop.depth.min(20) as usize);
+        let cells = vec![
+            format!("{indent}{}", hop.message),
+            hop.writer.clone().unwrap_or_default(),
+            known(hop.written_ns),
+            known(hop.waited_ns),
+            hop.reader.clone().unwrap_or_default(),
+            hop.worker.map_or(String::new(), |worker| worker.to_string()),
+            known(hop.service_ns),
+            hop.fate.clone(),
+        ];
+        table.row(cells, marked == Some(&hop.message));
+    }
+    table
+}
+
+fn print_slowest(found: &[(MessageTimes, Story)], output: &mut Output) -> Result<(), Failure> {
+    if found.is_empty() {
+        return output.line("No input message left the network, as far as was told (mode full tells).");
+    }
+    let mut table = Table::new(&[
+        text("MESSAGE"),
+        number("ENTERED", 1),
+        number("END TO END", 0),
+        number("SERVICE", 0),
+        text("LONGEST WAIT"),
+        number("THERE", 0),
+    ]);
+    for (times, story) in found {
+        let waited = |hop: &&Hop| hop.waited_ns.unwrap_or(0.0);
+        let longest = story.hops.iter().max_by(|a, b| waited(a).total_cmp(&waited(b)));
+        let at = longest.map_or(String::new(), |hop| {
+            format!("{} for {}", hop.message, hop.reader.as_deref().unwrap_or("?"))
+        });
+        let cells = vec![
+            times.message.clone(),
+            duration(times.entered_ns),
+            duration(times.end_to_end_ns),
+            duration(times.service_ns),
+            at,
+            longest.and_then(|hop| hop.waited_ns).map_or(String::new(), duration),
+        ];
+        table.row(cells, false);
+    }
+    output.text(&table.render(output.width, output.colour))
+}
+
+fn print_failures(failures: &[FailedMessage], output: &mut Output) -> Result<(), Failure> {
+    if failures.is_empty() {
+        return output.line("No message failed, as far as was told (modes metrics and full tell).");
+    }
+    let mut table = Table::new(&[text("FAILED"), text("IN"), number("AT", 1), text("INPUT MESSAGE")]);
+    for failed in failures {
+        let cells = vec![
+            failed.message.clone(),
+            failed.component.clone().unwrap_or_else(|| format!("task {}", failed.task)),
+            duration(failed.at_ns),
+            failed.input.clone().unwrap_or_else(|| "not known".to_owned()),
+        ];
+        table.row(cells, false);
+    }
+    output.text(&table.render(output.width, output.colour))
+}
