@@ -4,6 +4,7 @@
 //! `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "a command")]
 
+mod boxes;
 mod cores;
 mod des;
 mod event;
@@ -33,7 +34,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT]
 
-  GROUP          event, hop, latency, farm, tasks, record, language, des; all if none is given
+  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -44,7 +45,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -52,6 +53,7 @@ const GROUPS: [Group; 8] = [
     ("tasks", tasks::cases),
     ("record", record::cases),
     ("language", language::cases),
+    ("boxes", boxes::cases),
     ("des", des::cases),
 ];
 

@@ -36,6 +36,8 @@ pub(crate) enum Goal {
     None,
     /// Our median at most this.
     AtMost(f64),
+    /// Ours − limit at most this.
+    OverAtMost(f64),
     /// Ours ÷ limit at most this.
     RatioAtMost(f64),
     /// Ours ÷ limit at least this.
@@ -48,6 +50,7 @@ impl Goal {
         match self {
             Goal::None => None,
             Goal::AtMost(most) => Some(format!("≤ {most} {unit}")),
+            Goal::OverAtMost(most) => Some(format!("≤ limit + {most} {unit}")),
             Goal::RatioAtMost(most) => Some(format!("≤ {most} × limit")),
             Goal::RatioAtLeast(least) => Some(format!("≥ {least} × limit")),
         }
@@ -57,6 +60,9 @@ impl Goal {
         match self {
             Goal::None => None,
             Goal::AtMost(most) => Some(median.is_some_and(|median| median <= most)),
+            Goal::OverAtMost(most) => {
+                Some(median.zip(ratio).is_some_and(|(ours, ratio)| ours - ours / ratio <= most))
+            }
             Goal::RatioAtMost(most) => Some(ratio.is_some_and(|ratio| ratio <= most)),
             Goal::RatioAtLeast(least) => Some(ratio.is_some_and(|ratio| ratio >= least)),
         }

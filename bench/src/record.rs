@@ -19,7 +19,7 @@ const ROW: usize = 16;
 const PARALLELS: usize = 4;
 
 /// A network to send records through, and how many components of the measured sort each passes.
-struct Course {
+pub(crate) struct Course {
     name: &'static str,
     topology: String,
     parts: usize,
@@ -27,6 +27,13 @@ struct Course {
     labels: Vec<Label>,
     value: fn(Label, u64) -> Value,
     goal: Goal,
+}
+
+impl Course {
+    /// Records with these labels, for a network that is made elsewhere.
+    pub(crate) fn of(labels: Vec<Label>, value: fn(Label, u64) -> Value) -> Course {
+        Course { name: "", topology: String::new(), parts: 1, labels, value, goal: Goal::None }
+    }
 }
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -120,7 +127,13 @@ fn ours(workers: usize, course: Course) -> Contestant<'static> {
     }
 }
 
-fn run(workers: usize, network: &Network, course: &Course, records: u64) -> Result<Duration, String> {
+/// Sends records through a network; the time from the first to the last.
+pub(crate) fn run(
+    workers: usize,
+    network: &Network,
+    course: &Course,
+    records: u64,
+) -> Result<Duration, String> {
     let observed = Observed::new(workers, Mode::Off)?;
     let ends = network.start(&observed.runtime).map_err(|error| error.to_string())?;
     let (sink, end) = Sink::new(ends.output);
