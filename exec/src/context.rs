@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::Writer;
 
+use crate::blocking::Blocking;
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
 use crate::observe::worker_cell;
@@ -80,6 +81,20 @@ impl Context<'_> {
     /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
     pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
         Core::spawn(self.core, spec, Box::new(task))
+    }
+
+    /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
+    ///
+    /// # Panics
+    /// When the system refuses a thread.
+    pub fn spawn_blocking(
+        &mut self,
+        spec: TaskSpec,
+        work: impl FnOnce(&mut Blocking) + Send + 'static,
+    ) -> TaskId {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        let shared = unsafe { self.core.as_ref() }.shared.clone();
+        shared.spawn_blocking(spec, |_| work)
     }
 
     /// Creates a stream.

@@ -183,6 +183,8 @@ pub(crate) struct Shared {
     placing: Mutex<Placing>,
     /// The blocking tasks that have not ended, each with a reference.
     blocking: Mutex<HashMap<TaskId, Handed>>,
+    /// The threads of blocking tasks.
+    own_threads: Mutex<Vec<JoinHandle<()>>>,
     /// Tasks that have not ended.
     live: AtomicU64,
     ended: Mutex<Ended>,
@@ -283,6 +285,7 @@ impl Shared {
             space: options.space.clone(),
             placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
             blocking: Mutex::default(),
+            own_threads: Mutex::default(),
             live: AtomicU64::new(0),
             ended: Mutex::new(Ended::default()),
             all_ended: Condvar::new(),
@@ -411,6 +414,52 @@ impl Shared {
         }
     }
 
+    /// Creates a blocking task and starts its thread, with streams that are opened before it runs.
+    ///
+    /// # Panics
+    /// When the system refuses a thread.
+    pub(crate) fn spawn_blocking<W>(
+        self: &Arc<Shared>,
+        spec: TaskSpec,
+        attach: impl FnOnce(&mut Ports<'_>) -> W,
+    ) -> TaskId
+    where
+        W: FnOnce(&mut Blocking) + Send + 'static,
+    {
+        let task = self.new_task(spec, None, true);
+        // SAFETY: the reference just made.
+        let cell = unsafe { task.as_ref() };
+        let id = cell.id;
+        self.tell_from_outside(|recorder, now| {
+            cell.times.begin(now);
+            recorder.at(now, &created(cell));
+            recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
+        });
+        lock(&self.blocking).insert(id, Handed(cell.counted_reference()));
+        let mut core = Core::new(self.clone(), FOREIGN, None);
+        let work = attach(&mut Ports { core: NonNull::from(&mut core), task: cell });
+        match blocking::start(self, task, work) {
+            Ok(thread) => self.keep(thread),
+            Err(error) => {
+                self.forget_blocking(id);
+                self.live.fetch_sub(1, Ordering::AcqRel);
+                panic!("{error}");
+            }
+        }
+        id
+    }
+
+    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and told with the task's end, so there is
+    /// nothing more to hear of it here.
+    fn keep(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.own_threads);
+        let (ended, running): (Vec<_>, _) = threads.drain(..).partition(JoinHandle::is_finished);
+        *threads = running;
+        threads.push(thread);
+        drop(threads);
+        ended.into_iter().for_each(|thread| _ = thread.join());
+    }
+
     /// A blocking task ends: no abort need wake it any more.
     pub(crate) fn forget_blocking(&self, id: TaskId) {
         if let Some(task) = lock(&self.blocking).remove(&id) {
@@ -486,8 +535,6 @@ pub struct Runtime {
     workers: Vec<JoinHandle<()>>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
     waiting: Mutex<VecDeque<Handed>>,
-    /// The threads of blocking tasks.
-    blocking: Mutex<Vec<JoinHandle<()>>>,
     began: Instant,
 }
 
@@ -512,13 +559,8 @@ impl Runtime {
         let shared = Shared::new(&options, outside)?;
         shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
         let cores = if options.pin { affinity::cores() } else { Vec::new() };
-        let mut runtime = Runtime {
-            shared,
-            workers: Vec::new(),
-            waiting: Mutex::default(),
-            blocking: Mutex::default(),
-            began: Instant::now(),
-        };
+        let mut runtime =
+            Runtime { shared, workers: Vec::new(), waiting: Mutex::default(), began: Instant::now() };
         for (number, recorder) in recorders.into_iter().enumerate() {
             let shared = runtime.shared.clone();
             let core = cores.get(number % cores.len().max(1)).copied();
@@ -598,27 +640,7 @@ impl Runtime {
     where
         W: FnOnce(&mut Blocking) + Send + 'static,
     {
-        let task = self.shared.new_task(spec, None, true);
-        // SAFETY: the reference just made.
-        let cell = unsafe { task.as_ref() };
-        let id = cell.id;
-        self.shared.tell_from_outside(|recorder, now| {
-            cell.times.begin(now);
-            recorder.at(now, &created(cell));
-            recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
-        });
-        lock(&self.shared.blocking).insert(id, Handed(cell.counted_reference()));
-        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
-        let work = attach(&mut Ports { core: NonNull::from(&mut core), task: cell });
-        match blocking::start(&self.shared, task, work) {
-            Ok(thread) => self.keep(thread),
-            Err(error) => {
-                self.shared.forget_blocking(id);
-                self.shared.live.fetch_sub(1, Ordering::AcqRel);
-                panic!("{error}");
-            }
-        }
-        id
+        self.shared.spawn_blocking(spec, attach)
     }
 
     /// Places the tasks created so far and lets them run. [`Runtime::join`] does it too.
@@ -702,27 +724,10 @@ impl Runtime {
         self.shared.all_ended.notify_all();
     }
 
-    /// Keeps a blocking task's thread until it has ended.
-    fn keep(&self, thread: JoinHandle<()>) {
-        let mut threads = lock(&self.blocking);
-        let (ended, running) = threads.drain(..).partition(JoinHandle::is_finished);
-        *threads = running;
-        threads.push(thread);
-        drop(threads);
-        Runtime::join_threads(ended);
-    }
-
-    /// A blocking task's panic is caught and told with its end, so there is nothing more to hear of it here.
-    fn join_threads(threads: Vec<JoinHandle<()>>) {
-        for thread in threads {
-            let _ = thread.join();
-        }
-    }
-
     /// Ends the threads of blocking tasks. After an abort one that does not look at [`Blocking::stopping`] in time is
     /// left to itself.
     fn end_blocking(&mut self, aborted: bool) {
-        let threads = std::mem::take(&mut *lock(&self.blocking));
+        let threads = std::mem::take(&mut *lock(&self.shared.own_threads));
         let deadline = Instant::now() + ABORT_PATIENCE;
         for thread in threads {
             while aborted && !thread.is_finished() && Instant::now() < deadline {

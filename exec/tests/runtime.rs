@@ -681,6 +681,43 @@ fn a_blocking_task_merges_inputs_and_does_other_work_meanwhile() {
     assert_eq!(next, [count; 3]);
 }
 
+/// Gives each message to a blocking task of its own.
+struct Hands {
+    input: In<u64>,
+    sender: mpsc::Sender<u64>,
+}
+
+impl Task for Hands {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(n) = self.input.pop(cx) {
+            let (mut out, mut input) = cx.stream(room(1));
+            let sender = self.sender.clone();
+            cx.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
+                let n = task.pop(&mut input).expect("a message comes");
+                sender.send(n).expect("the test listens");
+            });
+            assert!(out.push(cx, n).is_ok(), "there is room");
+        }
+        if self.input.ended() { Stop::Ended } else { Stop::InputEmpty }
+    }
+}
+
+#[test]
+fn a_task_that_runs_creates_blocking_tasks() {
+    let runtime = runtime(1);
+    let (output, input) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 50 });
+    let (sender, taken) = mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Hands { input, sender });
+    assert_eq!(runtime.join().expect("all end").failed, 0);
+    let mut all: Vec<u64> = taken.iter().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..50).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_wait_for_input_ends_in_time() {
     let runtime = runtime(1);

@@ -36,6 +36,7 @@ use crate::syntax::{Source, parse_box};
 pub struct Boxes {
     implementations: BTreeMap<String, Implementation>,
     libraries: Vec<Arc<Library>>,
+    runs_commands: bool,
 }
 
 /// An implementation of a box.
@@ -214,6 +215,15 @@ impl Boxes {
         Ok(())
     }
 
+    /// Lets boxes whose code is a command, `<<< exec | … >>>`, run it (in `sh`), unless there is another implementation.
+    pub fn allow_commands(&mut self) {
+        self.runs_commands = true;
+    }
+
+    pub(crate) fn runs_commands(&self) -> bool {
+        self.runs_commands
+    }
+
     /// The names of the boxes, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.implementations.keys().map(String::as_str)
@@ -228,7 +238,7 @@ impl Boxes {
     pub fn known(&self) -> KnownBoxes {
         let signatures =
             self.implementations.iter().map(|(name, box_)| (name.clone(), box_.signature.clone()));
-        KnownBoxes { boxes: signatures.collect() }
+        KnownBoxes { boxes: signatures.collect(), commands: self.runs_commands }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Implementation> {

@@ -51,11 +51,27 @@ impl std::error::Error for JsonError {}
 /// # Errors
 /// The first thing that is wrong.
 pub fn read_record(line: &[u8]) -> Result<Record, JsonError> {
+    read(line, |reader| {
+        let record = reader.record()?;
+        reader.end("something follows the record; write one record a line")?;
+        Ok(record)
+    })
+}
+
+/// Reads a line that may have several records: an object, a list of objects, or nothing, `null` or `[]`.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub(crate) fn read_records(line: &[u8]) -> Result<Vec<Record>, JsonError> {
+    read(line, |reader| reader.records())
+}
+
+fn read<R>(line: &[u8], read: impl FnOnce(&mut Reader) -> Result<R, Fault>) -> Result<R, JsonError> {
     let text = std::str::from_utf8(line).map_err(|error| JsonError {
         column: error.valid_up_to() + 1,
         message: "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}".into(),
     })?;
-    let read = LATEST.with_borrow_mut(|latest| Reader { text, at: 0, latest, follows: true }.record());
+    let read = LATEST.with_borrow_mut(|latest| read(&mut Reader { text, at: 0, latest, follows: true }));
     read.map_err(|Fault { at, message }| JsonError {
         column: text[..at.min(text.len())].chars().count() + 1,
         message,
@@ -76,10 +92,22 @@ struct Keys {
 /// Writes a record as one line, without its end; labels by kind and name.
 pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     let labels = record.shape().labels();
+    let shown = record.shape().shown().iter().map(|&slot| usize::from(slot));
+    write_pairs(shown.map(|slot| (labels[slot], &record.slots()[slot])), line);
+}
+
+/// Writes those labels, which the record has, in their order. False, and an unfinished line: it lacks one.
+pub(crate) fn write_labels(record: &Record, labels: &[Label], line: &mut Vec<u8>) -> bool {
+    let there = labels.iter().map_while(|&label| Some((label, record.get(label)?)));
+    write_pairs(there, line) == labels.len()
+}
+
+/// Writes an object; returns how many pairs it has.
+fn write_pairs<'a>(pairs: impl Iterator<Item = (Label, &'a Value)>, line: &mut Vec<u8>) -> usize {
     line.push(b'{');
-    for (i, &slot) in record.shape().shown().iter().enumerate() {
-        let label = labels[slot as usize];
-        let separator: &[u8] = if i == 0 { b"" } else { b", " };
+    let mut count = 0;
+    for (label, value) in pairs {
+        let separator: &[u8] = if count == 0 { b"" } else { b", " };
         line.extend_from_slice(separator);
         let (open, close) = match label.kind() {
             crate::label::LabelKind::Field => ("\"", "\": "),
@@ -90,9 +118,11 @@ pub fn write_record(record: &Record, line: &mut Vec<u8>) {
         for part in [open, label.name(), close] {
             line.extend_from_slice(part.as_bytes());
         }
-        write_value(&record.slots()[slot as usize], line);
+        write_value(value, line);
+        count += 1;
     }
     line.push(b'}');
+    count
 }
 
 fn write_value(value: &Value, line: &mut Vec<u8>) {
@@ -179,11 +209,43 @@ impl<'a> Reader<'a, '_> {
         } else {
             while self.pair(&mut pairs)? {}
         }
-        self.space();
-        if self.at < self.text.len() {
-            return fault(self.at, "something follows the record; write one record a line");
-        }
         self.finish(start, pairs)
+    }
+
+    /// Nothing but space may follow.
+    fn end(&mut self, message: &str) -> Result<(), Fault> {
+        self.space();
+        if self.at < self.text.len() { fault(self.at, message) } else { Ok(()) }
+    }
+
+    fn records(&mut self) -> Result<Vec<Record>, Fault> {
+        const END: &str = "something follows the records";
+        self.space();
+        let mut records = Vec::new();
+        match self.peek() {
+            None => return Ok(records),
+            Some(b'{') => records.push(self.record()?),
+            Some(b'[') => {
+                self.at += 1;
+                self.space();
+                while self.peek() != Some(b']') {
+                    // Each may have other labels than the one before.
+                    self.follows = true;
+                    records.push(self.record()?);
+                    self.space();
+                    match self.peek() {
+                        Some(b',') => self.at += 1,
+                        Some(b']') => {}
+                        _ => return fault(self.at, "expected `,` or `]` after a record"),
+                    }
+                }
+                self.at += 1;
+            }
+            Some(b'n') if self.text[self.at..].starts_with("null") => self.at += 4,
+            Some(_) => return fault(self.at, "expected an object, a list of objects, or null"),
+        }
+        self.end(END)?;
+        Ok(records)
     }
 
     fn finish(&mut self, start: usize, pairs: Vec<(Label, Value)>) -> Result<Record, Fault> {

@@ -27,8 +27,8 @@ use thalweg_space::Space;
 #[derive(Debug)]
 pub struct Network {
     pub(crate) resolved: Resolved,
-    /// In the order of `resolved.boxes`.
-    implementations: Vec<Arc<Seats>>,
+    /// In the order of `resolved.boxes`; none of those that are commands.
+    implementations: Vec<Option<Arc<Seats>>>,
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
@@ -56,7 +56,10 @@ impl Network {
         for declared in &resolved.boxes {
             match boxes.get(&declared.name) {
                 Some(implementation) if implementation.signature.same_as(&declared.signature) => {
-                    implementations.push(Seats::new(implementation.entry.clone()));
+                    implementations.push(Some(Seats::new(implementation.entry.clone())));
+                }
+                None if boxes.runs_commands() && declared.command().is_some() => {
+                    implementations.push(None);
                 }
                 // Checking says so too; this is for a program that was checked without these boxes.
                 _ => diagnostics.push(Diagnostic::error(
@@ -83,12 +86,21 @@ impl Network {
         self.resolved.net(self.resolved.main).name.clone()
     }
 
-    pub(crate) fn implementations(&self) -> &[Arc<Seats>] {
-        &self.implementations
+    /// Of all boxes that are no commands.
+    pub(crate) fn implementations(&self) -> impl Iterator<Item = &Arc<Seats>> {
+        self.implementations.iter().flatten()
+    }
+
+    /// The command that the box is, if it is one.
+    pub(crate) fn command(&self, id: BoxId) -> Option<&str> {
+        match self.implementations[id.0 as usize] {
+            Some(_) => None,
+            None => self.resolved.box_use(id).command(),
+        }
     }
 
     pub(crate) fn implementation(&self, id: BoxId) -> &Arc<Seats> {
-        &self.implementations[id.0 as usize]
+        self.implementations[id.0 as usize].as_ref().expect("a box that is no command")
     }
 
     /// Prepares that this network, wherever it runs, goes on with the boxes of libraries that were loaded anew: `before` are
@@ -101,6 +113,7 @@ impl Network {
     pub fn reload(&self, before: &Boxes, boxes: &Boxes, space: Option<&Space>) -> Result<Replacement, Error> {
         let mut replaced = Vec::new();
         for (seats, declared) in self.implementations.iter().zip(&self.resolved.boxes) {
+            let Some(seats) = seats else { continue };
             let current = seats.current();
             if boxes.has_library_of(&current) {
                 continue;

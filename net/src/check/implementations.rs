@@ -1,8 +1,10 @@
 //! Boxes against the boxes there are implementations of.
 
+use std::sync::Arc;
+
 use super::KnownBoxes;
 use super::resolved::{BoxUse, Resolved};
-use crate::syntax::{Diagnostic, suggest};
+use crate::syntax::{Diagnostic, Source, Span, suggest};
 
 /// Tells boxes without an implementation, and those whose implementation has another signature.
 /// Looks at the first `used` boxes, those of the main net.
@@ -14,6 +16,9 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
     let name = &*used.name;
     let source = resolved.source(used.at);
     let Some(signature) = known.boxes.get(name) else {
+        if let Some(command) = used.command() {
+            return (!known.commands).then(|| refused_command(name, command, source, used.at.span));
+        }
         let message = format!("box `{name}` has no implementation");
         let mut error = Diagnostic::error("E0401", message, source, used.at.span)
             .label("not in a library that was given");
@@ -36,4 +41,12 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         .remark(format!("declared:    {}\nimplemented: {signature}", used.signature))
         .help(format!("write `box {name} ({signature});`"));
     Some(error)
+}
+
+/// A text that somebody else wrote must not run programs unasked.
+fn refused_command(name: &str, command: &str, source: &Arc<Source>, span: Span) -> Diagnostic {
+    Diagnostic::error("E0403", format!("box `{name}` runs a command"), source, span)
+        .label("may not without your consent")
+        .remark(format!("the command: {command}"))
+        .help("if you trust it: `--allow-exec`")
 }

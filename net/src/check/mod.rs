@@ -43,6 +43,8 @@ use crate::syntax::{Diagnostic, Source, Span, parse_box};
 pub struct KnownBoxes {
     /// The signatures by name.
     pub boxes: BTreeMap<String, BoxSignature>,
+    /// Whether boxes whose code is a command may run it.
+    pub commands: bool,
 }
 
 impl KnownBoxes {

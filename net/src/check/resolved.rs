@@ -93,6 +93,16 @@ pub struct BoxUse {
     pub metas: Vec<Meta>,
 }
 
+impl BoxUse {
+    /// The command that its code is, if it is one: `<<< exec | jq -c --unbuffered .x >>>`. A box without input has
+    /// nothing to ask a command.
+    pub fn command(&self) -> Option<&str> {
+        self.signature.input.as_ref()?;
+        let code = self.codes.iter().find(|code| &*code.language.name == "exec")?;
+        Some(code.text.trim())
+    }
+}
+
 /// A component.
 #[derive(Clone, Debug)]
 pub struct Node {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use thalweg_space::{Site, SiteRef, Space};
 
+use super::command::CommandPart;
 use super::dispatcher::SplitChoice;
 use super::seat::Seats;
 use crate::check::{BoxId, Net, Node, NodeKind};
@@ -52,6 +53,8 @@ pub(crate) enum Kind {
     /// A net with a declared signature: its parts in order, between the two ends of its shield.
     Shielded(Arc<Shield>, Vec<ComponentId>),
     Box(Arc<BoxPart>),
+    /// A box that is a program.
+    Command(Arc<CommandPart>),
     Filter(Filter),
     Synchrocell(Vec<Pattern>),
     Parallel {
@@ -91,7 +94,7 @@ pub(crate) struct BoxPart {
     /// What it takes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
     /// What it gives, by variant.
-    pub(crate) outputs: Vec<Vec<Label>>,
+    pub(crate) outputs: Arc<[Vec<Label>]>,
 }
 
 impl BoxPart {
@@ -234,7 +237,10 @@ impl Builder<'_> {
 
     fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {
         Ok(match &node.kind {
-            NodeKind::Box(box_id) => Kind::Box(Arc::new(self.box_part(*box_id))),
+            NodeKind::Box(box_id) => match self.network.command(*box_id) {
+                Some(command) => Kind::Command(Arc::new(self.command_part(*box_id, command))),
+                None => Kind::Box(Arc::new(self.box_part(*box_id))),
+            },
             NodeKind::Net(net) => {
                 let network = self.network;
                 self.net(network.resolved.net(*net), id)?
@@ -278,7 +284,7 @@ impl Builder<'_> {
                 all(parts)
             }
             Kind::Box(part) => part.input.is_some(),
-            Kind::Filter(_) => true,
+            Kind::Filter(_) | Kind::Command(_) => true,
             Kind::Synchrocell(_) => false,
             Kind::Star { body, .. }
             | Kind::Feedback { body, .. }
@@ -294,6 +300,15 @@ impl Builder<'_> {
         let path = path(&self.components, id, None);
         let shield = Shield::new(variants, &net.body, &self.network.resolved, &path);
         Ok(Kind::Shielded(Arc::new(shield), parts))
+    }
+
+    fn command_part(&self, id: BoxId, command: &str) -> CommandPart {
+        let signature = &self.network.resolved.box_use(id).signature;
+        CommandPart {
+            command: command.into(),
+            input: signature.input.iter().flat_map(|tuple| labels_of(&tuple.labels)).collect(),
+            outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),
+        }
     }
 
     fn box_part(&self, id: BoxId) -> BoxPart {

@@ -70,11 +70,16 @@ impl Position {
         pipe.output.end(cx, ends);
     }
 
+    /// The component, as the names on the way to it, with replicas.
+    pub(crate) fn path(&self) -> String {
+        self.shared.program.path(self.component, self.instance.as_deref())
+    }
+
     /// The record leaves the network as an error.
     #[cold]
     pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {
         record.set_ends(Ends::NOTHING);
-        let component = self.shared.program.path(self.component, self.instance.as_deref());
+        let component = self.path();
         super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
         let error = RecordError { component, reason, stream: message.stream, index: message.index, record };
         // Nobody reads errors any more only when the run was aborted.

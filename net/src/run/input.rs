@@ -95,6 +95,11 @@ impl Input {
         self.stream.ended()
     }
 
+    /// Whether there is nothing to read now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stream.is_empty()
+    }
+
     /// The message read last; before the first one, the first.
     pub(crate) fn message(&self) -> Message {
         Message { stream: self.stream.id(), index: self.read.saturating_sub(1) }

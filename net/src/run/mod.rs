@@ -10,6 +10,7 @@
 mod box_task;
 mod cell;
 mod collector;
+mod command;
 mod component;
 mod dispatcher;
 mod events;
@@ -75,7 +76,7 @@ impl Network {
     /// As [`Network::start`].
     pub fn start_with(&self, runtime: &Runtime, options: StartOptions) -> Result<Running, Error> {
         let space = runtime.space();
-        self.implementations().iter().try_for_each(|seats| seats.current().start(space))?;
+        self.implementations().try_for_each(|seats| seats.current().start(space))?;
         let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);

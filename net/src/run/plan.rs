@@ -18,7 +18,7 @@ pub(crate) struct BoxPlan {
     variants: Box<[VariantPlan]>,
     /// If its arguments stand side by side, and its one output has room in their place.
     in_place: Option<InPlace>,
-    part: Arc<BoxPart>,
+    outputs: Arc<[Vec<Label>]>,
 }
 
 /// How the records of one variant are made.
@@ -76,16 +76,24 @@ impl InPlace {
 
 impl BoxPlan {
     pub(crate) fn new(part: &Arc<BoxPart>, shape: ShapeId) -> Result<Arc<BoxPlan>, RecordFault> {
-        let takes = part.input.as_deref().unwrap_or(&[]);
+        BoxPlan::of(part.input.as_deref().unwrap_or(&[]), &part.outputs, shape)
+    }
+
+    /// Of a box that takes and gives these labels.
+    pub(crate) fn of(
+        takes: &[Label],
+        outputs: &Arc<[Vec<Label>]>,
+        shape: ShapeId,
+    ) -> Result<Arc<BoxPlan>, RecordFault> {
         let take = TakePlan::new(shape, takes)?;
         let variant = |gives: &Vec<Label>| VariantPlan {
             out: OutPlan::new(shape, takes, gives),
             count: gives.len(),
             tags: (0..gives.len()).filter(|&k| gives[k].is_integer()).collect(),
         };
-        let variants: Box<[VariantPlan]> = part.outputs.iter().map(variant).collect();
+        let variants: Box<[VariantPlan]> = outputs.iter().map(variant).collect();
         let in_place = InPlace::new(&take, &variants);
-        Ok(Arc::new(BoxPlan { take, variants, in_place, part: part.clone() }))
+        Ok(Arc::new(BoxPlan { take, variants, in_place, outputs: outputs.clone() }))
     }
 
     #[inline]
@@ -165,8 +173,8 @@ impl BoxPlan {
     #[cold]
     fn refuse(&self, emitted: &Emitted<'_>) -> String {
         let Emitted { variant, count, ref values, .. } = *emitted;
-        let Some(gives) = self.part.outputs.get((variant as usize).wrapping_sub(1)) else {
-            let variants = self.part.outputs.len();
+        let Some(gives) = self.outputs.get((variant as usize).wrapping_sub(1)) else {
+            let variants = self.outputs.len();
             return format!("the box emitted variant {variant}, but its signature has {variants}");
         };
         let wanted = gives.len();

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use thalweg_exec::{Context, In, Out, Runtime, StreamSpec, Task, TaskId, TaskSpec};
+use thalweg_exec::{Blocking, Context, In, Out, Runtime, StreamSpec, Task, TaskId, TaskSpec};
 
 use super::box_task::{BoxTask, InitialiserTask};
 use super::cell::{CellStar, CellTask};
 use super::collector::Collector;
+use super::command;
 use super::component::{ComponentId, Instance, Kind};
 use super::dispatcher::{ParallelDispatcher, SplitDispatcher};
 use super::failure::{Position, Shared};
@@ -84,10 +85,24 @@ impl<'a, 'b> Unfolding<'a, 'b> {
     }
 
     pub(crate) fn stream<T: Send + 'static>(&mut self) -> (Out<T>, In<T>) {
+        self.stream_of(None)
+    }
+
+    fn stream_of<T: Send + 'static>(&mut self, capacity: Option<usize>) -> (Out<T>, In<T>) {
+        let spec = StreamSpec { capacity, ..StreamSpec::default() };
         match &mut self.place {
-            Place::Starting(runtime) => runtime.stream(StreamSpec::default()),
-            Place::Running(cx) => cx.stream(StreamSpec::default()),
+            Place::Starting(runtime) => runtime.stream(spec),
+            Place::Running(cx) => cx.stream(spec),
         }
+    }
+
+    /// A task that may wait for something else than records.
+    fn spawn_blocking(&mut self, id: ComponentId, work: impl FnOnce(&mut Blocking) + Send + 'static) {
+        let spec = self.spec(id);
+        match &mut self.place {
+            Place::Starting(runtime) => runtime.spawn_blocking(spec, work),
+            Place::Running(cx) => cx.spawn_blocking(spec, work),
+        };
     }
 
     pub(crate) fn spawn(&mut self, component: ComponentId, task: impl Task) {
@@ -134,13 +149,20 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let blocking = part.is_blocking;
                 let starts = part.input.is_none();
                 let task = BoxTask::new(position, part.clone(), input, out);
-                match &self.place {
-                    _ if starts => self.spawn(id, InitialiserTask::new(task)),
-                    Place::Starting(runtime) if blocking => {
-                        runtime.spawn_blocking(self.spec(id), |blocking| task.run_blocking(blocking));
-                    }
-                    _ => self.spawn_weighing(BOX_WEIGHT, id, task),
+                match () {
+                    () if starts => self.spawn(id, InitialiserTask::new(task)),
+                    () if blocking => self.spawn_blocking(id, |blocking| task.run_blocking(blocking)),
+                    () => self.spawn_weighing(BOX_WEIGHT, id, task),
                 }
+                output
+            }
+            Kind::Command(part) => {
+                let (out, output) = self.stream();
+                let (sent, outstanding) = self.stream_of(Some(command::OUTSTANDING_MAX));
+                let (feeder, answerer) =
+                    command::tasks(position, part.clone(), (input, sent), (outstanding, out));
+                self.spawn_blocking(id, |blocking| answerer.run(blocking));
+                self.spawn_blocking(id, |blocking| feeder.run(blocking));
                 output
             }
             Kind::Filter(filter) => {

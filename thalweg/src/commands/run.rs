@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// times.
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
+    /// Let boxes run the commands that their code in the network is: `<<< exec | COMMAND >>>`.
+    #[arg(long)]
+    allow_exec: bool,
 
     /// Where records come from: a file, a directory, `-` for standard input, tcp://, tcp-listen://, unix:, unix-listen:,
     /// each with NAME= before it if reports shall call it so; may be given several times. See below.
@@ -281,7 +284,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
     // A run under control may be told to load them anew.
     let loading = if arguments.control { Loading::Replaceable } else { Loading::Stays };
-    let boxes = libraries::load(&arguments.boxes, loading).map_err(|why| Failure::coded("E0904", why))?;
+    let mut boxes = libraries::load(&arguments.boxes, loading).map_err(|why| Failure::coded("E0904", why))?;
+    if arguments.allow_exec {
+        boxes.allow_commands();
+    }
     let network = Network::load(&arguments.net, &boxes).map_err(Failure::Text)?;
     print_diagnostics(network.warnings(), terminal);
     Ok((network, boxes))

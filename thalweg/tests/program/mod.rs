@@ -12,9 +12,13 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
 
 pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
     let mut child = started(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments));
+    let mut fed = child.stdin.take().expect("piped");
+    let input = input.to_owned();
     // A run that refuses its arguments does not read its input.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
-    child.wait_with_output().expect("it ends")
+    let feeding = std::thread::spawn(move || _ = fed.write_all(input.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    feeding.join().expect("it only writes");
+    output
 }
 
 pub(crate) fn started(command: &mut Command) -> Child {
