@@ -205,6 +205,9 @@ impl Oracle<'_> {
 
     fn node(&mut self, node: &Node, state: State, input: Vec<Rec>) -> Runs {
         self.step(0)?;
+        if input.len() > WORK_MAX {
+            return Err(TooMuch);
+        }
         match &node.kind {
             NodeKind::Box(id) => {
                 let used = self.resolved.box_use(*id);
