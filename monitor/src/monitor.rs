@@ -2,7 +2,7 @@
 //!
 //! A monitor says which kinds of event it wants ([`Monitor::wants`]), is given them in batches in order of time with
 //! gaps marked ([`Monitor::take`]), keeps what state it needs, and publishes what it measured into the [`Report`]
-//! ([`Monitor::publish`]): the built-in ones fill the report's own parts, a user's adds [`Measurement`]s under names of its choice,
+//! ([`Monitor::publish`]): the built-in ones fill the report's own parts, a user's adds [`Measurement`](crate::Measurement)s under names of its choice,
 //! which `--json` and the terminal show as they show ours.
 //!
 //! A monitor sees values, never files: nothing here assumes that the program runs, or ran, on this machine.
