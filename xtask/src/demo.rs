@@ -126,7 +126,7 @@ fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
 }
 
 /// Shows the command line, then runs it.
-fn started(command: &mut Command) -> Result<()> {
+pub(crate) fn started(command: &mut Command) -> Result<()> {
     println!("$ {}", process::shown(command));
     std::io::stdout().flush()?;
     process::run(command)

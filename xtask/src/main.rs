@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "this is a command-line program")]
 
+mod app;
 mod bench;
 mod demo;
 #[cfg(test)]
@@ -22,6 +23,7 @@ Automation for Thalweg.
 
 usage: cargo xtask COMMAND
 
+  app NAME [--workers N]             run one of the apps on its default input, print the report: des, farm, mc
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
@@ -54,6 +56,7 @@ fn dispatch() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Value(command) => match command.to_string_lossy().as_ref() {
+            "app" => app::run(arguments),
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
             "layout" => layout::run(arguments),

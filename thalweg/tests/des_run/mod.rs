@@ -18,17 +18,20 @@ pub(crate) fn thalweg() -> Command {
 /// The library of the DES boxes, built once if need be.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "-p", "app-des"]).current_dir(root());
-        let folder = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a target folder");
-        if folder.ends_with("release") {
-            build.arg("--release");
-        }
-        build.env("CARGO_TARGET_DIR", folder.parent().expect("a target folder"));
-        assert!(build.status().expect("cargo runs").success(), "app-des does not build");
-        folder.join("libapp_des.so")
-    })
+    LIBRARY.get_or_init(|| library_of("app-des"))
+}
+
+/// The library of an app's boxes, built if need be.
+pub(crate) fn library_of(package: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "-p", package]).current_dir(root());
+    let folder = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a target folder");
+    if folder.ends_with("release") {
+        build.arg("--release");
+    }
+    build.env("CARGO_TARGET_DIR", folder.parent().expect("a target folder"));
+    assert!(build.status().expect("cargo runs").success(), "{package} does not build");
+    folder.join(format!("lib{}.so", package.replace('-', "_")))
 }
 
 /// The root of the workspace.
