@@ -41,7 +41,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        what: "ten minutes each of damaged spaces and of random networks (needs cargo-fuzz)",
+        what: "ten minutes each of damaged spaces, random networks and random records (needs cargo-fuzz)",
         run: fuzz,
         long: true,
     },
@@ -239,6 +239,7 @@ fn fuzz(count: &mut Count) -> Result<()> {
     for (name, folder, leaks, extra) in [
         ("damaged", "space/fuzz", "detect_leaks=0", "-detect_leaks=0"),
         ("language", "net/fuzz", "detect_leaks=1", "-dict=net/fuzz/words.dict"),
+        ("records", "net/fuzz", "detect_leaks=1", "-max_len=4096"),
     ] {
         let Some(mut command) = nightly() else {
             return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");

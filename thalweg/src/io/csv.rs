@@ -373,6 +373,12 @@ mod tests {
 
     proptest! {
         #[test]
+        fn nothing_makes_it_panic(text in "[a-c<>#,\"\r\n0-9.e\\-]{0,60}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = read(text.as_bytes(), 16);
+            let _ = read(&[text.as_bytes(), &bytes].concat(), 1 << 10);
+        }
+
+        #[test]
         fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
             let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
                 // Text that is no number, and something.
