@@ -27,7 +27,7 @@ use thalweg_space::{Site, Space};
 use crate::control::{Outputs, Told, Valve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::io::{Next, Sink, SinkError, Source, recorded_at};
+use crate::io::{Next, Sink, SinkError, Source, recorded_at, unwritable};
 
 /// Failed records that are shown; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
@@ -497,10 +497,8 @@ impl Recording {
 
 fn created(path: &Path) -> Result<(String, BufWriter<File>), Failure> {
     let name = path.display().to_string();
-    match File::create(path) {
-        Ok(file) => Ok((name, BufWriter::new(file))),
-        Err(error) => Err(Failure::coded("E0901", format!("cannot write {name}: {error}"))),
-    }
+    let file = File::create(path).map_err(|error| unwritable(&name, &error))?;
+    Ok((name, BufWriter::new(file)))
 }
 
 /// The file that keeps the records that failed.

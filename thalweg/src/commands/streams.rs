@@ -1,6 +1,6 @@
 //! `thalweg streams`: what went through the streams, and how full they were over time.
 
-use thalweg_monitor::{Occupancy, Report, Stream};
+use thalweg_monitor::{Occupancy, Report};
 
 use crate::Terminal;
 use crate::commands::look::{Look, look};
@@ -45,12 +45,12 @@ fn courses(report: &Report, top: usize) -> Table {
         number("FULL", 0),
         number("EMPTY", 0),
     ]);
-    let known = |stream: &Stream| Some((stream.name.clone(), stream.occupancy.clone()?, stream.clone()));
-    for (name, occupancy, stream) in report.streams.iter().take(top).filter_map(known) {
+    for stream in report.streams.iter().take(top) {
+        let Some(occupancy) = &stream.occupancy else { continue };
         let most = occupancy.messages.iter().copied().fold(0.0, f64::max);
         let cells = vec![
-            name,
-            spark(&occupancy, most),
+            stream.name.clone(),
+            spark(occupancy, most),
             ratio(most),
             duration(occupancy.step_ns),
             stream.full_share.map_or(String::new(), share),

@@ -1,6 +1,6 @@
 //! `thalweg workers`: how the workers' time divides, and which tasks they have.
 
-use thalweg_monitor::Report;
+use thalweg_monitor::{Report, Task};
 
 use crate::Terminal;
 use crate::commands::look::{Look, look};
@@ -23,19 +23,18 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     look(&arguments.look, terminal, |report, output| {
         output.text(&text::workers(&report.workers).render(output.width, output.colour))?;
-        let mapped = mapped(report);
-        if !mapped.tasks.is_empty() {
+        let tasks = mapped(report);
+        if !tasks.is_empty() {
             output.line("")?;
-            output
-                .text(&text::tasks(&mapped.tasks, report.tasks_count).render(output.width, output.colour))?;
+            output.text(&text::tasks(&tasks, report.tasks_count).render(output.width, output.colour))?;
         }
         text::notes(report, output)
     })
 }
 
 /// The tasks in order of their workers, those with a thread of their own last.
-fn mapped(report: &Report) -> Report {
-    let mut mapped = report.clone();
-    mapped.tasks.sort_by_key(|task| (task.worker.unwrap_or(u64::MAX), task.id));
-    mapped
+fn mapped(report: &Report) -> Vec<Task> {
+    let mut tasks = report.tasks.clone();
+    tasks.sort_by_key(|task| (task.worker.unwrap_or(u64::MAX), task.id));
+    tasks
 }

@@ -101,7 +101,6 @@ fn polled(descriptor: BorrowedFd<'_>, patience: Timespec) -> io::Result<bool> {
     }
 }
 
-/// A directory, a socket, or what else may be no place to read from or write to.
 pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
     Failure::coded("E0901", format!("cannot read {name}: {error}"))
 }
