@@ -4,6 +4,7 @@
 //! against `CLOCK_MONOTONIC_RAW` within a few milliseconds where not. Two *anchors* (ticks and wall clocks read
 //! together), the second refreshed as the process goes on, let a reader compute the frequency more exactly.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long the frequency is measured where the machine does not tell it.
@@ -40,14 +41,16 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// This machine's clock, calibrated (at most a few milliseconds, no time where CPUID tells the frequency).
+    /// This machine's clock, calibrated: the first of a process takes a few milliseconds where CPUID does not tell the
+    /// frequency, the others no time.
     pub fn new() -> Clock {
         if !tsc_is_invariant() {
             let kind = ClockKind::Monotonic;
             return Clock { kind, hz: 1e9, anchor: read_anchor(kind) };
         }
         let kind = ClockKind::Tsc;
-        let hz = cpuid_hz().unwrap_or_else(measured_hz);
+        static HZ: OnceLock<f64> = OnceLock::new();
+        let hz = *HZ.get_or_init(|| cpuid_hz().unwrap_or_else(measured_hz));
         Clock { kind, hz, anchor: read_anchor(kind) }
     }
 
