@@ -12,7 +12,8 @@ use std::process::{Command, ExitCode};
 /// The key of the demonstration, as OpenSSL's `-K` wants it.
 const KEY_HEX: &str = "133457799bbcdff1";
 /// The same eight bytes as the network's records carry them.
-const KEY_BASE64: &str = "EzRXeZu83/E=";
+pub(crate) const WITH_KEY: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}}"#;
+const WITH_KEY_DECRYPT: &str = r#"{"key": {"$base64": "EzRXeZu83/E="}, "<decrypt>": 1}"#;
 /// A demonstration on less than this shows nothing.
 const FILE_BYTES_MIN: u64 = 10 << 20;
 
@@ -56,43 +57,18 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     if space.exists() {
         fs::remove_dir_all(&space)?;
     }
-    let mut encrypt = network(&workers, &plain, &encrypted, r#"{"key": {"$base64": "KEY"}}"#);
+    let mut encrypt = network(&workers, &plain, &encrypted, WITH_KEY);
     encrypt.args(["--monitor", "full", "--keep", "--space"]).arg(&space);
     started(&mut encrypt)?;
 
     println!("\n== decrypt it again");
     let decrypted = folder.join("decrypted");
-    started(&mut network(
-        &workers,
-        &encrypted,
-        &decrypted,
-        r#"{"key": {"$base64": "KEY"}, "<decrypt>": 1}"#,
-    ))?;
+    started(&mut network(&workers, &encrypted, &decrypted, WITH_KEY_DECRYPT))?;
 
     println!("\n== verify");
     same(&plain, &decrypted)?;
     println!("decrypting gives back the original, byte for byte");
-    if process::is_installed("openssl", "version") {
-        let reference = folder.join("openssl.des");
-        let mut openssl = Command::new("openssl");
-        openssl.args([
-            "enc",
-            "-des-ecb",
-            "-provider",
-            "legacy",
-            "-provider",
-            "default",
-            "-K",
-            KEY_HEX,
-            "-in",
-        ]);
-        process::run(openssl.arg(&plain).arg("-out").arg(&reference))?;
-        same(&encrypted, &reference)?;
-        println!("OpenSSL's des-ecb gives the same {} bytes", fs::metadata(&reference)?.len());
-        fs::remove_file(reference)?;
-    } else {
-        println!("not compared with OpenSSL: `openssl` is missing (Debian: apt-get install openssl)");
-    }
+    compare_with_openssl(&plain, &encrypted)?;
     fs::remove_file(decrypted)?;
 
     println!("\n== report");
@@ -114,12 +90,12 @@ fn thalweg() -> Command {
     command
 }
 
-/// `thalweg run` of the DES network from `input` to `output`, with `KEY` in `with` replaced.
+/// `thalweg run` of the DES network from `input` to `output`; `with` has the key.
 fn network(workers: &str, input: &Path, output: &Path, with: &str) -> Command {
     let mut command = thalweg();
     command.args(["run", "apps/des/des.snet", "--boxes"]).arg(program("libapp_des.so"));
     // Chunks are large: short streams keep what is under way in the cache.
-    command.args(["--workers", workers, "--capacity", "8", "--with", &with.replace("KEY", KEY_BASE64)]);
+    command.args(["--workers", workers, "--capacity", "8", "--with", with]);
     command.arg("--input").arg(input).args(["--input-bytes", "data"]);
     command.arg("--output").arg(output).args(["--output-bytes", "data", "--order-by", "seq"]);
     command
@@ -166,6 +142,22 @@ fn made_file(folder: &Path) -> Result<PathBuf> {
     }
     file.flush()?;
     Ok(path)
+}
+
+/// Fails unless OpenSSL makes the same of `plain`; says so if it is missing.
+pub(crate) fn compare_with_openssl(plain: &Path, encrypted: &Path) -> Result<()> {
+    if !process::is_installed("openssl", "version") {
+        println!("not compared with OpenSSL: `openssl` is missing (Debian: apt-get install openssl)");
+        return Ok(());
+    }
+    let reference = encrypted.with_extension("openssl");
+    let mut openssl = Command::new("openssl");
+    openssl.args(["enc", "-des-ecb", "-provider", "legacy", "-provider", "default", "-K", KEY_HEX, "-in"]);
+    process::run(openssl.arg(plain).arg("-out").arg(&reference))?;
+    same(encrypted, &reference)?;
+    println!("OpenSSL's des-ecb gives the same {} bytes", fs::metadata(&reference)?.len());
+    fs::remove_file(reference)?;
+    Ok(())
 }
 
 /// Fails unless both files hold the same bytes.

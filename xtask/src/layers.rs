@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-des", &["thalweg-box"]),
     ("app-audio", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
+    ("app-rt", &["thalweg-box"]),
     ("xtask", &[]),
 ];
 

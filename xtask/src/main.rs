@@ -23,7 +23,7 @@ Automation for Thalweg.
 
 usage: cargo xtask COMMAND
 
-  app NAME [--workers N]             run one of the apps on its default input, print the report: des, farm, mc
+  app NAME [--workers N]             run one of the apps on its default input, print the report (`app --help`)
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order

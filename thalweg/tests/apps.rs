@@ -1,0 +1,116 @@
+//! The networks of `apps/`: the same results in every mode and on any number of workers.
+
+mod des_run;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const WORKERS: [usize; 2] = [1, 2];
+const MODES: [&str; 3] = ["off", "metrics", "full"];
+
+/// A network of an app and a record to run it on.
+struct App {
+    package: &'static str,
+    network: &'static str,
+    input: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const RT: App = App {
+    package: "app-rt",
+    network: "apps/rt/rt.snet",
+    input: r#"{"<scenes>": 12, "<solvers>": 4, "<width>": 40, "<height>": 30}"#,
+    arguments: &["--order-by", "number"],
+};
+
+const MC: App = App {
+    package: "app-mc",
+    network: "apps/mc/mc.snet",
+    input: r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 2000, "<batches>": 30, "<lanes>": 3, "name": "call"}"#,
+    arguments: &[],
+};
+
+impl App {
+    /// What it gives, which must be the same on 1 and 2 workers in all modes.
+    fn results(&self) -> Vec<u8> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let input = folder.path().join("input.jsonl");
+        std::fs::write(&input, self.input).expect("a temporary folder takes files");
+        let mut outputs = WORKERS
+            .into_iter()
+            .flat_map(|workers| MODES.map(|mode| (workers, mode, self.run(&input, workers, mode))));
+        let (_, _, first) = outputs.next().expect("a run");
+        for (workers, mode, output) in outputs {
+            assert!(output == first, "{}: another result on {workers} workers, mode {mode}", self.network);
+        }
+        first
+    }
+
+    fn run(&self, input: &Path, workers: usize, mode: &str) -> Vec<u8> {
+        let mut command = self.command(input);
+        des_run::succeed(command.args(["--workers", &workers.to_string(), "--monitor", mode])).stdout
+    }
+
+    fn command(&self, input: &Path) -> Command {
+        let mut command = des_run::thalweg();
+        command.arg("run").arg(des_run::root().join(self.network)).arg("--boxes");
+        command.arg(des_run::library_of(self.package)).args(self.arguments).arg("--input").arg(input);
+        command
+    }
+}
+
+#[test]
+fn pictures_are_the_same_whoever_solves_them() {
+    let output = String::from_utf8(RT.results()).expect("JSON");
+    let names = output.lines().map(|line| {
+        let record: Value = serde_json::from_str(line).expect("a record");
+        assert!(record["data"]["$base64"].is_string(), "a picture");
+        record["name"].as_str().expect("a name").to_owned()
+    });
+    assert!(names.eq((0..12).map(|number| format!("{number:03}.ppm"))));
+}
+
+#[test]
+fn the_price_is_the_same_a_path_at_a_time_and_in_batches() {
+    let priced =
+        |network| -> Value { serde_json::from_slice(&App { network, ..MC }.results()).expect("one record") };
+    let (serial, farm) = (priced(MC.network), priced("apps/mc/farm.snet"));
+    for field in ["price", "error", "exact", "<paths>"] {
+        assert_eq!(serial[field], farm[field], "{field}");
+    }
+    assert_eq!(farm["name"], "call", "what a box does not know passes by");
+    let number = |field: &str| farm[field].as_f64().expect("a number");
+    assert!((number("price") - number("exact")).abs() < 3.0 * number("error"), "{farm}");
+    assert!((number("exact") - 9.121_804).abs() < 1e-5, "{farm}");
+}
+
+#[test]
+fn what_cannot_be_computed_is_a_failed_record() {
+    let option = |spot: &str, paths: i64| {
+        format!(
+            r#"{{"spot": {spot}, "strike": 1.5, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": {paths}}}"#
+        )
+    };
+    for (app, input, why) in [
+        (&MC, option("-1.0", 9), "spot is -1"),
+        (&MC, option("1.0", 0), "<paths> is 0"),
+        (&MC, option("1.0", -5), "<paths> is -5"),
+        (&RT, pictures(1, 0, 4), "one solver at least"),
+        // A solver that fails takes its token with it.
+        (&RT, pictures(9, 2, 0), "0 × 3 pixels"),
+        (&RT, r#"{"<scenes>": 0}"#.to_owned(), "matches no declared input"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("input.jsonl");
+        std::fs::write(&file, &input).expect("a temporary folder takes files");
+        let output = app.command(&file).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(1), "{input}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
+    }
+}
+
+fn pictures(scenes: i64, solvers: i64, width: i64) -> String {
+    format!(r#"{{"<scenes>": {scenes}, "<solvers>": {solvers}, "<width>": {width}, "<height>": 3}}"#)
+}
