@@ -32,6 +32,13 @@ const MC: App = App {
     arguments: &[],
 };
 
+const ANT: App = App {
+    package: "app-ant",
+    network: "apps/ant/ant.snet",
+    input: r#"{"<jobs>": 12, "<ants>": 9, "<steps>": 15, "<seed>": 7}"#,
+    arguments: &[],
+};
+
 impl App {
     /// What it gives, which must be the same on 1 and 2 workers in all modes.
     fn results(&self) -> Vec<u8> {
@@ -73,6 +80,18 @@ fn pictures_are_the_same_whoever_solves_them() {
 }
 
 #[test]
+fn the_colony_finds_the_best_order_however_its_ants_come_back() {
+    let schedule: Value = serde_json::from_slice(&ANT.results()).expect("one record");
+    // apps/ant/tests/optimum.rs finds the same by looking at all orders.
+    assert_eq!(schedule["<tardiness>"], 1112);
+    let mut order: Vec<u64> = serde_json::from_value(schedule["order"].clone()).expect("numbers");
+    order.sort_unstable();
+    assert!(order.into_iter().eq(0..12), "each job once");
+    let large = App { input: r#"{"<jobs>": 80, "<ants>": 20, "<steps>": 5, "<seed>": 3}"#, ..ANT };
+    large.results();
+}
+
+#[test]
 fn the_price_is_the_same_a_path_at_a_time_and_in_batches() {
     let priced =
         |network| -> Value { serde_json::from_slice(&App { network, ..MC }.results()).expect("one record") };
@@ -97,6 +116,13 @@ fn what_cannot_be_computed_is_a_failed_record() {
         (&MC, option("-1.0", 9), "spot is -1"),
         (&MC, option("1.0", 0), "<paths> is 0"),
         (&MC, option("1.0", -5), "<paths> is -5"),
+        (&ANT, r#"{"<jobs>": 9, "<ants>": 0, "<steps>": 1, "<seed>": 1}"#.to_owned(), "<ants> is 0"),
+        (&ANT, r#"{"<jobs>": -9, "<ants>": 1, "<steps>": 1, "<seed>": 1}"#.to_owned(), "-9 jobs"),
+        (
+            &ANT,
+            r#"{"times": [1], "weights": [], "due": [1], "<ants>": 1, "<steps>": 1, "<seed>": 1}"#.to_owned(),
+            "1 to 5000 jobs",
+        ),
         (&RT, pictures(1, 0, 4), "one solver at least"),
         // A solver that fails takes its token with it.
         (&RT, pictures(9, 2, 0), "0 × 3 pixels"),

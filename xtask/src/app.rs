@@ -21,7 +21,15 @@ pub(crate) struct App {
     check: fn(&Path) -> Result<()>,
 }
 
-const APPS: [App; 4] = [
+const APPS: [App; 5] = [
+    App {
+        name: "ant",
+        shows: "a schedule of 1,000 jobs by an ant colony, 45 ants in 100 steps",
+        package: "app-ant",
+        network: "apps/ant/ant.snet",
+        ends: |folder| Ok(with_output(input("apps/ant/ant.jsonl"), &folder.join("schedule.jsonl"))),
+        check: |folder| told("the schedule is in", &folder.join("schedule.jsonl")),
+    },
     App {
         name: "des",
         shows: "500 KB through the DES cipher, five blocks a record",
@@ -165,6 +173,11 @@ fn input(file: &str) -> Vec<OsString> {
     vec!["--input".into(), file.into()]
 }
 
+fn with_output(mut ends: Vec<OsString>, file: &Path) -> Vec<OsString> {
+    ends.extend(["--output".into(), file.into()]);
+    ends
+}
+
 fn des_ends(folder: &Path) -> Result<Vec<OsString>> {
     let plain = folder.join("plain");
     let lines = (0..).flat_map(|line| format!("line {line:>10} of a file to be encrypted\n").into_bytes());
@@ -183,8 +196,8 @@ fn des_check(folder: &Path) -> Result<()> {
 fn rt_ends(folder: &Path) -> Result<Vec<OsString>> {
     let pictures = folder.join("pictures");
     std::fs::create_dir_all(&pictures)?;
-    let mut ends = input("apps/rt/rt.jsonl");
-    ends.extend(["--output".into(), pictures.into(), "--output-format".into(), "files".into()]);
+    let mut ends = with_output(input("apps/rt/rt.jsonl"), &pictures);
+    ends.extend(["--output-format", "files"].map(Into::into));
     Ok(ends)
 }
 

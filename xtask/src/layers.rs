@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg", &["thalweg-space", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"]),
     ("app-des", &["thalweg-box"]),
     ("app-audio", &["thalweg-box"]),
+    ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
     ("xtask", &[]),

@@ -1,0 +1,160 @@
+//! The colony: trails that say which job came where in good orders, and ants that follow them (M. Dorigo and L. Gambardella, Ant Colony System, 1997; for
+//! this problem A. Bauer and others, 1999, and D. Merkle and M. Middendorf, 2000, whose sums of trails let a job that missed its place come soon after).
+
+use crate::jobs::Jobs;
+use crate::random::Random;
+
+/// Among so many jobs that come next in the best order an ant chooses.
+const CHOICE: usize = 24;
+/// So often on its way an ant leaves the strongest trail.
+const EXPLORED: f64 = 8.0;
+/// When it has arrived, it tries so many jobs at all other places.
+const LEAPS: usize = 16;
+/// The part of a trail that a step takes off, and that the best order adds.
+const EVAPORATION: f32 = 0.1;
+/// What remains of all trails of a place where nobody went.
+const REMAINS: f32 = 0.1;
+
+/// How strong the trail of each job is at each place of the order.
+#[derive(Clone, Debug)]
+pub struct Trails {
+    /// A row for each place, a number for each job.
+    strengths: Vec<f32>,
+    /// The same, with the places before added up.
+    sums: Vec<f32>,
+    /// The order that marked last.
+    order: Vec<u32>,
+}
+
+impl Trails {
+    /// The same everywhere, with an order that says who may choose what.
+    pub fn new(order: Vec<u32>) -> Trails {
+        let count = order.len();
+        let mut trails = Trails {
+            strengths: vec![1.0 / count as f32; count * count],
+            sums: vec![0.0; count * count],
+            order,
+        };
+        trails.add_up();
+        trails
+    }
+
+    /// A step has ended: trails get weaker, and `order` strengthens its own.
+    pub fn mark(&mut self, order: &[u32]) {
+        let count = order.len();
+        let least = REMAINS / count as f32;
+        for strength in &mut self.strengths {
+            *strength = (*strength * (1.0 - EVAPORATION)).max(least);
+        }
+        for (row, job) in self.strengths.chunks_exact_mut(count).zip(order) {
+            row[*job as usize] += EVAPORATION;
+        }
+        self.order.copy_from_slice(order);
+        self.add_up();
+    }
+
+    fn add_up(&mut self) {
+        let count = self.order.len();
+        self.sums[..count].copy_from_slice(&self.strengths[..count]);
+        for place in 1..count {
+            let (before, from_here) = self.sums.split_at_mut(place * count);
+            let before = &before[(place - 1) * count..];
+            let strengths = &self.strengths[place * count..];
+            for ((sum, before), strength) in from_here.iter_mut().zip(before).zip(strengths).take(count) {
+                *sum = before + strength;
+            }
+        }
+    }
+
+    /// The order in which an ant found the jobs.
+    pub fn walk(&self, jobs: &Jobs, mut random: Random) -> Vec<u32> {
+        let count = self.order.len();
+        let mut coming = self.order.iter().copied();
+        let mut choice: Vec<u32> = coming.by_ref().take(CHOICE).collect();
+        let (mut order, mut now) = (Vec::with_capacity(count), 0);
+        for sums in self.sums.chunks_exact(count) {
+            let next = if random.share() < EXPLORED / count as f64 {
+                explored(
+                    &choice,
+                    |job| f64::from(sums[job as usize]) * jobs.urgency(job, now),
+                    random.share(),
+                )
+            } else {
+                strongest(&choice, sums)
+            };
+            let job = choice.remove(next);
+            choice.extend(coming.next());
+            now += jobs.time(job);
+            order.push(job);
+        }
+        (0..LEAPS).for_each(|_| jobs.leap(&mut order, random.below(count as u64) as usize));
+        jobs.improve(&mut order);
+        order
+    }
+}
+
+/// Where the trail is strongest; the first such place.
+fn strongest(choice: &[u32], sums: &[f32]) -> usize {
+    let sum = |at: usize| sums[choice[at] as usize];
+    (1..choice.len()).fold(0, |best, at| if sum(at) > sum(best) { at } else { best })
+}
+
+/// A place by lot, each with the chance that its weight gives it; `lot` goes from 0 to 1.
+fn explored(choice: &[u32], weight: impl Fn(u32) -> f64, lot: f64) -> usize {
+    let weights: Vec<f64> = choice.iter().map(|job| weight(*job)).collect();
+    let mut left = lot * weights.iter().sum::<f64>();
+    let mut passed = |weight: &f64| {
+        left -= weight;
+        left >= 0.0
+    };
+    weights.iter().take_while(|weight| passed(weight)).count().min(choice.len() - 1)
+}
+
+/// What the network does, in a loop: the best order of so many ants in so many steps, and its cost.
+pub fn solve(jobs: &Jobs, ants: u64, steps: u64, seed: u64) -> (i64, Vec<u32>) {
+    let order = jobs.by_urgency();
+    let mut trails = Trails::new(order.clone());
+    let mut best = (jobs.cost(&order), order);
+    for left in (1..=steps).rev() {
+        let found = (1..=ants).map(|ant| trails.walk(jobs, Random::of([seed, left, ant])));
+        let found = found.map(|order| (jobs.cost(&order), order)).min_by_key(|(cost, _)| *cost);
+        best = found.filter(|(cost, _)| *cost < best.0).unwrap_or(best);
+        trails.mark(&best.1);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lots_fall_by_weight() {
+        let weight = |job: u32| f64::from(job);
+        for (lot, place) in [(0.0, 0), (0.24, 0), (0.26, 1), (0.999_999, 1)] {
+            assert_eq!(explored(&[1, 3], weight, lot), place, "{lot}");
+        }
+        assert_eq!(explored(&[5, 5], |_| 0.0, 0.5), 1, "without weights the last");
+    }
+
+    #[test]
+    fn ants_follow_what_was_marked() {
+        let [times, weights, due] = crate::jobs::drawn(40, 3);
+        let jobs = Jobs::new(&times, &weights, &due).expect("a problem");
+        let mut marked = jobs.by_urgency();
+        jobs.improve(&mut marked);
+        let mut trails = Trails::new(marked.clone());
+        (0..100).for_each(|_| trails.mark(&marked));
+        let sums = trails.sums.chunks_exact(40);
+        let followed: Vec<u32> = sums
+            .zip(&marked)
+            .map(|(sums, _)| sums)
+            .enumerate()
+            .map(|(at, sums)| {
+                let choice: Vec<u32> = marked[at..].to_vec();
+                choice[strongest(&choice, sums)]
+            })
+            .collect();
+        assert_eq!(followed, marked);
+    }
+}

@@ -1,0 +1,121 @@
+//! Ant colony optimisation of one machine's schedule: the boxes of `ant.snet`.
+//!
+//! ```
+//! use app_ant::colony::solve;
+//! use app_ant::jobs::Jobs;
+//!
+//! // Three jobs: how long each takes, what a unit of lateness costs, when it is due.
+//! let jobs = Jobs::new(&[3, 2, 4], &[1, 5, 2], &[3, 4, 6])?;
+//! let (cost, order) = solve(&jobs, 5, 10, 1);
+//! assert_eq!((cost, order), (6, vec![1, 2, 0]));
+//! # Ok::<(), String>(())
+//! ```
+#![deny(unsafe_code)]
+
+pub mod colony;
+pub mod jobs;
+pub mod random;
+#[allow(unsafe_code, reason = "the table is found by its unmangled name")]
+mod exported {
+    use super::{compare, draw, mark, open, send, walk};
+
+    thalweg_box::library! {
+        "box draw ((<jobs>, <seed>) -> (times, weights, due, <seed>))" => draw,
+        "box open ((times, weights, due, <steps>) -> (jobs, trails, order, <tardiness>, <left>))" => open,
+        "box send ((jobs, trails, <ants>, <seed>, <left>) -> (jobs, trails, <seed>, <left>, <ant>) \
+            | (jobs, trails, <ants>, <seed>, <left>, <by>, <away>))" => send,
+        "box walk ((jobs, trails, <seed>, <left>, <ant>) -> (found, <cost>, <ant>))" => walk,
+        "box compare ((order, <tardiness>, <by>, <away>, found, <cost>, <ant>) \
+            -> (order, <tardiness>, <by>, <away>))" => compare,
+        "box mark ((trails, order, <by>, <away>, <left>) -> (trails, order, <left>))" => mark,
+    }
+}
+
+pub use exported::{thalweg_box_entries, thalweg_boxes};
+
+use colony::Trails;
+use jobs::Jobs;
+use random::Random;
+use thalweg_box::{Array, Opaque, Out, Variant};
+
+/// Jobs at random.
+fn draw(jobs: i64, seed: i64, out: &mut Out) -> Result<(), String> {
+    let count = u16::try_from(jobs).map_err(|_| format!("{jobs} jobs cannot be drawn"))?;
+    let [times, weights, due] =
+        jobs::drawn(count.into(), seed.cast_unsigned()).map(|numbers| Array::from_slice(&numbers));
+    out.emit((times, weights, due, seed));
+    Ok(())
+}
+
+/// The problem, an order to begin with and its cost, and trails without a mark.
+fn open(times: Vec<i64>, weights: Vec<i64>, due: Vec<i64>, steps: i64, out: &mut Out) -> Result<(), String> {
+    let jobs = Jobs::new(&times, &weights, &due)?;
+    let order = jobs.by_urgency();
+    let (cost, first) = (jobs.cost(&order), Array::from_slice(&order));
+    out.emit((Opaque::new(jobs), Opaque::new(Trails::new(order)), first, cost, steps));
+    Ok(())
+}
+
+/// The ants of a step, and the record that waits for them.
+fn send(jobs: Opaque, trails: Opaque, ants: i64, seed: i64, left: i64, out: &mut Out) -> Result<(), String> {
+    if ants < 1 {
+        return Err(format!("<ants> is {ants}: there must be one at least"));
+    }
+    let waiting = (jobs.clone(), trails.clone(), ants, seed, left, 0i64, ants);
+    out.generate((1..=ants).map(move |ant| (jobs.clone(), trails.clone(), seed, left, ant)));
+    out.generate(std::iter::once(Variant(2, waiting)));
+    Ok(())
+}
+
+/// The order that an ant found, and what it costs.
+fn walk(
+    jobs: Opaque,
+    trails: Opaque,
+    seed: i64,
+    left: i64,
+    ant: i64,
+    out: &mut Out,
+) -> Result<(), &'static str> {
+    let jobs = jobs.get::<Jobs>().ok_or(FOREIGN)?;
+    let random = Random::of([seed, left, ant].map(i64::cast_unsigned));
+    let order = trails.get::<Trails>().ok_or(FOREIGN)?.walk(jobs, random);
+    out.emit((Array::from_slice(&order), jobs.cost(&order), ant));
+    Ok(())
+}
+
+/// The better of the best order so far and one more; of two that cost the same, that of the step before, or of the lesser ant: so it does not matter
+/// in which order the ants come back.
+#[expect(clippy::too_many_arguments, reason = "what the record has")]
+fn compare(
+    order: Array,
+    cost: i64,
+    by: i64,
+    away: i64,
+    found: Array,
+    found_cost: i64,
+    ant: i64,
+    out: &mut Out,
+) {
+    if (found_cost, ant) < (cost, by) {
+        out.emit((found, found_cost, ant, away - 1));
+    } else {
+        out.emit((order, cost, by, away - 1));
+    }
+}
+
+/// The trails for the next step.
+fn mark(
+    mut trails: Opaque,
+    order: Array,
+    _by: i64,
+    _away: i64,
+    left: i64,
+    out: &mut Out,
+) -> Result<(), &'static str> {
+    let marked = trails.make_mut::<Trails>().ok_or(FOREIGN)?;
+    marked.mark(order.as_slice().ok_or(FOREIGN)?);
+    out.emit((trails, order, left - 1));
+    Ok(())
+}
+
+const FOREIGN: &str = "jobs, trails and orders come from these boxes only";
