@@ -1,5 +1,6 @@
 //! Blocking tasks: work that may sleep (files, sockets, terminals) on a thread of its own, on the same streams.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -7,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::dispatch::{Core, message_of};
+use crate::dispatch::{Budget, Core, message_of};
 use crate::events::Recorder;
 use crate::observe::{put, task_cell, task_state};
 use crate::ring::FOREIGN;
-use crate::runtime::{Error, Mode, Shared};
+use crate::runtime::{Mode, Shared};
 use crate::stream::{In, Out};
 use crate::sync::Ordering;
-use crate::task::{State, Stop, TaskCell, TaskId};
+use crate::task::{State, Stop, Task, TaskCell, TaskId};
 
 /// A blocking task's view of the runtime.
 pub struct Blocking {
@@ -39,7 +40,7 @@ impl Blocking {
                 self.flush();
                 return None;
             }
-            self.wait(Stop::InputEmpty);
+            let _ = self.wait(Stop::InputEmpty, None);
         }
     }
 
@@ -92,14 +93,15 @@ impl Blocking {
                 }
                 Err(back) => message = back,
             }
-            self.wait(Stop::OutputFull);
+            let _ = self.wait(Stop::OutputFull, None);
         }
     }
 
     /// Shows the readers everything written, and gives the room of what was read back to the writers.
     pub fn flush(&mut self) {
         self.used = 0;
-        Core::pause(self.core, Stop::QuantumSpent);
+        // What only lets others in is not armed.
+        let _ = Core::pause(self.core, Stop::QuantumSpent, None);
         self.resume();
     }
 
@@ -131,7 +133,7 @@ impl Blocking {
         self.used = 0;
         // SAFETY: the task lives as long as its closure runs.
         let task = unsafe { self.task.as_ref() };
-        if Core::pause(self.core, Stop::InputEmpty) {
+        if Core::pause(self.core, Stop::InputEmpty, None) == Ok(true) {
             let mut woken = task.in_inbox.swap(false, Ordering::AcqRel);
             if !woken && !self.stopping() {
                 task.parker.park_timeout(patience);
@@ -172,11 +174,32 @@ impl Blocking {
         }
     }
 
-    fn wait(&mut self, stop: Stop) {
+    /// Runs a task that is made for workers on this thread of its own, to its end.
+    pub(crate) fn drive(&mut self, mut body: Box<dyn Task>) -> Result<(), String> {
+        while !self.stopping() {
+            // SAFETY: the task lives as long as its closure runs.
+            let task = unsafe { self.task.as_ref() };
+            if let Some(observed) = &task.observed {
+                put(&observed.row, task_cell::READS, task.counts.reads.get());
+            }
+            // SAFETY: the thread's own core, to which no other reference is held.
+            let budget = unsafe { self.core.as_mut() }.begin_budget(task);
+            self.cx.set_quantum(budget.messages);
+            match body.run(&mut self.cx) {
+                Stop::Ended => break,
+                stop => self.wait(stop, Some(&budget))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the dispatch and waits, if there is something to wait for. `Err`: nothing can ever wake the task.
+    fn wait(&mut self, stop: Stop, budget: Option<&Budget>) -> Result<(), &'static str> {
         self.used = 0;
         // SAFETY: the task lives as long as its closure runs.
         let task = unsafe { self.task.as_ref() };
-        if Core::pause(self.core, stop) {
+        let waits = Core::pause(self.core, stop, budget);
+        if waits == Ok(true) {
             show_state(
                 task,
                 if stop == Stop::OutputFull { task_state::BLOCKED_OUTPUT } else { task_state::BLOCKED_INPUT },
@@ -187,12 +210,23 @@ impl Blocking {
             show_state(task, task_state::RUNNING);
         }
         self.resume();
+        waits.map(|_| ())
     }
 
     fn resume(&mut self) {
         Core::resume(self.core);
         // SAFETY: the thread's own core, to which no other reference is held.
         self.cx.full = unsafe { self.core.as_ref() }.mode == Mode::Full;
+    }
+}
+
+/// A user's work, which has nothing to say of its end but by a panic.
+pub(crate) fn always_well(
+    work: impl FnOnce(&mut Blocking) + Send + 'static,
+) -> impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static {
+    move |blocking| {
+        work(blocking);
+        Ok(())
     }
 }
 
@@ -203,12 +237,13 @@ fn show_state(task: &TaskCell, state: u64) {
     }
 }
 
-/// Starts a blocking task's thread.
+/// Starts a blocking task's thread, with the caller's reference to the task; if the system refuses one, that stays the
+/// caller's.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     task: NonNull<TaskCell>,
-    work: impl FnOnce(&mut Blocking) + Send + 'static,
-) -> Result<JoinHandle<()>, Error> {
+    work: impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     struct Handed(NonNull<TaskCell>);
     // SAFETY: the cell is made for sharing; this hands one reference over.
     unsafe impl Send for Handed {}
@@ -216,21 +251,20 @@ pub(crate) fn start(
     let id = unsafe { task.as_ref() }.id.0;
     let handed = Handed(task);
     let for_thread = shared.clone();
-    let spawned = thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
+    thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
         // Here and not above: while its memory is made, others run.
         let recorder = for_thread.space.as_ref();
         let recorder = recorder.map(|space| Recorder::new(space, &format!("blocking task {id}")));
         run(for_thread, handed.0, recorder.transpose(), work);
-    });
-    spawned.map_err(|error| Error::new(format!("cannot start a thread for a blocking task: {error}")))
+    })
 }
 
 fn run(
     shared: Arc<Shared>,
     task: NonNull<TaskCell>,
     recorder: Result<Option<Recorder>, thalweg_space::Error>,
-    work: impl FnOnce(&mut Blocking),
+    work: impl FnOnce(&mut Blocking) -> Result<(), String>,
 ) {
     let (recorder, refused) = match recorder {
         Ok(recorder) => (recorder, None),
@@ -253,8 +287,10 @@ fn run(
                 drop(work);
                 Err((reason, false))
             }
-            None => catch_unwind(AssertUnwindSafe(|| work(&mut blocking)))
-                .map_err(|panic| (message_of(&*panic), true)),
+            None => match catch_unwind(AssertUnwindSafe(|| work(&mut blocking))) {
+                Ok(outcome) => outcome.map_err(|reason| (reason, false)),
+                Err(panic) => Err((message_of(&*panic), true)),
+            },
         };
         Core::close_task(core, cell, &outcome);
         outcome

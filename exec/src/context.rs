@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::Writer;
 
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, always_well};
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
 use crate::observe::worker_cell;
@@ -57,6 +57,11 @@ impl Context<'_> {
         self.quantum
     }
 
+    /// Says how many messages the next dispatch may take.
+    pub(crate) fn set_quantum(&mut self, messages: usize) {
+        self.quantum = messages;
+    }
+
     /// Whether everything is being recorded (mode `full`), so that lineage is wanted.
     #[inline]
     pub fn full(&self) -> bool {
@@ -84,9 +89,6 @@ impl Context<'_> {
     }
 
     /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
-    ///
-    /// # Panics
-    /// When the system refuses a thread.
     pub fn spawn_blocking(
         &mut self,
         spec: TaskSpec,
@@ -94,7 +96,7 @@ impl Context<'_> {
     ) -> TaskId {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         let shared = unsafe { self.core.as_ref() }.shared.clone();
-        shared.spawn_blocking(spec, |_| work)
+        shared.spawn_blocking(self.core, spec, |_| always_well(work))
     }
 
     /// Creates a stream.

@@ -256,7 +256,9 @@ impl Core {
         if ring.writer.load(Ordering::Relaxed) != self.task {
             wait_until_zero(&ring.write_state);
             // SAFETY: the task being dispatched is alive.
-            ring.move_writer(Some(unsafe { &*self.task }), self.worker);
+            let task = unsafe { &*self.task };
+            task.gets_end(ring);
+            ring.move_writer(Some(task), self.worker);
             self.tell_opened(ring);
         }
         ring.write_owner.store(self.task, Ordering::Relaxed);
@@ -281,7 +283,9 @@ impl Core {
         if ring.reader.load(Ordering::Relaxed) != self.task {
             wait_until_zero(&ring.read_state);
             // SAFETY: the task being dispatched is alive.
-            ring.move_reader(Some(unsafe { &*self.task }), self.worker);
+            let task = unsafe { &*self.task };
+            task.gets_end(ring);
+            ring.move_reader(Some(task), self.worker);
             self.tell_opened(ring);
         }
         ring.read_owner.store(self.task, Ordering::Relaxed);
@@ -295,6 +299,7 @@ impl Core {
         wait_until_zero(&ring.write_state);
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
             ring.write_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
+            task.gets_end(ring);
             ring.move_writer(Some(task), self.worker);
             self.tell_opened(ring);
         }
@@ -308,6 +313,7 @@ impl Core {
         wait_until_zero(&ring.read_state);
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
             ring.read_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
+            task.gets_end(ring);
             ring.move_reader(Some(task), self.worker);
             self.tell_opened(ring);
         }
@@ -957,8 +963,13 @@ impl Core {
         }
     }
 
-    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. True: it has to wait.
-    pub(crate) fn pause(core: NonNull<Core>, stop: Stop) -> bool {
+    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: it has to wait; `Err`: nothing can
+    /// ever wake it.
+    pub(crate) fn pause(
+        core: NonNull<Core>,
+        stop: Stop,
+        budget: Option<&Budget>,
+    ) -> Result<bool, &'static str> {
         let sleeps = {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
@@ -966,8 +977,11 @@ impl Core {
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
-            let sleeps = matches!(core.arm(task, stop), Ok(true));
-            core.tell_stop(task, stop, sleeps);
+            if let Some(budget) = budget {
+                core.finish_budget(task, budget);
+            }
+            let sleeps = core.arm(task, stop);
+            core.tell_stop(task, stop, sleeps == Ok(true));
             core.let_go();
             sleeps
         };
@@ -1190,11 +1204,8 @@ impl Core {
                 let now = core.clock();
                 task.times.turn(Share::Busy, now, core.measured_since);
             }
-            if let Some(observed) = &task.observed {
-                core.show_task(task, 0, 0);
-                put(&observed.row, task_cell::STATE, task_state::ENDED);
-                put(&observed.row, task_cell::FAILED, u64::from(outcome.is_err()));
-            }
+            core.show_task(task, 0, 0);
+            task.show_end(outcome);
             let at = if core.mode == Mode::Off { None } else { Some(core.now) };
             core.tell(|recorder, now| task.tell_end(recorder, at.unwrap_or(now), outcome));
         }
@@ -1367,18 +1378,25 @@ fn show_positions(ring: &Ring, writes: bool) {
 }
 
 /// How many messages a dispatch may take, so that it lasts about `exec.quantum_us`.
-struct Budget {
-    messages: usize,
+pub(crate) struct Budget {
+    pub(crate) messages: usize,
     /// The clock, and the work done so far, when the dispatch began; none if it is not looked at this time.
     started: Option<(u64, u64)>,
 }
+
+/// A dispatch takes no more than half of what its streams hold: if it filled or emptied one, who is at its other end could
+/// only work while this task does not.
+const PARTS: u64 = 2;
+
+/// But it lasts this long, against which its beginning and its end cost little.
+const WORTH_IT_NS: u64 = 10_000;
 
 /// Dispatches between two looks at the clock.
 const SAMPLE_EVERY: u32 = 16;
 
 impl Core {
     #[inline]
-    fn begin_budget(&mut self, task: &TaskCell) -> Budget {
+    pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
         let quantum = self.shared.quantum(self.recorder.as_mut());
         let budget = task.budget.get() as usize;
         let left = task.until_sample.get();
@@ -1406,7 +1424,9 @@ impl Core {
         let now = if self.mode == Mode::Off { self.clock() } else { self.now };
         let each = (now.saturating_sub(started) / messages).max(1);
         let target = self.shared.quantum_ticks(self.recorder.as_mut());
-        let fits = (target / each).clamp(1, u64::from(u32::MAX)) as u32;
+        let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
+        let part = u64::from(task.narrowest.get()) / PARTS;
+        let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;
         let before = task.budget.get();
         // Shorten at once, lengthen by at most a factor of eight: one quick message says little.
         let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };

@@ -17,6 +17,9 @@ pub enum Mapper {
     },
     /// One worker after the other.
     RoundRobin,
+    /// The worker whose live tasks weigh least; among several, the creator's. Of tasks created before the start the heaviest
+    /// are placed first.
+    LeastLoaded,
     /// The user's: the worker, modulo their number.
     User(Arc<dyn Fn(&TaskSpec) -> usize + Send + Sync>),
 }
@@ -32,6 +35,7 @@ impl std::fmt::Debug for Mapper {
         match self {
             Mapper::Contiguous { block } => write!(f, "Contiguous {{ block: {block} }}"),
             Mapper::RoundRobin => f.write_str("RoundRobin"),
+            Mapper::LeastLoaded => f.write_str("LeastLoaded"),
             Mapper::User(_) => f.write_str("User"),
         }
     }
@@ -43,19 +47,25 @@ pub(crate) struct Placing {
     workers: usize,
     next: usize,
     placed: HashMap<(u64, u64), Vec<usize>>,
+    /// What the live tasks of each worker weigh ([`Mapper::LeastLoaded`] alone).
+    loads: Vec<u64>,
+}
+
+fn weight(spec: &TaskSpec) -> u64 {
+    u64::from(spec.weight.max(1))
 }
 
 impl Placing {
     pub(crate) fn new(mapper: Mapper, workers: usize) -> Placing {
-        Placing { mapper, workers, next: 0, placed: HashMap::new() }
+        Placing { mapper, workers, next: 0, placed: HashMap::new(), loads: vec![0; workers] }
     }
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
     pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
-        if let Some(place) = spec.place {
-            return place % self.workers;
-        }
+        let chosen = spec.place.map(|place| place % self.workers);
         match &self.mapper {
+            Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
+            _ if chosen.is_some() => chosen.unwrap_or_default(),
             Mapper::User(choose) => choose(spec) % self.workers,
             Mapper::RoundRobin => self.one_after_another(),
             Mapper::Contiguous { block } => {
@@ -68,9 +78,8 @@ impl Placing {
     /// The workers of tasks created before the start, in their order.
     pub(crate) fn cut(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
         if !matches!(self.mapper, Mapper::Contiguous { .. }) {
-            return specs.iter().map(|spec| self.place(spec, 0, 0)).collect();
+            return self.one_by_one(specs);
         }
-        let weight = |spec: &TaskSpec| u64::from(spec.weight.max(1));
         let total: u64 = specs.iter().map(weight).sum();
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
@@ -82,6 +91,38 @@ impl Placing {
             before += weight(spec);
         }
         places
+    }
+
+    fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        if matches!(self.mapper, Mapper::LeastLoaded) {
+            order.sort_by_key(|&at| std::cmp::Reverse(weight(&specs[at])));
+        }
+        let mut places = vec![0; specs.len()];
+        for at in order {
+            places[at] = self.place(&specs[at], 0, 0);
+        }
+        places
+    }
+
+    fn least_loaded(&mut self, spec: &TaskSpec, chosen: Option<usize>, here: usize) -> usize {
+        let least = || (0..self.workers).min_by_key(|&worker| (self.loads[worker], worker != here));
+        let worker = chosen.or_else(least).unwrap_or_default();
+        self.loads[worker] += weight(spec);
+        worker
+    }
+
+    /// A task that was placed has ended on `worker`.
+    pub(crate) fn ended(&mut self, spec: &TaskSpec, worker: u32) {
+        if let Some(load) = self.loads.get_mut(worker as usize) {
+            *load = load.saturating_sub(weight(spec));
+        }
+    }
+
+    /// A task has moved.
+    pub(crate) fn moved(&mut self, spec: &TaskSpec, from: u32, to: u32) {
+        self.ended(spec, from);
+        self.loads[to as usize] += weight(spec);
     }
 
     fn one_after_another(&mut self) -> usize {
@@ -125,6 +166,19 @@ mod tests {
         let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
         let placed = TaskSpec { place: Some(5), ..TaskSpec::default() };
         assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn the_least_loaded_worker_gets_the_next_task() {
+        let of_weight = |weight| TaskSpec { weight, ..TaskSpec::default() };
+        let mut placing = Placing::new(Mapper::LeastLoaded, 2);
+        assert_eq!(placing.cut(&[1, 1, 5, 3].map(of_weight)), [1, 1, 0, 1]);
+        assert_eq!(placing.place(&of_weight(2), 0, 1), 1, "both have 5: the creator's");
+        assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
+        placing.moved(&of_weight(5), 0, 1);
+        placing.ended(&of_weight(1), 0);
+        assert_eq!(placing.place(&TaskSpec { place: Some(3), ..of_weight(20) }, 0, 0), 1, "as it is told");
+        assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
     }
 
     #[test]

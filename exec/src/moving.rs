@@ -408,6 +408,7 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         cell.place(self.worker);
         let from = cell.wanted.replace(NOBODY);
+        self.shared.task_moved(cell, from);
         cell.in_inbox.swap(false, Ordering::AcqRel);
         self.me = self.shared.token(self.worker);
         self.adopt(task);

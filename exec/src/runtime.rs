@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use thalweg_space::{Clock, NameRef, Setting, SettingSpec, Space};
 
 use crate::affinity;
-use crate::blocking::{self, Blocking};
+use crate::blocking::{self, Blocking, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
 use crate::dispatch::{self, Core};
@@ -45,7 +45,8 @@ pub enum Mode {
 /// How to start a runtime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many workers (at least one). Default: the cores that the process may use.
+    /// How many workers (at least one). Default: the cores that the process may use, or fewer if its cgroup may not use
+    /// all of their time.
     pub workers: usize,
     /// Whether each worker is bound to a core of its own.
     pub pin: bool,
@@ -66,12 +67,15 @@ pub struct Options {
     /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
     /// ([`TaskSpec::place`]) or by [`Mapper::User`] stay.
     pub steal: bool,
+    /// Whether each task has a thread of its own, as if it were a blocking one: to compare with workers, which then have
+    /// nothing to do.
+    pub thread_per_task: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            workers: affinity::cores().len().max(1),
+            workers: thread::available_parallelism().map_or(1, usize::from),
             pin: false,
             mapper: Mapper::default(),
             space: None,
@@ -81,6 +85,7 @@ impl Default for Options {
             quantum_us: 100,
             spin_us: 30,
             steal: false,
+            thread_per_task: false,
         }
     }
 }
@@ -174,6 +179,9 @@ pub(crate) struct Shared {
     steal: Tunable,
     /// The user's mapper places: nobody steals.
     places: bool,
+    thread_per_task: bool,
+    /// The mapper wants to know of tasks that end or move.
+    weighs: bool,
     /// Workers that are hungry plus workers that have letters: looked at before every dispatch.
     pub(crate) attention: AtomicU32,
     /// The next token (see `ring`).
@@ -277,6 +285,8 @@ impl Shared {
             capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
             steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
             places: matches!(options.mapper, Mapper::User(_)),
+            thread_per_task: options.thread_per_task,
+            weighs: matches!(options.mapper, Mapper::LeastLoaded),
             attention: AtomicU32::new(0),
             tokens: crate::sync::AtomicU64::new(0),
             usage_ticks: clock.ns_to_ticks(USAGE_NS),
@@ -396,9 +406,19 @@ impl Shared {
                 ended.failures.push(Failure { task: task.id, component, message, panicked });
             }
         }
+        if self.weighs && !task.blocking {
+            lock(&self.placing).ended(&task.spec, task.worker());
+        }
         if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _guard = lock(&self.ended);
             self.all_ended.notify_all();
+        }
+    }
+
+    /// A task changed workers.
+    pub(crate) fn task_moved(&self, task: &TaskCell, from: u32) {
+        if self.weighs {
+            lock(&self.placing).moved(&task.spec, from, task.worker());
         }
     }
 
@@ -414,17 +434,16 @@ impl Shared {
         }
     }
 
-    /// Creates a blocking task and starts its thread, with streams that are opened before it runs.
-    ///
-    /// # Panics
-    /// When the system refuses a thread.
+    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is the calling
+    /// thread's. If the system refuses a thread, the task fails.
     pub(crate) fn spawn_blocking<W>(
         self: &Arc<Shared>,
+        core: NonNull<Core>,
         spec: TaskSpec,
         attach: impl FnOnce(&mut Ports<'_>) -> W,
     ) -> TaskId
     where
-        W: FnOnce(&mut Blocking) + Send + 'static,
+        W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
     {
         let task = self.new_task(spec, None, true);
         // SAFETY: the reference just made.
@@ -435,18 +454,37 @@ impl Shared {
             recorder.at(now, &created(cell));
             recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
         });
-        lock(&self.blocking).insert(id, Handed(cell.counted_reference()));
-        let mut core = Core::new(self.clone(), FOREIGN, None);
-        let work = attach(&mut Ports { core: NonNull::from(&mut core), task: cell });
+        let work = attach(&mut Ports { core, task: cell });
+        self.start_blocking(task, work);
+        id
+    }
+
+    /// Starts a blocking task's thread, with the caller's reference. If the system refuses one, the task fails.
+    fn start_blocking<W>(self: &Arc<Shared>, task: NonNull<TaskCell>, work: W)
+    where
+        W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
+    {
+        // SAFETY: the caller's reference.
+        let cell = unsafe { task.as_ref() };
+        lock(&self.blocking).insert(cell.id, Handed(cell.counted_reference()));
         match blocking::start(self, task, work) {
             Ok(thread) => self.keep(thread),
             Err(error) => {
-                self.forget_blocking(id);
-                self.live.fetch_sub(1, Ordering::AcqRel);
-                panic!("{error}");
+                let reason = format!(
+                    "the system refuses it a thread of its own ({error}): allow more threads or memory (`ulimit -u`, \
+                     `ulimit -v`, the cgroup's `pids.max`), or run fewer tasks that need one"
+                );
+                let outcome = Err((reason, false));
+                // SAFETY: no thread has the task.
+                unsafe { cell.forget_ready_ports() };
+                cell.show_end(&outcome);
+                self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
+                self.forget_blocking(cell.id);
+                self.task_ended(cell, outcome);
+                // SAFETY: refused, so the reference is still ours.
+                unsafe { TaskCell::release(task.as_ptr()) }
             }
         }
-        id
     }
 
     /// Keeps a blocking task's thread until it has ended. A panic in it is caught and told with the task's end, so there is
@@ -480,6 +518,12 @@ impl Core {
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared.clone(), here, creator)
         };
+        if shared.thread_per_task {
+            return shared.spawn_blocking(core, spec, |ports| {
+                body.attach(ports);
+                move |blocking: &mut Blocking| blocking.drive(body)
+            });
+        }
         let worker = lock(&shared.placing).place(&spec, creator, here);
         let task = shared.new_task(spec, None, false);
         // SAFETY: the reference just made.
@@ -589,7 +633,7 @@ impl Runtime {
     /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so that the
     /// mapper sees all tasks of a network before it cuts it.
     pub fn spawn(&self, spec: TaskSpec, task: impl Task) -> TaskId {
-        let cell = self.shared.new_task(spec, Some(Box::new(task)), false);
+        let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.thread_per_task);
         // SAFETY: the reference just made.
         let task = unsafe { cell.as_ref() };
         let id = task.id;
@@ -602,10 +646,7 @@ impl Runtime {
     }
 
     /// Creates a task with a thread of its own, which runs at once. Its streams are told as opened when it first uses
-    /// them.
-    ///
-    /// # Panics
-    /// When the system refuses a thread.
+    /// them. If the system refuses it a thread, the task fails: see [`Summary::failures`].
     pub fn spawn_blocking(
         &self,
         spec: TaskSpec,
@@ -629,9 +670,6 @@ impl Runtime {
     /// runtime.join()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Panics
-    /// When the system refuses a thread.
     pub fn spawn_blocking_attached<W>(
         &self,
         spec: TaskSpec,
@@ -640,7 +678,8 @@ impl Runtime {
     where
         W: FnOnce(&mut Blocking) + Send + 'static,
     {
-        self.shared.spawn_blocking(spec, attach)
+        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
+        self.shared.spawn_blocking(NonNull::from(&mut core), spec, |ports| always_well(attach(ports)))
     }
 
     /// Places the tasks created so far and lets them run. [`Runtime::join`] does it too.
@@ -649,17 +688,17 @@ impl Runtime {
         if tasks.is_empty() {
             return;
         }
-        // SAFETY: the references handed over.
-        let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec).collect();
-        let places = lock(&self.shared.placing).cut(&specs);
+        let places = self.places(&tasks);
         let mut core = Core::new(self.shared.clone(), FOREIGN, None);
         let core = NonNull::from(&mut core);
         for (task, &place) in tasks.iter().zip(&places) {
             // SAFETY: the reference handed over; nobody else knows the cell's body yet.
             let cell = unsafe { task.0.as_ref() };
-            cell.place(place as u32);
+            if !cell.blocking {
+                cell.place(place);
+            }
             self.shared.tell_from_outside(|recorder, now| {
-                recorder.at(now, &TaskMapped { task: cell.id.0, worker: place as u32 });
+                recorder.at(now, &TaskMapped { task: cell.id.0, worker: place });
                 if self.shared.mode_now() == Mode::Full {
                     recorder.same(&TaskReady { task: cell.id.0, by_stream: 0, cause: Cause::Created });
                 }
@@ -670,8 +709,25 @@ impl Runtime {
             }
         }
         for task in tasks {
-            release_into(task.0);
+            // SAFETY: as above.
+            match unsafe { task.0.as_ref().body() }.take_if(|_| self.shared.thread_per_task) {
+                Some(body) => {
+                    self.shared.start_blocking(task.0, move |blocking: &mut Blocking| blocking.drive(body))
+                }
+                None => release_into(task.0),
+            }
         }
+    }
+
+    /// The workers that the mapper chooses for tasks before the start.
+    fn places(&self, tasks: &[Handed]) -> Vec<u32> {
+        if self.shared.thread_per_task {
+            return vec![OWN_THREAD; tasks.len()];
+        }
+        // SAFETY: the references handed over.
+        let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec).collect();
+        let places = lock(&self.shared.placing).cut(&specs);
+        places.into_iter().map(|place| place as u32).collect()
     }
 
     /// A way to move tasks while the runtime runs, for other threads.

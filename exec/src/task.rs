@@ -9,7 +9,7 @@ use thalweg_space::SiteRef;
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
-use crate::observe::{ObservedTask, Share, Times, put, task_cell};
+use crate::observe::{ObservedTask, Share, Times, put, task_cell, task_state};
 use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
@@ -128,6 +128,8 @@ pub(crate) struct TaskCell {
     /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
     pub(crate) budget: Cell<u32>,
     pub(crate) until_sample: Cell<u32>,
+    /// The least capacity of a stream whose end was the task's.
+    pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
     /// The stream that the last message of the current dispatch was popped from; null: none was.
     pub(crate) last_read: Cell<*const Ring>,
@@ -198,6 +200,7 @@ impl TaskCell {
             live_index: Cell::new(usize::MAX),
             budget: Cell::new(0),
             until_sample: Cell::new(0),
+            narrowest: Cell::new(u32::MAX),
             counts: Counts::default(),
             last_read: Cell::new(std::ptr::null()),
             read_before: Cell::new(None),
@@ -229,6 +232,11 @@ impl TaskCell {
     /// The task is on its way.
     pub(crate) fn leave_worker(&self) {
         self.worker.store(NOBODY, Ordering::Release);
+    }
+
+    /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
+    pub(crate) fn gets_end(&self, ring: &Ring) {
+        self.narrowest.set(self.narrowest.get().min(ring.capacity));
     }
 
     /// Takes another reference.
@@ -290,6 +298,14 @@ impl TaskCell {
         recorder.at(now, &ended);
         if let Err((message, _)) = outcome {
             recorder.failed(self.id.0, message);
+        }
+    }
+
+    /// Shows in the live row that the task has ended.
+    pub(crate) fn show_end(&self, outcome: &Result<(), (String, bool)>) {
+        if let Some(observed) = &self.observed {
+            put(&observed.row, task_cell::STATE, task_state::ENDED);
+            put(&observed.row, task_cell::FAILED, u64::from(outcome.is_err()));
         }
     }
 

@@ -220,6 +220,32 @@ fn chains_keep_order_and_lose_nothing() {
     }
 }
 
+/// A task of long messages that took all of a full stream at once would let its writer wait meanwhile.
+#[test]
+fn a_long_dispatch_leaves_half_of_its_stream() {
+    let runtime = runtime(1);
+    let (output, input) = runtime.stream(room(20));
+    runtime.spawn(TaskSpec::default(), Source { output, next: 0, count: 1000 });
+    struct Slow(In<u64>, Arc<AtomicU64>);
+    impl Task for Slow {
+        fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+            self.1.store(cx.quantum() as u64, Ordering::Relaxed);
+            for _ in 0..cx.quantum() {
+                let begin = std::time::Instant::now();
+                if self.0.pop(cx).is_none() {
+                    return if self.0.ended() { Stop::Ended } else { Stop::InputEmpty };
+                }
+                while begin.elapsed() < Duration::from_micros(2) {}
+            }
+            Stop::QuantumSpent
+        }
+    }
+    let last = Arc::new(AtomicU64::new(0));
+    runtime.spawn(TaskSpec::default(), Slow(input, last.clone()));
+    assert_eq!(runtime.join().unwrap().failures, []);
+    assert!((1..=10).contains(&last.load(Ordering::Relaxed)), "{last:?} of 20");
+}
+
 #[test]
 fn fan_out_and_fan_in_conserve_messages() {
     for workers in 1..=3 {

@@ -184,8 +184,11 @@ fn random_graph(seed: u64, messages: u64) {
         space: space.clone(),
         quantum: [1, 3, 64, 500][random.below(4) as usize],
         spin_us: [0, 30][random.below(2) as usize],
-        mapper: [Mapper::default(), Mapper::RoundRobin][random.below(2) as usize].clone(),
+        mapper: [Mapper::default(), Mapper::RoundRobin, Mapper::LeastLoaded][random.below(3) as usize]
+            .clone(),
         steal: random.below(2) == 0,
+        // With a space each would have an element of a megabyte.
+        thread_per_task: space.is_none() && random.below(4) == 0,
         ..Options::default()
     })
     .unwrap();

@@ -171,6 +171,9 @@ pub(crate) struct Arguments {
     /// Give tasks of busy workers to workers that wait much; helps where the mapping is far from balanced.
     #[arg(long, help_heading = "Workers")]
     steal: bool,
+    /// Give each box, source and sink a thread of its own instead of running boxes on workers; for comparison.
+    #[arg(long, conflicts_with_all = ["workers", "mapper", "pin", "steal"], help_heading = "Workers")]
+    threads: bool,
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
@@ -205,6 +208,8 @@ enum Mapping {
     Contiguous,
     /// Each task on the next worker.
     RoundRobin,
+    /// Each task on the worker with the fewest.
+    LeastLoaded,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -333,6 +338,8 @@ fn workers(arguments: &Arguments) -> Result<usize, Failure> {
                 .to_owned(),
         )),
         Some(workers) => Ok(workers),
+        // It has nothing to do.
+        None if arguments.threads => Ok(1),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
 }
@@ -355,6 +362,7 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
         workers,
         pin: arguments.pin,
         steal: arguments.steal,
+        thread_per_task: arguments.threads,
         space: Some(space.clone()),
         ..Options::default()
     };
@@ -363,9 +371,11 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
         Monitor::Metrics => Mode::Metrics,
         Monitor::Full => Mode::Full,
     };
-    if arguments.mapper == Mapping::RoundRobin {
-        options.mapper = Mapper::RoundRobin;
-    }
+    options.mapper = match arguments.mapper {
+        Mapping::Contiguous => Mapper::default(),
+        Mapping::RoundRobin => Mapper::RoundRobin,
+        Mapping::LeastLoaded => Mapper::LeastLoaded,
+    };
     options.quantum = arguments.quantum.unwrap_or(options.quantum);
     options.capacity = arguments.capacity.unwrap_or(options.capacity);
     options

@@ -1,0 +1,142 @@
+//! Tasks with threads of their own: when the system refuses one, and when every task gets one.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thalweg_exec::{
+    Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec,
+};
+
+/// Passes on what it reads, and puts `behind` more of its kind behind itself when the first message comes.
+struct Relay {
+    input: In<u64>,
+    output: Out<u64>,
+    behind: u64,
+}
+
+impl Task for Relay {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => self.output.push(cx, message).expect("there was room"),
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+            if self.behind > 0 {
+                let (output, input) = cx.stream(StreamSpec::default());
+                let behind = std::mem::replace(&mut self.output, output);
+                cx.spawn(TaskSpec::default(), Relay { input, output: behind, behind: self.behind - 1 });
+                self.behind = 0;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A source of `messages` numbers, a relay that unfolds into nine, and a sink that adds up; and what else `more` creates.
+fn run(options: Options, messages: u64, more: impl FnOnce(&Runtime)) -> (Summary, u64) {
+    let runtime = Runtime::new(options).unwrap();
+    let (mut numbers, input) = runtime.stream(StreamSpec { capacity: Some(3), ..StreamSpec::default() });
+    let (output, mut last) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Relay { input, output, behind: 8 });
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        (1..=messages).for_each(|number| task.push(&mut numbers, number).expect("the reader lives"));
+    });
+    let total = Arc::new(AtomicU64::new(0));
+    let sum = total.clone();
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        while let Some(number) = task.pop(&mut last) {
+            sum.fetch_add(number, Ordering::Relaxed);
+        }
+    });
+    more(&runtime);
+    (runtime.join().unwrap(), total.load(Ordering::Relaxed))
+}
+
+fn each_its_own() -> Options {
+    Options { workers: 1, thread_per_task: true, ..Options::default() }
+}
+
+#[test]
+fn every_task_may_have_a_thread_of_its_own() {
+    let (summary, total) = run(each_its_own(), 5000, |_| ());
+    assert_eq!((summary.failures.as_slice(), summary.tasks, total), (&[][..], 11, 5000 * 5001 / 2));
+}
+
+struct Closure<F>(F);
+impl<F: FnMut() -> Stop + Send + 'static> Task for Closure<F> {
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        (self.0)()
+    }
+}
+
+#[test]
+fn tasks_with_threads_of_their_own_fail_as_others_do() {
+    let (summary, total) = run(each_its_own(), 100, |runtime| {
+        runtime.spawn(TaskSpec::default(), Closure(|| -> Stop { panic!("on its own") }));
+        runtime.spawn(TaskSpec::default(), Closure(|| Stop::InputEmpty));
+    });
+    let mut failures = summary.failures;
+    failures.sort_by_key(|failure| failure.task);
+    let told: Vec<_> = failures.iter().map(|failure| (failure.panicked, failure.message.as_str())).collect();
+    let nothing = "stopped on an empty input, but popped none that could still bring a message";
+    assert_eq!(told, [(true, "on its own"), (false, nothing)]);
+    assert_eq!(total, 5050);
+}
+
+const LIMITED: &str = "THALWEG_TEST_WITHOUT_THREADS";
+
+/// A task whose thread the system refuses fails and closes its streams, and the others go on. In a process of its own,
+/// whose memory is limited to a little more than it has: too little for another thread's stack.
+#[test]
+fn a_refused_thread_is_a_failed_task() {
+    if std::env::var_os(LIMITED).is_some() {
+        return without_more_threads();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "a_refused_thread_is_a_failed_task", "--nocapture"]).env(LIMITED, "1");
+    let output = child.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+}
+
+fn without_more_threads() {
+    let mut refused = Vec::new();
+    let (summary, total) = run(Options { workers: 1, ..Options::default() }, 100, |runtime| {
+        let (mut output, input) = runtime.stream::<u64>(StreamSpec::default());
+        let (to_nobody, mut ended) = runtime.stream::<u64>(StreamSpec::default());
+        runtime.spawn(TaskSpec::default(), Relay { input, output: to_nobody, behind: 0 });
+        limit_memory();
+        refused.push(runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            let _ = task.push(&mut output, 1);
+        }));
+        refused.push(runtime.spawn_blocking_attached(TaskSpec::default(), |ports| {
+            ports.input(&mut ended);
+            move |task| assert!(task.pop(&mut ended).is_none())
+        }));
+    });
+    let failed: Vec<TaskId> = summary.failures.iter().map(|failure| failure.task).collect();
+    assert_eq!((failed, summary.failed, summary.tasks, total), (refused, 2, 14, 5050));
+    let message = &summary.failures[0].message;
+    assert!(message.starts_with("the system refuses it a thread of its own"), "{message}");
+    assert!(!summary.failures[0].panicked);
+}
+
+/// From now on the process gets no more than half a megabyte of address space.
+fn limit_memory() {
+    let pages: u64 =
+        std::fs::read_to_string("/proc/self/statm").unwrap().split(' ').next().unwrap().parse().unwrap();
+    let bytes = pages * 4096 + (512 << 10);
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the call reads the structure only.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
