@@ -67,6 +67,25 @@ fn failed_records_are_told_and_the_others_arrive() {
 }
 
 #[test]
+fn every_task_may_have_a_thread_and_every_mapper_gives_the_same_records() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let net = "net turns connect ([{<n>} -> {<n=n-1>}] ** {<n>} if <n <= 0>) !! <k>;";
+    let turns = write(folder.path(), "turns.snet", net);
+    let input: String =
+        (0..40).map(|n| format!("{{\"<i>\": {n}, \"<n>\": {}, \"<k>\": {}}}\n", n % 7, n % 3)).collect();
+    let options: [&[&str]; 4] =
+        [&["--threads"], &["--mapper", "least-loaded"], &["--mapper", "round-robin"], &["--workers", "1"]];
+    let outputs = options.map(|options| {
+        let output = run(&[&[turns.as_str()], options].concat(), &input);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("40 records in, 40 out"), "{options:?}: {said}");
+        output.stdout
+    });
+    assert!(outputs.iter().all(|output| *output == outputs[0]), "other records or another order");
+    refused(&[&turns, "--threads", "--workers", "2"], &["--threads"]);
+}
+
+#[test]
 fn dead_letters_keep_the_records_that_failed() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "halves.snet", "net halves connect [{<n>} -> {<q = 6 / n>}];");
