@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_ABI_VERSION 3u
+#define THALWEG_ABI_VERSION 4u
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
@@ -485,15 +485,17 @@ typedef struct thalweg_box {
     uint32_t blocking;
     thalweg_call call;
     const void *data;
+    /* Calls for many records at once, as libraries in Rust have; NULL: the program makes one call after the other. */
+    void (*call_batch)(void);
 } thalweg_box;
 
 /* An entry: the signature as S-Net text (a literal), how many arguments it takes, the function. */
 #define THALWEG_BOX(signature, argument_count, function) \
-    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 0, (function), NULL }
+    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 0, (function), NULL, NULL }
 
 /* The same for a box that waits for files, sockets or time: it gets a thread of its own. */
 #define THALWEG_BLOCKING_BOX(signature, argument_count, function) \
-    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 1, (function), NULL }
+    { (const uint8_t *)(signature), sizeof(signature) - 1, (argument_count), 1, (function), NULL, NULL }
 
 /* ---- parameters and events ------------------------------------------------------------------------------------- */
 
@@ -608,7 +610,7 @@ typedef struct thalweg_library {
 _Static_assert(sizeof(thalweg_value) == 16 && sizeof(thalweg_heap) == 48 && sizeof(thalweg_out) == 64, "the ABI's layout");
 _Static_assert(sizeof(thalweg_opaque_kind) == 48 && sizeof(thalweg_heap_table) == 24, "the ABI's layout");
 _Static_assert(sizeof(thalweg_parameter) == 56 && sizeof(thalweg_event_kind) == 40, "the ABI's layout");
-_Static_assert(sizeof(thalweg_box) == 40 && sizeof(thalweg_library) == 72 && sizeof(thalweg_status) == 4, "the ABI's layout");
+_Static_assert(sizeof(thalweg_box) == 48 && sizeof(thalweg_library) == 72 && sizeof(thalweg_status) == 4, "the ABI's layout");
 #endif
 
 #endif

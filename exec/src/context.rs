@@ -30,6 +30,13 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Where it is said, if anybody may look, and the number of the message that this counts from: for who says it by
+    /// itself.
+    #[inline]
+    pub fn cell(self) -> (Option<&'a AtomicU64>, u64) {
+        (self.cell, self.first)
+    }
+
     /// The same, counting from `nth` messages later.
     pub fn after(self, nth: usize) -> Progress<'a> {
         Progress { first: self.first + nth as u64, ..self }

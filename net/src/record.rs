@@ -28,7 +28,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use thalweg_box::Value;
+use thalweg_box::{Rows, Value};
 
 use crate::label::Label;
 use crate::shape::{self, ShapeId};
@@ -201,6 +201,17 @@ impl Record {
         let length = self.header().length as usize;
         // SAFETY: the first `length` slots hold values; borrowed mutably with the record, its only owner.
         unsafe { std::slice::from_raw_parts_mut(slots_of(self.block.as_ptr()), length) }
+    }
+
+    /// Records of one shape, as boxes are called with them.
+    #[inline]
+    pub(crate) fn rows(records: &mut [Record]) -> Rows<'_> {
+        let slot_count = records.first().map_or(0, |record| record.header().length as usize);
+        debug_assert!(records.iter().all(|record| record.header().length as usize == slot_count));
+        let first = records.as_mut_ptr().cast_const().cast();
+        // SAFETY: a record is a pointer to its block, in which as many values as it has labels stand behind the header, by
+        // 1 and 2 above; records of one shape have as many. All are borrowed mutably.
+        unsafe { Rows::new(first, records.len(), SLOTS_OFFSET, slot_count) }
     }
 
     /// The value of a label.

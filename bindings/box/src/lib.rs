@@ -80,8 +80,7 @@ mod value;
 pub use abi::LibraryTable;
 pub use abi::array::{Array, Element, ElementType};
 pub use abi::entry::{
-    BoxEntry, BoxFunction, CallsInPlace, Desk, Emission, Emitted, Generator, Host, Out, Place, Status,
-    Variant,
+    BoxEntry, BoxFunction, Desk, Emission, Emitted, Generator, Host, Out, Place, Rows, Status, Variant,
 };
 pub use abi::event::{EventField, EventKind, Word};
 pub use abi::heap::{Bytes, Opaque, Text};

@@ -68,6 +68,12 @@ impl fmt::Display for Value {
 pub trait Argument: Sized {
     /// The value as `Self`, or what was expected instead of it.
     fn from_value(value: Value) -> Result<Self, Mismatch>;
+
+    /// The value in a slot as `Self`; what it leaves there is any value.
+    #[inline(always)]
+    fn from_slot(slot: &mut Value) -> Result<Self, Mismatch> {
+        Self::from_value(slot.take())
+    }
 }
 
 /// An argument had another kind than the box wants.
@@ -86,7 +92,20 @@ impl fmt::Display for Mismatch {
 }
 
 macro_rules! argument {
+    // Of numbers, `plain` is what nearly all are: read where it stands.
+    ($type:ty, $expected:literal, plain $plain:pat => $number:expr,
+        $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
+        argument!($type, $expected, {
+            #[inline(always)]
+            fn from_slot(slot: &mut Value) -> Result<$type, Mismatch> {
+                if let $plain = *slot { Ok($number) } else { Self::from_value(slot.take()) }
+            }
+        }, $plain => $number, $($pattern $(if let $found = $test)? => $result),+);
+    };
     ($type:ty, $expected:literal, $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
+        argument!($type, $expected, {}, $($pattern $(if let $found = $test)? => $result),+);
+    };
+    ($type:ty, $expected:literal, { $($more:item)* }, $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         impl Argument for $type {
             #[inline]
             fn from_value(value: Value) -> Result<$type, Mismatch> {
@@ -95,6 +114,7 @@ macro_rules! argument {
                     other => Err(Mismatch { expected: $expected, found: other.kind() }),
                 }
             }
+            $($more)*
         }
     };
 }
@@ -109,10 +129,10 @@ fn float(array: &Array) -> Option<f64> {
     array.is_scalar().then(|| array.to_floats()).and_then(|numbers| numbers.first().copied())
 }
 
-argument!(i64, "integer", Value::Int(x) => x, Value::Array(ref x) if let Some(x) = integer(x) => x);
-argument!(bool, "integer", Value::Int(x) => x != 0, Value::Array(ref x) if let Some(x) = integer(x) => x != 0);
-argument!(f64, "float or integer",
-    Value::Float(x) => x, Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x);
+argument!(i64, "integer", plain Value::Int(x) => x, Value::Array(ref x) if let Some(x) = integer(x) => x);
+argument!(bool, "integer", plain Value::Int(x) => x != 0, Value::Array(ref x) if let Some(x) = integer(x) => x != 0);
+argument!(f64, "float or integer", plain Value::Float(x) => x,
+    Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x);
 argument!(Text, "text", Value::Text(x) => x);
 argument!(String, "text", Value::Text(x) => x.into_string());
 argument!(Bytes, "bytes", Value::Bytes(x) => x);

@@ -6,6 +6,7 @@ use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Progress, Stop, Task};
 
 use super::component::BoxPart;
+use super::dispatcher::alike;
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
 use super::plan::BoxPlan;
@@ -164,32 +165,25 @@ impl Caller {
         let Some(shape) = records.first().map(Record::shape) else { return 0 };
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
         let Some(place) = plan.in_place() else { return 0 };
+        let count = alike(records);
+        let records = &mut records[..count];
         let mut early = Early { plan, source: None, emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();
-        let mut calls = self.desk.in_place(&entry, place.calls, &mut early);
-        let mut passed = 0;
-        for record in records {
-            if record.shape() != shape {
-                break;
-            }
-            progress.on(passed);
-            let done = calls.call(record.slots_mut());
-            let generates = calls.generates();
-            let host = calls.host();
-            if !done || host.fault.is_some() || generates {
-                self.called = Some(Called::Unsettled(done, host.fault.take()));
-                self.origin = generates.then(|| (*entry).clone());
-                break;
-            }
-            let Some(emitted) = calls.emitted() else {
-                self.called = Some(Called::Nothing);
-                break;
-            };
-            if !calls.host().emitted.is_empty() || !BoxPlan::finish_in_place(place, emitted, record) {
-                self.called = Some(Called::Last(emitted.0, emitted.1));
-                break;
-            }
-            passed += 1;
+        let on = progress.cell();
+        let (passed, succeeded) =
+            self.desk.call_in_place(&entry, &place.calls, Record::rows(records), on, &mut early);
+        place.finish(&mut records[..passed]);
+        if passed < count {
+            let fault = early.fault;
+            let generates = self.desk.generates();
+            self.origin = generates.then(|| (*entry).clone());
+            self.called = Some(if !succeeded || fault.is_some() || generates {
+                Called::Unsettled(succeeded, fault)
+            } else {
+                self.desk
+                    .emitted_in_place()
+                    .map_or(Called::Nothing, |(variant, count)| Called::Last(variant, count))
+            });
         }
         passed
     }
@@ -210,11 +204,9 @@ impl Caller {
             (None, _) => self.call_apart(cx, pipe, record),
             (Some(Called::Nothing), _) => pipe.output.end(cx, record.ends()),
             (Some(Called::Last(variant, count)), Some(place)) => {
-                if BoxPlan::finish_in_place(place, (variant, count), &mut record) {
-                    pipe.output.send(cx, record);
-                } else {
-                    let reason = plan.refuse_in_place((variant, count), &mut record);
-                    self.position.fail_in(cx, pipe, record, reason);
+                match plan.finish_in_place(place, (variant, count), &mut record) {
+                    Ok(()) => _ = pipe.output.send(cx, record),
+                    Err(reason) => self.position.fail_in(cx, pipe, record, reason),
                 }
             }
             (Some(Called::Unsettled(done, fault)), Some(place)) => {

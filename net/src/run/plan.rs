@@ -34,8 +34,6 @@ struct VariantPlan {
 #[derive(Debug)]
 pub(crate) struct InPlace {
     pub(crate) calls: Place,
-    /// Which values of the output must be integers, because their labels are tags.
-    tags: Box<[usize]>,
     finish: Finish,
 }
 
@@ -52,25 +50,42 @@ impl InPlace {
         let [variant] = variants else { return None };
         let first = *take.arguments().first()?;
         let side_by_side = take.arguments().iter().enumerate().all(|(k, &slot)| slot == first + k);
-        if !side_by_side || variant.count > take.arguments().len() {
+        if !side_by_side || variant.count > take.arguments().len() || variant.count > u64::BITS as usize {
             return None;
         }
-        let calls = Place { first_argument: first, first_output: first, output_count: variant.count };
+        // Tags must be integers.
+        let integers = variant.tags.iter().fold(0, |bits, &k| bits | 1 << k);
+        let calls =
+            Place { first_argument: first, first_output: first, output_count: variant.count, integers };
         let rearrangement = variant.out.written_at(first);
         let finish = match rearrangement.written() {
             Some(_) => Finish::Relabel(rearrangement.output().0, rearrangement.output().1),
             None => Finish::Rearrange(rearrangement),
         };
-        Some(InPlace { calls, tags: variant.tags.clone(), finish })
+        Some(InPlace { calls, finish })
     }
 }
 
 impl InPlace {
-    /// Whether what was written for the tags of the output is integers.
-    #[inline(never)]
-    fn has_integer_tags(&self, record: &Record) -> bool {
-        let values = &record.slots()[self.calls.first_output..][..self.calls.output_count];
-        self.tags.iter().all(|&k| matches!(values[k], Value::Int(_)))
+    /// Makes records, into which the box wrote the output that its place says, those that leave.
+    #[inline]
+    pub(crate) fn finish(&self, records: &mut [Record]) {
+        match &self.finish {
+            Finish::Relabel(shape, length) => {
+                records.iter_mut().for_each(|record| record.relabel(*shape, *length));
+            }
+            Finish::Rearrange(rearrangement) => {
+                records.iter_mut().for_each(|record| rearrangement.apply(record, |_| Value::default()));
+            }
+        }
+    }
+
+    /// Whether what a box wrote into a record is as its place says.
+    fn takes(&self, (variant, count): (u32, usize), record: &Record) -> bool {
+        let Place { first_output, output_count, integers, .. } = self.calls;
+        let is_right = |(k, value)| integers & (1_u64 << k) == 0 || matches!(value, &Value::Int(_));
+        (variant, count) == (1, output_count)
+            && record.slots()[first_output..][..count].iter().enumerate().all(is_right)
     }
 }
 
@@ -101,25 +116,23 @@ impl BoxPlan {
         self.in_place.as_ref()
     }
 
-    /// Makes a record, into which the box wrote its output in place, the record that leaves. False: what the box emitted
-    /// is not what it declares.
-    #[inline(always)]
-    pub(crate) fn finish_in_place(place: &InPlace, emitted: (u32, usize), record: &mut Record) -> bool {
-        if emitted != (1, place.calls.output_count)
-            || (!place.tags.is_empty() && !place.has_integer_tags(record))
-        {
-            return false;
+    /// Makes a record, into which the box wrote its output in place, the record that leaves. Else why it is refused.
+    #[cold]
+    pub(crate) fn finish_in_place(
+        &self,
+        place: &InPlace,
+        emitted: (u32, usize),
+        record: &mut Record,
+    ) -> Result<(), String> {
+        if !place.takes(emitted, record) {
+            return Err(self.refuse_in_place(emitted, record));
         }
-        match &place.finish {
-            Finish::Relabel(shape, length) => record.relabel(*shape, *length),
-            Finish::Rearrange(rearrangement) => rearrangement.apply(record, |_| Value::default()),
-        }
-        true
+        place.finish(std::slice::from_mut(record));
+        Ok(())
     }
 
     /// Why what a box wrote into a record is refused.
-    #[cold]
-    pub(crate) fn refuse_in_place(&self, (variant, count): (u32, usize), record: &mut Record) -> String {
+    fn refuse_in_place(&self, (variant, count): (u32, usize), record: &mut Record) -> String {
         let calls = self.in_place.as_ref().map(|place| place.calls);
         let first = calls.map_or(0, |calls| calls.first_output);
         let written = calls.filter(|calls| count <= calls.output_count).map_or(0, |_| count);

@@ -62,7 +62,7 @@ fn more_random_networks() {
 
 /// A million, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on.
 #[test]
-#[ignore = "takes hours"]
+#[ignore = "takes half an hour"]
 fn a_million_random_networks() {
     let from_environment =
         |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);

@@ -51,6 +51,7 @@ impl Verdict {
 
 /// Runs a case on one or two workers, with wide or narrow streams, as `options` says.
 pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
+    begin(case);
     let Some(resolved) = check_text("main", &case.net, Some(&boxes().known())).resolved else {
         return Verdict::Refused;
     };
@@ -59,7 +60,6 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     let input: Vec<Labels> = records.iter().map(labels_of).collect();
     let Some((ordered, allowed)) = allowed(&resolved, &input) else { return Verdict::TooMuch };
     let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
-    begin(case);
     let options = options_of(options);
     let (workers, capacity) = (options.0.workers, options.0.capacity);
     let mut outcome = run(&network, records, options);

@@ -4,13 +4,13 @@
 //! nobody has to say who drops what. The last emission of a call simply stays in the output slots: a box that
 //! emits one record per call crosses the boundary once.
 
-use crate::value::{Argument, Tuple, Value};
+use crate::value::{Argument, Mismatch, Tuple, Value};
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a call ended.
 #[repr(transparent)]
@@ -30,6 +30,34 @@ impl Status {
 type CallFunction =
     unsafe extern "C" fn(data: *const c_void, arguments: *mut Value, count: u32, out: *mut Out) -> Status;
 
+/// How a box is called with several records, one after the other: as [`CallFunction`] with each record of the batch, until
+/// one is unusual (see [`Batch::done`]) or fails.
+type BatchFunction = unsafe extern "C" fn(data: *const c_void, batch: *mut Batch, out: *mut Out) -> Status;
+
+/// Records of one shape that a box is called with, its arguments and its output being slots of each.
+#[repr(C)]
+struct Batch {
+    /// What leads to each record.
+    records: *const *mut u8,
+    /// Where to say which message the box is at; null: nowhere.
+    at: *const AtomicU64,
+    /// The number of the first of them.
+    first: u64,
+    /// Which values of the output have to be integers, by bits.
+    integers: u64,
+    count: u32,
+    /// How many gave one record each, of the first variant, with `output_count` values. The record after these stands as
+    /// its call left it.
+    done: u32,
+    /// How many bytes behind what leads to a record the slots of the arguments and of the output begin.
+    argument_offset: u32,
+    output_offset: u32,
+    argument_count: u32,
+    output_count: u32,
+    /// 1: the host took an emission before the last during the call.
+    early: u32,
+}
+
 /// One box of a library.
 #[repr(C)]
 pub struct BoxEntry {
@@ -42,6 +70,8 @@ pub struct BoxEntry {
     blocking: u32,
     call: CallFunction,
     data: *const c_void,
+    /// None: the host makes one call after the other.
+    call_batch: Option<BatchFunction>,
 }
 
 // SAFETY: `data` is a `F: Send + Sync` that lives as long as the library.
@@ -77,6 +107,8 @@ const _: () = {
     assert!(offset_of!(Out, capacity) == 36 && offset_of!(Out, generator) == 40 && size_of::<Out>() == 64);
     assert!(offset_of!(BoxEntry, argument_count) == 16 && offset_of!(BoxEntry, blocking) == 20);
     assert!(offset_of!(BoxEntry, call) == 24 && offset_of!(BoxEntry, data) == 32);
+    assert!(offset_of!(BoxEntry, call_batch) == 40 && size_of::<BoxEntry>() == 48);
+    assert!(offset_of!(Batch, count) == 32 && offset_of!(Batch, early) == 56 && size_of::<Batch>() == 64);
 };
 
 /// What the host offers during a call.
@@ -272,9 +304,15 @@ pub trait BoxFunction<Arguments>: Send + Sync + 'static {
     fn run(&self, arguments: &mut [Value], out: &mut Out) -> Result<(), String>;
 }
 
-#[inline]
+#[inline(always)]
 fn argument<T: Argument>(arguments: &mut [Value], index: usize) -> Result<T, String> {
-    T::from_value(arguments[index].take()).map_err(|mismatch| format!("argument {}: {mismatch}", index + 1))
+    T::from_slot(&mut arguments[index]).map_err(|mismatch| wrong_argument(index, &mismatch))
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_argument(index: usize, mismatch: &Mismatch) -> String {
+    format!("argument {}: {mismatch}", index + 1)
 }
 
 macro_rules! box_function {
@@ -286,7 +324,7 @@ macro_rules! box_function {
             $($name: Argument),*
         {
             const COUNT: usize = $count;
-            #[inline]
+            #[inline(always)]
             fn run(&self, _arguments: &mut [Value], out: &mut Out) -> std::result::Result<(), String> {
                 self($(argument::<$name>(_arguments, $index)?,)* out).outcome()
             }
@@ -322,10 +360,73 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         (&*data.cast::<F>(), arguments, &mut *out)
     };
     if arguments.len() != F::COUNT {
-        out.fail("called with another number of arguments than it has");
+        out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
     guard(out, |out| function.run(arguments, out))
+}
+
+unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
+    data: *const c_void,
+    batch: *mut Batch,
+    out: *mut Out,
+) -> Status {
+    // SAFETY: `data` is the `F` that `BoxEntry::new` kept, for ever; batch and `Out` are there for the time of this call.
+    let (function, out) = unsafe { (&*data.cast::<F>(), &mut *out) };
+    // SAFETY: as above.
+    if unsafe { (*batch).argument_count } as usize != F::COUNT {
+        out.fail(WRONG_COUNT);
+        return Status::FAILED;
+    }
+    guard(out, |out| {
+        // SAFETY: the host's batch: it alone changes `early`, during `Out::emit_variant`, and we `done`. What leads to a
+        // record, with an offset, leads to that many valid values, which nobody else uses during the call.
+        unsafe {
+            let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
+            for done in 0..count {
+                (*batch).done = done;
+                if let Some(at) = at.as_ref() {
+                    at.store(first + u64::from(done), Ordering::Relaxed);
+                }
+                let record = *records.add(done as usize);
+                let arguments = record.add(argument_offset as usize).cast::<Value>();
+                out.values = record.add(output_offset as usize).cast();
+                out.held = 0;
+                function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), out)?;
+                if !(*batch).is_usual(out) {
+                    return Ok(());
+                }
+            }
+            (*batch).done = count;
+        }
+        Ok(())
+    })
+}
+
+/// Why a box with other arguments than its function has fails.
+const WRONG_COUNT: &str = "called with another number of arguments than it has";
+
+impl Batch {
+    /// Whether the call that `out` stands after gave one record, as the batch wants it.
+    #[inline(always)]
+    fn is_usual(&self, out: &Out) -> bool {
+        let one = out.held == 1 && self.early == 0 && out.generator.state.is_null();
+        one && out.variant == 1 && out.count == self.output_count && self.has_integers(out)
+    }
+
+    #[inline(always)]
+    fn has_integers(&self, out: &Out) -> bool {
+        let mut left = self.integers;
+        while left != 0 {
+            // SAFETY: the output has `output_count` valid values, and bits beyond are not set.
+            let value = unsafe { &*out.values.add(left.trailing_zeros() as usize) };
+            if !matches!(value, Value::Int(_)) {
+                return false;
+            }
+            left &= left - 1;
+        }
+        true
+    }
 }
 
 /// Runs a function of the library: what it fails of, and a panic, become the reason of a failure.
@@ -350,6 +451,7 @@ impl BoxEntry {
             blocking: 0,
             call: call::<F, A>,
             data: std::ptr::from_ref(data).cast(),
+            call_batch: Some(call_batch::<F, A>),
         }
     }
 
@@ -455,8 +557,10 @@ pub struct Desk {
     arguments: Box<[Value]>,
     /// Where emissions go, unless a call is in place.
     slots: Box<[Value]>,
-    /// During a call in place: the record's slots.
-    record: *mut [Value],
+    /// During calls in place: the records, which slot of each the output begins with, how many slots each has.
+    batch: Batch,
+    first_output: usize,
+    slot_count: usize,
 }
 
 // SAFETY: the desk owns what its pointers lead to, except the host's, which are used during a call only.
@@ -476,8 +580,21 @@ impl Desk {
             count: 0,
             generator: GeneratorHandle::NONE,
         };
-        let record = std::ptr::slice_from_raw_parts_mut(std::ptr::null_mut(), 0);
-        Desk { out, failure: None, arguments: values(argument_count), slots: values(slot_count), record }
+        let batch = Batch {
+            records: std::ptr::null(),
+            at: std::ptr::null(),
+            first: 0,
+            integers: 0,
+            count: 0,
+            done: 0,
+            argument_offset: 0,
+            output_offset: 0,
+            argument_count: argument_count as u32,
+            output_count: 0,
+            early: 0,
+        };
+        let (arguments, slots) = (values(argument_count), values(slot_count));
+        Desk { out, failure: None, arguments, slots, batch, first_output: 0, slot_count: 0 }
     }
 
     /// Where the arguments are put before a call. What a box left of them is still there after it.
@@ -530,24 +647,54 @@ impl Desk {
         Some(Emitted { variant, count, values: &mut self.slots[..in_slots], record: None })
     }
 
-    /// Prepares calls of a box whose arguments stand in a record, which takes the output too.
+    /// Calls a box with records whose slots hold its arguments and take its output, one after the other, as long as each
+    /// gives exactly one record of the first variant, as the place says. How many did, and whether the last call succeeded:
+    /// if not all did, the record after these stands as its call left it; see [`Desk::emitted_in_place`] and [`Desk::lift`].
+    /// `on` says where to tell which message the box is at, and the number of the first.
+    ///
+    /// # Panics
+    /// If the records have not the slots of the place.
     #[inline]
-    pub fn in_place<'a, H: Host>(
-        &'a mut self,
-        entry: &'a BoxEntry,
-        place: Place,
-        host: &'a mut H,
-    ) -> CallsInPlace<'a, H> {
-        let Place { first_argument, first_output, output_count } = place;
-        let (arguments, outputs) =
-            (first_argument.saturating_add(self.arguments.len()), first_output.saturating_add(output_count));
-        let slot_count = arguments.max(outputs);
-        let host = NonNull::from(host);
-        self.out.host = host.as_ptr().cast();
+    pub fn call_in_place<H: Host>(
+        &mut self,
+        entry: &BoxEntry,
+        place: &Place,
+        records: Rows<'_>,
+        on: (Option<&AtomicU64>, u64),
+        host: &mut H,
+    ) -> (usize, bool) {
+        let Place { first_argument, first_output, output_count, integers } = *place;
+        let arguments = first_argument.saturating_add(self.arguments.len());
+        let outputs = first_output.saturating_add(output_count);
+        assert!(arguments.max(outputs) <= records.slot_count, "the records have not the slots of the box");
+        self.out.host = std::ptr::from_mut(host).cast();
         self.out.table = const { &OutTable { take: take_in_place::<H>, fail } };
         self.out.capacity = output_count as u32;
-        let (function, data) = (entry.call, entry.data);
-        CallsInPlace { desk: self, function, data, place, slot_count, host, _borrowed: PhantomData }
+        (self.first_output, self.slot_count) = (first_output, records.slot_count);
+        let offset = |slot: usize| (records.slots_offset + slot * size_of::<Value>()) as u32;
+        let batch = &mut self.batch;
+        (batch.records, batch.count, batch.done) = (records.first, records.count as u32, 0);
+        (batch.at, batch.first) = (on.0.map_or(std::ptr::null(), std::ptr::from_ref), on.1);
+        (batch.argument_offset, batch.output_offset) = (offset(first_argument), offset(first_output));
+        (batch.output_count, batch.integers, batch.early) = (output_count as u32, integers, 0);
+        let desk = std::ptr::from_mut(self);
+        // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
+        // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
+        // borrowed as long as these calls last.
+        let status = unsafe {
+            match entry.call_batch {
+                Some(call) => call(entry.data, &raw mut (*desk).batch, desk.cast()),
+                None => call_each(entry, desk),
+            }
+        };
+        (self.batch.done as usize, status == Status::DONE)
+    }
+
+    /// Variant and number of values of the record emitted last by a call in place, whose values are in the record.
+    #[inline]
+    pub fn emitted_in_place(&mut self) -> Option<(u32, usize)> {
+        let held = std::mem::take(&mut self.out.held) != 0;
+        held.then_some((self.out.variant, self.out.count as usize))
     }
 
     /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
@@ -631,8 +778,8 @@ unsafe extern "C" fn take<H: Host>(out: *mut Out) {
 }
 
 unsafe extern "C" fn take_in_place<H: Host>(out: *mut Out) {
-    // SAFETY: as in `take`, for a call that `CallsInPlace::call` prepared: `record` are the slots lent to it, and
-    // `values` points to `capacity` of them. The values move to the desk before the slots are shared.
+    // SAFETY: as in `take`, for a call that `Desk::call_in_place` prepared: `values` points to `capacity` slots of the record
+    // lent to it, after `first_output` others. The values move to the desk before the slots are shared.
     unsafe {
         let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
         if desk.out.held != 0 && desk.out.count <= desk.out.capacity {
@@ -641,7 +788,8 @@ unsafe extern "C" fn take_in_place<H: Host>(out: *mut Out) {
                 *slot = value.take();
             }
         }
-        let record = &*desk.record;
+        desk.batch.early = 1;
+        let record = std::slice::from_raw_parts(desk.out.values.sub(desk.first_output), desk.slot_count);
         if let Some(emitted) = desk.emitted() {
             (*host).emitted(Emitted { record: Some(record), ..emitted });
         }
@@ -668,75 +816,61 @@ pub struct Place {
     pub first_output: usize,
     /// How many values the output has.
     pub output_count: usize,
+    /// Which of them have to be integers, by bits.
+    pub integers: u64,
 }
 
-/// A [`Desk`] prepared to call one box on one record after the other, in the records' slots.
-pub struct CallsInPlace<'a, H: Host> {
-    /// Its `out` has this host, its table, and the capacity of the place.
-    desk: &'a mut Desk,
-    /// The `call` and the `data` of its entry.
-    function: CallFunction,
-    data: *const c_void,
-    place: Place,
-    /// How many slots a record has at least.
+/// Records, each of so many slots, which stand at the same distance behind what a pointer leads to.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    first: *const *mut u8,
+    count: usize,
+    slots_offset: usize,
     slot_count: usize,
-    host: NonNull<H>,
-    _borrowed: PhantomData<(&'a BoxEntry, &'a mut H)>,
+    _records: PhantomData<&'a mut [Value]>,
 }
 
-impl<H: Host> CallsInPlace<'_, H> {
-    /// Calls the box. Like [`Desk::call`], but the last emission stays in the record: see
-    /// [`CallsInPlace::emitted`], or [`Desk::lift`].
+impl<'a> Rows<'a> {
+    /// `count` records: `first` leads to as many pointers, and `slots_offset` bytes behind what each leads to stand
+    /// `slot_count` values.
     ///
-    /// # Panics
-    /// If the record has not the slots of the place.
-    #[inline(always)]
-    pub fn call(&mut self, record: &mut [Value]) -> bool {
-        let (slots, length) = (record.as_mut_ptr(), record.len());
-        assert!(self.slot_count <= length, "the record has not the slots of the box");
-        let Place { first_argument, first_output, .. } = self.place;
-        // SAFETY: both are within the record, by the assertion.
-        let (arguments, values) = unsafe { (slots.add(first_argument), slots.add(first_output)) };
-        self.desk.record = std::ptr::slice_from_raw_parts_mut(slots, length);
-        self.desk.out.values = values;
-        self.desk.out.held = 0;
-        let count = self.desk.arguments.len() as u32;
-        let out = std::ptr::from_mut(&mut *self.desk).cast();
-        // SAFETY: `data` belongs to `call`. The record's slots are valid values, borrowed for the call and used by
-        // nobody else: `count` arguments and `capacity` values of output are within, by the assertion. The host is
-        // borrowed as long as these calls are, and used by nobody else during this one.
-        let status = unsafe { (self.function)(self.data, arguments, count, out) };
-        status == Status::DONE
-    }
-
-    /// Variant and number of values of the record emitted last, whose values the call left in the record.
-    #[inline(always)]
-    pub fn emitted(&mut self) -> Option<(u32, usize)> {
-        if self.desk.out.held == 0 {
-            return None;
-        }
-        self.desk.out.held = 0;
-        Some((self.desk.out.variant, self.desk.out.count as usize))
-    }
-
-    /// Whether the box goes on to emit: see [`Desk::generator`].
-    #[inline(always)]
-    pub fn generates(&self) -> bool {
-        self.desk.generates()
-    }
-
-    /// The host, between calls.
-    #[inline(always)]
-    pub fn host(&mut self) -> &mut H {
-        // SAFETY: borrowed as long as `self` lives, and no call is going on.
-        unsafe { self.host.as_mut() }
+    /// # Safety
+    /// So it is, all values are valid, and nobody else uses them during `'a`.
+    #[inline]
+    pub unsafe fn new(
+        first: *const *mut u8,
+        count: usize,
+        slots_offset: usize,
+        slot_count: usize,
+    ) -> Rows<'a> {
+        Rows { first, count, slots_offset, slot_count, _records: PhantomData }
     }
 }
 
-impl<H: Host> std::fmt::Debug for CallsInPlace<'_, H> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CallsInPlace({:?})", self.place)
+/// The calls of a batch, for a box that does not make them itself.
+///
+/// # Safety
+/// `desk` is prepared by [`Desk::call_in_place`] for this entry.
+unsafe fn call_each(entry: &BoxEntry, desk: *mut Desk) -> Status {
+    // SAFETY: as demanded of the caller; during a call, desk and record are used by nobody else.
+    unsafe {
+        let batch = &raw mut (*desk).batch;
+        while (*batch).done < (*batch).count {
+            let record = *(*batch).records.add((*batch).done as usize);
+            if let Some(at) = (*batch).at.as_ref() {
+                at.store((*batch).first + u64::from((*batch).done), Ordering::Relaxed);
+            }
+            let arguments = record.add((*batch).argument_offset as usize).cast::<Value>();
+            (*desk).out.values = record.add((*batch).output_offset as usize).cast();
+            (*desk).out.held = 0;
+            let status = (entry.call)(entry.data, arguments, (*batch).argument_count, desk.cast());
+            if status != Status::DONE || !(*batch).is_usual(&(*desk).out) {
+                return status;
+            }
+            (*batch).done += 1;
+        }
     }
+    Status::DONE
 }
 
 /// The rest of a box's output, polled as the network has room. Dropping it tells the box.
@@ -759,5 +893,91 @@ impl Drop for Generator {
 impl std::fmt::Debug for Generator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Generator")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls a box of one argument with records of two slots, the second of which takes the output: how many gave one
+    /// record each, whether the last call succeeded, what the records are then, what was emitted early, and which message
+    /// was told last.
+    fn run(entry: &BoxEntry, numbers: &[i64]) -> (usize, bool, Vec<[Value; 2]>, usize, u64) {
+        let mut records: Vec<[Value; 2]> = numbers.iter().map(|&n| [Value::Int(n), Value::Int(0)]).collect();
+        let pointers: Vec<*mut u8> = records.iter_mut().map(|record| record.as_mut_ptr().cast()).collect();
+        let mut early = 0;
+        let mut host = |emitted: Emitted<'_>| {
+            assert_eq!(emitted.record.map(<[Value]>::len), Some(2));
+            early += 1;
+        };
+        let place = Place { first_argument: 0, first_output: 1, output_count: 1, integers: 1 };
+        let at = AtomicU64::new(0);
+        let mut desk = Desk::new(1, 1);
+        // SAFETY: each pointer leads to two values, which nobody else uses meanwhile.
+        let rows = unsafe { Rows::new(pointers.as_ptr(), pointers.len(), 0, 2) };
+        let (done, succeeded) = desk.call_in_place(entry, &place, rows, (Some(&at), 100), &mut host);
+        (done, succeeded, records, early, at.into_inner())
+    }
+
+    /// Emits what its name says of the number 3, else one record.
+    fn odd_at_three(what: &'static str) -> BoxEntry {
+        BoxEntry::new("box b ((a) -> (n))", move |a: i64, out: &mut Out| {
+            match what {
+                _ if a != 3 => out.emit((a * 10,)),
+                "none" => {}
+                "two" => (0..2_i64).for_each(|k| out.emit((k,))),
+                "another" => out.emit_variant(2, (a,)),
+                "longer" => out.emit((a, a)),
+                "no integer" => out.emit((0.5,)),
+                "more to come" => {
+                    out.emit((a,));
+                    out.generate((0..3_i64).map(|n| (n,)));
+                }
+                "panic" => panic!("at three"),
+                _ => return Err("at three"),
+            }
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_batch_stops_at_the_first_unusual_record_whoever_makes_the_calls() {
+        let odd = [
+            "none",
+            "two",
+            "another",
+            "longer",
+            "no integer",
+            "more to come",
+            "panic",
+            "an error",
+            "nothing",
+        ];
+        for what in odd {
+            let together = odd_at_three(what);
+            let apart = BoxEntry { call_batch: None, ..odd_at_three(what) };
+            let numbers: &[i64] = if what == "nothing" { &[1, 2, 4, 5] } else { &[1, 2, 3, 4] };
+            let outcome = run(&together, numbers);
+            assert_eq!(outcome, run(&apart, numbers), "{what}");
+            let (done, succeeded, records, early, at) = outcome;
+            let wanted = if what == "nothing" { (4, 103) } else { (2, 102) };
+            assert_eq!((done, at), wanted, "{what}");
+            assert_eq!(succeeded, !matches!(what, "panic" | "an error"), "{what}");
+            assert_eq!(early, usize::from(what == "two"), "{what}");
+            assert_eq!(records[1][1], Value::Int(20), "{what}");
+            if done == 2 {
+                assert_eq!(records[3], [Value::Int(4), Value::Int(0)], "{what}: it was not called");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the records have not the slots of the box")]
+    fn a_record_without_the_slots_is_not_called() {
+        let place = Place { first_argument: 2, first_output: 0, output_count: 1, integers: 0 };
+        // SAFETY: there are no records.
+        let rows = unsafe { Rows::new(std::ptr::null(), 0, 0, 2) };
+        Desk::new(1, 1).call_in_place(&odd_at_three(""), &place, rows, (None, 0), &mut |_: Emitted<'_>| {});
     }
 }
