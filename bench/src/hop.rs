@@ -2,6 +2,7 @@
 //! between makes one dynamic call per message.
 
 use crate::cores::on_cores;
+use crate::foreign;
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::{self, Observed};
 use std::hint::black_box;
@@ -108,14 +109,8 @@ fn rivals(workers: usize, hops: usize) -> Vec<Contestant<'static>> {
     if workers == 1 {
         rivals.insert(0, chain("dynamic calls, fused", "", workers, hops, calls));
     }
-    rivals.extend(not_here());
+    rivals.extend(foreign::chains(workers, hops));
     rivals
-}
-
-/// Rivals in other languages.
-pub(crate) fn not_here() -> [Contestant<'static>; 2] {
-    ["oneTBB flow graph", "Go channels"]
-        .map(|name| Contestant::missing(name, "", "needs a compiler that is not installed here"))
 }
 
 /// A chain of `hops` on `workers` cores, through which `run(workers, hops, messages)` sends messages.

@@ -1,6 +1,7 @@
 //! Group `latency`: one message in flight, round and round through 16 tasks. Every stage makes one dynamic call.
 
 use crate::cores::on_cores;
+use crate::foreign;
 use crate::hop::{Stage, stage};
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::Observed;
@@ -64,7 +65,7 @@ fn rivals(placement: Placement) -> Vec<Contestant<'static>> {
         round("kanal, a thread a stage", env!("VERSION_kanal"), placement, kanal),
         round("crossbeam-channel, a thread a stage", env!("VERSION_crossbeam-channel"), placement, crossbeam),
     ];
-    rivals.extend(crate::hop::not_here());
+    rivals.extend(foreign::rings(placement.workers(), HOPS));
     rivals
 }
 

@@ -2,6 +2,7 @@
 //! snapshot mode, whose buffers overwrite the oldest).
 
 use crate::cores::on_cores;
+use crate::foreign::output;
 use crate::measure::Contestant;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
@@ -131,15 +132,4 @@ fn compile(folder: &Path) -> Result<PathBuf, String> {
     cc.arg("-O2").arg(source).arg("-o").arg(&program).arg("-I").arg(folder).args(["-llttng-ust", "-ldl"]);
     output(&mut cc)?;
     Ok(program)
-}
-
-/// What a command prints that succeeds.
-fn output(command: &mut Command) -> Result<String, String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("cannot run {program}: {error}"))?;
-    let last = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().lines().last().unwrap_or("").to_owned();
-    if output.status.success() {
-        return Ok(last(&output.stdout));
-    }
-    Err(format!("{program} failed: {}", last(&output.stderr)))
 }

@@ -10,6 +10,7 @@ mod des;
 mod event;
 mod farm;
 mod follow;
+mod foreign;
 mod hop;
 mod language;
 mod latency;
@@ -17,6 +18,7 @@ mod lttng;
 mod measure;
 mod observed;
 mod output;
+mod plot;
 mod record;
 mod tasks;
 mod tracers;
@@ -32,7 +34,7 @@ use output::Form;
 const HELP: &str = "\
 Measures Thalweg side by side with its rivals and limits.
 
-usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT]
+usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--svg FILE]
 
   GROUP          event, hop, latency, farm, tasks, record, language, boxes, des; all if none is given
   --json         one JSON object a line
@@ -40,6 +42,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
   --check        exit with 1 if a goal is missed
   --seconds S    time for one case (default 2), besides five samples at least
   --only TEXT    only cases whose name and parameters hold TEXT
+  --svg FILE     draw what changes with a number (hops, replicas, stages), a panel for each case, ours beside rivals
 ";
 
 /// A group's name and what makes its cases.
@@ -63,6 +66,7 @@ struct Arguments {
     check: bool,
     budget: Duration,
     only: String,
+    svg: Option<std::path::PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -92,6 +96,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
         check: false,
         budget: Duration::from_secs(2),
         only: String::new(),
+        svg: None,
     };
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
@@ -106,6 +111,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
                     })
                 })?;
             }
+            Long("svg") => arguments.svg = Some(parser.value()?.into()),
             Long("only") => arguments.only = parser.value()?.string()?,
             Long("help") | Short('h') => return Ok(None),
             Value(group) if GROUPS.iter().any(|(name, _)| group == *name) => {
@@ -144,13 +150,17 @@ fn show(arguments: &Arguments) -> std::io::Result<usize> {
     if let Some(head) = output::head(arguments.form) {
         writeln!(out, "{head}")?;
     }
-    let mut missed = 0;
+    let (mut missed, mut outcomes) = (0, Vec::new());
     for (_, cases) in GROUPS.iter().filter(|(name, _)| asked(arguments, name)) {
         for case in cases().into_iter().filter(|case| case.title().contains(&arguments.only)) {
             let outcome = case.run(arguments.budget);
             missed += usize::from(outcome.ok == Some(false));
             writeln!(out, "{}", output::line(arguments.form, &outcome))?;
+            outcomes.push(outcome);
         }
+    }
+    if let Some(file) = &arguments.svg {
+        plot::draw(&outcomes, file).map_err(|error| std::io::Error::other(error.to_string()))?;
     }
     Ok(missed)
 }

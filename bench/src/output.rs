@@ -154,7 +154,7 @@ fn short(figure: f64) -> String {
 }
 
 /// What machine this is, in one line.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model =
