@@ -24,8 +24,17 @@ fn membarrier(command: i64) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0_i64, 0_i64) == 0 }
 }
 
-/// The processor time of the calling thread in nanoseconds, and how often it was put off its processor for another.
-pub(crate) fn used() -> (u64, u64) {
+/// What the calling thread used of processors so far.
+pub(crate) struct Used {
+    /// Time it had one.
+    pub(crate) cpu_ns: u64,
+    /// How often it was put off its processor for another thread.
+    pub(crate) preempted: u64,
+    /// Time it could have run and had none; `u64::MAX` where the kernel does not tell.
+    pub(crate) delayed_ns: u64,
+}
+
+pub(crate) fn used() -> Used {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the call fills the structure it is given; all of it is integers, for which zeros are valid.
     let usage = unsafe {
@@ -33,7 +42,17 @@ pub(crate) fn used() -> (u64, u64) {
         usage.assume_init()
     };
     let ns = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000_000 + (time.tv_usec as u64) * 1000;
-    (ns(usage.ru_utime) + ns(usage.ru_stime), usage.ru_nivcsw as u64)
+    Used {
+        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+        preempted: usage.ru_nivcsw as u64,
+        delayed_ns: delayed_ns().unwrap_or(u64::MAX),
+    }
+}
+
+/// Time that the calling thread stood in a processor's queue (`proc_pid_schedstat`: the second of three numbers).
+fn delayed_ns() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    told.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The cores that this process may run on.

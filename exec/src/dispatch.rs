@@ -13,7 +13,7 @@ use std::thread;
 
 use thalweg_space::{LiveRow, NameRef};
 
-use crate::affinity;
+use crate::affinity::{self, Used};
 use crate::context::Context;
 use crate::events::{
     Cause, Derived, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
@@ -668,9 +668,9 @@ impl Core {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { self.task.as_ref() }.filter(|task| task.blocking).map_or(0, |task| task.id.0);
         if let Some(recorder) = &mut self.recorder {
-            let (cpu_ns, preempted) = affinity::used();
+            let Used { cpu_ns, preempted, delayed_ns } = affinity::used();
             let worker = if task == 0 { self.worker } else { OWN_THREAD };
-            recorder.at(self.now, &ThreadUsed { worker, task, cpu_ns, preempted });
+            recorder.at(self.now, &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns });
         }
     }
 
@@ -1021,11 +1021,17 @@ impl Core {
         let core = unsafe { &mut *core.as_ptr() };
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*core.task };
+        let mode_before = core.mode;
         core.adopt_mode();
         if core.mode == Mode::Off {
             return;
         }
         let waited_for = task.waits_for.replace(Share::Ready);
+        if waited_for == Share::Ready && task.counts.dispatches.get() > 0 && core.mode == mode_before {
+            // It did not wait: what its thread did since (it woke others, it told events) belongs to this dispatch.
+            show_running(task);
+            return;
+        }
         let stamp = task.times.woken_at.load(Ordering::Relaxed);
         if waited_for != Share::Ready && stamp != 0 {
             task.times.turn(waited_for, stamp, core.measured_since);
@@ -1072,9 +1078,7 @@ impl Core {
     #[inline]
     fn begin_time(&mut self, task: &TaskCell) {
         self.began = self.now;
-        if let Some(observed) = &task.observed {
-            put(&observed.row, task_cell::STATE, task_state::RUNNING);
-        }
+        show_running(task);
     }
 
     /// Publishes, arms and requeues.
@@ -1239,6 +1243,13 @@ impl Core {
         // SAFETY: as above.
         let core = unsafe { &mut *core.as_ptr() };
         core.ready = ReadyQueue::new();
+    }
+}
+
+#[inline]
+fn show_running(task: &TaskCell) {
+    if let Some(observed) = &task.observed {
+        put(&observed.row, task_cell::STATE, task_state::RUNNING);
     }
 }
 

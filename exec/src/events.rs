@@ -62,6 +62,9 @@ pub(crate) struct ThreadUsed {
     /// How often it was put off its processor for another thread.
     #[field(unit = "times")]
     pub(crate) preempted: u64,
+    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
+    #[field(unit = "ns")]
+    pub(crate) delayed_ns: u64,
 }
 
 /// A task was created.

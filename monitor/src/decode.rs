@@ -404,7 +404,7 @@ const KINDS: &[Row] = &[
     ),
     ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
     ("exec.task_moved", What::TaskMoved, &["task", "worker"], &[]),
-    ("exec.thread_used", What::ThreadUsed, &["worker", "task", "cpu_ns"], &["preempted"]),
+    ("exec.thread_used", What::ThreadUsed, &["worker", "task", "cpu_ns"], &["preempted", "delayed_ns"]),
     ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
     ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
@@ -599,9 +599,13 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
         },
         What::TaskMapped => Observation::TaskMapped { task: get(0), worker: get(1) },
         What::TaskMoved => Observation::TaskMoved { task: get(0), worker: get(1) },
-        What::ThreadUsed => {
-            Observation::ThreadUsed { worker: get(0), task: get(1), cpu_ns: get(2), preempted: get(3) }
-        }
+        What::ThreadUsed => Observation::ThreadUsed {
+            worker: get(0),
+            task: get(1),
+            cpu_ns: get(2),
+            preempted: get(3),
+            delayed_ns: known.fields[4].map(|field| event.u64(field)).filter(|&ns| ns != u64::MAX),
+        },
         What::TaskEnded => Observation::TaskEnded {
             task: get(0),
             totals: TaskTotals {

@@ -128,6 +128,8 @@ pub enum Observation {
         cpu_ns: u64,
         /// Times it was put off its processor for another thread.
         preempted: u64,
+        /// Time it could have run and had no processor, if that is known.
+        delayed_ns: Option<u64>,
     },
     /// A task may run.
     TaskReady {

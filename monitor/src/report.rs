@@ -505,6 +505,9 @@ pub struct Task {
     /// Processor time of its own thread, if it has one.
     #[serde(default)]
     pub cpu_ns: Option<f64>,
+    /// Time that thread could have run and had no processor.
+    #[serde(default)]
+    pub delayed_ns: Option<f64>,
     /// What it did.
     pub work: Work,
 }
@@ -523,6 +526,9 @@ pub struct Work {
     /// Of these, ended with the quantum spent.
     #[serde(default)]
     pub yields: Option<u64>,
+    /// Share of the dispatches seen that ended so.
+    #[serde(default)]
+    pub yield_share: Option<f64>,
     /// Time it ran.
     pub busy_ns: Option<f64>,
     /// How its time divides.
@@ -628,6 +634,9 @@ pub struct Worker {
     /// Times its thread was put off its processor for another.
     #[serde(default)]
     pub preempted: Option<u64>,
+    /// Time its thread could have run and had no processor.
+    #[serde(default)]
+    pub delayed_ns: Option<f64>,
     /// The task it was on, if the process died then, or if it hangs in it.
     pub on_task: Option<String>,
     /// The message of that task it was on, counted from 0.

@@ -15,13 +15,14 @@ const SATURATED: f64 = 0.8;
 const HELD_BACK: f64 = 0.15;
 /// A network that waits this much for its source, or sink, is limited by it, where the source does not tell.
 const STARVED: f64 = 0.5;
-/// A busy worker that had a processor for less than this was kept from it.
-const HAD_PROCESSOR: f64 = 0.75;
-/// Preempted less often than once in this time lost, a thread gave its processor up by itself.
+/// A worker that others kept from its processor, or that slept in a box, for more of its time than this is slowed by that.
+const LOST: f64 = 0.2;
+/// Where the kernel does not tell of delays: preempted less often than once in this time lost, a thread slept.
 const SLEEP_NS: f64 = 50e6;
-/// Scheduling that takes more of a worker's time than this is too much.
-const SCHEDULING: f64 = 0.25;
-/// Dispatches of fewer messages, and shorter than this, are too short to pay for themselves.
+/// What changing tasks takes of a dispatch, about, and the share of it that is too much. Its clock is read once, so no event tells.
+const CHANGE_NS: f64 = 150.0;
+const CHANGING: f64 = 0.25;
+/// Dispatches of fewer messages, and shorter than this, are short: each may wake a thread, which takes as long.
 const SHORT_MESSAGES: f64 = 16.0;
 const SHORT_NS: f64 = 5000.0;
 /// Streams that hold more are not said to be too small.
@@ -38,14 +39,17 @@ const GAIN: f64 = 1.1;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 11] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 14] = [
         deadlock,
+        asleep,
         contention,
+        quantum,
         nothing_held_back,
         sink,
-        short_dispatches,
+        narrow_streams,
         saturated_task,
         saturated_worker,
+        contention_of_waiting,
         small_stream,
         at_the_edges,
         unknown,
@@ -222,47 +226,101 @@ fn unknown(facts: &Facts<'_>) -> Option<Verdict> {
     })
 }
 
-/// A worker that is busy, but is not given a processor.
-fn contention(facts: &Facts<'_>) -> Option<Verdict> {
-    if facts.held_back.is_some_and(|share| share < HELD_BACK) {
-        return None;
-    }
-    let (worker, shares) = *facts.workers().first()?;
-    let busy_ns = load(&shares) * worker.lifetime_ns;
-    let had = worker.cpu_ns? / busy_ns;
-    if load(&shares) < SATURATED || had >= HAD_PROCESSOR {
-        return None;
-    }
-    let lost_ns = busy_ns - worker.cpu_ns?;
-    let preempted = worker.preempted.unwrap_or(0);
-    let id = worker.id;
-    let evidence = facts.evidence(vec![format!("worker {id} was put off its processor {preempted} times")]);
-    if lost_ns > SLEEP_NS * preempted as f64 && lost_ns > SLEEP_NS {
-        let (task, _) = busiest_on(facts, id)?;
-        return Some(Verdict {
-            kind: VerdictKind::Task,
-            text: format!(
-                "{} limits the flow: it sleeps, or waits for something outside, on worker {id}, which used its processor {} of the time it was busy.",
-                task.name,
-                percent(had)
-            ),
-            evidence,
-            suggestion: Some(format!(
-                "declare {} blocking, so that it has a thread of its own",
-                path_of(&task.name)
-            )),
-            component: Some(path_of(&task.name).to_owned()),
-            worker: Some(id),
+/// What a worker wanted of its processor and did not get, or did not use, as shares of its lifetime.
+struct Processor {
+    /// It ran or could have run.
+    wanted: f64,
+    /// Other processes had the processor: at least that.
+    lost: f64,
+    /// It was busy, and used no processor though it could have.
+    asleep: f64,
+}
+
+/// Threads of tasks' own may be on a worker's processor, too; other workers are pinned to theirs. So what other processes had is
+/// the worker's delay less what those threads used. Where the kernel tells no delays, or workers are not pinned, a busy worker that
+/// did not run was preempted, or slept if it was preempted too seldom for that.
+fn processor(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
+    let busy_ns = load(shares) * worker.lifetime_ns;
+    let cpu_ns = worker.cpu_ns?;
+    let of_lifetime = |ns: f64| (ns / worker.lifetime_ns).max(0.0);
+    if let (Some(delayed_ns), Some(_)) = (worker.delayed_ns, worker.core) {
+        let own_threads = facts.report.tasks.iter().filter(|task| task.worker.is_none());
+        let theirs_ns: f64 = own_threads.filter_map(|task| task.cpu_ns).sum();
+        return Some(Processor {
+            wanted: of_lifetime(cpu_ns + delayed_ns),
+            lost: of_lifetime(delayed_ns - theirs_ns),
+            asleep: of_lifetime(busy_ns - cpu_ns - delayed_ns),
         });
     }
+    let gone_ns = busy_ns - cpu_ns;
+    let slept = gone_ns > SLEEP_NS * worker.preempted.unwrap_or(0) as f64 && gone_ns > SLEEP_NS;
+    let (lost_ns, asleep_ns) = if slept { (0.0, gone_ns) } else { (gone_ns, 0.0) };
+    Some(Processor { wanted: load(shares), lost: of_lifetime(lost_ns), asleep: of_lifetime(asleep_ns) })
+}
+
+/// Whether the source is hardly ever held back.
+fn keeps_up(facts: &Facts<'_>) -> bool {
+    facts.held_back.is_some_and(|share| share < HELD_BACK)
+}
+
+/// A worker that is busy with sleeping in a box.
+fn asleep(facts: &Facts<'_>) -> Option<Verdict> {
+    let (worker, shares) = *facts.workers().first()?;
+    let Processor { asleep, .. } = processor(facts, worker, &shares)?;
+    if keeps_up(facts) || load(&shares) < SATURATED || asleep < LOST {
+        return None;
+    }
+    let id = worker.id;
+    let (task, _) = busiest_on(facts, id)?;
+    Some(Verdict {
+        kind: VerdictKind::Task,
+        text: format!(
+            "{} limits the flow: it sleeps, or waits for something outside, {} of the time of worker {id}.",
+            task.name,
+            percent(asleep)
+        ),
+        evidence: facts.evidence(Vec::new()),
+        suggestion: Some(format!(
+            "declare {} blocking, so that it has a thread of its own",
+            path_of(&task.name)
+        )),
+        component: Some(path_of(&task.name).to_owned()),
+        worker: Some(id),
+    })
+}
+
+/// A worker that could run all the time, but is not given a processor.
+fn contention(facts: &Facts<'_>) -> Option<Verdict> {
+    kept_off(facts, SATURATED)
+}
+
+/// Likewise one that waits besides, perhaps for others that have no processor.
+fn contention_of_waiting(facts: &Facts<'_>) -> Option<Verdict> {
+    kept_off(facts, 0.0)
+}
+
+fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Verdict> {
+    if keeps_up(facts) {
+        return None;
+    }
+    let workers = facts.workers();
+    let processors =
+        workers.iter().filter_map(|(worker, shares)| Some((*worker, processor(facts, worker, shares)?)));
+    let (worker, Processor { wanted, lost, .. }) =
+        processors.max_by(|(_, a), (_, b)| a.lost.total_cmp(&b.lost))?;
+    if lost < LOST || wanted < wanted_min {
+        return None;
+    }
+    let id = worker.id;
+    let preempted = worker.preempted.unwrap_or(0);
     Some(Verdict {
         kind: VerdictKind::Contention,
         text: format!(
-            "Other processes limit the flow: worker {id} was busy {} of the time, but had a processor only {} of that.",
-            percent(load(&shares)),
-            percent(had)
+            "Other processes limit the flow: worker {id} could have run {} of the time, and had no processor {} of the time.",
+            percent(wanted.min(1.0)),
+            percent(lost)
         ),
-        evidence,
+        evidence: facts.evidence(vec![format!("worker {id} was put off its processor {preempted} times")]),
         suggestion: Some("give the run processors of its own (`taskset`), or stop what else runs".to_owned()),
         component: busiest_on(facts, id).map(|(task, _)| path_of(&task.name).to_owned()),
         worker: Some(id),
@@ -277,7 +335,7 @@ fn busiest_on<'r>(facts: &Facts<'r>, worker: u64) -> Option<(&'r Task, TaskShare
 
 /// The source is hardly ever held back: the network keeps up with it.
 fn nothing_held_back(facts: &Facts<'_>) -> Option<Verdict> {
-    let held_back = facts.held_back.filter(|&share| share < HELD_BACK)?;
+    let held_back = facts.held_back.filter(|_| keeps_up(facts))?;
     let (source, shares) =
         facts.tasks().filter(|(task, _)| is_source(task)).max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
     if shares.busy + shares.input_wait < STARVED {
@@ -336,48 +394,73 @@ fn sink(facts: &Facts<'_>) -> Option<Verdict> {
     })
 }
 
-/// A worker that is busy with changing tasks: the quantum, or the streams, are too small.
-fn short_dispatches(facts: &Facts<'_>) -> Option<Verdict> {
+/// The dispatches of the workers' tasks, where they are short.
+struct Short {
+    /// Messages and nanoseconds of a dispatch, in the mean.
+    messages: f64,
+    ns: f64,
+    /// Share of them that ended with the quantum spent.
+    yields: f64,
+}
+
+impl Short {
+    fn of(facts: &Facts<'_>) -> Option<Short> {
+        let on_workers = || facts.tasks().map(|(task, _)| task).filter(|task| task.worker.is_some());
+        let sum =
+            |value: &dyn Fn(&Task) -> Option<f64>| on_workers().filter_map(|task| value(task)).sum::<f64>();
+        let dispatches = sum(&|task| Some(task.work.dispatches? as f64));
+        let short = Short {
+            messages: sum(&|task| Some(task.work.messages_in? as f64)) / dispatches,
+            ns: sum(&|task| task.work.busy_ns) / dispatches,
+            yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
+        };
+        let is_short = dispatches > 0.0 && short.messages < SHORT_MESSAGES && short.ns < SHORT_NS;
+        is_short.then_some(short)
+    }
+
+    fn evidence(&self, facts: &Facts<'_>) -> Vec<String> {
+        facts.evidence(vec![format!(
+            "{} of the dispatches end with the quantum spent; they take {:.1} messages and {:.0} ns",
+            percent(self.yields),
+            self.messages,
+            self.ns
+        )])
+    }
+}
+
+/// Dispatches that the quantum ends too soon, while somebody is busy all the time or the source is held back. The threads of source
+/// and sink look up once a quantum, too: they may be the busy ones.
+fn quantum(facts: &Facts<'_>) -> Option<Verdict> {
+    let short = Short::of(facts).filter(|short| short.yields >= 0.5)?;
+    let worker = facts.workers().first().copied().filter(|(_, shares)| load(shares) >= SATURATED);
+    let thread = facts.tasks().any(|(_, shares)| shares.busy >= SATURATED);
+    if worker.is_none() && !thread && keeps_up(facts) {
+        return None;
+    }
+    Some(Verdict {
+        kind: VerdictKind::Quantum,
+        text: format!(
+            "The quantum is too small: it ends dispatches after {:.1} messages and {:.0} ns, in the mean.",
+            short.messages, short.ns
+        ),
+        evidence: short.evidence(facts),
+        suggestion: Some("raise exec.quantum (`thalweg set exec.quantum 64`)".to_owned()),
+        component: None,
+        worker: worker.map(|(worker, _)| worker.id),
+    })
+}
+
+/// A worker that is busy with dispatches that full or empty streams end too soon.
+fn narrow_streams(facts: &Facts<'_>) -> Option<Verdict> {
     let (worker, shares) = *facts.workers().first()?;
-    if load(&shares) < SATURATED || shares.unaccounted < SCHEDULING {
-        return None;
-    }
-    let dispatches = worker.dispatches.filter(|&count| count > 0)? as f64;
-    let messages = worker.messages? as f64 / dispatches;
-    let long = shares.busy * worker.lifetime_ns / dispatches;
-    if messages >= SHORT_MESSAGES || long >= SHORT_NS {
-        return None;
-    }
-    let on_workers =
-        || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
-    let all: u64 = on_workers().filter_map(|component| component.work.dispatches).sum();
-    let yields: u64 = on_workers().filter_map(|component| component.work.yields).sum();
-    let evidence = facts.evidence(vec![format!(
-        "a dispatch takes {messages:.1} messages and {long:.0} ns; {} of all dispatches end with their quantum spent",
-        percent(yields as f64 / all.max(1) as f64)
-    )]);
-    if 2 * yields >= all {
-        return Some(Verdict {
-            kind: VerdictKind::Quantum,
-            text: format!(
-                "The quantum is too small: worker {} spends {} of its time on changing tasks.",
-                worker.id,
-                percent(shares.unaccounted)
-            ),
-            evidence,
-            suggestion: Some("raise exec.quantum (`thalweg set exec.quantum 64`)".to_owned()),
-            component: None,
-            worker: Some(worker.id),
-        });
-    }
-    let narrow = |stream: &&Stream| stream.capacity > 0 && (stream.capacity as f64) < 4.0 * messages.max(1.0);
+    let changes = |short: &Short| CHANGING * short.ns < CHANGE_NS;
+    let short = Short::of(facts).filter(changes).filter(|_| load(&shares) >= SATURATED)?;
+    let narrow =
+        |stream: &&Stream| stream.capacity > 0 && (stream.capacity as f64) < 4.0 * short.messages.max(1.0);
     let streams = facts.report.streams.iter().filter(narrow);
     let stream = streams.max_by(|a, b| waits_of(a).total_cmp(&waits_of(b)))?;
-    Some(too_small(
-        stream,
-        format!("worker {} spends {} of its time on changing tasks", worker.id, percent(shares.unaccounted)),
-        evidence,
-    ))
+    let why = format!("worker {} spends much of its time on changing tasks", worker.id);
+    Some(too_small(stream, why, short.evidence(facts)))
 }
 
 fn waits_of(stream: &Stream) -> f64 {
@@ -606,31 +689,48 @@ fn better_mapping(facts: &Facts<'_>, workers: &[(&Worker, WorkerShares)]) -> Opt
 
 /// Where source and sink do not tell of themselves: whether the network waits for them.
 fn at_the_edges(facts: &Facts<'_>) -> Option<Verdict> {
-    let exit = waiting_at(facts, "exit", |stream| stream.writer.as_deref(), |shares| shares.output_wait);
-    if let Some((share, path)) = exit {
+    let exit = waiting_at(facts, "exit", |stream| (&stream.writer, &stream.reader), |s| s.output_wait);
+    if let Some(Waits { share, path, outside }) = exit {
         let text = format!(
-            "The sink limits the flow: {path} waits {} of the time for room in the exit.",
+            "The sink{} limits the flow: {path} waits {} of the time for room in the exit.",
+            named(&outside),
             percent(share)
         );
-        return Some(Verdict { component: Some(path), ..plain(VerdictKind::Sink, text) });
+        return Some(Verdict { component: outside.or(Some(path)), ..plain(VerdictKind::Sink, text) });
     }
-    let (share, path) =
-        waiting_at(facts, "entry", |stream| stream.reader.as_deref(), |shares| shares.input_wait)?;
-    let text = format!("The source limits the flow: {path} waits {} of the time for input.", percent(share));
-    Some(Verdict { component: Some(path), ..plain(VerdictKind::Source, text) })
+    let Waits { share, path, outside } =
+        waiting_at(facts, "entry", |stream| (&stream.reader, &stream.writer), |s| s.input_wait)?;
+    let text = format!(
+        "The source{} limits the flow: {path} waits {} of the time for input.",
+        named(&outside),
+        percent(share)
+    );
+    Some(Verdict { component: outside.or(Some(path)), ..plain(VerdictKind::Source, text) })
+}
+
+fn named(component: &Option<String>) -> String {
+    component.as_ref().map_or(String::new(), |path| format!(" {path}"))
+}
+
+/// A component at the network's edge that waits for what is outside.
+struct Waits {
+    share: f64,
+    path: String,
+    outside: Option<String>,
 }
 
 /// The component at the network's edge, if it waits there most of the time.
-fn waiting_at<'r>(
-    facts: &Facts<'r>,
+fn waiting_at(
+    facts: &Facts<'_>,
     role: &str,
-    side: impl Fn(&'r Stream) -> Option<&'r str>,
+    sides: impl Fn(&Stream) -> (&Option<String>, &Option<String>),
     wait: impl Fn(&TaskShares) -> f64,
-) -> Option<(f64, String)> {
+) -> Option<Waits> {
     let stream = facts.report.streams.iter().find(|stream| stream.role == role)?;
-    let path = side(stream)?;
-    let share = wait(&facts.component(path)?.work.shares?);
-    (share >= STARVED).then(|| (share, path.to_owned()))
+    let (path, outside) = sides(stream);
+    let path = path.clone()?;
+    let share = wait(&facts.component(&path)?.work.shares?);
+    (share >= STARVED).then(|| Waits { share, path, outside: outside.clone() })
 }
 
 fn busiest(facts: &Facts<'_>) -> Option<Verdict> {

@@ -57,6 +57,12 @@ const STEPS: &[Step] = &[
         run: memory,
         long: true,
     },
+    Step {
+        name: "planted",
+        what: "networks that are slow for a known reason, run and diagnosed (wants a quiet machine)",
+        run: planted,
+        long: true,
+    },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
@@ -219,17 +225,21 @@ fn crash(count: &mut Count) -> Result<()> {
 }
 
 fn meaning(count: &mut Count) -> Result<()> {
-    long_test(count, "meaning")
+    long_test(count, "thalweg-net", "meaning")
 }
 
 fn memory(count: &mut Count) -> Result<()> {
-    long_test(count, "memory")
+    long_test(count, "thalweg-net", "memory")
 }
 
-/// The tests of a file of `net/tests` that only the long test runs.
-fn long_test(count: &mut Count, file: &str) -> Result<()> {
+fn planted(count: &mut Count) -> Result<()> {
+    long_test(count, "thalweg", "planted")
+}
+
+/// The tests of a package's file that only the long test runs.
+fn long_test(count: &mut Count, package: &str, file: &str) -> Result<()> {
     let mut command = process::cargo();
-    command.args(["test", "--locked", "--release", "-p", "thalweg-net", "--test", file]);
+    command.args(["test", "--locked", "--release", "-p", package, "--test", file]);
     counted(count, command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]))
 }
 

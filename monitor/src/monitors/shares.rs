@@ -59,36 +59,65 @@ impl From<&TaskTotals> for Ticks {
 struct Sum {
     ticks: Ticks,
     counts: TaskCounts,
-    yields: u64,
+    yields: Yields,
     moves: u64,
     failed: u64,
     cpu: Option<Cpu>,
 }
 
-/// What a thread used of its processor: when measuring began, and since.
+/// Dispatches seen, and how many of them ended with their quantum spent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Yields {
+    spent: u64,
+    seen: u64,
+}
+
+impl Yields {
+    fn add(&mut self, other: Yields) {
+        self.spent += other.spent;
+        self.seen += other.seen;
+    }
+
+    fn share(self) -> Option<f64> {
+        (self.seen > 0).then(|| self.spent as f64 / self.seen as f64)
+    }
+}
+
+/// What a thread used of processors up to a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    pub(crate) cpu_ns: u64,
+    pub(crate) preempted: u64,
+    pub(crate) delayed_ns: Option<u64>,
+}
+
+/// What a thread used of processors: until measuring began, and until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cpu {
-    base_ns: u64,
-    base_preempted: u64,
-    ns: u64,
-    preempted: u64,
+    base: Used,
+    now: Used,
 }
 
 impl Cpu {
-    pub(crate) fn told(&mut self, ns: u64, preempted: u64) {
-        (self.ns, self.preempted) = (ns, preempted);
+    pub(crate) fn told(&mut self, used: Used) {
+        self.now = used;
     }
 
     pub(crate) fn restart(&mut self) {
-        (self.base_ns, self.base_preempted) = (self.ns, self.preempted);
+        self.base = self.now;
     }
 
     pub(crate) fn used_ns(&self) -> f64 {
-        self.ns.saturating_sub(self.base_ns) as f64
+        self.now.cpu_ns.saturating_sub(self.base.cpu_ns) as f64
     }
 
     pub(crate) fn preempted(&self) -> u64 {
-        self.preempted.saturating_sub(self.base_preempted)
+        self.now.preempted.saturating_sub(self.base.preempted)
+    }
+
+    pub(crate) fn delayed_ns(&self) -> Option<f64> {
+        let before = self.base.delayed_ns.unwrap_or(0);
+        self.now.delayed_ns.map(|now| now.saturating_sub(before) as f64)
     }
 }
 
@@ -98,7 +127,7 @@ struct ComponentSum {
     tasks_live: u64,
     ticks: Ticks,
     counts: TaskCounts,
-    yields: u64,
+    yields: Yields,
     /// Tasks whose counts are not known.
     uncounted: u64,
     failed: u64,
@@ -113,7 +142,7 @@ struct Summary {
     worker: Option<u64>,
     ticks: Ticks,
     counts: Option<TaskCounts>,
-    yields: u64,
+    yields: Yields,
     moves: u64,
     failed: u64,
     ended_badly: bool,
@@ -142,7 +171,7 @@ impl Ended {
         sum.tasks += 1;
         sum.tasks_live += u64::from(live);
         sum.ticks.add(&task.ticks);
-        sum.yields += task.yields;
+        sum.yields.add(task.yields);
         match task.counts {
             None => sum.uncounted += 1,
             Some(counts) => add_counts(&mut sum.counts, &counts),
@@ -194,7 +223,8 @@ impl Monitor for Shares {
                     task.counts.dispatches += 1;
                     task.counts.reads += messages(batch.reads(&dispatch));
                     task.counts.writes += messages(batch.writes(&dispatch));
-                    task.yields += u64::from(dispatch.outcome == Outcome::Yielded);
+                    let spent = u64::from(dispatch.outcome == Outcome::Yielded);
+                    task.yields.add(Yields { spent, seen: 1 });
                     task.ticks.busy += dispatch.end - dispatch.start;
                 }
                 What::Wait(wait) => self.tasks.entry(wait.task).or_default().ticks.wait(&wait),
@@ -204,9 +234,11 @@ impl Monitor for Shares {
                 What::Runtime(Observation::TaskMoved { task, .. }) => {
                     self.tasks.entry(task).or_default().moves += 1;
                 }
-                What::Runtime(Observation::ThreadUsed { task, cpu_ns, preempted, .. }) if task != 0 => {
+                What::Runtime(Observation::ThreadUsed { task, cpu_ns, preempted, delayed_ns, .. })
+                    if task != 0 =>
+                {
                     let sum = self.tasks.entry(task).or_default();
-                    sum.cpu.get_or_insert_default().told(cpu_ns, preempted);
+                    sum.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
                 }
                 What::Runtime(Observation::TaskEnded { task, ref totals, ended_badly }) => {
                     self.task_ended(batch, task, totals, ended_badly);
@@ -338,6 +370,7 @@ fn work(
             .map(|counts| counts.writes as f64 / counts.reads as f64),
         dispatches: counts.map(|counts| counts.dispatches).filter(|&dispatches| dispatches > 0),
         yields: None,
+        yield_share: None,
         busy_ns: (sum > 0).then(|| moment.ns(ticks.busy)),
         shares: (sum > 0).then(|| TaskShares {
             busy: share(ticks.busy),
@@ -353,6 +386,11 @@ fn work(
     }
 }
 
+fn tell_yields(moment: &Moment<'_>, yields: Yields, work: &mut Work) {
+    work.yields = moment.whole.then_some(yields.spent);
+    work.yield_share = yields.share();
+}
+
 fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Component> {
     // Sites with one path (a network that was loaded twice) are one component.
     let mut by_path: BTreeMap<String, (SiteName, ComponentSum)> = BTreeMap::new();
@@ -366,7 +404,7 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
         .map(|(name, sum)| {
             let counts = (sum.uncounted == 0).then_some(sum.counts).or_else(|| counted(report, &name.path));
             let mut work = work(moment, &sum.ticks, counts, sum.failed, sum.ended_badly);
-            work.yields = moment.whole.then_some(sum.yields);
+            tell_yields(moment, sum.yields, &mut work);
             Component {
                 path: name.path,
                 kind: name.kind,
@@ -409,7 +447,7 @@ fn counted(report: &Report, path: &str) -> Option<TaskCounts> {
 fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task {
     let several = all.components.get(&task.component).is_some_and(|sum| sum.tasks > 1);
     let mut work = work(moment, &task.ticks, task.counts, task.failed, u64::from(task.ended_badly));
-    work.yields = moment.whole.then_some(task.yields);
+    tell_yields(moment, task.yields, &mut work);
     report::Task {
         id: task.id,
         name: moment.names.task(task.component, task.replica, several),
@@ -417,6 +455,7 @@ fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task
         state: task.state.to_owned(),
         moves: task.moves,
         cpu_ns: task.cpu.map(|cpu| cpu.used_ns()),
+        delayed_ns: task.cpu.and_then(|cpu| cpu.delayed_ns()),
         work,
     }
 }
@@ -427,7 +466,7 @@ impl ComponentSum {
         self.tasks_live += other.tasks_live;
         self.ticks.add(&other.ticks);
         add_counts(&mut self.counts, &other.counts);
-        self.yields += other.yields;
+        self.yields.add(other.yields);
         self.uncounted += other.uncounted;
         self.failed += other.failed;
         self.ended_badly += other.ended_badly;

@@ -2,7 +2,7 @@
 
 use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::monitors::shares::Cpu;
+use crate::monitors::shares::{Cpu, Used};
 use crate::observation::{LiveRow, Observation};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
 use crate::structure::OWN_THREAD;
@@ -108,9 +108,9 @@ impl Workers {
                 state.ended = Some(time);
                 state.totals = Some((busy_ticks, waiting_ticks));
             }
-            Observation::ThreadUsed { worker, cpu_ns, preempted, .. } if worker < OWN_THREAD => {
+            Observation::ThreadUsed { worker, cpu_ns, preempted, delayed_ns, .. } if worker < OWN_THREAD => {
                 let state = self.workers.entry(worker).or_default();
-                state.cpu.get_or_insert_default().told(cpu_ns, preempted);
+                state.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
             }
             _ => {}
         }
@@ -174,6 +174,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
         messages: moment.whole.then_some(worker.messages),
         cpu_ns: worker.cpu.map(|cpu| cpu.used_ns()),
         preempted: worker.cpu.map(|cpu| cpu.preempted()),
+        delayed_ns: worker.cpu.and_then(|cpu| cpu.delayed_ns()),
         on_message: on_task.is_some().then_some(worker.on_message),
         stuck_ns: stuck_since.map(|&since| moment.ns(moment.end.saturating_sub(since))),
         on_task,
