@@ -4,6 +4,7 @@
 //! `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "a command")]
 
+mod analysis;
 mod boxes;
 mod cores;
 mod des;
@@ -24,6 +25,7 @@ mod tasks;
 mod tracers;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,7 +38,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des; all if none is given
+  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des, analysis; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -48,7 +50,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -58,7 +60,14 @@ const GROUPS: [Group; 9] = [
     ("language", language::cases),
     ("boxes", boxes::cases),
     ("des", des::cases),
+    ("analysis", analysis::cases),
 ];
+
+/// What this program does for itself in another process: on the space in a directory.
+type Job = (&'static str, fn(&Path) -> Result<(), String>);
+
+const JOBS: [Job; 3] =
+    [(follow::FOLLOW, follow::follow), (analysis::ANALYSE, analysis::analyse), (analysis::WATCH, analysis::watch)];
 
 struct Arguments {
     groups: Vec<String>,
@@ -72,9 +81,15 @@ struct Arguments {
 fn main() -> ExitCode {
     // Not for people: the other process of some cases.
     if let [_, what, path] = &std::env::args().collect::<Vec<_>>()[..]
-        && what == follow::FOLLOW
+        && let Some((_, job)) = JOBS.iter().find(|(name, _)| what == name)
     {
-        return follow::follow(path.as_ref()).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return job(path.as_ref()).map_or_else(
+            |error| {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            },
+            |()| ExitCode::SUCCESS,
+        );
     }
     match parse() {
         Ok(Some(arguments)) => run(&arguments),

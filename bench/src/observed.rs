@@ -1,6 +1,6 @@
 //! A runtime as `thalweg run` starts it: with a space, in a mode.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thalweg_exec::{Mode, Options, Runtime, Summary};
 use thalweg_space::{Space, SpaceOptions};
 
@@ -34,6 +34,11 @@ impl Observed {
         let options = Options { pin: true, space: Some(space), ..options };
         let runtime = Runtime::new(options).map_err(|error| error.to_string())?;
         Ok(Observed { runtime, directory })
+    }
+
+    /// Where its space is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.directory.0
     }
 
     /// Waits for the end of all tasks, and sees that none failed.

@@ -1,0 +1,368 @@
+//! Group `analysis`: events become measurements, of a kept run and of one that goes on.
+
+use crate::cores::{off_first_core, on_cores};
+use crate::measure::{Case, Contestant, Goal};
+use crate::observed::Observed;
+use std::cell::OnceCell;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_monitor::Follower;
+use thalweg_space::archive::Archiver;
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+
+/// The arguments that make this program an analysis: of a kept space, and of a live one.
+pub(crate) const ANALYSE: &str = "analyse";
+pub(crate) const WATCH: &str = "watch";
+/// Stages of the network.
+const STAGES: usize = 8;
+/// How often `thalweg report --watch` looks at a live run, and reports.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const REPORT_EVERY: Duration = Duration::from_secs(2);
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let mut cases: Vec<Case<'static>> = [1, 8, 64].map(speed).into();
+    cases.push(memory());
+    cases.push(live("boxes of 1 µs", 1000, 40_000));
+    cases.push(live("boxes that do nothing", 0, 4_000_000));
+    cases
+}
+
+/// All built-in monitors over a kept run, on one core.
+fn speed(quantum: usize) -> Case<'static> {
+    let kept = Kept::later(quantum, 128 << 20);
+    Case {
+        group: "analysis",
+        name: "an event of a kept run, by all monitors of the report".into(),
+        params: vec![("messages a dispatch", quantum.to_string())],
+        unit: "ns",
+        ours: Contestant::new("report_space", "", move || {
+            let told = analysed(kept.path()?)?;
+            Ok(told.seconds * 1e9 / told.events)
+        }),
+        rivals: Vec::new(),
+        limit: None,
+        // 10 million events a second.
+        goal: Goal::AtMost(100.0),
+    }
+}
+
+fn memory() -> Case<'static> {
+    let kept = Kept::later(8, 1 << 30);
+    Case {
+        group: "analysis",
+        name: "memory to analyse 1 GB of events".into(),
+        params: vec![("messages a dispatch", "8".into())],
+        unit: "MB",
+        ours: Contestant::new("report_space", "", move || Ok(analysed(kept.path()?)?.peak_mb)),
+        rivals: Vec::new(),
+        limit: None,
+        goal: Goal::AtMost(300.0),
+    }
+}
+
+/// A run on one core with a live report on the other, and without.
+fn live(what: &str, work_ns: u64, messages: u64) -> Case<'static> {
+    let contestant = |name: &str, watched: bool| {
+        Contestant::new(name, "", move || {
+            let took = on_cores(1, || observed_run(work_ns, messages, watched))?;
+            Ok(took.as_secs_f64() * 1e9 / messages as f64)
+        })
+    };
+    Case {
+        group: "analysis",
+        name: format!("a message through eight {what}, beside a live report"),
+        params: vec![("workers", "1".into()), ("mode", "full".into())],
+        unit: "ns",
+        ours: contestant("with a live report", true),
+        rivals: Vec::new(),
+        limit: Some(contestant("without", false)),
+        goal: Goal::RatioAtMost(1.01),
+    }
+}
+
+fn observed_run(work_ns: u64, messages: u64, watched: bool) -> Result<Duration, String> {
+    let observed = Observed::with(Options { workers: 1, mode: Mode::Full, ..Options::default() })?;
+    let told = chain(&observed.runtime, turns(work_ns), messages, Arc::default());
+    let watcher = watched.then(|| Watcher::of(observed.path())).transpose()?;
+    let begin = Instant::now();
+    observed.runtime.start();
+    let end = told.recv().map_err(|_| "the sink ended without a word")?;
+    drop(watcher);
+    observed.join()?;
+    Ok(end - begin)
+}
+
+/// Another process that reports on a live run; gone with this.
+struct Watcher(Child);
+
+impl Watcher {
+    fn of(path: &Path) -> Result<Watcher, String> {
+        let mut watcher = Watcher(ourselves(WATCH, path)?);
+        let mut ready = String::new();
+        let output = watcher.0.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut ready).map_err(|error| error.to_string())?;
+        Ok(watcher)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Starts this program for one of its own jobs.
+fn ourselves(job: &str, path: &Path) -> Result<Child, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program);
+    command.arg(job).arg(path).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().map_err(|error| format!("cannot start another process: {error}"))
+}
+
+/// Does what `thalweg report --watch` does, on other cores than the worker's, until it is killed.
+pub(crate) fn watch(path: &Path) -> Result<(), String> {
+    let told = |error: thalweg_space::Error| error.to_string();
+    off_first_core();
+    let mut follower = Follower::open(path, 10).map_err(told)?;
+    println!("ready");
+    loop {
+        follower.restart();
+        let begin = Instant::now();
+        while begin.elapsed() < REPORT_EVERY {
+            std::thread::sleep(LOOK_EVERY);
+            follower.poll();
+        }
+        black_box(follower.report().map_err(told)?);
+    }
+}
+
+/// What an analysis of a kept run told of itself.
+struct Told {
+    events: f64,
+    seconds: f64,
+    peak_mb: f64,
+}
+
+/// Lets another process analyse the space, so that its memory is its own.
+fn analysed(path: &Path) -> Result<Told, String> {
+    let output = ourselves(ANALYSE, path)?.wait_with_output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [events, seconds, peak_mb] if output.status.success() => Ok(Told { events, seconds, peak_mb }),
+        _ => Err(format!("the analysis failed: {text}")),
+    }
+}
+
+/// Analyses the space in `path` and prints the number of events, the time, and the most memory.
+pub(crate) fn analyse(path: &Path) -> Result<(), String> {
+    let begin = Instant::now();
+    let report = thalweg_monitor::report_space(path, 10).map_err(|error| error.to_string())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if !report.window.complete {
+        return Err(format!("events were lost: {:?}", report.window));
+    }
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak_kb = peak.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    let peak_kb = peak_kb.ok_or("the kernel does not tell of memory")?;
+    println!("{} {seconds} {}", report.window.events, peak_kb / 1000.0);
+    Ok(())
+}
+
+/// A run that was kept whole, made when it is needed first; its files go with this.
+struct Kept {
+    directory: PathBuf,
+    quantum: usize,
+    bytes: u64,
+    made: OnceCell<Result<(), String>>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.directory).ok();
+    }
+}
+
+impl Kept {
+    /// On a disk, for memory is what is measured.
+    fn later(quantum: usize, bytes: u64) -> Rc<Kept> {
+        let name = format!("thalweg-bench-kept-{}-{quantum}-{bytes}", std::process::id());
+        Rc::new(Kept { directory: std::env::temp_dir().join(name), quantum, bytes, made: OnceCell::new() })
+    }
+
+    fn path(&self) -> Result<&Path, String> {
+        self.made.get_or_init(|| self.make()).clone()?;
+        Ok(&self.directory)
+    }
+
+    /// A run that goes on until so many bytes of it are kept.
+    fn make(&self) -> Result<(), String> {
+        let told = |error: thalweg_space::Error| error.to_string();
+        let policy = Policy::Wait { timeout: Duration::from_secs(60) };
+        let space = Space::create(SpaceOptions {
+            name: "thalweg-bench-kept".into(),
+            path: Some(self.directory.clone()),
+            element: ElementOptions { policy, ..ElementOptions::default() },
+            ..SpaceOptions::default()
+        })
+        .map_err(told)?;
+        let mut archiver = Archiver::open(space.path()).map_err(told)?;
+        let runtime = Runtime::new(Options {
+            workers: 1,
+            quantum: self.quantum,
+            mode: Mode::Full,
+            space: Some(space.clone()),
+            ..Options::default()
+        })
+        .map_err(|error| error.to_string())?;
+        let enough = Arc::new(AtomicBool::new(false));
+        let end = chain(&runtime, 0, u64::MAX, enough.clone());
+        runtime.start();
+        let mut kept = 0;
+        while kept < self.bytes {
+            kept += archiver.step().map_err(told)?;
+        }
+        enough.store(true, Ordering::Relaxed);
+        while end.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            archiver.step().map_err(told)?;
+        }
+        let joined = std::thread::spawn(move || runtime.join().map(drop).map_err(|error| error.to_string()));
+        while !joined.is_finished() {
+            archiver.step().map_err(told)?;
+        }
+        joined.join().map_err(|_| "the run panicked")??;
+        space.finish();
+        archiver.finish().map_err(told)
+    }
+}
+
+/// Turns of arithmetic that take so long.
+fn turns(ns: u64) -> u64 {
+    const SAMPLE: u64 = 1 << 22;
+    let begin = Instant::now();
+    black_box(turned(1, SAMPLE));
+    (SAMPLE as f64 * ns as f64 / begin.elapsed().as_nanos() as f64) as u64
+}
+
+/// xorshift, whose every turn needs the one before.
+fn turned(mut value: u64, turns: u64) -> u64 {
+    value |= 1;
+    for _ in 0..turns {
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+    }
+    black_box(value)
+}
+
+/// A source of so many messages, or of as many as there can be until it is `enough`; stages; a sink that tells when it had all.
+fn chain(
+    runtime: &Runtime,
+    turns: u64,
+    messages: u64,
+    enough: Arc<AtomicBool>,
+) -> std::sync::mpsc::Receiver<Instant> {
+    let (output, mut input) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Source { output, left: messages, enough });
+    for _ in 0..STAGES {
+        let (output, next) = runtime.stream(StreamSpec::default());
+        let input = std::mem::replace(&mut input, next);
+        runtime.spawn(TaskSpec { one_to_one: true, ..TaskSpec::default() }, Stage { input, output, turns });
+    }
+    let (told, hear) = std::sync::mpsc::channel();
+    runtime.spawn(TaskSpec::default(), Sink { input, told });
+    hear
+}
+
+struct Source {
+    output: Out<u64>,
+    left: u64,
+    enough: Arc<AtomicBool>,
+}
+
+impl Task for Source {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if self.enough.load(Ordering::Relaxed) {
+            return Stop::Ended;
+        }
+        for _ in 0..cx.quantum() {
+            if self.left == 0 {
+                return Stop::Ended;
+            }
+            if self.output.push(cx, self.left).is_err() {
+                return Stop::OutputFull;
+            }
+            self.left -= 1;
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Stage {
+    input: In<u64>,
+    output: Out<u64>,
+    turns: u64,
+}
+
+impl Task for Stage {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => {
+                    self.output.push(cx, turned(message, self.turns)).expect("there was room");
+                }
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+struct Sink {
+    input: In<u64>,
+    told: Sender<Instant>,
+}
+
+impl Task for Sink {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.input.pop(cx).is_some() {
+                continue;
+            }
+            if !self.input.ended() {
+                return Stop::InputEmpty;
+            }
+            // Who does not listen any more has given up.
+            self.told.send(Instant::now()).ok();
+            return Stop::Ended;
+        }
+        Stop::QuantumSpent
+    }
+}
