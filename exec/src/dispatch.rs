@@ -26,7 +26,7 @@ use crate::ring::{
 };
 use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU8, Ordering};
-use crate::task::{ReadBefore, State, Stop, TaskCell};
+use crate::task::{ReadBefore, State, Stop, TaskCell, TaskId};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -92,6 +92,9 @@ impl Touch {
         self.state().load(Ordering::Relaxed) & NOTED != 0
     }
 }
+
+/// A dispatch is delayed by no more, however many messages it took.
+const DELAY_NS_MAX: u64 = 100_000_000;
 
 /// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
 const OVERTAKE_MAX: u32 = 256;
@@ -624,9 +627,10 @@ impl Core {
             reads += read;
             writes += written;
         }
-        let now = self.clock();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
+        let messages = if reads > 0 { reads } else { writes };
+        let now = self.clock_after_delay(task.id, messages as u64);
         task.times.turn(Share::Busy, now, self.measured_since);
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
@@ -659,6 +663,20 @@ impl Core {
         if now - self.used_told >= self.shared.usage_ticks {
             self.tell_used();
         }
+    }
+
+    /// The clock, when a task that is to take longer has done so for so many messages.
+    fn clock_after_delay(&mut self, task: TaskId, messages: u64) -> u64 {
+        let now = self.clock();
+        let ticks = self.shared.delay_ticks(task, now).saturating_mul(messages);
+        if ticks == 0 {
+            return now;
+        }
+        let end = now.saturating_add(ticks.min(self.shared.clock.ns_to_ticks(DELAY_NS_MAX)));
+        while self.clock() < end {
+            std::hint::spin_loop();
+        }
+        self.now
     }
 
     /// Tells what the thread used of its processor until now.

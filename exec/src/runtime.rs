@@ -177,6 +177,7 @@ pub(crate) struct Shared {
     spin_us: Tunable,
     capacity: Tunable,
     steal: Tunable,
+    delay: Delay,
     /// The user's mapper places: nobody steals.
     places: bool,
     thread_per_task: bool,
@@ -197,6 +198,14 @@ pub(crate) struct Shared {
     live: AtomicU64,
     ended: Mutex<Ended>,
     all_ended: Condvar,
+}
+
+/// Lets one task take longer for each message, so that who observes sees whether the whole depends on it. It ends by itself at
+/// a moment of the clock: who asked for it may die meanwhile.
+struct Delay {
+    task: Tunable,
+    ns: Tunable,
+    until: Tunable,
 }
 
 /// A value that may be changed while running: a setting of the space, or a plain one.
@@ -284,6 +293,11 @@ impl Shared {
             spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
             capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
             steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
+            delay: Delay {
+                task: tunable("exec.delay_task", "", 0, u64::MAX, 0)?,
+                ns: tunable("exec.delay_ns", "ns", 0, 1_000_000_000, 0)?,
+                until: tunable("exec.delay_until", "ticks", 0, u64::MAX, 0)?,
+            },
             places: matches!(options.mapper, Mapper::User(_)),
             thread_per_task: options.thread_per_task,
             weighs: matches!(options.mapper, Mapper::LeastLoaded),
@@ -318,6 +332,15 @@ impl Shared {
 
     pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
         !self.places && self.adopt(&self.steal, recorder) != 0
+    }
+
+    /// How many ticks longer than it needs `task` is to take for each message now.
+    #[inline]
+    pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
+        if self.delay.task.load() != task.0 || now >= self.delay.until.load() {
+            return 0;
+        }
+        self.clock.ns_to_ticks(self.delay.ns.load())
     }
 
     /// A new token for a worker; no token for other threads, and without the kernel's barrier.
@@ -845,6 +868,9 @@ fn described(name: &str) -> (&'static str, &'static [&'static str]) {
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
         "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),
+        "exec.delay_task" => ("the task that takes longer than it needs (`thalweg diagnose --perturb`)", &[]),
+        "exec.delay_ns" => ("how much longer it takes for each message", &[]),
+        "exec.delay_until" => ("until when, by the space's clock", &[]),
         "exec.spin_us" => ("how long a worker without work spins before it sleeps", &[]),
         _ => ("messages that a new stream holds", &[]),
     }

@@ -39,7 +39,7 @@ const GAIN: f64 = 1.1;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 14] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 15] = [
         deadlock,
         asleep,
         contention,
@@ -50,6 +50,7 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
         saturated_task,
         saturated_worker,
         contention_of_waiting,
+        flooded_in_turns,
         small_stream,
         at_the_edges,
         unknown,
@@ -592,6 +593,17 @@ fn flooded(facts: &Facts<'_>, path: &str, found: &Verdict) -> Option<Verdict> {
         component: Some(by.to_owned()),
         ..found.clone()
     })
+}
+
+/// Between bursts those behind them wait, so that nobody need be busy all the time.
+fn flooded_in_turns(facts: &Facts<'_>) -> Option<Verdict> {
+    if keeps_up(facts) {
+        return None;
+    }
+    let inside = facts.tasks().filter(|(task, _)| !is_source(task) && !is_sink(task));
+    let (task, _) = inside.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))?;
+    let found = Verdict { evidence: facts.evidence(Vec::new()), ..plain(VerdictKind::Burst, String::new()) };
+    flooded(facts, path_of(&task.name), &found)
 }
 
 /// This component and those before it, the nearest first.

@@ -2,6 +2,8 @@
 //!
 //! The same networks run in simulated time (`monitor/tests/planted.rs`) and in real time (`thalweg/tests/planted.rs`).
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -218,9 +220,14 @@ impl Net {
 
     /// Whether the verdict names what was planted, and where.
     pub(crate) fn is_named_by(&self, verdict: &Verdict) -> bool {
-        let component = verdict.component.as_deref().unwrap_or("");
-        let here = |name: &String| component.rsplit('/').next() == Some(name);
-        verdict.kind == self.cause.verdict() && (self.at_fault.is_empty() || self.at_fault.iter().any(here))
+        verdict.kind == self.cause.verdict()
+            && (self.at_fault.is_empty()
+                || verdict.component.as_deref().is_some_and(|path| self.is_at_fault(path)))
+    }
+
+    /// Whether the cause is in the component with this path.
+    pub(crate) fn is_at_fault(&self, path: &str) -> bool {
+        self.at_fault.iter().any(|name| path.rsplit('/').next() == Some(name))
     }
 }
 

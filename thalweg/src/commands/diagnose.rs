@@ -1,20 +1,24 @@
 //! `thalweg diagnose`: what limits the flow, the evidence, and what to do about it.
 
+mod perturb;
+
 use thalweg_monitor::{Report, Utilisation};
 
 use crate::Terminal;
-use crate::commands::look::{Look, look};
+use crate::commands::look::{Look, json, look};
 use crate::commands::report::text;
 use crate::commands::waits;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text as column, wrapped};
-use crate::units::{duration, ratio, share};
+use crate::units::{duration, rate, ratio, share};
+use perturb::{DEPENDS, INDEPENDENT, Tried, perturb};
 
 const EXAMPLES: &str = "\
 Examples:
   thalweg diagnose               what limits the newest run
-  thalweg diagnose --window 5s   what limits a live run in the next five seconds";
+  thalweg diagnose --window 5s   what limits a live run in the next five seconds
+  thalweg diagnose --perturb     the same, and whether the flow depends on it: tasks are slowed by turns for some seconds";
 
 /// What `thalweg diagnose` is told.
 #[derive(clap::Args)]
@@ -22,9 +26,16 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// Slow the suspected tasks of a live run, each by turns for three seconds, and see whether the flow answers. The run goes on
+    /// as before when this ends, is interrupted, or is killed.
+    #[arg(long, conflicts_with = "watch")]
+    perturb: bool,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    if arguments.perturb {
+        return perturbed(&arguments.look, terminal);
+    }
     look(&arguments.look, terminal, |report, output| {
         print(report, output)?;
         text::notes(report, output)
@@ -48,6 +59,61 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The verdict, and what came of slowing tasks.
+fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
+    let (report, tried) = perturb(look)?;
+    let mut output = Output::new(terminal);
+    if look.json {
+        output.line(&json(&report, false)?)?;
+        return output.flush();
+    }
+    print(&report, &mut output)?;
+    output.line("")?;
+    output.text(&slowed(&tried).render(output.width, output.colour))?;
+    output.line(&confirmed(&tried))?;
+    text::notes(&report, &mut output)?;
+    output.flush()
+}
+
+fn slowed(tried: &[Tried]) -> Table {
+    let mut table = Table::new(&[
+        column("SLOWED"),
+        number("A MESSAGE TAKES", 2),
+        number("LONGER BY", 1),
+        number("INPUT", 3),
+        number("SLOWED", 3),
+        number("SENSITIVITY", 0),
+        number("LEAST–MOST", 1),
+    ]);
+    for task in tried {
+        let cells = vec![
+            task.name.clone(),
+            duration(task.service_ns),
+            duration(task.delay_ns),
+            rate(task.rate),
+            rate(task.slowed_rate),
+            format!("{:.2}", task.sensitivity),
+            format!("{:.2}–{:.2}", task.least, task.most),
+        ];
+        table.row(cells, task.sensitivity >= DEPENDS);
+    }
+    table
+}
+
+/// What the sensitivities say of the verdict.
+fn confirmed(tried: &[Tried]) -> String {
+    let Some(most) = tried.iter().max_by(|a, b| a.sensitivity.total_cmp(&b.sensitivity)) else {
+        return "There was no task to be slowed.".to_owned();
+    };
+    let Tried { name, sensitivity, named, .. } = most;
+    match *sensitivity {
+        s if s >= DEPENDS && *named => format!("Confirmed: the flow depends on {name}."),
+        s if s >= DEPENDS => format!("The flow depends on {name}."),
+        s if s < INDEPENDENT => "The flow depends on none of them.".to_owned(),
+        _ => format!("The flow depends in part on {name}, and on others."),
+    }
 }
 
 /// Tasks and workers by what the source asks of them.

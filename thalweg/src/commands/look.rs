@@ -111,7 +111,7 @@ fn follow(follower: &mut Follower<'_>, window: Duration) -> bool {
     }
 }
 
-fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
+pub(crate) fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
     let json = if one_line { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
     json.map_err(|error| Failure::Run(format!("cannot write the report as JSON: {error}")))
 }

@@ -1,0 +1,185 @@
+//! `docs/report.md` documents every field of the report's JSON: its last part is written from the types in
+//! `monitor/src/report.rs`, so that neither has what the other lacks.
+//!
+//! `WRITE=1 cargo test -p thalweg-monitor --test schema` writes that part anew.
+
+use std::path::PathBuf;
+
+use thalweg_monitor::{SCHEMA, VERSION};
+
+const TYPES: &str = include_str!("../src/report.rs");
+/// What comes after this in the page is written from the types.
+const MARK: &str = "## Every field\n";
+
+/// A struct or an enum, with its fields or variants.
+#[derive(Default)]
+struct Type {
+    name: String,
+    doc: String,
+    is_enum: bool,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    name: String,
+    of: String,
+    doc: String,
+}
+
+/// The public types of the file, in its order.
+fn types(source: &str) -> Vec<Type> {
+    let mut found = Vec::new();
+    let mut doc = String::new();
+    let mut open: Option<Type> = None;
+    for line in source.lines() {
+        let text = line.trim();
+        if let Some(words) = text.strip_prefix("/// ") {
+            doc += if doc.is_empty() { "" } else { " " };
+            doc += words;
+            continue;
+        }
+        if text.starts_with("#[") {
+            let renames = ["rename =", "skip", "flatten", "tag =", "untagged"];
+            assert!(!renames.iter().any(|word| text.contains(word)), "the page cannot follow `{text}`");
+            continue;
+        }
+        let said = std::mem::take(&mut doc);
+        match &mut open {
+            None => open = begun(line, &said),
+            Some(_) if line == "}" => found.extend(open.take()),
+            Some(of) => of.parts.extend(part(text, of.is_enum, said)),
+        }
+    }
+    found
+}
+
+fn begun(line: &str, doc: &str) -> Option<Type> {
+    let (is_enum, rest) = match line.strip_prefix("pub struct ") {
+        Some(rest) => (false, rest),
+        None => (true, line.strip_prefix("pub enum ")?),
+    };
+    let name = rest.strip_suffix(" {")?;
+    Some(Type { name: name.to_owned(), doc: doc.to_owned(), is_enum, parts: Vec::new() })
+}
+
+fn part(text: &str, is_variant: bool, doc: String) -> Option<Part> {
+    if is_variant {
+        let (name, of) =
+            text.trim_end_matches(',').split_once('(').unwrap_or((text.trim_end_matches(','), ""));
+        return Some(Part { name: snake(name), of: kind(of.trim_end_matches(')')), doc });
+    }
+    let (name, of) = text.strip_prefix("pub ")?.trim_end_matches(',').split_once(": ")?;
+    Some(Part { name: name.to_owned(), of: kind(of), doc })
+}
+
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+/// A type's name in JSON.
+fn kind(of: &str) -> String {
+    let inside = |name: &str| Some(of.strip_prefix(name)?.strip_suffix('>')?.to_owned());
+    if let Some(of) = inside("Option<") {
+        return format!("{} or null", kind(&of));
+    }
+    if let Some(of) = inside("Vec<") {
+        return format!("list of {}", kind(&of));
+    }
+    match of {
+        "String" => "text".to_owned(),
+        "bool" => "true or false".to_owned(),
+        "f64" | "u64" | "u32" => "number".to_owned(),
+        "(String, f64)" => "pairs of text and number".to_owned(),
+        "" => String::new(),
+        name => format!("[{name}](#{})", name.to_lowercase()),
+    }
+}
+
+/// The part of the page.
+fn page(types: &[Type]) -> String {
+    let mut page =
+        format!("{MARK}\nSchema `{SCHEMA}`, version {VERSION}. The object is a [Report](#report).\n");
+    for of in types {
+        page += &format!("\n### {}\n\n{}\n\n", of.name, plain(&of.doc));
+        page += if of.is_enum { "| value | |\n|---|---|\n" } else { "| field | type | |\n|---|---|---|\n" };
+        for part in &of.parts {
+            let doc = plain(&part.doc);
+            page += &match (of.is_enum, part.of.as_str()) {
+                (true, "") => format!("| `{}` | {doc} |\n", part.name),
+                (true, holds) => format!("| `{{\"{}\": …}}`, {holds} | {doc} |\n", part.name),
+                (false, holds) => format!("| `{}` | {holds} | {doc} |\n", part.name),
+            };
+        }
+    }
+    page
+}
+
+/// Words without the links of Rust's documentation.
+fn plain(doc: &str) -> String {
+    doc.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+}
+
+#[test]
+fn every_field_is_documented() {
+    let types = types(TYPES);
+    assert!(types.iter().any(|of| of.name == "Report") && types.len() > 20, "the types were read");
+    for of in &types {
+        assert!(!of.doc.is_empty() && !of.parts.is_empty(), "{} says nothing", of.name);
+        for part in &of.parts {
+            assert!(!part.doc.is_empty(), "{}.{} says nothing", of.name, part.name);
+        }
+    }
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/report.md");
+    let text = std::fs::read_to_string(&path).expect("the page is there");
+    let (words, _) = text.split_once(MARK).expect("the page has its mark");
+    let want = format!("{words}{}", page(&types));
+    if std::env::var_os("WRITE").is_some() {
+        return std::fs::write(&path, want).expect("the page can be written");
+    }
+    let differs = want.lines().zip(text.lines()).find(|(want, is)| want != is);
+    assert!(
+        want == text,
+        "docs/report.md is not what the types say, from {differs:?} on: \
+         `WRITE=1 cargo test -p thalweg-monitor --test schema` writes it anew"
+    );
+}
+
+/// The names in a report's JSON are those of the page.
+#[test]
+fn names_in_json_are_those_of_the_page() {
+    let mut analysis = thalweg_monitor::Analysis::new(thalweg_monitor::Options { ns_per_tick: 1.0, top: 1 });
+    let ending = thalweg_monitor::Ending {
+        state: thalweg_monitor::State::Ended,
+        now: None,
+        mode: None,
+        rows: Vec::new(),
+        stuck: Default::default(),
+        space: Default::default(),
+    };
+    let report = analysis.report(&Default::default(), ending);
+    let json = serde_json::to_value(&report).expect("a report is JSON");
+    let types = types(TYPES);
+    let check = |name: &str, value: &serde_json::Value| {
+        let of = types.iter().find(|of| of.name == name).expect("a type");
+        let mut want: Vec<&str> = of.parts.iter().map(|part| part.name.as_str()).collect();
+        let mut is: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
+        want.sort_unstable();
+        is.sort_unstable();
+        assert_eq!(is, want, "{name}");
+    };
+    check("Report", &json);
+    check("SpaceInfo", &json["space"]);
+    check("Window", &json["window"]);
+    check("Verdict", &json["verdict"]);
+    check("Throughput", &json["throughput"]);
+    check("Latency", &json["latency"]);
+    check("Waiting", &json["waiting"]);
+    assert_eq!((json["schema"].as_str(), json["version"].as_u64()), (Some(SCHEMA), Some(u64::from(VERSION))));
+}

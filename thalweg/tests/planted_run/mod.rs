@@ -1,0 +1,236 @@
+//! Planted networks as real runs: their tasks, the space they tell of themselves in, and a look at them while they run.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+#[path = "../../../monitor/tests/planted_nets/mod.rs"]
+pub(crate) mod planted_nets;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use planted_nets::Net;
+use thalweg_exec::{
+    Blocking, Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
+};
+use thalweg_space::{ElementOptions, Policy, Site, SiteRef, Space, SpaceOptions};
+
+/// Uses the processor for so many nanoseconds. However often it is put off its processor meanwhile, its work stays the same.
+fn work(ns: u64) {
+    let turns = ns * turns_per_us() / 1000;
+    let mut done = 0u64;
+    while done < turns {
+        done = std::hint::black_box(done + 1);
+    }
+}
+
+/// Turns of that loop in a microsecond.
+fn turns_per_us() -> u64 {
+    static TURNS: OnceLock<u64> = OnceLock::new();
+    *TURNS.get_or_init(|| {
+        let tries = (0..20).map(|_| {
+            let begun = Instant::now();
+            let mut done = 0u64;
+            while done < 200_000 {
+                done = std::hint::black_box(done + 1);
+            }
+            begun.elapsed().as_nanos().max(1)
+        });
+        (200_000 * 1000 / tries.min().unwrap_or(1)) as u64
+    })
+}
+
+/// A task of a planted network, on a worker.
+struct Stage {
+    of: planted_nets::Task,
+    inputs: Vec<In<u64>>,
+    outputs: Vec<Out<u64>>,
+    next_input: usize,
+    next_output: usize,
+    /// Still to be written, of this message; `None`: it has read nothing.
+    owes: u64,
+    message: Option<u64>,
+}
+
+impl Stage {
+    /// Writes what it owes. Whether there was room for all of it.
+    fn pay(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.owes > 0 {
+            let output = &mut self.outputs[self.next_output];
+            if output.room(cx) == 0 {
+                return false;
+            }
+            output.push(cx, self.message.unwrap_or(0)).expect("there was room");
+            if self.message.is_some() {
+                cx.derived(output);
+            }
+            self.owes -= 1;
+            self.next_output = (self.next_output + 1) % self.outputs.len();
+        }
+        true
+    }
+
+    /// The input that is next after the one that was read, or has ended. Whether there is one.
+    fn turn(&mut self, ended: bool) -> bool {
+        if ended {
+            self.inputs.remove(self.next_input);
+        } else {
+            self.next_input += 1;
+        }
+        self.next_input %= self.inputs.len().max(1);
+        !self.inputs.is_empty()
+    }
+}
+
+impl Task for Stage {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.inputs.iter_mut().for_each(|input| ports.input(input));
+        self.outputs.iter_mut().for_each(|output| ports.output(output));
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if !self.pay(cx) {
+                return Stop::OutputFull;
+            }
+            let input = &mut self.inputs[self.next_input];
+            match input.pop(cx) {
+                Some(message) => {
+                    work(self.of.service);
+                    (self.message, self.owes) = (Some(message), self.of.copies);
+                    self.turn(false);
+                }
+                None if !input.ended() => return Stop::InputEmpty,
+                None if self.turn(true) => {}
+                None => return Stop::Ended,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// A space in a directory of its own, gone with the test.
+pub(crate) struct Place(pub(crate) PathBuf);
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Place(std::env::temp_dir().join(format!("thalweg-planted-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn space_in(place: &Place) -> Space {
+    Space::create(SpaceOptions {
+        name: "planted".into(),
+        path: Some(place.0.clone()),
+        element: ElementOptions { block_bytes: 1 << 20, block_count: 64, policy: Policy::Overwrite },
+        ..SpaceOptions::default()
+    })
+    .unwrap()
+}
+
+pub(crate) fn runtime_of(net: &Net, space: &Space) -> Runtime {
+    Runtime::new(Options {
+        workers: net.workers,
+        quantum: net.quantum as usize,
+        capacity: net.capacity as usize,
+        pin: true,
+        mode: Mode::Full,
+        space: Some(space.clone()),
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+/// Makes the network's tasks; its sources go on as long as `lasts`.
+pub(crate) fn build(
+    net: &Net,
+    runtime: &Runtime,
+    space: &Space,
+    lasts: impl Fn() -> bool + Clone + Send + 'static,
+) {
+    let site = |name: &str, kind, parent| {
+        let site = Site { name, kind, parent, file: "planted", line: 1, column: 1 };
+        space.site(&site).unwrap()
+    };
+    let root: SiteRef = site("net", "net", None);
+    let (mut outs, mut ins): (Vec<_>, Vec<_>) = (0..net.streams)
+        .map(|_| runtime.stream(StreamSpec::default()))
+        .map(|(out, input)| (Some(out), Some(input)))
+        .unzip();
+    for task in &net.tasks {
+        let mut outputs: Vec<Out<u64>> =
+            task.outputs.iter().map(|&stream| outs[stream].take().expect("one writer")).collect();
+        let mut inputs: Vec<In<u64>> =
+            task.inputs.iter().map(|&stream| ins[stream].take().expect("one reader")).collect();
+        let component = site(&task.name, "box", Some(root));
+        let spec = TaskSpec { component, replica: task.replica, place: task.worker, ..TaskSpec::default() };
+        if task.worker.is_some() {
+            let of = task.clone();
+            let owes = of.seed;
+            let stage = Stage { of, inputs, outputs, next_input: 0, next_output: 0, owes, message: None };
+            runtime.spawn(spec, stage);
+        } else if let Some(input) = inputs.pop() {
+            sink(runtime, spec, input, task.service);
+        } else if let Some(output) = outputs.pop() {
+            source(runtime, spec, output, task, lasts.clone());
+        }
+    }
+}
+
+fn sink(runtime: &Runtime, spec: TaskSpec, mut input: In<u64>, service: u64) {
+    runtime.spawn_blocking_attached(spec, move |ports| {
+        ports.input(&mut input);
+        move |task: &mut Blocking| {
+            while task.pop(&mut input).is_some() {
+                work(service);
+            }
+        }
+    });
+}
+
+fn source(
+    runtime: &Runtime,
+    spec: TaskSpec,
+    mut output: Out<u64>,
+    of: &planted_nets::Task,
+    lasts: impl Fn() -> bool + Send + 'static,
+) {
+    let (service, sleeps) = (of.service, of.sleeps);
+    runtime.spawn_blocking(spec, move |task| {
+        let mut number = 0;
+        while lasts() {
+            if sleeps {
+                std::thread::sleep(Duration::from_nanos(service));
+            } else {
+                work(service);
+            }
+            let sent =
+                if service == 0 { task.feed(&mut output, number) } else { task.push(&mut output, number) };
+            if sent.is_err() {
+                return;
+            }
+            number += 1;
+        }
+    });
+}
+
+/// Runs the network as long as `look` looks at the space in the directory that it is given.
+pub(crate) fn while_it_runs(net: &Net, look: impl FnOnce(&Path)) {
+    let place = Place::new();
+    let space = space_in(&place);
+    let runtime = runtime_of(net, &space);
+    build(net, &runtime, &space, || true);
+    runtime.start();
+    look(&place.0);
+    runtime.abort();
+    // What stands still for ever was aborted: that is an error.
+    let _ = runtime.join();
+}
