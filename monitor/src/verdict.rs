@@ -407,8 +407,7 @@ struct Short {
 impl Short {
     fn of(facts: &Facts<'_>) -> Option<Short> {
         let on_workers = || facts.tasks().map(|(task, _)| task).filter(|task| task.worker.is_some());
-        let sum =
-            |value: &dyn Fn(&Task) -> Option<f64>| on_workers().filter_map(|task| value(task)).sum::<f64>();
+        let sum = |value: &dyn Fn(&Task) -> Option<f64>| on_workers().filter_map(value).sum::<f64>();
         let dispatches = sum(&|task| Some(task.work.dispatches? as f64));
         let short = Short {
             messages: sum(&|task| Some(task.work.messages_in? as f64)) / dispatches,

@@ -222,14 +222,13 @@ fn source(
     });
 }
 
-/// Runs the network as long as `look` looks at the space in the directory that it is given.
-pub(crate) fn while_it_runs(net: &Net, look: impl FnOnce(&Path)) {
+/// Runs the network as long as `look` looks at the space in the directory that it is given, from when that starts it.
+pub(crate) fn while_it_runs(net: &Net, look: impl FnOnce(&Path, &dyn Fn())) {
     let place = Place::new();
     let space = space_in(&place);
     let runtime = runtime_of(net, &space);
     build(net, &runtime, &space, || true);
-    runtime.start();
-    look(&place.0);
+    look(&place.0, &|| runtime.start());
     runtime.abort();
     // What stands still for ever was aborted: that is an error.
     let _ = runtime.join();
