@@ -216,7 +216,8 @@ impl Dispatch {
 /// Follows roots through streams and tasks.
 pub(crate) struct Lineage {
     flows: IdMap<Flow>,
-    pub(crate) holders: IdMap<Holder>,
+    /// In boxes: a dispatch takes its task's out and puts it back.
+    pub(crate) holders: IdMap<Box<Holder>>,
     pub(crate) roots: Roots,
     /// The entry streams, by their numbers.
     entries: Vec<u64>,

@@ -7,8 +7,9 @@
 //! split as all waits of that stream led on.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use crate::ids::IdMap;
+use crate::ids::{IdHasher, IdMap};
 use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
 use crate::observation::Observation;
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
@@ -26,11 +27,21 @@ const DEADLOCK_NS: f64 = 50e6;
 const ROUNDS: usize = 100;
 
 /// A side of a stream that is waited at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Channel {
     stream: u64,
     what: For,
 }
+
+impl Hash for Channel {
+    /// One word, as the table's hasher likes it.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.stream << 2 | self.what as u64);
+    }
+}
+
+/// A table keyed by sides of streams.
+type ChannelMap<T> = HashMap<Channel, T, BuildHasherDefault<IdHasher>>;
 
 /// Where the time waited at a channel led.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +98,7 @@ struct Going {
 #[derive(Default)]
 pub(crate) struct Waits {
     histories: IdMap<History>,
-    led: HashMap<Channel, Led>,
+    led: ChannelMap<Led>,
     /// Waits that ended with their task.
     cut: Vec<Going>,
     /// The component of tasks that waits speak of, also of those that ended.
@@ -197,7 +208,7 @@ impl Waits {
     }
 
     /// Charges a wait to its channel, by what the peer did meanwhile.
-    fn charge(&self, all: &mut HashMap<Channel, Led>, structure: &Structure, wait: &Wait) {
+    fn charge(&self, all: &mut ChannelMap<Led>, structure: &Structure, wait: &Wait) {
         let ticks = wait.woken - wait.since;
         if wait.what == For::Turn || ticks == 0 {
             return;
@@ -241,7 +252,7 @@ impl Waits {
     }
 
     /// Leads all time waited on to its roots.
-    fn roots(&self, moment: &Moment<'_>, all: &HashMap<Channel, Led>, total: u64) -> Vec<Root> {
+    fn roots(&self, moment: &Moment<'_>, all: &ChannelMap<Led>, total: u64) -> Vec<Root> {
         let mut channels: Vec<Channel> = all.keys().copied().collect();
         channels.sort_unstable();
         let place: HashMap<Channel, usize> = channels.iter().enumerate().map(|(n, &c)| (c, n)).collect();
@@ -307,7 +318,7 @@ impl Waits {
         told
     }
 
-    fn matrix(&self, moment: &Moment<'_>, all: &HashMap<Channel, Led>, total: u64) -> Vec<WaitEdge> {
+    fn matrix(&self, moment: &Moment<'_>, all: &ChannelMap<Led>, total: u64) -> Vec<WaitEdge> {
         // By waiter, peer and what for: ticks, waits.
         type Ends = (Option<String>, Option<String>, For);
         let mut edges: BTreeMap<Ends, (u64, u64)> = BTreeMap::new();

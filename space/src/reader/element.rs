@@ -312,8 +312,9 @@ pub(super) struct ElementReader {
     archived: u64,
     /// The current block's bytes from its start, as far as `limit` went when it was copied.
     buffer: Vec<u8>,
-    /// Number of the block in the buffer.
+    /// Number of the block in the buffer, and the position that it begins at.
     buffered: Option<u64>,
+    buffer_start: u64,
     /// An event of which more is to come, and its arguments so far.
     begun: Option<Found>,
     long: Vec<u8>,
@@ -365,6 +366,7 @@ impl ElementReader {
             archived: 0,
             buffer: Vec::new(),
             buffered: None,
+            buffer_start: 0,
             begun: None,
             long: Vec::new(),
             base: 0,
@@ -585,10 +587,10 @@ impl ElementReader {
             return Ok(gap);
         }
         loop {
-            let block_bytes = self.main().block_bytes;
-            let (number, offset) = (self.position / block_bytes, (self.position % block_bytes) as usize);
-            if self.buffered == Some(number) && offset < self.buffer.len() {
-                match self.parse(offset) {
+            // Of a position in another block the difference is past the buffer's end.
+            let offset = self.position.wrapping_sub(self.buffer_start);
+            if self.buffered.is_some() && offset < self.buffer.len() as u64 {
+                match self.parse(offset as usize) {
                     Some(next) => return Ok(next),
                     None => continue,
                 }
@@ -596,7 +598,7 @@ impl ElementReader {
             if self.position >= self.limit {
                 return Ok(self.tail_drops());
             }
-            if let Some(gap) = self.load(number)? {
+            if let Some(gap) = self.load(self.position / self.main().block_bytes)? {
                 return Ok(gap);
             }
         }
@@ -614,7 +616,7 @@ impl ElementReader {
         }
         if self.position > start {
             // More of a block that was read in part: base, time and sequence go on.
-            self.buffered = Some(number);
+            (self.buffered, self.buffer_start) = (Some(number), start);
             return Ok(None);
         }
         self.position = start + block::HEADER as u64;
@@ -629,7 +631,7 @@ impl ElementReader {
             self.position = start + block_bytes;
             return Ok(None);
         }
-        self.buffered = Some(number);
+        (self.buffered, self.buffer_start) = (Some(number), start);
         self.base = file::word(&self.buffer, block::BASE);
         self.time = self.base;
         self.drops_told = file::word(&self.buffer, block::DROPS);

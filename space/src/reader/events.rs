@@ -85,17 +85,26 @@ impl<'a> Event<'a> {
     /// The field's bits; a signed number is sign-extended. 0 for a field of another kind.
     #[inline]
     pub fn u64(&self, field: FieldRef) -> u64 {
-        let bytes = field.field_type.bytes();
-        let Some(slice) = self.arguments.get(field.offset..field.offset + bytes) else { return 0 };
-        let mut word = [0; 8];
-        word[..bytes].copy_from_slice(slice);
-        let bits = u64::from_le_bytes(word);
+        let bits = self.bits(field.offset, field.field_type.bytes());
         match field.field_type {
             FieldType::I8 => bits as u8 as i8 as u64,
             FieldType::I16 => bits as u16 as i16 as u64,
             FieldType::I32 => bits as u32 as i32 as u64,
             _ => bits,
         }
+    }
+
+    /// So many bytes, at most eight, from an offset on. Arguments are whole words, so nearly always there are eight to load.
+    #[inline]
+    fn bits(&self, offset: usize, bytes: usize) -> u64 {
+        if let (Some(word), 1..=8) = (self.arguments.get(offset..offset + 8), bytes) {
+            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+            return word & u64::MAX >> (64 - 8 * bytes);
+        }
+        let Some(slice) = self.arguments.get(offset..offset + bytes) else { return 0 };
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(slice);
+        u64::from_le_bytes(word)
     }
 
     /// A signed number.

@@ -127,10 +127,16 @@ impl Drop for Place {
 }
 
 pub(crate) fn space_in(place: &Place) -> Space {
+    space_of_blocks(place, 1 << 20)
+}
+
+/// A space whose elements are rings of 64 MiB, in blocks of so many bytes.
+pub(crate) fn space_of_blocks(place: &Place, block_bytes: usize) -> Space {
+    let block_count = (64 << 20) / block_bytes;
     Space::create(SpaceOptions {
         name: "planted".into(),
         path: Some(place.0.clone()),
-        element: ElementOptions { block_bytes: 1 << 20, block_count: 64, policy: Policy::Overwrite },
+        element: ElementOptions { block_bytes, block_count, policy: Policy::Overwrite },
         ..SpaceOptions::default()
     })
     .unwrap()

@@ -1,0 +1,146 @@
+//! What the commands that measure say of spaces that are not whole: half-written and lost blocks, cut files, another version, a
+//! message that never was. What is missing is named, never guessed.
+
+mod planted_run;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use planted_run::planted_nets::{Cause, Net};
+use planted_run::{Place, build, runtime_of, space_of_blocks};
+use thalweg_monitor::Report;
+use thalweg_space::layout::{element, identity};
+
+/// Bytes of a block of these spaces: about a thousand events.
+const BLOCK: u64 = 1 << 15;
+
+/// The space of a run that ended.
+fn ended() -> Place {
+    // A quantum of 1 or 2 messages makes many events.
+    let net = Net::planted(Cause::SmallQuantum, 1);
+    let place = Place::new();
+    let space = space_of_blocks(&place, BLOCK as usize);
+    let runtime = runtime_of(&net, &space);
+    let begun = Instant::now();
+    build(&net, &runtime, &space, move || begun.elapsed() < Duration::from_millis(200));
+    runtime.join().unwrap();
+    space.finish();
+    place
+}
+
+/// The element that holds most, which is a worker's.
+fn fullest(place: &Place) -> PathBuf {
+    let files = std::fs::read_dir(&place.0).unwrap().map(|file| file.unwrap().path());
+    let elements = files.filter(|file| file.extension().is_some_and(|of| of == "element"));
+    elements.max_by_key(|file| head(file)).expect("there are elements")
+}
+
+/// Bytes that were written into an element.
+fn head(file: &Path) -> u64 {
+    let mut word = [0; 8];
+    std::fs::File::open(file).unwrap().read_exact_at(&mut word, element::HEAD as u64).unwrap();
+    u64::from_le_bytes(word)
+}
+
+fn write_at(file: &Path, at: u64, bytes: &[u8]) {
+    OpenOptions::new().write(true).open(file).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+fn thalweg(arguments: &[&str], place: &Place, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments).arg(&place.0).args(more).output().expect("thalweg starts")
+}
+
+fn report(place: &Place) -> Report {
+    let output = thalweg(&["report"], place, &["--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("a report")
+}
+
+fn note<'r>(report: &'r Report, code: &str) -> &'r str {
+    let found = report.notes.iter().find(|note| note.code == code);
+    &found.unwrap_or_else(|| panic!("no note {code}: {:?}", report.notes)).text
+}
+
+/// Counts come from the totals that no lost event can falsify; what only the events tell is left out.
+fn is_honest(damaged: &Report, whole: &Report) {
+    assert!(whole.window.complete && !damaged.window.complete);
+    assert_eq!(damaged.throughput.messages_in, whole.throughput.messages_in);
+    assert!(damaged.streams.iter().all(|stream| stream.occupancy_mean.is_none()));
+    assert!(damaged.latency.entered <= whole.latency.entered);
+    assert_eq!(damaged.broken_count, 0);
+}
+
+#[test]
+fn a_lost_block_is_a_gap_and_is_counted() {
+    let place = ended();
+    let whole = report(&place);
+    let file = fullest(&place);
+    assert!(head(&file) > 2 * BLOCK, "the run was too short: {} bytes", head(&file));
+    // Its number makes it a block; without one it is none.
+    write_at(&file, element::DATA as u64 + BLOCK, &[0; 8]);
+    let damaged = report(&place);
+    is_honest(&damaged, &whole);
+    assert!(damaged.window.lost > 100 && damaged.window.gaps >= 1, "{:?}", damaged.window);
+    assert_eq!(damaged.window.events + damaged.window.lost, whole.window.events);
+    let told = note(&damaged, "lost");
+    assert!(told.starts_with(&format!("{} events were lost in", damaged.window.lost)), "{told}");
+}
+
+#[test]
+fn a_half_written_block_is_read_up_to_where_it_breaks_off() {
+    let place = ended();
+    let whole = report(&place);
+    let file = fullest(&place);
+    // The second half of the block before the last was never written.
+    let last = head(&file) / BLOCK - 1;
+    write_at(&file, element::DATA as u64 + last * BLOCK + BLOCK / 2, &vec![0; BLOCK as usize / 2]);
+    let damaged = report(&place);
+    is_honest(&damaged, &whole);
+    assert!(damaged.window.lost > 100, "{:?}", damaged.window);
+    assert!(damaged.window.events + damaged.window.lost <= whole.window.events);
+}
+
+#[test]
+fn a_cut_file_is_named_and_the_rest_reported() {
+    let place = ended();
+    let whole = report(&place);
+    let file = fullest(&place);
+    OpenOptions::new().write(true).open(&file).unwrap().set_len(element::DATA as u64 + BLOCK).unwrap();
+    let damaged = report(&place);
+    assert!(damaged.window.events > 0 && damaged.window.events < whole.window.events);
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let told = note(&damaged, "damaged");
+    assert!(told.contains(name) && told.contains("truncated"), "{told}");
+}
+
+#[test]
+fn a_space_of_another_version_is_refused_with_words() {
+    let place = ended();
+    let version = thalweg_space::layout::VERSION + 1;
+    write_at(&place.0.join("space"), identity::VERSION as u64, &version.to_le_bytes());
+    for command in ["report", "diagnose", "waits", "streams", "workers"] {
+        let output = thalweg(&[command], &place, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(said.contains("version") && said.contains(&version.to_string()), "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_message_that_never_was_is_said_to_be_unknown() {
+    let place = ended();
+    for (message, words) in [
+        ("999999:0", "say nothing of a message 999999:0"),
+        ("1:99999999999", "say nothing of a message 1:99999999999"),
+        ("seven", "seven"),
+    ] {
+        let output = thalweg(&["message"], &place, &[message]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
