@@ -66,8 +66,11 @@ const GROUPS: [Group; 10] = [
 /// What this program does for itself in another process: on the space in a directory.
 type Job = (&'static str, fn(&Path) -> Result<(), String>);
 
-const JOBS: [Job; 3] =
-    [(follow::FOLLOW, follow::follow), (analysis::ANALYSE, analysis::analyse), (analysis::WATCH, analysis::watch)];
+const JOBS: [Job; 3] = [
+    (follow::FOLLOW, follow::follow),
+    (analysis::ANALYSE, analysis::analyse),
+    (analysis::WATCH, analysis::watch),
+];
 
 struct Arguments {
     groups: Vec<String>,
