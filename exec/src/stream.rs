@@ -1,7 +1,6 @@
 //! Streams as users see them: a typed writing end ([`Out`]) and reading end ([`In`]) of one [`Ring`].
 
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -11,7 +10,7 @@ use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
 use crate::ring::{NOTED, Ring, wait_until_zero};
-use crate::sync::{AtomicPtr, Ordering, Slot};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// What the runtime is told about a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +64,8 @@ struct Header {
     /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after `end`, read
     /// by the reader (acquire), which then gives this block back.
     next: AtomicPtr<u8>,
-    /// The message that the next block begins with. Written before `next`.
-    end: Cell<usize>,
+    /// The message that the next block begins with. Written (relaxed) before `next`, read after it.
+    end: AtomicUsize,
     /// The message that this block begins with. Written before anybody else sees the block.
     begin: usize,
     /// Slots less one; the slots are a power of two.
@@ -84,7 +83,7 @@ fn new_block<T>(count: usize, begin: usize) -> *mut u8 {
     let (layout, offset) = layout::<T>(count);
     let header = Header {
         next: AtomicPtr::new(std::ptr::null_mut()),
-        end: Cell::new(0),
+        end: AtomicUsize::new(0),
         begin,
         mask: count as u32 - 1,
     };
@@ -193,7 +192,7 @@ fn grow<T>(ring: &Ring) -> usize {
     } else {
         // SAFETY: the writer's own block until `next` is set.
         let header = unsafe { header::<T>(before) };
-        header.end.set(begin);
+        header.end.store(begin, Ordering::Relaxed);
         header.next.store(slots, Ordering::Release);
     }
     ring.write_slots.set(slots);
@@ -236,7 +235,11 @@ fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
     // SAFETY: the reader's own block.
     let header = unsafe { header::<T>(ring.read_slots.get()) };
     // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
-    if header.next.load(Ordering::Acquire).is_null() { tail } else { tail.min(header.end.get()) }
+    if header.next.load(Ordering::Acquire).is_null() {
+        tail
+    } else {
+        tail.min(header.end.load(Ordering::Relaxed))
+    }
 }
 
 #[cold]
