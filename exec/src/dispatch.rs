@@ -20,7 +20,7 @@ use crate::events::{
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
 use crate::moving::Moving;
-use crate::observe::{Share, put, stream_cell, task_cell, task_state, worker_cell};
+use crate::observe::{AdoptedMode, Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(crate) recorder: Option<Recorder>,
     /// The worker's live row.
     pub(crate) row: Option<LiveRow>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: AdoptedMode,
     /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
     pub(crate) now: u64,
     /// When measuring began, or was switched on.
@@ -100,7 +100,8 @@ const DELAY_NS_MAX: u64 = 100_000_000;
 const OVERTAKE_MAX: u32 = 256;
 
 /// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
-/// before others enter it, so that few are under way, in the cache and at the end of a run.
+/// before others enter it, so that few are under way, in the cache and at the end of a run. So does the end of a stream: else
+/// it would never catch up with a star that unfolds, and all its stages would stay.
 pub(crate) struct ReadyQueue {
     first: *mut TaskCell,
     last: *mut TaskCell,
@@ -213,7 +214,7 @@ impl Core {
             wait_for_room: 0,
             recorder,
             row: None,
-            mode,
+            mode: AdoptedMode(mode),
             now,
             measured_since: if mode == Mode::Off { now } else { 0 },
             full_since: 0,
@@ -386,7 +387,7 @@ impl Core {
                 }
                 self.no_longer_idle(task);
                 task.state.set(State::Ready);
-                if cause == Cause::Input {
+                if matches!(cause, Cause::Input | Cause::End) {
                     self.ready.push_front(task);
                 } else {
                     self.ready.push(task);
@@ -601,7 +602,7 @@ impl Core {
     pub(crate) fn adopt_mode(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
         let mode = self.shared.mode(recorder);
-        if mode != self.mode {
+        if self.mode != mode {
             self.change_mode(mode);
         }
     }
@@ -615,7 +616,7 @@ impl Core {
         if mode == Mode::Full {
             self.full_since = now;
         }
-        self.mode = mode;
+        self.mode = AdoptedMode(mode);
     }
 
     /// Ends the current dispatch's time: live cells, and in mode full its events.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::{LiveRow, RowKind, Space};
 
-use crate::runtime::Shared;
+use crate::runtime::{Mode, Shared};
 use crate::task::TaskSpec;
 
 /// Cells of a task's live row.
@@ -62,6 +62,18 @@ pub(crate) mod worker_cell {
 #[inline]
 pub(crate) fn put(row: &LiveRow, cell: usize, value: u64) {
     row.cell(cell).store(value, Ordering::Relaxed);
+}
+
+/// The mode that a thread has adopted. A build with `--cfg thalweg_no_probes`, to measure against, knows that it is off: what
+/// asks for another one is not in its code.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct AdoptedMode(pub(crate) Mode);
+
+impl PartialEq<Mode> for AdoptedMode {
+    #[inline]
+    fn eq(&self, mode: &Mode) -> bool {
+        *mode == if cfg!(thalweg_no_probes) { Mode::Off } else { self.0 }
+    }
 }
 
 /// What a task's time is spent on.

@@ -52,7 +52,8 @@ pub struct Options {
     pub pin: bool,
     /// How tasks are placed on workers.
     pub mapper: Mapper,
-    /// Where to publish what happens; none: nothing is recorded.
+    /// Where to publish what happens; none: nothing is recorded. A build with `--cfg thalweg_no_probes`, to measure
+    /// against, does without.
     pub space: Option<Space>,
     /// How much is recorded at first; the setting `monitor.mode` changes it while running.
     pub mode: Mode,
@@ -612,8 +613,11 @@ unsafe impl Send for Handed {}
 
 impl Runtime {
     /// Starts the workers.
-    pub fn new(options: Options) -> Result<Runtime, Error> {
+    pub fn new(mut options: Options) -> Result<Runtime, Error> {
         check(&options)?;
+        if cfg!(thalweg_no_probes) {
+            options.space = None;
+        }
         let count = options.workers;
         let space = options.space.as_ref();
         let of_space = |error: thalweg_space::Error| Error(error.to_string());

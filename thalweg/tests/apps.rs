@@ -2,15 +2,23 @@
 
 mod des_run;
 
-use std::path::Path;
-use std::process::Command;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 const WORKERS: [usize; 2] = [1, 2];
 const MODES: [&str; 3] = ["off", "metrics", "full"];
 
-/// A network of an app and a record to run it on.
+/// Less than half of what 20,000 stages take.
+const MEGABYTES_MAX: u64 = 60;
+/// So often tasks change workers in a run where they do.
+const MOVES: u32 = 30;
+
+/// A network of an app and what it is run on.
+#[derive(Clone, Copy)]
 struct App {
     package: &'static str,
     network: &'static str,
@@ -25,13 +33,6 @@ const RT: App = App {
     arguments: &["--order-by", "number"],
 };
 
-const MC: App = App {
-    package: "app-mc",
-    network: "apps/mc/mc.snet",
-    input: r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 2000, "<batches>": 30, "<lanes>": 3, "name": "call"}"#,
-    arguments: &[],
-};
-
 const ANT: App = App {
     package: "app-ant",
     network: "apps/ant/ant.snet",
@@ -39,12 +40,37 @@ const ANT: App = App {
     arguments: &[],
 };
 
+const MC: App = App {
+    package: "app-mc",
+    network: "apps/mc/mc.snet",
+    input: r#"{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": 2000, "<batches>": 30, "<lanes>": 3, "name": "call"}"#,
+    arguments: &[],
+};
+
+/// One block a record.
+const DES: App = App {
+    package: "app-des",
+    network: "apps/des/des.snet",
+    input: include_str!("../../apps/des/src/des.rs"),
+    arguments: &[
+        "--input-bytes",
+        "data",
+        "--chunk",
+        "8",
+        "--with",
+        des_run::WITH,
+        "--output-bytes",
+        "data",
+        "--order-by",
+        "seq",
+    ],
+};
+
 impl App {
     /// What it gives, which must be the same on 1 and 2 workers in all modes.
     fn results(&self) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let input = folder.path().join("input.jsonl");
-        std::fs::write(&input, self.input).expect("a temporary folder takes files");
+        let input = self.input_in(folder.path());
         let mut outputs = WORKERS
             .into_iter()
             .flat_map(|workers| MODES.map(|mode| (workers, mode, self.run(&input, workers, mode))));
@@ -60,11 +86,64 @@ impl App {
         des_run::succeed(command.args(["--workers", &workers.to_string(), "--monitor", mode])).stdout
     }
 
+    /// What it gives while tasks change workers at random.
+    fn moved(&self) -> Vec<u8> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let space = folder.path().join("space");
+        let mut command = self.command(Path::new("-"));
+        command
+            .args(["--workers", "2", "--space"])
+            .arg(&space)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().expect("thalweg starts");
+        let (mut input, mut output) =
+            (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let text = self.input;
+        let feeder = std::thread::spawn(move || {
+            input.write_all(text.as_bytes()).expect("it reads");
+            // Who holds this end holds the run.
+            input
+        });
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes).expect("it writes");
+            bytes
+        });
+        move_tasks(&space);
+        drop(feeder.join().expect("it fed"));
+        assert!(child.wait().expect("it ends").success());
+        reader.join().expect("it read")
+    }
+
     fn command(&self, input: &Path) -> Command {
         let mut command = des_run::thalweg();
         command.arg("run").arg(des_run::root().join(self.network)).arg("--boxes");
         command.arg(des_run::library_of(self.package)).args(self.arguments).arg("--input").arg(input);
         command
+    }
+
+    fn input_in(&self, folder: &Path) -> PathBuf {
+        let input = folder.join("input");
+        std::fs::write(&input, self.input).expect("a temporary folder takes files");
+        input
+    }
+}
+
+/// Moves tasks of a run from worker to worker.
+fn move_tasks(space: &Path) {
+    let until = Instant::now() + Duration::from_secs(60);
+    let (mut moves, mut random) = (0, 1_u64);
+    while moves < MOVES {
+        assert!(Instant::now() < until, "{moves} moves");
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (task, worker) = (1 + (random >> 33) % 40, random >> 63);
+        let mut set = des_run::thalweg();
+        set.arg("set").arg(space).args([format!("task/{task}.worker"), worker.to_string()]);
+        // Many a number is no task's, or no longer.
+        let said = set.output().expect("thalweg starts").stdout;
+        moves += u32::from(String::from_utf8_lossy(&said).contains("moves from"));
     }
 }
 
@@ -106,6 +185,59 @@ fn the_price_is_the_same_a_path_at_a_time_and_in_batches() {
 }
 
 #[test]
+fn one_block_a_record_is_what_openssl_makes_of_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let expected = des_run::openssl(&DES.input_in(folder.path()));
+    assert!(DES.results() == expected, "another cipher");
+}
+
+#[test]
+fn tasks_that_change_workers_change_no_result() {
+    for app in [
+        App { input: r#"{"<scenes>": 60, "<solvers>": 4, "<width>": 60, "<height>": 45}"#, ..RT },
+        App { input: r#"{"<jobs>": 60, "<ants>": 20, "<steps>": 60, "<seed>": 3}"#, ..ANT },
+        MC,
+        App { network: "apps/mc/farm.snet", ..MC },
+        DES,
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let stayed = app.run(&app.input_in(folder.path()), 2, "metrics");
+        assert!(app.moved() == stayed, "{}: another result when tasks move", app.network);
+    }
+}
+
+/// Each path is a stage of ten tasks. The input ends long before the last path, so the stages behind it end as well.
+#[test]
+fn a_replication_that_unfolds_keeps_no_stages_behind_it() {
+    let option = MC.input.replace("2000", "20000");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let input = folder.path().join("input");
+    std::fs::write(&input, option).expect("a temporary folder takes files");
+    for workers in ["1", "2"] {
+        let mut command = MC.command(&input);
+        let mut child = command
+            .args(["--workers", workers])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("thalweg starts");
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = 0;
+        while child.try_wait().expect("a child").is_none() {
+            peak = peak_megabytes(&status).unwrap_or(peak);
+        }
+        assert!((1..MEGABYTES_MAX).contains(&peak), "{peak} MB on {workers} workers");
+    }
+}
+
+/// The most memory that a living process has had.
+fn peak_megabytes(status: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? / 1024)
+}
+
+#[test]
 fn what_cannot_be_computed_is_a_failed_record() {
     let option = |spot: &str, paths: i64| {
         format!(
@@ -129,7 +261,7 @@ fn what_cannot_be_computed_is_a_failed_record() {
         (&RT, r#"{"<scenes>": 0}"#.to_owned(), "matches no declared input"),
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = folder.path().join("input.jsonl");
+        let file = folder.path().join("input");
         std::fs::write(&file, &input).expect("a temporary folder takes files");
         let output = app.command(&file).output().expect("the program starts");
         assert_eq!(output.status.code(), Some(1), "{input}");

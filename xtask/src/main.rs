@@ -10,6 +10,7 @@ mod demo;
 #[cfg(test)]
 mod layers;
 mod layout;
+mod paper;
 mod process;
 mod snet_suite;
 mod test;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
   layout                             write the layout's constants for C, Java and Python
+  paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
   snet-suite FOLDER…                 run programs written for S-Net, compare with what they should give
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
@@ -60,6 +62,7 @@ fn dispatch() -> Result<ExitCode> {
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
             "layout" => layout::run(arguments),
+            "paper" => paper::run(arguments),
             "snet-suite" => snet_suite::run(arguments),
             "test" => test::run(arguments),
             other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),

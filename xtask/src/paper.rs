@@ -1,0 +1,454 @@
+//! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A Multi-level Monitoring Framework for Stream-based
+//! Coordination Programs, 2012) with our figures beside theirs, as Markdown.
+
+use crate::app::{self, App};
+use crate::process;
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+const HELP: &str = "\
+Prints the tables of the LPEL paper with our figures beside theirs.
+
+usage: cargo xtask paper lpel [--app NAME] [--repeats N] [--scale quick|usual|paper]
+
+  --app NAME     only one of ant, des-fine, des-coarse, mc, rt
+  --repeats N    so many runs of each kind, by turns (10); intervals hold the true median with 95 % confidence
+  --scale quick  small inputs: a minute for all; the figures say little
+  --scale usual  the default: the paper's, but 100 steps of ants and 100,000 price paths
+  --scale paper  the paper's inputs: 1,000 steps, a million paths; half an hour and more
+";
+
+/// One application of the paper, and what it says of it.
+struct Case {
+    name: &'static str,
+    app: &'static str,
+    /// What it is run on, by scale; none: what it is run on by default.
+    input: fn(Scale) -> Option<Input>,
+    /// Arguments beside that.
+    arguments: &'static [&'static str],
+    /// Its messages in the paper's table I, where we know them.
+    messages: Option<&'static str>,
+    /// The paper's overhead of all monitoring, in percent.
+    overhead: f64,
+    /// Ours is to be at most this.
+    goal: f64,
+}
+
+enum Input {
+    Record(String),
+    /// A file of so many bytes in chunks of so many.
+    Bytes(usize, usize),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Scale {
+    Quick,
+    Usual,
+    Paper,
+}
+
+impl Scale {
+    fn choose<T>(self, quick: T, usual: T, paper: T) -> T {
+        match self {
+            Scale::Quick => quick,
+            Scale::Usual => usual,
+            Scale::Paper => paper,
+        }
+    }
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        name: "ant",
+        app: "ant",
+        input: |scale| {
+            let steps = scale.choose(5, 100, 1000);
+            Some(Input::Record(format!(
+                r#"{{"<jobs>": 1000, "<ants>": 45, "<steps>": {steps}, "<seed>": 1}}"#
+            )))
+        },
+        arguments: &[],
+        messages: None,
+        overhead: 3.45,
+        goal: 1.0,
+    },
+    Case {
+        name: "des-fine",
+        app: "des",
+        input: |scale| Some(Input::Bytes(scale.choose(50_000, 500_000, 500_000), 40)),
+        arguments: &[],
+        messages: Some("470,000"),
+        overhead: 3.90,
+        goal: 3.0,
+    },
+    Case {
+        name: "des-coarse",
+        app: "des",
+        input: |scale| Some(Input::Bytes(scale.choose(2_000_000, 50_000_000, 50_000_000), 16384)),
+        arguments: &["--capacity", "8"],
+        messages: None,
+        overhead: 3.90,
+        goal: 1.0,
+    },
+    Case {
+        name: "mc",
+        app: "mc",
+        input: |scale| {
+            let paths = scale.choose(2_000, 100_000, 1_000_000);
+            Some(Input::Record(format!(
+                r#"{{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": {paths}}}"#
+            )))
+        },
+        arguments: &[],
+        messages: None,
+        overhead: 23.14,
+        goal: 3.0,
+    },
+    Case {
+        name: "rt",
+        app: "rt",
+        input: |scale| {
+            let scenes = scale.choose(8, 100, 100);
+            Some(Input::Record(format!(
+                r#"{{"<scenes>": {scenes}, "<solvers>": 4, "<width>": 160, "<height>": 120}}"#
+            )))
+        },
+        arguments: &[],
+        messages: None,
+        overhead: -0.17,
+        goal: 1.0,
+    },
+];
+
+/// How a program is run for table II; the first is what the others are compared with.
+const KINDS: [(&str, &str); 4] =
+    [("no probes", "off"), ("off", "off"), ("metrics", "metrics"), ("full", "full")];
+
+pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
+    let (mut paper, mut only, mut repeats, mut scale) = (None, None, 10_usize, Scale::Usual);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("app") => only = Some(arguments.value()?.string()?),
+            Long("repeats") => repeats = arguments.value()?.parse()?,
+            Long("scale") => {
+                scale = match arguments.value()?.string()?.as_str() {
+                    "quick" => Scale::Quick,
+                    "usual" => Scale::Usual,
+                    "paper" => Scale::Paper,
+                    other => bail!("there is no scale `{other}`; there are quick, usual, paper"),
+                };
+            }
+            Value(value) if paper.is_none() => paper = Some(value.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if paper.as_deref() != Some("lpel") || repeats == 0 {
+        bail!("`cargo xtask paper lpel` is all there is, with one repeat at least; --help says more");
+    }
+    let cases: Vec<&Case> =
+        CASES.iter().filter(|case| only.as_ref().is_none_or(|name| *name == case.name)).collect();
+    if cases.is_empty() {
+        bail!("there is no such app; there are {}", CASES.map(|case| case.name).join(", "));
+    }
+    let programs = Programs::build()?;
+    let runs = cases.iter().map(|case| Runs::prepare(case, scale, &programs)).collect::<Result<Vec<_>>>()?;
+    let seen = runs.iter().map(Runs::seen).collect::<Result<Vec<_>>>()?;
+    print_structure(&cases, &seen);
+    print_overheads(&runs, &seen, repeats)?;
+    print_waiting(&cases, &seen);
+    for run in runs.iter().filter(|run| run.case.name == "mc") {
+        print_mappings(run, repeats)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The program with and without probes.
+struct Programs {
+    probes: PathBuf,
+    none: PathBuf,
+}
+
+impl Programs {
+    fn build() -> Result<Programs> {
+        app::build(&["app-ant", "app-des", "app-mc", "app-rt"])?;
+        let target = process::target_dir().join("no-probes");
+        let mut build = process::cargo();
+        build
+            .args(["build", "--release", "--quiet", "--locked", "-p", "thalweg", "--target-dir"])
+            .arg(&target);
+        process::run(build.env("RUSTFLAGS", "--cfg thalweg_no_probes"))?;
+        Ok(Programs {
+            probes: process::target_dir().join("release/thalweg"),
+            none: target.join("release/thalweg"),
+        })
+    }
+}
+
+/// The runs of one application.
+struct Runs<'a> {
+    case: &'a Case,
+    programs: &'a Programs,
+    folder: PathBuf,
+    /// What follows `thalweg`.
+    arguments: Vec<std::ffi::OsString>,
+}
+
+impl<'a> Runs<'a> {
+    fn prepare(case: &'a Case, scale: Scale, programs: &'a Programs) -> Result<Runs<'a>> {
+        let folder = process::target_dir().join("paper").join(case.name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let app = App::named(case.app).context("every case has its app")?;
+        let mut command = app.command(&folder)?;
+        command.args(case.arguments);
+        let mut arguments: Vec<_> = command.get_args().map(Into::into).collect();
+        if let Some(input) = (case.input)(scale) {
+            let file = folder.join("input");
+            match input {
+                Input::Record(record) => std::fs::write(&file, record)?,
+                Input::Bytes(bytes, chunk) => {
+                    std::fs::write(&file, (0..bytes).map(|n| ((n / 7) ^ n) as u8).collect::<Vec<_>>())?;
+                    replace(&mut arguments, "--chunk", &chunk.to_string());
+                }
+            }
+            replace(&mut arguments, "--input", &file.display().to_string());
+        }
+        Ok(Runs { case, programs, folder, arguments })
+    }
+
+    /// A run on two workers unless `more` says otherwise; its seconds.
+    fn time(&self, program: &Path, mode: &str, more: &[&str]) -> Result<f64> {
+        let mut command = Command::new(program);
+        command.current_dir(process::root()).args(&self.arguments).args(["--monitor", mode]).args(more);
+        if !more.contains(&"--workers") {
+            command.args(["--workers", "2"]);
+        }
+        let begin = Instant::now();
+        let output = command.stdin(Stdio::null()).output()?;
+        let seconds = begin.elapsed().as_secs_f64();
+        if !output.status.success() {
+            bail!("`{}` failed: {}", process::shown(&command), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(seconds)
+    }
+
+    /// What a run in mode full, all of it kept, says of itself.
+    fn seen(&self) -> Result<Seen> {
+        let space = self.folder.join("space");
+        if space.exists() {
+            std::fs::remove_dir_all(&space)?;
+        }
+        self.time(&self.programs.probes, "full", &["--keep", "--space", &space.display().to_string()])?;
+        let report: Json = serde_json::from_slice(&self.ask(&["report", "--json"], &space)?)?;
+        let waits = self.ask(&["events", "--kind", "exec.worker_waiting", "--json"], &space)?;
+        let mut waited = BTreeMap::new();
+        for line in waits.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Json = serde_json::from_slice(line)?;
+            *waited.entry(event["fields"]["worker"].as_u64().context("who waits")?).or_insert(0_u64) += 1;
+        }
+        let mut log_bytes = 0;
+        for entry in std::fs::read_dir(&space)? {
+            let entry = entry?;
+            if entry.path().extension().is_some_and(|extension| extension == "archive") {
+                log_bytes += entry.metadata()?.len();
+            }
+        }
+        std::fs::remove_dir_all(&space)?;
+        Ok(Seen { report, waited, log_bytes })
+    }
+
+    fn ask(&self, arguments: &[&str], space: &Path) -> Result<Vec<u8>> {
+        let mut command = Command::new(&self.programs.probes);
+        let output = command.args(arguments).arg(space).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            bail!("`{}` failed: {}", process::shown(&command), output.status);
+        }
+        Ok(output.stdout)
+    }
+}
+
+/// Puts `value` after `option`, which is there.
+fn replace(arguments: &mut [std::ffi::OsString], option: &str, value: &str) {
+    let at = arguments.iter().position(|argument| argument == option).expect("the app has the option");
+    arguments[at + 1] = value.into();
+}
+
+/// What a run in mode full showed.
+struct Seen {
+    report: Json,
+    /// How often each worker waited.
+    waited: BTreeMap<u64, u64>,
+    log_bytes: u64,
+}
+
+impl Seen {
+    fn sum(&self, list: &str, field: &str) -> u64 {
+        self.report[list].as_array().into_iter().flatten().filter_map(|item| item[field].as_u64()).sum()
+    }
+
+    fn events(&self) -> u64 {
+        self.report["window"]["events"].as_u64().unwrap_or(0)
+    }
+}
+
+fn print_structure(cases: &[&Case], seen: &[Seen]) {
+    println!("\nTable I: what runs (two workers; in brackets LPEL's name)\n");
+    println!(
+        "| app | tasks (mapping events) | dispatches (scheduling events) | messages | the paper's messages | streams |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for (case, seen) in cases.iter().zip(seen) {
+        println!(
+            "| {} | {} | {} | {} | {} | {} |",
+            case.name,
+            thousands(seen.report["tasks_count"].as_u64().unwrap_or(0)),
+            thousands(seen.sum("workers", "dispatches")),
+            thousands(seen.sum("streams", "written")),
+            case.messages.unwrap_or("–"),
+            thousands(seen.sum("streams", "streams")),
+        );
+    }
+}
+
+fn print_overheads(runs: &[Runs], seen: &[Seen], repeats: usize) -> Result<()> {
+    println!(
+        "\nTable II: what monitoring costs (time of {repeats} runs each, by turns, against a build without probes; in brackets LPEL's name)\n"
+    );
+    println!(
+        "| app | no probes | off (monitoring built in, not used) | metrics | full (all monitoring) | goal | the paper, all | \
+         log (log size) | an event |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (run, seen) in runs.iter().zip(seen) {
+        let mut times: [Vec<f64>; KINDS.len()] = Default::default();
+        for round in 0..repeats {
+            // Each kind comes first, second, … equally often.
+            for turn in 0..KINDS.len() {
+                let kind = (round + turn) % KINDS.len();
+                let program = if kind == 0 { &run.programs.none } else { &run.programs.probes };
+                times[kind].push(run.time(program, KINDS[kind].1, &[])?);
+            }
+        }
+        let overhead = |kind: usize| {
+            let ratios = times[kind].iter().zip(&times[0]).map(|(time, base)| 100.0 * (time / base - 1.0));
+            Interval::of(ratios.collect()).shown(2, " %")
+        };
+        println!(
+            "| {} | {} | {} | {} | {} | {} % | {} % | {:.1} MB | {:.1} B |",
+            run.case.name,
+            Interval::of(times[0].clone()).shown(3, " s"),
+            overhead(1),
+            overhead(2),
+            overhead(3),
+            run.case.goal,
+            run.case.overhead,
+            seen.log_bytes as f64 / 1e6,
+            seen.log_bytes as f64 / seen.events().max(1) as f64,
+        );
+    }
+    Ok(())
+}
+
+fn print_waiting(cases: &[&Case], seen: &[Seen]) {
+    println!("\nTable III: how workers waited (one run in mode full; in brackets LPEL's name)\n");
+    println!("| app | worker | times it waited (waiting events) | waiting time | of its time |");
+    println!("|---|---|---|---|---|");
+    for (case, seen) in cases.iter().zip(seen) {
+        for worker in seen.report["workers"].as_array().into_iter().flatten() {
+            let id = worker["id"].as_u64().unwrap_or(0);
+            let share = worker["shares"]["waiting"].as_f64().unwrap_or(0.0);
+            let seconds = share * worker["lifetime_ns"].as_f64().unwrap_or(0.0) / 1e9;
+            let times = thousands(seen.waited.get(&id).copied().unwrap_or(0));
+            println!("| {} | {id} | {times} | {seconds:.3} s | {:.1} % |", case.name, 100.0 * share);
+        }
+    }
+}
+
+fn print_mappings(run: &Runs, repeats: usize) -> Result<()> {
+    const MAPPINGS: [(&str, [&str; 4]); 3] = [
+        ("round-robin, two workers (LPEL's default)", ["--mapper", "round-robin", "--workers", "2"]),
+        ("contiguous, two workers (ours)", ["--mapper", "contiguous", "--workers", "2"]),
+        ("the replication on one worker", ["--mapper", "contiguous", "--workers", "1"]),
+    ];
+    let mut times: [Vec<f64>; MAPPINGS.len()] = Default::default();
+    for round in 0..repeats {
+        for turn in 0..MAPPINGS.len() {
+            let mapping = (round + turn) % MAPPINGS.len();
+            times[mapping].push(run.time(&run.programs.probes, "metrics", &MAPPINGS[mapping].1)?);
+        }
+    }
+    println!(
+        "\nThe mapping of mc ({repeats} runs each, by turns; the paper: the replication on one worker is faster by 188 %)\n"
+    );
+    println!("| mapping | time | faster than round-robin by |");
+    println!("|---|---|---|");
+    for (at, (name, _)) in MAPPINGS.iter().enumerate() {
+        let gains = times[at].iter().zip(&times[0]).map(|(time, slow)| 100.0 * (slow / time - 1.0));
+        let gain = if at == 0 { "–".to_owned() } else { Interval::of(gains.collect()).shown(0, " %") };
+        println!("| {name} | {} | {gain} |", Interval::of(times[at].clone()).shown(3, " s"));
+    }
+    Ok(())
+}
+
+/// A median, and between what the true one lies with 95 % confidence (all there is, if that is fewer than six samples).
+#[derive(Debug, PartialEq)]
+struct Interval {
+    median: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Interval {
+    fn of(mut samples: Vec<f64>) -> Interval {
+        samples.sort_by(f64::total_cmp);
+        let count = samples.len();
+        // The ranks that a fair coin's heads stay between (normal approximation of the binomial distribution).
+        let spare = ((count as f64 - 1.96 * (count as f64).sqrt()) / 2.0).floor().max(0.0) as usize;
+        let median = (samples[(count - 1) / 2] + samples[count / 2]) / 2.0;
+        Interval { median, from: samples[spare], to: samples[count - 1 - spare] }
+    }
+
+    fn shown(&self, digits: usize, unit: &str) -> String {
+        format!("{:.digits$}{unit} ({:.digits$} to {:.digits$})", self.median, self.from, self.to)
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    String::from_utf8_lossy(&groups.join(&b',')).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interval, replace, thousands};
+
+    #[test]
+    fn intervals_leave_out_what_is_rare() {
+        let hundred = Interval::of((1..=100).map(f64::from).collect());
+        assert_eq!(hundred, Interval { median: 50.5, from: 41.0, to: 60.0 });
+        assert_eq!(Interval::of(vec![3.0, 1.0, 2.0]), Interval { median: 2.0, from: 1.0, to: 3.0 });
+        assert_eq!(hundred.shown(1, " %"), "50.5 % (41.0 to 60.0)");
+    }
+
+    #[test]
+    fn numbers_are_written_in_groups() {
+        assert_eq!([7, 999, 1_000, 1_234_567].map(thousands), ["7", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn an_option_gets_another_value() {
+        let mut arguments = ["--input", "a", "--chunk", "40"].map(Into::into);
+        replace(&mut arguments, "--chunk", "8");
+        assert_eq!(arguments, ["--input", "a", "--chunk", "8"].map(std::ffi::OsString::from));
+    }
+}
