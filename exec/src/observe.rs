@@ -56,6 +56,8 @@ pub(crate) mod worker_cell {
     pub(crate) const UPDATED: usize = 7;
     pub(crate) const DISPATCHES: usize = 8;
     pub(crate) const EVENTS: usize = 9;
+    /// What a reading of the clock takes on the worker's thread, in picoseconds.
+    pub(crate) const CLOCK_READING: usize = 10;
 }
 
 /// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.

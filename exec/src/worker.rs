@@ -120,6 +120,7 @@ impl Core {
         if let Some(row) = &row {
             put(row, worker_cell::CORE, core as u64);
             put(row, worker_cell::STARTED, self.now);
+            put(row, worker_cell::CLOCK_READING, (self.shared.clock.reading_ns() * 1e3) as u64);
         }
         self.row = row;
         recorder.at(self.now, &WorkerStarted { worker: self.worker, core });

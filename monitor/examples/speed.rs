@@ -42,6 +42,7 @@ fn main() {
         mode: None,
         rows: Vec::new(),
         stuck: Default::default(),
+        event_bytes: None,
         space: SpaceInfo::default(),
     };
     let report = analysis.finish(&Names::default(), ending);

@@ -89,6 +89,8 @@ pub struct Ending {
     pub rows: Vec<LiveRow>,
     /// Workers that hang: since when each has not gone on from the message it is on, in ticks.
     pub stuck: HashMap<u64, u64>,
+    /// Bytes of events written while it was measured, headers of blocks included, if that is known.
+    pub event_bytes: Option<u64>,
     /// Where all this comes from.
     pub space: SpaceInfo,
 }
@@ -106,6 +108,10 @@ pub struct Analysis<'m> {
     base: Vec<LiveRow>,
     events: u64,
     lost: u64,
+    /// Who said something last, and when.
+    last_told: (u64, u64),
+    /// How often that changed.
+    clock_readings: u64,
     notes: Vec<Note>,
 }
 
@@ -139,6 +145,8 @@ impl<'m> Analysis<'m> {
             base: Vec::new(),
             events: 0,
             lost: 0,
+            last_told: (u64::MAX, u64::MAX),
+            clock_readings: 0,
             notes: Vec::new(),
         }
     }
@@ -182,13 +190,21 @@ impl<'m> Analysis<'m> {
 
     /// Counts an event that no monitor wants.
     #[inline]
-    pub fn unknown_event(&mut self) {
+    pub fn unknown_event(&mut self, time: u64, writer: u64) {
+        self.count(time, writer);
+    }
+
+    /// Events of a writer that share their time share a reading of the clock.
+    #[inline]
+    fn count(&mut self, time: u64, writer: u64) {
         self.events += 1;
+        self.clock_readings += u64::from(self.last_told != (time, writer));
+        self.last_told = (time, writer);
     }
 
     /// An event of a kind that [`Analysis::kind`] gave a number, with all its values.
     pub fn other(&mut self, time: u64, writer: u64, kind: u16, values: impl Iterator<Item = Value>) {
-        self.events += 1;
+        self.count(time, writer);
         let first = self.buffer.values.len() as u32;
         self.buffer.values.extend(values);
         self.buffer.items.push(Item { time, writer, kind, what: What::Other { first } });
@@ -205,7 +221,7 @@ impl<'m> Analysis<'m> {
     /// What `writer` said at `time`.
     #[inline]
     pub fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
-        self.events += 1;
+        self.count(time, writer);
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
         self.composer.observe(time, writer, observation, &mut sink);
         self.deliver_full();
@@ -241,7 +257,7 @@ impl<'m> Analysis<'m> {
             listening.monitor.restart(time);
         }
         self.base = rows;
-        (self.events, self.lost) = (0, 0);
+        (self.events, self.lost, self.clock_readings) = (0, 0, 0);
     }
 
     /// The report of all that was observed.
@@ -266,6 +282,7 @@ impl<'m> Analysis<'m> {
             end,
             whole: structure.whole(),
             ns_per_tick: self.options.ns_per_tick,
+            clock_readings: self.clock_readings,
             top: self.options.top.max(TOP_MIN),
             structure,
             names,

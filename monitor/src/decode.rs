@@ -109,6 +109,8 @@ pub struct Follower<'m> {
     alive: bool,
     /// Where the workers were at the first look.
     watch: Option<Watch>,
+    /// Bytes of events written before measuring began; `None`: not known.
+    bytes_before: Option<u64>,
     damage: Vec<String>,
 }
 
@@ -152,7 +154,8 @@ impl<'m> Follower<'m> {
         let watch = Some(Watch::begin(&reader, alive && !reader.info()?.finished));
         let events = reader.events();
         let decoder = Decoder::default();
-        Ok(Follower { reader, events, decoder, analysis, alive, watch, damage: Vec::new() })
+        let bytes_before = Some(0);
+        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, damage: Vec::new() })
     }
 
     /// Adds a monitor of one's own; before anything was polled.
@@ -188,6 +191,7 @@ impl<'m> Follower<'m> {
     pub fn restart(&mut self) {
         let now = self.reader.info().map_or(0, |info| info.clock.now());
         let rows = self.rows();
+        self.bytes_before = self.event_bytes();
         self.analysis.restart(now, rows);
     }
 
@@ -205,6 +209,7 @@ impl<'m> Follower<'m> {
         };
         while events.poll(POLL_ITEMS, &mut look)? > 0 {}
         let ticks = ns * self.reader.info()?.clock.hz() / 1e9;
+        self.bytes_before = None;
         self.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
         Ok(())
     }
@@ -237,6 +242,11 @@ impl<'m> Follower<'m> {
         }
     }
 
+    /// Bytes of events that all writers have written, if their elements can be read.
+    fn event_bytes(&self) -> Option<u64> {
+        Some(self.reader.writers().ok()?.iter().map(|writer| writer.head).sum())
+    }
+
     fn ending(&mut self) -> Result<(Names, Ending), Error> {
         let rows = self.rows();
         let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
@@ -255,6 +265,9 @@ impl<'m> Follower<'m> {
             mode: mode_setting(&self.reader, |setting| setting.value),
             rows,
             stuck,
+            event_bytes: self
+                .bytes_before
+                .and_then(|before| Some(self.event_bytes()?.saturating_sub(before))),
             space: SpaceInfo {
                 path: self.reader.path().display().to_string(),
                 name: info.name,
@@ -507,13 +520,13 @@ impl Decoder {
         match &self.kinds[event.kind.index] {
             Some(Use::Known(known)) => match observation(known, event) {
                 Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
-                None => analysis.unknown_event(),
+                None => analysis.unknown_event(event.time, u64::from(event.writer)),
             },
             Some(Use::Wanted(number)) => {
                 let values = event.fields().map(|(_, value)| value_of(&value));
                 analysis.other(event.time, u64::from(event.writer), *number, values);
             }
-            _ => analysis.unknown_event(),
+            _ => analysis.unknown_event(event.time, u64::from(event.writer)),
         }
     }
 
@@ -684,6 +697,7 @@ fn live_row(view: &LiveView) -> LiveRow {
             started: cell[6],
             updated: cell[7],
             dispatches: cell[8],
+            clock_reading_ps: cell[10],
         },
     }
 }

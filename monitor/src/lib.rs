@@ -36,8 +36,8 @@ pub use observation::{
 pub use report::{
     BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,
     MessageTimes, ModeSpan, Note, Occupancy, Report, Root, RootState, SCHEMA, SpaceInfo, State, Stream, Task,
-    TaskShares, Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window,
-    Work, Worker, WorkerShares,
+    TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting,
+    Window, Work, Worker, WorkerShares,
 };
 pub use story::{Hop, Story};
 pub use structure::{Role, Structure};

@@ -95,6 +95,8 @@ pub struct Moment<'a> {
     pub whole: bool,
     /// Nanoseconds per tick.
     pub ns_per_tick: f64,
+    /// How often the program read its clock for the events seen: once for those of a writer that share their time.
+    pub clock_readings: u64,
     /// Single tasks, streams and the like to publish at most.
     pub top: usize,
     /// What exists.

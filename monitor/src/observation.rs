@@ -374,6 +374,8 @@ pub enum LiveRow {
         updated: u64,
         /// Dispatches.
         dispatches: u64,
+        /// What a reading of the clock takes on its thread, in picoseconds; 0: not told.
+        clock_reading_ps: u64,
         /// It has ended.
         ended: bool,
     },

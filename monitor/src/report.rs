@@ -53,6 +53,9 @@ pub struct Report {
     pub broken_count: u64,
     /// Workers in order of their ids.
     pub workers: Vec<Worker>,
+    /// What being observed cost the run.
+    #[serde(default)]
+    pub telling: Telling,
     /// What other monitors measured.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
@@ -279,6 +282,7 @@ impl Report {
             broken: Vec::new(),
             broken_count: 0,
             workers: Vec::new(),
+            telling: Telling::default(),
             measurements: Vec::new(),
             notes: Vec::new(),
         }
@@ -654,6 +658,26 @@ pub struct WorkerShares {
     pub waiting: f64,
     /// Neither: scheduling, reading the clock.
     pub unaccounted: f64,
+}
+
+/// What being observed cost the run: an estimate, of what its threads did to write events, not of what a reader that follows
+/// the run took from them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Telling {
+    /// Readings of the clock for events: those of a writer that share their time share one. Of lost events, in proportion.
+    pub clock_readings: u64,
+    /// What a reading takes, as the workers measured it when they started (their mean); null once the run has ended.
+    pub clock_reading_ns: Option<f64>,
+    /// What writing an event takes besides: an assumption, from the benchmark `event`.
+    pub event_ns: f64,
+    /// Time that telling took: readings and events, those lost to readers included.
+    pub ns: Option<f64>,
+    /// Of all workers' time together.
+    pub share: Option<f64>,
+    /// Bytes of events written, headers of blocks included.
+    pub bytes: Option<u64>,
+    /// Likewise per second of the window.
+    pub bytes_per_s: Option<f64>,
 }
 
 /// Something the report cannot say, or says with a reservation.

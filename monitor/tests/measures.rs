@@ -18,6 +18,7 @@ struct Script {
     lost: Vec<(u64, u64)>,
     mode: Option<Mode>,
     begun_in: Option<Mode>,
+    event_bytes: Option<u64>,
 }
 
 /// What a dispatch did, beside its time.
@@ -128,6 +129,7 @@ impl Script {
                 mode: self.mode,
                 rows: self.rows.clone(),
                 stuck: self.stuck.clone(),
+                event_bytes: self.event_bytes,
                 space: SpaceInfo::default(),
             },
         )
@@ -630,8 +632,39 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
         started: 0,
         updated: 400,
         dispatches: 1,
+        clock_reading_ps: 20_000,
         ended: false,
     }
+}
+
+/// 4 input messages in 3 dispatches, wholly told: see [`pipeline`].
+#[test]
+fn what_telling_took() {
+    let mut script = pipeline();
+    let report = script.report();
+    let telling = &report.telling;
+    // Moments that something was told at, by writer: 0 began, 10 (created), 20 (opened), 140, 350, 580 (closed), 620, 1000 of writer
+    // 0; 0, 300, 580, 800 of writer 1.
+    assert_eq!((telling.clock_readings, telling.clock_reading_ns), (12, None));
+    assert_eq!((telling.ns, telling.share, telling.bytes, telling.bytes_per_s), (None, None, None, None));
+
+    script.rows.push(worker_on(0, 0));
+    script.event_bytes = Some(2_000);
+    let report = script.report();
+    let telling = &report.telling;
+    // 20 ns a reading, 2 ns an event, of 1000 and 800 µs of the two workers.
+    let ns = 12.0 * 20.0 + report.window.events as f64 * telling.event_ns;
+    near(telling.clock_reading_ns.unwrap(), 20.0);
+    near(telling.event_ns, 2.0);
+    near(telling.ns.unwrap(), ns);
+    near(telling.share.unwrap(), ns / 1_800_000.0);
+    near(telling.bytes_per_s.unwrap(), 2e6);
+
+    // Of events that were lost, as many had a reading of their own as of those seen.
+    script.lost.push((1, report.window.events));
+    let lossy = script.report();
+    assert_eq!(lossy.telling.clock_readings, 24);
+    near(lossy.telling.ns.unwrap(), 2.0 * ns);
 }
 
 #[test]

@@ -371,6 +371,7 @@ fn report(net: &Net, events: &[(u64, u64, Observation)]) -> Report {
         mode: None,
         rows: Vec::new(),
         stuck: Default::default(),
+        event_bytes: None,
         space: SpaceInfo::default(),
     };
     analysis.finish(&names, ending)

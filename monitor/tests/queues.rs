@@ -127,6 +127,7 @@ fn report(events: &[(u64, u64, Observation)]) -> Report {
         mode: None,
         rows: Vec::new(),
         stuck: Default::default(),
+        event_bytes: None,
         space: SpaceInfo::default(),
     };
     analysis.finish(&Names::default(), ending)

@@ -161,6 +161,7 @@ fn names_in_json_are_those_of_the_page() {
         mode: None,
         rows: Vec::new(),
         stuck: Default::default(),
+        event_bytes: None,
         space: Default::default(),
     };
     let report = analysis.report(&Default::default(), ending);

@@ -3,12 +3,14 @@
 mod latency;
 mod shares;
 mod streams;
+mod telling;
 mod waits;
 mod workers;
 
 pub(crate) use latency::Latencies;
 pub(crate) use shares::Shares;
 pub(crate) use streams::Streams;
+pub(crate) use telling::Costs;
 pub(crate) use waits::Waits;
 pub(crate) use workers::Workers;
 
@@ -20,6 +22,7 @@ pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
         Box::new(Streams::default()),
         Box::new(Shares::default()),
         Box::new(Workers::default()),
+        Box::new(Costs),
         Box::new(Latencies::new(ns_per_tick)),
         Box::new(Waits::default()),
     ]

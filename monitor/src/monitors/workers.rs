@@ -129,6 +129,7 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
         updated,
         dispatches,
         ended,
+        ..
     } = *row
     else {
         return;

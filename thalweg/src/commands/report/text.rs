@@ -5,7 +5,7 @@ use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Wo
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text, wrapped};
-use crate::units::{count, duration, rate, ratio, share};
+use crate::units::{bytes, count, duration, rate, ratio, share};
 
 pub(crate) fn print(report: &Report, top: usize, output: &mut Output) -> Result<(), Failure> {
     let text = render(report, top, output.width, output.colour);
@@ -27,6 +27,7 @@ fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
     }
     out.push('\n');
     out.push_str(&throughput(report));
+    out.push_str(&telling(report, width));
     for table in tables(report, top) {
         out.push('\n');
         out.push_str(&table.render(width, colour));
@@ -132,6 +133,21 @@ fn throughput(report: &Report) -> String {
         out.push_str(&format!("{name:<11} {} messages{per_s}\n", count(messages)));
     }
     out
+}
+
+/// What being observed cost the run.
+fn telling(report: &Report, width: usize) -> String {
+    let telling = &report.telling;
+    let (Some(part), Some(reading_ns)) = (telling.share, telling.clock_reading_ns) else {
+        return String::new();
+    };
+    let per_s = telling.bytes_per_s.map_or(String::new(), |per_s| format!(", {}/s", bytes(per_s as u64)));
+    let text = format!(
+        "observation about {} of the workers' time{per_s} (estimate: {reading_ns:.1} ns a reading of the clock, {} ns an event)",
+        share(part),
+        telling.event_ns
+    );
+    wrapped(&text, width, "            ")
 }
 
 /// Service latency: execution time of an input message and all that came of it. End to end: from its entry until the

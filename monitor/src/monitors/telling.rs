@@ -1,0 +1,60 @@
+//! What being observed cost the run.
+//!
+//! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
+//! started, and [`EVENT_NS`] for each event, over the workers' time.
+
+use crate::monitor::{Batch, Moment, Monitor};
+use crate::observation::LiveRow;
+use crate::report::{Report, Telling};
+
+/// What writing an event takes beside the clock, rounded up: 1.4 to 2 ns in the benchmark `event`.
+const EVENT_NS: f64 = 2.0;
+
+/// See the module. Publishes after the workers.
+pub(crate) struct Costs;
+
+impl Monitor for Costs {
+    fn name(&self) -> &str {
+        "telling"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &[]
+    }
+
+    fn take(&mut self, _batch: &Batch<'_>) {}
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let window = &report.window;
+        let events = window.events.saturating_add(window.lost);
+        let of_seen = events as f64 / window.events.max(1) as f64;
+        let readings = moment.clock_readings as f64 * of_seen;
+        let clock_reading_ns = clock_reading_ns(&moment.ending.rows);
+        let ns = clock_reading_ns.map(|reading_ns| readings * reading_ns + events as f64 * EVENT_NS);
+        let workers_ns: f64 = report.workers.iter().map(|worker| worker.lifetime_ns).sum();
+        let bytes = moment.ending.event_bytes;
+        report.telling = Telling {
+            clock_readings: readings as u64,
+            clock_reading_ns,
+            event_ns: EVENT_NS,
+            ns,
+            share: ns.filter(|_| workers_ns > 0.0).map(|ns| ns / workers_ns),
+            bytes,
+            bytes_per_s: bytes
+                .filter(|_| window.duration_ns > 0.0)
+                .map(|bytes| bytes as f64 * 1e9 / window.duration_ns),
+        };
+    }
+}
+
+/// What a reading of the clock takes: the mean of the workers that tell.
+fn clock_reading_ns(rows: &[LiveRow]) -> Option<f64> {
+    let told = |row: &LiveRow| match *row {
+        LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => {
+            Some(clock_reading_ps as f64 / 1e3)
+        }
+        _ => None,
+    };
+    let told: Vec<f64> = rows.iter().filter_map(told).collect();
+    (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
+}
