@@ -380,6 +380,8 @@ pub enum VerdictKind {
     Replica,
     /// A component writes many messages for each it reads, and who reads them is busy nearly all the time.
     Burst,
+    /// A component unfolds into very many tasks, each of which does next to nothing.
+    Grain,
     /// All workers are busy nearly all the time, about evenly.
     Worker,
     /// A worker is busy nearly all the time while others are not, and moving a task would help.

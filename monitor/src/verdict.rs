@@ -5,7 +5,7 @@
 //! waiting leads ([`crate::report::Root`]) and by true-rate utilisation.
 
 use crate::report::{
-    Component, Report, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Worker,
+    Component, Report, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Work, Worker,
     WorkerShares,
 };
 
@@ -35,11 +35,19 @@ const FLOOD: f64 = 8.0;
 const SLOWER: f64 = 1.5;
 /// A move that gains less is not worth it.
 const GAIN: f64 = 1.1;
+/// A task that lived for less of the run is judged by shares of the run.
+const SHORT_LIFE: f64 = 0.5;
+/// A component of so many tasks, each of which takes so few messages, is of too fine a grain: to make and end a task takes some
+/// microseconds, whatever it does.
+const GRAIN_TASKS: u64 = 100;
+const GRAIN_MESSAGES: f64 = 4.0;
+/// The share of all work that has to be in such components.
+const GRAIN_SHARE: f64 = 0.5;
 
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 15] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 16] = [
         deadlock,
         asleep,
         contention,
@@ -47,6 +55,7 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
         nothing_held_back,
         sink,
         narrow_streams,
+        grain,
         saturated_task,
         saturated_worker,
         contention_of_waiting,
@@ -139,9 +148,11 @@ impl<'r> Facts<'r> {
         first.into_iter().chain(self.roots()).collect()
     }
 
+    /// The tasks with their shares of time: one that lived only a while was not busy all the time.
     fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
+        let run_ns = self.report.window.duration_ns;
         let tasks = self.report.tasks.iter().filter(|task| moves(task));
-        tasks.filter_map(|task| Some((task, task.work.shares?)))
+        tasks.filter_map(move |task| Some((task, of_run(&task.work, task.work.shares?, run_ns))))
     }
 
     fn workers(&self) -> Vec<(&'r Worker, WorkerShares)> {
@@ -153,6 +164,21 @@ impl<'r> Facts<'r> {
 
     fn component(&self, path: &str) -> Option<&'r Component> {
         self.report.components.iter().find(|component| component.path == path)
+    }
+}
+
+/// A task's shares of its own time, if that is short as shares of the run's.
+fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
+    let lived_ns = work.busy_ns.unwrap_or(0.0) / shares.busy;
+    if !lived_ns.is_finite() || lived_ns >= SHORT_LIFE * run_ns {
+        return shares;
+    }
+    let part = |share: f64| share * lived_ns / run_ns;
+    TaskShares {
+        busy: part(shares.busy),
+        input_wait: part(shares.input_wait),
+        output_wait: part(shares.output_wait),
+        ready: part(shares.ready),
     }
 }
 
@@ -496,6 +522,49 @@ fn small_stream(facts: &Facts<'_>) -> Option<Verdict> {
     Some(too_small(stream, why, facts.evidence(Vec::new())))
 }
 
+/// Most work is in tasks of which each does next to nothing.
+fn grain(facts: &Facts<'_>) -> Option<Verdict> {
+    let busy = |component: &Component| component.work.busy_ns.unwrap_or(0.0);
+    let messages = |component: &Component| {
+        component.work.messages_in.unwrap_or(0).max(component.work.messages_out.unwrap_or(0)) as f64
+            / component.tasks as f64
+    };
+    let is_fine =
+        |component: &&Component| component.tasks >= GRAIN_TASKS && messages(component) <= GRAIN_MESSAGES;
+    let components = || facts.report.components.iter();
+    let all: f64 = components().map(busy).sum();
+    let share = components().filter(is_fine).map(busy).sum::<f64>() / all;
+    let top = components().filter(is_fine).max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
+    if share < GRAIN_SHARE {
+        return None;
+    }
+    let (evidence, besides) = match *facts.workers() {
+        [(first, high), .., (_, low)] => (
+            vec![format!(
+                "on {} workers the busiest, {}, is busy {} of the time, the least busy {}",
+                facts.report.workers.len(),
+                first.id,
+                percent(load(&high)),
+                percent(load(&low))
+            )],
+            "; as it is, one worker may be faster than several (`--workers 1`)",
+        ),
+        _ => (Vec::new(), ""),
+    };
+    Some(Verdict {
+        kind: VerdictKind::Grain,
+        text: format!(
+            "The grain is too fine: {} of all work is in components that unfold into task after task, each for a message or two, most of it in {}.",
+            percent(share),
+            top.path
+        ),
+        suggestion: Some(format!("let a message carry more work (batches){besides}")),
+        evidence: facts.evidence(evidence),
+        component: Some(top.path.clone()),
+        worker: None,
+    })
+}
+
 /// A box that is busy all the time, or is nearly all that keeps its worker so.
 fn saturated_task(facts: &Facts<'_>) -> Option<Verdict> {
     let workers = facts.workers();
@@ -762,4 +831,37 @@ fn busiest(facts: &Facts<'_>) -> Option<Verdict> {
             ),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component(path: &str, tasks: u64, messages: u64, busy_ns: f64) -> Component {
+        let work = Work { messages_in: Some(messages), busy_ns: Some(busy_ns), ..Work::default() };
+        Component { path: path.to_owned(), kind: "box".to_owned(), place: None, tasks, tasks_live: 0, work }
+    }
+
+    #[test]
+    fn much_work_in_tasks_of_few_messages_is_too_fine_a_grain() {
+        let told = |components: Vec<Component>| {
+            let report = Report { components, ..Report::empty() };
+            grain(&Facts::new(&report)).map(|verdict| verdict.component)
+        };
+        let few = component("few", 1, 1_000_000, 4e8);
+        let stage = || component("star", 400, 800, 5e8);
+        assert_eq!(told(vec![few.clone(), stage()]), Some(Some("star".to_owned())));
+        assert_eq!(told(vec![few.clone(), component("star", 400, 800, 3e8)]), None, "a part of the work");
+        assert_eq!(told(vec![few.clone(), component("star", 400, 8000, 5e8)]), None, "enough messages each");
+        assert_eq!(told(vec![few, component("star", 40, 80, 5e8)]), None, "few tasks");
+    }
+
+    #[test]
+    fn shares_of_a_short_life_are_small_shares_of_the_run() {
+        let shares = TaskShares { busy: 0.9, input_wait: 0.1, output_wait: 0.0, ready: 0.0 };
+        let work = |busy_ns| Work { busy_ns: Some(busy_ns), ..Work::default() };
+        assert_eq!(of_run(&work(0.9e9), shares, 1e9), shares);
+        let short = of_run(&work(0.9e6), shares, 1e9);
+        assert!((short.busy - 0.9e-3).abs() < 1e-9 && (short.input_wait - 0.1e-3).abs() < 1e-9, "{short:?}");
+    }
 }

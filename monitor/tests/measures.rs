@@ -746,8 +746,9 @@ fn verdicts() {
         script.run(0, SINK, (busy.1, busy.1 + 1), Did { read: &[(EXIT, 0, 1)], ..Did::default() }, Then::End);
         script.report().verdict
     };
-    let verdict = busy((2, 98), 1000);
+    let verdict = busy((2, 98), 100);
     assert_eq!((verdict.kind, verdict.component.as_deref()), (VerdictKind::Task, Some("net/work")));
+    assert_ne!(busy((2, 98), 1000).kind, VerdictKind::Task, "it lived for a tenth of the run");
     assert_eq!(busy((95, 98), 100).kind, VerdictKind::Source);
     assert_eq!(Script::default().report().verdict.kind, VerdictKind::Unknown);
 }

@@ -86,6 +86,19 @@ impl App {
         des_run::succeed(command.args(["--workers", &workers.to_string(), "--monitor", mode])).stdout
     }
 
+    /// The kind of the verdict on a run of it.
+    fn verdict(&self, workers: usize, mode: &str) -> String {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let space = folder.path().join("space");
+        let input = self.input_in(folder.path());
+        let mut command = self.command(&input);
+        command.args(["--workers", &workers.to_string(), "--monitor", mode, "--space"]).arg(&space);
+        des_run::succeed(&mut command);
+        let report = des_run::succeed(des_run::thalweg().args(["report", "--json"]).arg(&space)).stdout;
+        let report: Value = serde_json::from_slice(&report).expect("JSON");
+        report["verdict"]["kind"].as_str().expect("a kind").to_owned()
+    }
+
     /// What it gives while tasks change workers at random.
     fn moved(&self) -> Vec<u8> {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -156,6 +169,15 @@ fn pictures_are_the_same_whoever_solves_them() {
         record["name"].as_str().expect("a name").to_owned()
     });
     assert!(names.eq((0..12).map(|number| format!("{number:03}.ppm"))));
+}
+
+#[test]
+fn a_network_of_a_task_a_path_is_said_to_be_of_too_fine_a_grain() {
+    for (workers, mode) in WORKERS.into_iter().flat_map(|workers| [(workers, "metrics"), (workers, "full")]) {
+        let kind = MC.verdict(workers, mode);
+        // Where other tests leave it no processor, it is told so.
+        assert!(kind == "grain" || kind == "contention", "{workers} workers, mode {mode}: {kind}");
+    }
 }
 
 #[test]
