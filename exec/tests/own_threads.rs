@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use thalweg_exec::{
     Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec,
@@ -115,6 +116,7 @@ fn without_more_threads() {
         let (mut output, input) = runtime.stream::<u64>(StreamSpec::default());
         let (to_nobody, mut ended) = runtime.stream::<u64>(StreamSpec::default());
         runtime.spawn(TaskSpec::default(), Relay { input, output: to_nobody, behind: 0 });
+        wait_until_others_sleep();
         limit_memory();
         refused.push(runtime.spawn_blocking(TaskSpec::default(), move |task| {
             let _ = task.push(&mut output, 1);
@@ -129,6 +131,22 @@ fn without_more_threads() {
     let message = &summary.failures[0].message;
     assert!(message.starts_with("the system refuses it a thread of its own"), "{message}");
     assert!(!summary.failures[0].panicked);
+}
+
+/// Threads that have just begun still need memory of their own.
+fn wait_until_others_sleep() {
+    let asleep = |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'));
+    let own = std::fs::read_link("/proc/thread-self").unwrap();
+    let others_sleep = || {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let others = threads.filter(|thread| thread.file_name() != own.file_name());
+        others.into_iter().all(|thread| asleep(&std::fs::read_to_string(thread.join("stat")).unwrap()))
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !others_sleep() {
+        assert!(Instant::now() < until, "another thread goes on and on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// From now on the process gets no more than half a megabyte of address space.

@@ -17,6 +17,10 @@ use thalweg_space::layout::{element, identity};
 /// Bytes of a block of these spaces: about a thousand events.
 const BLOCK: u64 = 1 << 15;
 
+/// A run goes on for so long, and on a busy machine until there are a few blocks.
+const LONG_ENOUGH: Duration = Duration::from_millis(200);
+const TOO_LONG: Duration = Duration::from_secs(60);
+
 /// The space of a run that ended.
 fn ended() -> Place {
     // A quantum of 1 or 2 messages makes many events.
@@ -24,8 +28,9 @@ fn ended() -> Place {
     let place = Place::new();
     let space = space_of_blocks(&place, BLOCK as usize);
     let runtime = runtime_of(&net, &space);
-    let begun = Instant::now();
-    build(&net, &runtime, &space, move || begun.elapsed() < Duration::from_millis(200));
+    let (begun, path) = (Instant::now(), place.0.clone());
+    let is_short = move || begun.elapsed() < LONG_ENOUGH || head(&fullest_in(&path)) < 4 * BLOCK;
+    build(&net, &runtime, &space, move || begun.elapsed() < TOO_LONG && is_short());
     runtime.join().unwrap();
     space.finish();
     place
@@ -33,7 +38,11 @@ fn ended() -> Place {
 
 /// The element that holds most, which is a worker's.
 fn fullest(place: &Place) -> PathBuf {
-    let files = std::fs::read_dir(&place.0).unwrap().map(|file| file.unwrap().path());
+    fullest_in(&place.0)
+}
+
+fn fullest_in(space: &Path) -> PathBuf {
+    let files = std::fs::read_dir(space).unwrap().map(|file| file.unwrap().path());
     let elements = files.filter(|file| file.extension().is_some_and(|of| of == "element"));
     elements.max_by_key(|file| head(file)).expect("there are elements")
 }
