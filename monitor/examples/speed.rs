@@ -36,16 +36,7 @@ fn main() {
         events += script.round.len() as u64;
     }
     say("observations", events, begun);
-    let ending = Ending {
-        state: State::Ended,
-        now: None,
-        mode: None,
-        rows: Vec::new(),
-        stuck: Default::default(),
-        event_bytes: None,
-        space: SpaceInfo::default(),
-    };
-    let report = analysis.finish(&Names::default(), ending);
+    let report = analysis.finish(&Names::default(), Ending::default());
     let latency = &report.latency;
     assert_eq!((latency.entered, latency.unattributed), (rounds * QUANTUM, 0));
 }

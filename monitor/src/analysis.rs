@@ -95,6 +95,21 @@ pub struct Ending {
     pub space: SpaceInfo,
 }
 
+impl Default for Ending {
+    /// Of a run that ended orderly and of which only the events are known.
+    fn default() -> Ending {
+        Ending {
+            state: State::Ended,
+            now: None,
+            mode: None,
+            rows: Vec::new(),
+            stuck: HashMap::new(),
+            event_bytes: None,
+            space: SpaceInfo::default(),
+        }
+    }
+}
+
 /// Consumes what a program said, in order of time.
 pub struct Analysis<'m> {
     options: Options,

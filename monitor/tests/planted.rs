@@ -365,16 +365,7 @@ fn report(net: &Net, events: &[(u64, u64, Observation)]) -> Report {
         let name = SiteName { path: task.name.clone(), kind: "box".into(), place: None };
         names.sites.insert(site(&task.name), name);
     }
-    let ending = Ending {
-        state: thalweg_monitor::State::Ended,
-        now: None,
-        mode: None,
-        rows: Vec::new(),
-        stuck: Default::default(),
-        event_bytes: None,
-        space: SpaceInfo::default(),
-    };
-    analysis.finish(&names, ending)
+    analysis.finish(&names, Ending::default())
 }
 
 #[test]

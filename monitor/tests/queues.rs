@@ -121,16 +121,7 @@ fn report(events: &[(u64, u64, Observation)]) -> Report {
     for (time, writer, observation) in events {
         analysis.observe(*time, *writer, observation);
     }
-    let ending = Ending {
-        state: State::Ended,
-        now: None,
-        mode: None,
-        rows: Vec::new(),
-        stuck: Default::default(),
-        event_bytes: None,
-        space: SpaceInfo::default(),
-    };
-    analysis.finish(&Names::default(), ending)
+    analysis.finish(&Names::default(), Ending::default())
 }
 
 fn near(what: &str, got: f64, want: f64, share: f64) {

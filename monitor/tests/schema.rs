@@ -155,16 +155,7 @@ fn every_field_is_documented() {
 #[test]
 fn names_in_json_are_those_of_the_page() {
     let mut analysis = thalweg_monitor::Analysis::new(thalweg_monitor::Options { ns_per_tick: 1.0, top: 1 });
-    let ending = thalweg_monitor::Ending {
-        state: thalweg_monitor::State::Ended,
-        now: None,
-        mode: None,
-        rows: Vec::new(),
-        stuck: Default::default(),
-        event_bytes: None,
-        space: Default::default(),
-    };
-    let report = analysis.report(&Default::default(), ending);
+    let report = analysis.report(&Default::default(), thalweg_monitor::Ending::default());
     let json = serde_json::to_value(&report).expect("a report is JSON");
     let types = types(TYPES);
     let check = |name: &str, value: &serde_json::Value| {
