@@ -25,7 +25,7 @@ use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
 };
 use crate::runtime::{Mode, Shared};
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Ordering, fetch_to_write};
 use crate::task::{ReadBefore, State, Stop, TaskCell, TaskId};
 
 /// What a thread needs to run tasks.
@@ -53,6 +53,9 @@ pub(crate) struct Core {
     /// The worker's live row.
     pub(crate) row: Option<LiveRow>,
     pub(crate) mode: AdoptedMode,
+    /// How many changes of settings were adopted, and what a dispatch needs of them.
+    changes: u64,
+    quantum: usize,
     /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
     pub(crate) now: u64,
     /// When measuring began, or was switched on.
@@ -215,6 +218,8 @@ impl Core {
             recorder,
             row: None,
             mode: AdoptedMode(mode),
+            changes: u64::MAX,
+            quantum: 0,
             now,
             measured_since: if mode == Mode::Off { now } else { 0 },
             full_since: 0,
@@ -408,7 +413,7 @@ impl Core {
     #[inline(never)]
     fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         let stamp = if self.mode == Mode::Off { 0 } else { self.now };
-        if wake_elsewhere(task, stamp) {
+        if wake_elsewhere(&self.shared, task, stamp) {
             self.tell_ready(task, cause, by_stream);
         }
     }
@@ -438,10 +443,13 @@ impl Core {
         // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
         // given up.
         let Some(task) = (unsafe { ring.reader.load(Ordering::SeqCst).as_ref() }) else { return };
-        if how & BORDER != 0 {
+        let (border, how) = (how & BORDER != 0, how & !BORDER);
+        if border {
+            if how != AWAKE {
+                fetch_to_write(&task.in_inbox);
+            }
             self.moving.border(self.task, task.worker());
         }
-        let how = how & !BORDER;
         if how == AWAKE {
             return;
         }
@@ -481,8 +489,8 @@ impl Core {
 
     /// Takes what other threads made ready.
     pub(crate) fn empty_inbox(&mut self) {
-        let shared = self.shared.clone();
-        for task in shared.inboxes[self.worker as usize].take() {
+        let tasks = self.shared.inboxes[self.worker as usize].take();
+        for task in tasks {
             // SAFETY: the inbox's reference, now ours.
             let cell = unsafe { task.as_ref() };
             if cell.state.get() == State::Moving {
@@ -531,36 +539,59 @@ impl Core {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
         task.last_read.set(std::ptr::null());
-        let mut kept = 0;
         // Waking runs no user's code, so the list does not change meanwhile.
+        if let [from, to] = self.touched[..]
+            && !from.writes
+            && to.writes
+        {
+            // Most tasks read one stream and write one. Who waits for messages goes first.
+            let (to_kept, from_kept) = (self.settle(task, to), self.settle(task, from));
+            self.touched.clear();
+            self.touched.extend(from_kept.then_some(from));
+            self.touched.extend(to_kept.then_some(to));
+            return;
+        }
+        let mut kept = 0;
         for at in 0..self.touched.len() {
             let touch = self.touched[at];
-            // SAFETY: an end on the list is kept until the list is emptied.
-            let ring = unsafe { touch.ring.as_ref() };
-            if touch.writes {
-                let pushed = ring.pushed.get();
-                ring.limit.set(pushed);
-                let written = pushed - ring.write_mark.get();
-                task.counts.writes.set(task.counts.writes.get() + written as u64);
-            } else {
-                let popped = ring.popped.get();
-                ring.available.set(popped);
-                let read = popped - ring.read_mark.get() - ring.discarded.get();
-                task.counts.reads.set(task.counts.reads.get() + read as u64);
-            }
-            self.publish(touch);
-            let state = touch.state();
-            match state.load(Ordering::Relaxed) {
-                TOUCHED => state.store(0, Ordering::Release),
-                // Before the task's wake-ups are armed: it may itself have the other end.
-                marks if marks & LEAVES != 0 => self.close_end(touch),
-                _ => {
-                    self.touched[kept] = touch;
-                    kept += 1;
-                }
+            if self.settle(task, touch) {
+                self.touched[kept] = touch;
+                kept += 1;
             }
         }
         self.touched.truncate(kept);
+    }
+
+    /// Counts and publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
+    #[inline(always)]
+    fn settle(&mut self, task: &TaskCell, touch: Touch) -> bool {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
+        if touch.writes {
+            let pushed = ring.pushed.get();
+            ring.limit.set(pushed);
+            let written = pushed - ring.write_mark.get();
+            task.counts.writes.set(task.counts.writes.get() + written as u64);
+        } else {
+            let popped = ring.popped.get();
+            ring.available.set(popped);
+            let read = popped - ring.read_mark.get() - ring.discarded.get();
+            task.counts.reads.set(task.counts.reads.get() + read as u64);
+        }
+        self.publish(touch);
+        let state = if touch.writes { &ring.write_state } else { &ring.read_state };
+        match state.load(Ordering::Relaxed) {
+            TOUCHED => {
+                state.store(0, Ordering::Release);
+                false
+            }
+            // Before the task's wake-ups are armed: it may itself have the other end.
+            marks if marks & LEAVES != 0 => {
+                self.close_end(touch);
+                false
+            }
+            _ => true,
+        }
     }
 
     /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
@@ -605,6 +636,23 @@ impl Core {
         if self.mode != mode {
             self.change_mode(mode);
         }
+    }
+
+    /// Adopts all settings that a dispatch needs, if any was changed: one load, if not.
+    #[inline]
+    fn adopt_settings(&mut self) {
+        let changes = self.shared.changes();
+        if changes != self.changes {
+            self.adopt_changes(changes);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn adopt_changes(&mut self, changes: u64) {
+        self.changes = changes;
+        self.adopt_mode();
+        self.quantum = self.shared.quantum(self.recorder.as_mut());
     }
 
     #[cold]
@@ -1041,7 +1089,7 @@ impl Core {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*core.task };
         let mode_before = core.mode;
-        core.adopt_mode();
+        core.adopt_settings();
         if core.mode == Mode::Off {
             return;
         }
@@ -1069,7 +1117,7 @@ impl Core {
         let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
             core.task = task.as_ptr();
-            core.adopt_mode();
+            core.adopt_settings();
             if let Some(row) = &core.row {
                 put(row, worker_cell::TASK, cell.id.0);
                 put(row, worker_cell::MESSAGE, cell.counts.reads.get());
@@ -1292,9 +1340,9 @@ pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Wakes a task of another worker or a blocking one; `stamp` is the time, if it is measured. False: somebody was
+/// Wakes a task of another worker of `shared`, or a blocking one; `stamp` is the time, if it is measured. False: somebody was
 /// faster.
-pub(crate) fn wake_elsewhere(task: &TaskCell, stamp: u64) -> bool {
+pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> bool {
     if task.in_inbox.load(Ordering::Relaxed) {
         // The swap decides, but there is no need to overwrite the time of who was first.
     } else {
@@ -1307,19 +1355,25 @@ pub(crate) fn wake_elsewhere(task: &TaskCell, stamp: u64) -> bool {
         task.parker.unpark();
         return true;
     }
-    send(task.counted_reference())
+    send(shared, task.counted_reference())
 }
 
-/// Puts a task, with the caller's reference, into its worker's inbox.
-pub(crate) fn send(task: NonNull<TaskCell>) -> bool {
-    // SAFETY: the caller's reference; the runtime's part is kept by the cell.
-    let (worker, shared) = unsafe { (task.as_ref().worker(), task.as_ref().shared.clone()) };
+/// Puts a task of `shared`, with the caller's reference, into its worker's inbox.
+pub(crate) fn send(shared: &Shared, task: NonNull<TaskCell>) -> bool {
+    // SAFETY: the caller's reference.
+    let worker = unsafe { task.as_ref() }.worker();
     let sent = shared.inboxes[worker as usize].push(task);
     if !sent {
         // SAFETY: refused, so it is still ours.
         unsafe { TaskCell::release(task.as_ptr()) }
     }
     sent
+}
+
+/// Wakes a task from a thread that may have no part in the runtime but by the task.
+pub(crate) fn wake_from_outside(task: &TaskCell) {
+    let shared = task.shared.clone();
+    wake_elsewhere(&shared, task, 0);
 }
 
 /// Closes a writing end that no dispatch of this thread uses.
@@ -1340,7 +1394,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
                 if waits == PORT_WAITS {
                     task.push_ready_port(r);
                 }
-                wake_elsewhere(task, 0);
+                wake_from_outside(task);
             }
             r.leave_writer_section();
             end_gone_outside(r);
@@ -1365,7 +1419,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
             if waits != AWAKE
                 && let Some(task) = writer
             {
-                wake_elsewhere(task, 0);
+                wake_from_outside(task);
             }
             r.leave_reader_section();
             end_gone_outside(r);
@@ -1427,7 +1481,7 @@ const SAMPLE_EVERY: u32 = 16;
 impl Core {
     #[inline]
     pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
-        let quantum = self.shared.quantum(self.recorder.as_mut());
+        let quantum = self.quantum;
         let budget = task.budget.get() as usize;
         let left = task.until_sample.get();
         if left != 0 {

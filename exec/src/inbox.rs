@@ -1,15 +1,16 @@
 //! A worker's inbox: the tasks that other threads made ready, and the worker's sleep.
 //!
-//! Invariant: a worker that sleeps has an empty inbox, or somebody is on the way to wake it. Who pushes looks
-//! at `sleeping` after the push, who goes to sleep looks at the inbox after setting it, with a full barrier
-//! between on both sides.
+//! Invariant: a worker that sleeps has an empty inbox, or somebody is on the way to wake it. In place of a first task stands
+//! a mark that the worker sleeps: whoever puts a task there takes the mark off with the same instruction, and wakes the worker.
+//! Letters and the end of the run stand elsewhere: who wrote one looks at the mark then, and who is about to sleep looks
+//! at them after setting it, with a full barrier between on both sides.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::dispatch::Core;
 use crate::parker::Parker;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, barrier};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, barrier, fetch_to_write};
 use crate::task::TaskCell;
 
 /// What another thread asks of a worker, which answers between two dispatches.
@@ -24,11 +25,11 @@ pub(crate) struct Letter {
     asked: Arc<dyn Asked>,
 }
 
+/// In a cache line of its own: several workers write to it, and one looks at it all the time while it has nothing to do.
+#[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Inbox {
-    /// The newest task. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     first: AtomicPtr<TaskCell>,
-    /// Whether the worker sleeps or is about to. Set by the worker, cleared by who wakes it.
-    sleeping: AtomicBool,
     parker: Parker,
     /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
     /// is to give it one.
@@ -42,14 +43,18 @@ pub(crate) struct Inbox {
 
 /// In place of a first task: the worker has ended.
 fn shut() -> *mut TaskCell {
-    std::ptr::dangling_mut()
+    std::ptr::without_provenance_mut(align_of::<TaskCell>())
+}
+
+/// In place of a first task: the worker sleeps, or is about to.
+fn asleep() -> *mut TaskCell {
+    std::ptr::without_provenance_mut(2 * align_of::<TaskCell>())
 }
 
 impl Inbox {
     pub(crate) fn new() -> Inbox {
         Inbox {
             first: AtomicPtr::new(std::ptr::null_mut()),
-            sleeping: AtomicBool::new(false),
             parker: Parker::new(),
             hungry_at: AtomicU64::new(0),
             dispatches: AtomicU64::new(0),
@@ -61,21 +66,21 @@ impl Inbox {
     /// Hands a task to the worker, with the caller's reference to it. False (and the reference stays the
     /// caller's) when the worker has ended.
     pub(crate) fn push(&self, task: NonNull<TaskCell>) -> bool {
-        let mut first = self.first.load(Ordering::Relaxed);
+        // Without a look, which would fetch the line twice: mostly it is empty.
+        let mut first = std::ptr::null_mut();
         loop {
-            if first == shut() {
-                return false;
-            }
+            let next = if first == asleep() { std::ptr::null_mut() } else { first };
             // SAFETY: the caller's reference.
-            unsafe { task.as_ref() }.next_in_inbox.store(first, Ordering::Relaxed);
-            match self.first.compare_exchange_weak(first, task.as_ptr(), Ordering::SeqCst, Ordering::Relaxed)
-            {
+            unsafe { task.as_ref() }.next_in_inbox.store(next, Ordering::Relaxed);
+            match self.first.compare_exchange(first, task.as_ptr(), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => break,
+                Err(now) if now == shut() => return false,
                 Err(now) => first = now,
             }
         }
-        barrier();
-        self.wake();
+        if first == asleep() {
+            self.parker.unpark();
+        }
         true
     }
 
@@ -112,14 +117,27 @@ impl Inbox {
     /// Wakes the worker if it sleeps. The caller has passed a full barrier since it changed what the worker
     /// is to see.
     pub(crate) fn wake(&self) {
-        if self.sleeping.load(Ordering::SeqCst) && self.sleeping.swap(false, Ordering::AcqRel) {
+        if self.first.load(Ordering::SeqCst) == asleep() && self.take_off_mark() {
             self.parker.unpark();
         }
+    }
+
+    /// True for who does it: the worker itself, or who then wakes it.
+    fn take_off_mark(&self) -> bool {
+        let none = std::ptr::null_mut();
+        self.first.compare_exchange(asleep(), none, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Whether there is no task, asked again and again by a worker that takes the next one at once.
+    #[inline]
+    pub(crate) fn is_still_empty(&self) -> bool {
+        fetch_to_write(&self.first);
+        self.is_empty()
     }
 
     #[inline]
@@ -145,17 +163,15 @@ impl Inbox {
     /// Sleeps until somebody pushes or calls [`Inbox::wake`], unless a task came or `stop` says so. May return
     /// early.
     pub(crate) fn sleep(&self, stop: &AtomicBool) {
-        // Swaps, here and below: an `xchg` as a fenced store would be, and every change of the flag reads the one
-        // before, so that no waker's old `false` can be taken for a later one.
-        self.sleeping.swap(true, Ordering::SeqCst);
+        let empty = std::ptr::null_mut();
+        if self.first.compare_exchange(empty, asleep(), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return;
+        }
         barrier();
-        if self.first.load(Ordering::SeqCst).is_null()
-            && !stop.load(Ordering::SeqCst)
-            && self.letters.load(Ordering::SeqCst).is_null()
-        {
+        if !stop.load(Ordering::SeqCst) && self.letters.load(Ordering::SeqCst).is_null() {
             self.parker.park();
         }
-        self.sleeping.swap(false, Ordering::AcqRel);
+        self.take_off_mark();
     }
 }
 
@@ -177,6 +193,7 @@ impl Tasks {
         while let Some(task) = NonNull::new(newest) {
             // SAFETY: the inbox held a reference to each task in it; the links are ours since we took them.
             let next = unsafe { &task.as_ref().next_in_inbox };
+            fetch_to_write(next);
             newest = next.load(Ordering::Relaxed);
             next.store(oldest, Ordering::Relaxed);
             oldest = task.as_ptr();

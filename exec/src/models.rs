@@ -18,7 +18,7 @@
 //! | in `move_end` the fence | former blocking task (else the barrier in every thread is one) |
 //! | in `move_end` the wait for the peer's section; release of the section's end | former task |
 //! | acquire and release where references to streams are given up, where those to tasks are | last end; last reference |
-//! | the inbox's fence of who pushes, of who sleeps; acquire of who takes | inbox never sleeps, and others |
+//! | acquire of who takes the inbox's tasks | inbox never sleeps, and others |
 //! | release of who pushes a ready port, acquire of who takes them | none |
 //! | the swap of `wake_elsewhere` | moved task, given-away reader |
 
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::dispatch::wake_elsewhere;
+use crate::dispatch::wake_from_outside;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
@@ -240,7 +240,7 @@ fn wake_up(how: u8, messages: usize) {
                     task.push_ready_port(ring);
                 }
                 if waits != AWAKE {
-                    wake_elsewhere(task, 0);
+                    wake_from_outside(task);
                 }
                 ring.leave_writer_section();
             };
@@ -328,7 +328,7 @@ fn loom_moved_end_gets_its_message() {
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
                 let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
-                wake_elsewhere(task.expect("a reader waits"), 0);
+                wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
         });
@@ -369,7 +369,7 @@ fn loom_moved_task_gets_its_message() {
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
                 let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
-                wake_elsewhere(task.expect("a reader waits"), 0);
+                wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
         });
@@ -478,7 +478,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         });
         assert!(push(r, 1));
         if r.publish_written(me, 0) & TASK_WAITS != 0 {
-            wake_elsewhere(t, 0);
+            wake_from_outside(t);
         }
         r.leave_writer_section();
         second.join().unwrap();

@@ -99,6 +99,9 @@ pub(crate) struct Ring {
     /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
     /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by who takes the end over.
     pub(crate) write_state: AtomicU8,
+    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer, which wakes it. Here,
+    /// because each looks at `tail` just before: so one line goes to and fro between them instead of two.
+    pub(crate) reader_waiting: AtomicU8,
 
     // --- the reader's line
     _reader_line: Line,
@@ -118,6 +121,8 @@ pub(crate) struct Ring {
     reader_section: AtomicU8,
     /// Like `write_state`, for the reading end.
     pub(crate) read_state: AtomicU8,
+    /// Like `reader_waiting`, for the writing end.
+    pub(crate) writer_waiting: AtomicU8,
     /// The reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
 
@@ -130,9 +135,6 @@ pub(crate) struct Ring {
     /// learned it, and to [`UNKNOWN`] by who moves the end.
     reader_home: AtomicU64,
     writer_home: AtomicU64,
-    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the end that waits, cleared by the one that wakes it.
-    pub(crate) reader_waiting: AtomicU8,
-    pub(crate) writer_waiting: AtomicU8,
     /// The writing end is gone: set once by the writer after its last `tail`.
     pub(crate) closed: AtomicU8,
     /// The reading end is gone: set once by the reader after its last `head`.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{Clock, NameRef, Setting, SettingSpec, Space};
+use thalweg_space::{Changes, Clock, NameRef, Setting, SettingSpec, Space};
 
 use crate::affinity;
 use crate::blocking::{self, Blocking, always_well};
@@ -159,7 +159,8 @@ const ABORT_PATIENCE: Duration = Duration::from_millis(200);
 /// How often it is looked what a thread used of its processor, in nanoseconds.
 const USAGE_NS: u64 = 20_000_000;
 
-/// Everything the workers share.
+/// Everything the workers share, in other cache lines than the count of who shares it.
+#[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Shared {
     pub(crate) inboxes: Vec<Inbox>,
     /// Set once, when the workers are to end.
@@ -172,6 +173,8 @@ pub(crate) struct Shared {
     pub(crate) usage_ticks: u64,
     next_task: AtomicU64,
     next_stream: AtomicU64,
+    /// How often something was set.
+    changes: Option<Changes>,
     mode: Tunable,
     quantum: Tunable,
     quantum_us: Tunable,
@@ -288,6 +291,7 @@ impl Shared {
             barrier: affinity::register_barrier(),
             next_task: AtomicU64::new(1),
             next_stream: AtomicU64::new(1),
+            changes: space.map(Space::changes),
             mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
             quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
             quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
@@ -317,7 +321,12 @@ impl Shared {
         }))
     }
 
+    /// How often something was set: as long as it is the same, every setting has the value it had.
     #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.as_ref().map_or(0, Changes::load)
+    }
+
     pub(crate) fn quantum(&self, recorder: Option<&mut Recorder>) -> usize {
         self.adopt(&self.quantum, recorder) as usize
     }
@@ -587,7 +596,7 @@ fn release_into(task: NonNull<TaskCell>) {
     let cell = unsafe { task.as_ref() };
     let (shared, keep) = (cell.shared.clone(), cell.counted());
     cell.in_inbox.store(true, Ordering::Relaxed);
-    if !dispatch::send(task) {
+    if !dispatch::send(&shared, task) {
         // SAFETY: the worker refused it, so nobody else touches the body.
         drop(unsafe { cell.body() }.take());
         shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));

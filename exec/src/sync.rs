@@ -51,6 +51,18 @@ pub(crate) fn barrier() {
     }
 }
 
+/// Fetches a cache line that another core may have, to write to it: who reads it first fetches it twice.
+#[inline(always)]
+pub(crate) fn fetch_to_write<T>(at: &T) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    // SAFETY: a hint, which changes nothing but what is in the cache, of an address that is valid anyway.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = at;
+}
+
 /// Room for one message of a stream.
 #[cfg_attr(not(loom), repr(transparent))]
 pub(crate) struct Slot<T>(

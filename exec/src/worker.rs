@@ -13,6 +13,12 @@ use crate::observe::{put, worker_cell};
 use crate::runtime::{Mode, Shared};
 use crate::sync::Ordering;
 
+/// Looks whether something came between two readings of the clock.
+const LOOKS: u32 = 16;
+
+/// So long a worker looks without a pause between two looks: one may take 140 cycles, as long as the way of a message.
+const BARE_NS: u64 = 2_000;
+
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, core_to_pin: Option<usize>, recorder: Option<Recorder>) {
     // A refused pinning costs speed, not correctness.
@@ -52,37 +58,50 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
 }
 
 impl Core {
-    /// Spins for about the price of a sleep, then sleeps.
+    /// Looks for about the price of a sleep whether something came, then sleeps.
     fn wait(&mut self, number: u32) {
         let before = self.clock();
         self.adopt_mode();
         self.tell_waiting(number);
-        let spin_ticks = self.shared.spin_ticks(self.recorder.as_mut());
-        let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
-        let shared = self.shared.clone();
-        let inbox = &shared.inboxes[number as usize];
-        let (mut came, mut asked) = (false, false);
-        while !came {
-            let waited = shared.clock.now().saturating_sub(before);
-            if waited >= ask_ticks && !asked {
-                asked = self.ask(before);
-            }
-            if waited >= spin_ticks {
-                inbox.dispatches.store(self.dispatches, Ordering::Relaxed);
-                inbox.wait_for_room.store(self.wait_for_room, Ordering::Relaxed);
-                inbox.sleep(&shared.stop);
-                break;
-            }
-            for _ in 0..32 {
-                came =
-                    came || !inbox.is_empty() || shared.stop.load(Ordering::Relaxed) || inbox.has_letters();
-                std::hint::spin_loop();
-            }
-        }
+        let asked = self.look_out(before);
         let now = self.clock();
         self.waited_since(before, asked);
         self.waiting_ticks += now - before;
         self.tell_resumed(number);
+    }
+
+    /// Returns when something came, or after a sleep; true if it said meanwhile that this worker is hungry.
+    fn look_out(&mut self, before: u64) -> bool {
+        let spin_ticks = self.shared.spin_ticks(self.recorder.as_mut());
+        let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
+        let bare_ticks = self.shared.clock.ns_to_ticks(BARE_NS);
+        let (mut asked, mut waited) = (false, 0);
+        while waited < spin_ticks {
+            let bare = waited < bare_ticks;
+            if (0..LOOKS).any(|_| self.something_came(bare)) {
+                return asked;
+            }
+            waited = self.shared.clock.now().saturating_sub(before);
+            if waited >= ask_ticks && !asked {
+                asked = self.ask(before);
+            }
+        }
+        let inbox = &self.shared.inboxes[self.worker as usize];
+        inbox.dispatches.store(self.dispatches, Ordering::Relaxed);
+        inbox.wait_for_room.store(self.wait_for_room, Ordering::Relaxed);
+        inbox.sleep(&self.shared.stop);
+        asked
+    }
+
+    /// Whether there is something to do; if not, lets the other thread of the same core go first, unless the wait is `bare`.
+    #[inline]
+    fn something_came(&self, bare: bool) -> bool {
+        let inbox = &self.shared.inboxes[self.worker as usize];
+        let came = !inbox.is_still_empty() || inbox.has_letters() || self.shared.stop.load(Ordering::Relaxed);
+        if !came && !bare {
+            std::hint::spin_loop();
+        }
+        came
     }
 
     fn tell_waiting(&mut self, worker: u32) {

@@ -56,7 +56,7 @@ pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
 pub use live::{LIVE_CELLS, LiveRow, RowKind};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
-pub use setting::{Setting, SettingSpec};
+pub use setting::{Changes, Setting, SettingSpec};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use writer::Writer;

@@ -106,6 +106,25 @@ impl Setting {
     }
 }
 
+/// How often something was set in a space, for who adopts several settings at a time: if it is what it was, none of them has
+/// another value. See [`Space::changes`](crate::Space::changes).
+#[derive(Clone, Debug)]
+pub struct Changes {
+    count: CellPointer,
+}
+
+impl Changes {
+    pub(crate) fn new(settings: &Settings) -> Changes {
+        Changes { count: CellPointer::new(settings.map.clone(), layout::CHANGES) }
+    }
+
+    /// The count, to be loaded before the values: one load.
+    #[inline(always)]
+    pub fn load(&self) -> u64 {
+        u64::from_le(self.count.get().load(Ordering::Acquire))
+    }
+}
+
 /// The settings of a space, mapped.
 #[derive(Debug)]
 pub(crate) struct Settings {

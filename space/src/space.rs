@@ -15,7 +15,7 @@ use crate::map::{Fork, Map};
 use crate::place::Wanted;
 use crate::probe::{Probe, Probes};
 use crate::session::Manifest;
-use crate::setting::{Adopted, Setting, SettingSpec, Settings};
+use crate::setting::{Adopted, Changes, Setting, SettingSpec, Settings};
 use crate::writer::Writer;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -341,6 +341,11 @@ impl Space {
         })?;
         cold.sites = id;
         Ok(SiteRef(id))
+    }
+
+    /// How often settings (and probes) were changed: a setting's value changes before this does.
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.shared.settings)
     }
 
     /// A setting: a cell that the observing side may change. The same name gives the same cell.
