@@ -3,18 +3,19 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::context::Context;
 use crate::dispatch::{Budget, Core, message_of};
 use crate::events::Recorder;
+use crate::inbox::Asked;
 use crate::observe::{put, task_cell, task_state};
 use crate::ring::FOREIGN;
 use crate::runtime::{Mode, Shared};
 use crate::stream::{In, Out};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use crate::task::{State, Stop, Task, TaskCell, TaskId};
 
 /// A blocking task's view of the runtime.
@@ -25,6 +26,54 @@ pub struct Blocking {
     quantum: usize,
     /// Messages since the last look at what the others should see.
     used: usize,
+    sleep: Arc<Sleep>,
+}
+
+/// What others see of a blocking task's waits for its streams, and what they ask it meanwhile.
+#[derive(Default)]
+pub(crate) struct Sleep {
+    /// Two for each time that a wait began or ended, so while it waits this is twice something odd; and one more if it is for
+    /// room. Written by the task's thread (release).
+    waits: AtomicU64,
+    /// Answered by the task's thread, between two looks whether it was woken.
+    asked: Mutex<Option<Arc<dyn Asked>>>,
+}
+
+impl Sleep {
+    const ROOM: u64 = 1;
+    const WAITS: u64 = 2;
+
+    fn begin(&self, stop: Stop) {
+        let room = if stop == Stop::OutputFull { Sleep::ROOM } else { 0 };
+        self.waits.store(self.waits.load(Ordering::Relaxed) + Sleep::WAITS + room, Ordering::Release);
+    }
+
+    fn end(&self) {
+        let now = self.waits.load(Ordering::Relaxed);
+        self.waits.store((now & !Sleep::ROOM) + Sleep::WAITS, Ordering::Release);
+    }
+
+    /// Tells its waits apart.
+    pub(crate) fn wait(&self) -> u64 {
+        self.waits.load(Ordering::Acquire)
+    }
+
+    /// Which of its waits for streams the task is in, if it is in one and its thread sleeps; and whether for room.
+    pub(crate) fn now(&self, task: &TaskCell) -> Option<(u64, bool)> {
+        let asleep = task.parker.is_asleep();
+        let wait = self.wait();
+        (asleep && wait & Sleep::WAITS != 0).then_some((wait, wait & Sleep::ROOM != 0))
+    }
+
+    /// Asks the task, which is to answer as soon as it waits for streams and was not woken.
+    pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+        task.parker.unpark();
+    }
+
+    fn take_asked(&self) -> Option<Arc<dyn Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Blocking {
@@ -204,9 +253,15 @@ impl Blocking {
                 task,
                 if stop == Stop::OutputFull { task_state::BLOCKED_OUTPUT } else { task_state::BLOCKED_INPUT },
             );
+            self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
+                if let Some(asked) = self.sleep.take_asked() {
+                    // SAFETY: the thread's own core, to which no other reference is held.
+                    asked.answer(unsafe { self.core.as_mut() });
+                }
                 task.parker.park();
             }
+            self.sleep.end();
             show_state(task, task_state::RUNNING);
         }
         self.resume();
@@ -242,6 +297,7 @@ fn show_state(task: &TaskCell, state: u64) {
 pub(crate) fn start(
     shared: &Arc<Shared>,
     task: NonNull<TaskCell>,
+    sleep: Arc<Sleep>,
     work: impl FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     struct Handed(NonNull<TaskCell>);
@@ -256,13 +312,14 @@ pub(crate) fn start(
         // Here and not above: while its memory is made, others run.
         let recorder = for_thread.space.as_ref();
         let recorder = recorder.map(|space| Recorder::new(space, &format!("blocking task {id}")));
-        run(for_thread, handed.0, recorder.transpose(), work);
+        run(for_thread, handed.0, sleep, recorder.transpose(), work);
     })
 }
 
 fn run(
     shared: Arc<Shared>,
     task: NonNull<TaskCell>,
+    sleep: Arc<Sleep>,
     recorder: Result<Option<Recorder>, thalweg_space::Error>,
     work: impl FnOnce(&mut Blocking) -> Result<(), String>,
 ) {
@@ -280,7 +337,7 @@ fn run(
     let outcome = Core::with(core, || {
         let quantum = shared.quantum(None);
         let cx = Context::new(core, task.as_ptr(), quantum, false);
-        let mut blocking = Blocking { core, task, cx, quantum, used: 0 };
+        let mut blocking = Blocking { core, task, cx, quantum, used: 0, sleep };
         blocking.resume();
         let outcome = match refused {
             Some(reason) => {

@@ -914,7 +914,7 @@ impl Core {
     fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         let mut sleeps = false;
         let mut ready = false;
-        task.waits_on.set(None);
+        task.wait_for_none(&mut self.released);
         match stop {
             Stop::InputEmpty => {
                 // SAFETY: we are the task's thread, and no reference to its groups is kept.
@@ -926,10 +926,10 @@ impl Core {
                         continue;
                     }
                     // SAFETY: an end is kept until its state is 0.
-                    match unsafe { touch.ring.as_ref() }.wait_for_messages(self.me, TASK_WAITS) {
+                    let ring = unsafe { touch.ring.as_ref() };
+                    match ring.wait_for_messages(self.me, TASK_WAITS) {
                         Wait::Armed => {
-                            // One of several is none in particular.
-                            task.waits_on.set((!sleeps).then_some(touch.ring));
+                            task.wait_for(ring);
                             sleeps = true;
                         }
                         Wait::Ready => ready = true,
@@ -948,10 +948,10 @@ impl Core {
                         continue;
                     }
                     // SAFETY: an end is kept until its state is 0.
-                    match unsafe { touch.ring.as_ref() }.wait_for_room(self.me) {
+                    let ring = unsafe { touch.ring.as_ref() };
+                    match ring.wait_for_room(self.me) {
                         Wait::Armed => {
-                            // One of several is none in particular.
-                            task.waits_on.set((!sleeps).then_some(touch.ring));
+                            task.wait_for(ring);
                             sleeps = true;
                         }
                         Wait::Ready | Wait::Over => ready = true,
@@ -978,8 +978,9 @@ impl Core {
 
     #[cold]
     fn close_end(&mut self, touch: Touch) {
-        // SAFETY: the reference of the end that was dropped.
-        let ring = unsafe { touch.ring.as_ref() };
+        // SAFETY: the reference of the end that was dropped; the task being dispatched is alive.
+        let (ring, task) = unsafe { (touch.ring.as_ref(), &*self.task) };
+        task.forget_first_wait();
         if touch.writes {
             self.close(ring)
         } else {
@@ -1268,8 +1269,6 @@ impl Core {
             core.let_go();
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
-            // SAFETY: the task's own thread.
-            unsafe { task.forget_ready_ports() };
             if core.mode != Mode::Off {
                 // Closing its ports is the task's own work.
                 let now = core.clock();
@@ -1280,6 +1279,8 @@ impl Core {
             let at = if core.mode == Mode::Off { None } else { Some(core.now) };
             core.tell(|recorder, now| task.tell_end(recorder, at.unwrap_or(now), outcome));
         }
+        // SAFETY: the task's own thread.
+        unsafe { task.forget_waits() };
         Core::free_released(core);
     }
 

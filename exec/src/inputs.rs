@@ -4,12 +4,12 @@
 //! puts it on the task's stack of ready ports (lock-free) and wakes the task. So a wake-up costs the
 //! same with ten thousand inputs as with one.
 
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::context::Context;
 use crate::dispatch::Core;
 use crate::ring::{AWAKE, PORT_WAITS, Ring, Wait, wait_until_zero};
+use crate::several::Group;
 use crate::stream::In;
 use crate::sync::Ordering;
 use crate::task::{TaskCell, TaskId};
@@ -159,8 +159,7 @@ impl<T: Send + 'static> Inputs<T> {
         // SAFETY: the task's thread, or the task does not run yet.
         let groups = unsafe { task.groups() };
         self.bound = Some((task.id, groups.len() as u32));
-        groups.push(VecDeque::new());
-        task.grouped.set(true);
+        groups.push(Group::default());
         for index in 0..self.ports.len() {
             if self.ports[index].is_some() {
                 self.enroll(core, task, index);
@@ -190,7 +189,10 @@ impl<T: Send + 'static> Inputs<T> {
         r.port.set(index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
         // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
-        unsafe { task.queue_ready_port(group, ring) };
+        unsafe {
+            task.groups()[group as usize].enroll(index, r);
+            task.queue_ready_port(group, ring);
+        }
     }
 }
 
@@ -207,7 +209,7 @@ unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
     // SAFETY: as demanded of the caller.
     unsafe {
         task.sort_ready_ports();
-        task.groups()[group as usize].pop_front()
+        task.groups()[group as usize].ready.pop()
     }
 }
 
@@ -215,21 +217,20 @@ unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
 fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     // SAFETY: the port's end holds a reference.
     let r = unsafe { ring.as_ref() };
-    let group = r.group.get() as usize;
-    if r.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE {
-        // Queued, or its writer is pushing it at this moment.
+    let queued = r.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
+    if queued {
+        // Or its writer is pushing it at this moment.
         r.wait_until_writer_left();
-        // SAFETY: the task's own thread; no reference to the groups is kept.
-        let queue = unsafe {
-            task.sort_ready_ports();
-            &mut task.groups()[group]
-        };
-        if let Some(at) = queue.iter().rposition(|&queued| queued == ring) {
-            queue.remove(at);
-            // SAFETY: the queue's reference; the end still has its own.
-            unsafe { Ring::release(ring.as_ptr()) }
-        }
     }
+    // SAFETY: the task's own thread; no reference to the groups is kept.
+    let group = unsafe {
+        task.sort_ready_ports();
+        &mut task.groups()[r.group.get() as usize]
+    };
+    if queued {
+        group.ready.remove(ring);
+    }
+    group.withdraw(r.port.get() as usize);
     r.group.set(u32::MAX);
 }
 

@@ -77,6 +77,7 @@ mod observe;
 mod parker;
 mod ring;
 mod runtime;
+mod several;
 mod stream;
 mod sync;
 mod task;

@@ -232,7 +232,7 @@ fn wake_up(how: u8, messages: usize) {
         let (ring, task) = (ring(2), task(&shared));
         ring.get().group.set(0);
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(std::collections::VecDeque::new());
+        unsafe { task.get().groups() }.push(crate::several::Group::default());
         let writing = thread::spawn(move || {
             let (ring, task) = (ring.get(), task.get());
             let wake = |waits| {
@@ -296,7 +296,7 @@ fn wake_up(how: u8, messages: usize) {
         }
         // SAFETY: this is the task's thread; the last reference is that of its making.
         unsafe {
-            t.forget_ready_ports();
+            t.forget_waits();
             TaskCell::release(task.0.as_ptr());
         }
         give_up(ring);
@@ -638,7 +638,7 @@ fn loom_stack_of_ready_ports_loses_none() {
         let (first, second, task) = (ring(1), ring(1), task(&shared));
         [first, second].into_iter().for_each(|ring| ring.get().group.set(0));
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(std::collections::VecDeque::new());
+        unsafe { task.get().groups() }.push(crate::several::Group::default());
         let pushing =
             [first, second].map(|ring| thread::spawn(move || task.get().push_ready_port(ring.get())));
         // SAFETY: this is the task's thread.
@@ -647,12 +647,12 @@ fn loom_stack_of_ready_ports_loses_none() {
         // SAFETY: as above; the reference to the groups ends with the line.
         let found = unsafe {
             task.get().sort_ready_ports();
-            task.get().groups()[0].len()
+            task.get().groups()[0].ready.len()
         };
         assert_eq!(found, 2);
         // SAFETY: as above; the last reference is that of its making.
         unsafe {
-            task.get().forget_ready_ports();
+            task.get().forget_waits();
             TaskCell::release(task.0.as_ptr());
         }
         [first, second].into_iter().for_each(give_up);

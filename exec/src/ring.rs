@@ -387,7 +387,7 @@ impl Ring {
         if let (Some(observed), Some(task)) = (&self.observed, task) {
             put(&observed.row, stream_cell::READER, task.id.0);
         }
-        move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
+        self.move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
 
     /// Likewise the writer.
@@ -395,7 +395,44 @@ impl Ring {
         if let (Some(observed), Some(task)) = (&self.observed, task) {
             put(&observed.row, stream_cell::WRITER, task.id.0);
         }
-        move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
+        self.move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
+    }
+
+    /// Makes `task` (or nobody) the one at `end`, of which the peer knows `home` and sees it in its section.
+    fn move_end(
+        &self,
+        end: &AtomicPtr<TaskCell>,
+        home: &AtomicU64,
+        peer_section: &AtomicU8,
+        task: Option<&TaskCell>,
+        worker: u32,
+    ) {
+        let new = task.map_or(std::ptr::null_mut(), TaskCell::counted);
+        let before = end.swap(new, Ordering::SeqCst);
+        home.store_fenced(UNKNOWN);
+        if before.is_null() {
+            return;
+        }
+        // SAFETY: the stream's reference, taken out above.
+        let theirs = unsafe { (*before).worker() };
+        let barrier = || {
+            if theirs != NOBODY && theirs != worker {
+                barrier_everywhere();
+            }
+        };
+        barrier();
+        wait_until_zero(peer_section);
+        if home.load(Ordering::SeqCst) != UNKNOWN {
+            // The peer learned the former task's home meanwhile, and may trust it until it has seen this.
+            home.store_fenced(UNKNOWN);
+            barrier();
+            wait_until_zero(peer_section);
+        }
+        // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
+        unsafe {
+            (*before).loses_end(self);
+            TaskCell::release(before)
+        }
     }
 
     /// Shows in the stream's live row which tasks hold its ends, and says so: (reader, writer). Each end shows
@@ -467,38 +504,6 @@ fn look_for_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u
     };
     home.store(learned, Ordering::Relaxed);
     if learned == me + ELSEWHERE { BORDER } else { 0 }
-}
-
-fn move_end(
-    end: &AtomicPtr<TaskCell>,
-    home: &AtomicU64,
-    peer_section: &AtomicU8,
-    task: Option<&TaskCell>,
-    worker: u32,
-) {
-    let new = task.map_or(std::ptr::null_mut(), TaskCell::counted);
-    let before = end.swap(new, Ordering::SeqCst);
-    home.store_fenced(UNKNOWN);
-    if before.is_null() {
-        return;
-    }
-    // SAFETY: the stream's reference, taken out above.
-    let theirs = unsafe { (*before).worker() };
-    let barrier = || {
-        if theirs != NOBODY && theirs != worker {
-            barrier_everywhere();
-        }
-    };
-    barrier();
-    wait_until_zero(peer_section);
-    if home.load(Ordering::SeqCst) != UNKNOWN {
-        // The peer learned the former task's home meanwhile, and may trust it until it has seen this.
-        home.store_fenced(UNKNOWN);
-        barrier();
-        wait_until_zero(peer_section);
-    }
-    // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
-    unsafe { TaskCell::release(before) }
 }
 
 /// Waits for a flag that another thread clears within a few instructions (or when its dispatch ends).

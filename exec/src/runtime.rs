@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use thalweg_space::{Changes, Clock, NameRef, Setting, SettingSpec, Space};
 
 use crate::affinity;
-use crate::blocking::{self, Blocking, always_well};
+use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
 use crate::dispatch::{self, Core};
@@ -195,7 +195,9 @@ pub(crate) struct Shared {
     outside: Mutex<Option<Recorder>>,
     placing: Mutex<Placing>,
     /// The blocking tasks that have not ended, each with a reference.
-    blocking: Mutex<HashMap<TaskId, Handed>>,
+    blocking: Mutex<HashMap<TaskId, (Handed, Arc<Sleep>)>>,
+    /// Held while somebody goes through what the tasks of a thread wait for.
+    pub(crate) asking: Mutex<()>,
     /// The threads of blocking tasks.
     own_threads: Mutex<Vec<JoinHandle<()>>>,
     /// Tasks that have not ended.
@@ -314,6 +316,7 @@ impl Shared {
             space: options.space.clone(),
             placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
             blocking: Mutex::default(),
+            asking: Mutex::default(),
             own_threads: Mutex::default(),
             live: AtomicU64::new(0),
             ended: Mutex::new(Ended::default()),
@@ -461,9 +464,14 @@ impl Shared {
         for inbox in &self.inboxes {
             inbox.wake();
         }
-        for task in lock(&self.blocking).values() {
+        self.each_blocking(|task, _| task.parker.unpark());
+    }
+
+    /// Goes through the blocking tasks that have not ended.
+    pub(crate) fn each_blocking(&self, mut each: impl FnMut(&TaskCell, &Sleep)) {
+        for (task, sleep) in lock(&self.blocking).values() {
             // SAFETY: the map's reference.
-            unsafe { task.0.as_ref() }.parker.unpark();
+            each(unsafe { task.0.as_ref() }, sleep);
         }
     }
 
@@ -499,8 +507,9 @@ impl Shared {
     {
         // SAFETY: the caller's reference.
         let cell = unsafe { task.as_ref() };
-        lock(&self.blocking).insert(cell.id, Handed(cell.counted_reference()));
-        match blocking::start(self, task, work) {
+        let sleep = Arc::new(Sleep::default());
+        lock(&self.blocking).insert(cell.id, (Handed(cell.counted_reference()), sleep.clone()));
+        match blocking::start(self, task, sleep, work) {
             Ok(thread) => self.keep(thread),
             Err(error) => {
                 let reason = format!(
@@ -509,7 +518,7 @@ impl Shared {
                 );
                 let outcome = Err((reason, false));
                 // SAFETY: no thread has the task.
-                unsafe { cell.forget_ready_ports() };
+                unsafe { cell.forget_waits() };
                 cell.show_end(&outcome);
                 self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
                 self.forget_blocking(cell.id);
@@ -533,7 +542,7 @@ impl Shared {
 
     /// A blocking task ends: no abort need wake it any more.
     pub(crate) fn forget_blocking(&self, id: TaskId) {
-        if let Some(task) = lock(&self.blocking).remove(&id) {
+        if let Some((task, _)) = lock(&self.blocking).remove(&id) {
             // SAFETY: the map's reference.
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
@@ -774,7 +783,7 @@ impl Runtime {
     /// Waits until every task has ended, then ends the workers.
     ///
     /// # Errors
-    /// Tasks wait for one another in a circle: which they are, and for which streams they wait.
+    /// A deadlock: tasks of which none can go on without another of them. Which they are, and for which streams they wait.
     pub fn join(mut self) -> Result<Summary, Error> {
         self.start();
         let mut ended = lock(&self.shared.ended);

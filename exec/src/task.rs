@@ -1,9 +1,8 @@
 //! Tasks: what a user writes ([`Task`]), says of it ([`TaskSpec`]), and the cell the runtime keeps it in.
 
 use std::cell::{Cell, UnsafeCell};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use thalweg_space::SiteRef;
 
@@ -13,6 +12,7 @@ use crate::observe::{ObservedTask, Share, Times, put, task_cell, task_state};
 use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
+use crate::several::{Group, Several};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
@@ -138,14 +138,13 @@ pub(crate) struct TaskCell {
     pub(crate) times: Times,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
-    /// The stream it waits for while it is idle, if that is a certain one.
-    pub(crate) waits_on: Cell<Option<NonNull<Ring>>>,
+    /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
+    /// of that stream away meanwhile, under `Shared::asking`.
+    waits_on: std::sync::atomic::AtomicPtr<Ring>,
     /// What the space shows of it; none without a space.
     pub(crate) observed: Option<ObservedTask>,
-    /// Whether there are groups.
-    pub(crate) grouped: Cell<bool>,
-    /// Ready ports by group of inputs; each entry owns a reference to its ring.
-    groups: UnsafeCell<Vec<VecDeque<NonNull<Ring>>>>,
+    /// Its groups of inputs, and what else it waits for; few tasks have that.
+    several: UnsafeCell<Option<Box<Several>>>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
 
@@ -206,10 +205,9 @@ impl TaskCell {
             read_before: Cell::new(None),
             times: Times::default(),
             waits_for: Cell::new(Share::Ready),
-            waits_on: Cell::new(None),
+            waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
             observed,
-            grouped: Cell::new(false),
-            groups: UnsafeCell::new(Vec::new()),
+            several: UnsafeCell::new(None),
             body: UnsafeCell::new(body),
         });
         // SAFETY: a box is never null.
@@ -273,11 +271,77 @@ impl TaskCell {
     }
 
     /// # Safety
+    /// The caller is the task's own thread, and no other reference to what it waits for lives.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn several(&self) -> &mut Several {
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut *self.several.get() }.get_or_insert_default()
+    }
+
+    /// # Safety
     /// The caller is the task's own thread, and no other reference to the groups lives.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn groups(&self) -> &mut Vec<VecDeque<NonNull<Ring>>> {
+    pub(crate) unsafe fn groups(&self) -> &mut Vec<Group> {
         // SAFETY: as demanded of the caller.
-        unsafe { &mut *self.groups.get() }
+        unsafe { &mut self.several().groups }
+    }
+
+    // ---- what it waits for
+
+    /// The task, which is its thread's, waits for nothing yet. Gives the references of what it waited for to `released`.
+    #[inline]
+    pub(crate) fn wait_for_none(&self, released: &mut Vec<NonNull<Ring>>) {
+        self.forget_first_wait();
+        // SAFETY: the task's own thread; the reference ends with the line.
+        if let Some(several) = unsafe { &mut *self.several.get() } {
+            released.extend(several.others.drain());
+        }
+    }
+
+    /// The task, which is its thread's and runs, does not wait for the stream named first.
+    pub(crate) fn forget_first_wait(&self) {
+        self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// The task, which is its thread's, waits for this stream, or for those named before.
+    #[inline]
+    pub(crate) fn wait_for(&self, ring: &Ring) {
+        let first = &self.waits_on;
+        if first.load(Ordering::Relaxed).is_null() {
+            first.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
+        } else {
+            // SAFETY: the task's own thread; the reference ends with the line.
+            unsafe { self.several() }.others.add(ring);
+        }
+    }
+
+    /// An end of this stream is the task's no more, while it may say that it waits for it.
+    pub(crate) fn loses_end(&self, ring: &Ring) {
+        let pointer = std::ptr::from_ref(ring).cast_mut();
+        if self.waits_on.load(Ordering::Relaxed) == pointer {
+            let _asking = self.shared.asking.lock().unwrap_or_else(PoisonError::into_inner);
+            let none = std::ptr::null_mut();
+            // Else it waits for another by now.
+            _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Goes through the streams that the task, which sleeps, waits for: any of them lets it go on.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and has locked `Shared::asking`.
+    pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
+        // the lock before it gives up the end's reference.
+        if let Some(ring) = unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() } {
+            each(ring);
+        }
+        // SAFETY: the task's own thread; the reference ends with this function.
+        let Some(several) = (unsafe { &*self.several.get() }) else { return };
+        several.others.iter().for_each(&mut each);
+        if self.waits_for.get() == Share::InputWait {
+            several.groups.iter().flat_map(Group::members).for_each(each);
+        }
     }
 
     /// Tells that the task has ended at `now`, and how.
@@ -309,10 +373,11 @@ impl TaskCell {
         }
     }
 
-    /// Whether the task has groups of inputs at all.
+    /// Whether the task, which is its thread's, has groups of inputs at all.
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
-        self.grouped.get()
+        // SAFETY: the task's own thread; the reference ends with this function.
+        unsafe { &*self.several.get() }.as_ref().is_some_and(|several| !several.groups.is_empty())
     }
 
     /// Queues a port of a group, with the caller's reference to its ring.
@@ -322,7 +387,7 @@ impl TaskCell {
     pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
         // SAFETY: as demanded of the caller.
         let groups = unsafe { self.groups() };
-        groups[group as usize].push_back(ring);
+        groups[group as usize].ready.push(ring);
     }
 
     /// Puts a port that got messages (or ended) on the stack of the task's ready ports. The stack takes a
@@ -365,7 +430,7 @@ impl TaskCell {
                 unsafe { (ring.as_ref().next_port.load(Ordering::Relaxed), ring.as_ref().group.get()) };
             oldest = next;
             match groups.get_mut(group as usize) {
-                Some(queue) => queue.push_back(ring),
+                Some(group) => group.ready.push(ring),
                 // SAFETY: the stack's reference, of a port that left its group.
                 None => unsafe { Ring::release(ring.as_ptr()) },
             }
@@ -382,18 +447,7 @@ impl TaskCell {
             self.sort_ready_ports();
             self.groups()
         };
-        for queue in groups {
-            while let Some(ring) = queue.front() {
-                // SAFETY: the queue holds a reference.
-                if unsafe { ring.as_ref() }.reader_gone.load(Ordering::Relaxed) == 0 {
-                    return true;
-                }
-                let ring = queue.pop_front().expect("just seen").as_ptr();
-                // SAFETY: the queue's reference.
-                unsafe { Ring::release(ring) }
-            }
-        }
-        false
+        groups.iter_mut().any(|group| group.has_ready())
     }
 
     /// Empties the queues of ready ports, whose readiness a model remembers by itself.
@@ -402,28 +456,21 @@ impl TaskCell {
     /// As for [`TaskCell::has_ready_port`].
     #[cfg(all(test, loom))]
     pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
-        // SAFETY: as demanded of the caller; the queue's references are given up.
-        unsafe {
-            for ring in self.groups().iter_mut().flat_map(|queue| queue.drain(..)) {
-                Ring::release(ring.as_ptr());
-            }
-        }
+        // SAFETY: as demanded of the caller.
+        unsafe { self.groups() }.iter_mut().for_each(|group| group.ready = Default::default());
     }
 
-    /// Gives back the references of the ready ports.
+    /// Gives back the references of what the task, which has ended, could have waited for.
     ///
     /// # Safety
     /// As for [`TaskCell::has_ready_port`].
-    pub(crate) unsafe fn forget_ready_ports(&self) {
-        // SAFETY: as demanded of the caller.
-        let groups = unsafe {
+    pub(crate) unsafe fn forget_waits(&self) {
+        self.forget_first_wait();
+        // SAFETY: as demanded of the caller; the reference ends before anything is dropped.
+        drop(unsafe {
             self.sort_ready_ports();
-            self.groups()
-        };
-        for ring in groups.drain(..).flatten() {
-            // SAFETY: the queue's reference.
-            unsafe { Ring::release(ring.as_ptr()) }
-        }
+            (*self.several.get()).take()
+        });
     }
 }
 

@@ -3,7 +3,9 @@
 mod program;
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use program::{run, started, write};
 use serde_json::{Value, json};
@@ -196,4 +198,32 @@ fn an_interrupt_lets_the_program_finish() {
         "{}",
         text(&output.stderr)
     );
+}
+
+/// Everything is full while nobody reads the output, and a source, a sink and a program sleep in the system: no task can go on,
+/// and none is in a deadlock.
+#[test]
+fn a_run_that_is_held_back_is_no_deadlock() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = write(
+        folder.path(),
+        "held.snet",
+        "net held { box ask ((n) -> (n)) { <<< exec | sed s/never/ever/ >>> } }
+         connect ask .. [{n} -> {n, <i = 3>}] .. (([{<i>} -> {<i = i - 1>}] \\ {<i>} if <i > 0>) !! <i>) .. ask;",
+    );
+    let count = 20_000;
+    for threads in [&[][..], &["--threads"]] {
+        let mut child = started(
+            Command::new(env!("CARGO_BIN_EXE_thalweg")).args(["run", &net, "--allow-exec"]).args(threads),
+        );
+        let mut input = child.stdin.take().unwrap();
+        let feeding = std::thread::spawn(move || input.write_all(numbers(0..count).as_bytes()).unwrap());
+        // Longer than it takes to fill everything, and then to look for deadlocks.
+        std::thread::sleep(Duration::from_millis(700));
+        let output = child.wait_with_output().unwrap();
+        feeding.join().unwrap();
+        assert!(output.status.success(), "{threads:?}: {}", text(&output.stderr));
+        let left = text(&output.stdout).lines().count();
+        assert_eq!(left, count as usize, "{threads:?}");
+    }
 }

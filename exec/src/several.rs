@@ -1,0 +1,122 @@
+//! What a task has only if it waits for several streams: groups of inputs, and the other streams it went to sleep for.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use crate::ring::Ring;
+use crate::sync::Ordering;
+
+/// Belongs to the task's own thread. All streams in it are counted references.
+#[derive(Default)]
+pub(crate) struct Several {
+    pub(crate) groups: Vec<Group>,
+    /// What the task that sleeps waits for besides `TaskCell::waits_on`, unless it is in a group.
+    pub(crate) others: References,
+}
+
+/// Inputs of which any may have something next: see [`Inputs`](crate::Inputs).
+#[derive(Default)]
+pub(crate) struct Group {
+    /// The ports that have something, or were not looked at yet. All others are armed while the task sleeps.
+    pub(crate) ready: References,
+    /// All ports by their index.
+    members: Vec<Option<NonNull<Ring>>>,
+}
+
+impl Group {
+    /// Makes `ring` the port with this index.
+    pub(crate) fn enroll(&mut self, index: usize, ring: &Ring) {
+        if self.members.len() <= index {
+            self.members.resize(index + 1, None);
+        }
+        let before = self.members[index].replace(counted(ring));
+        release(before);
+    }
+
+    /// Forgets the port with this index.
+    pub(crate) fn withdraw(&mut self, index: usize) {
+        release(self.members.get_mut(index).and_then(Option::take));
+    }
+
+    /// Whether a port has something; those whose reading end is gone are dropped on the way.
+    pub(crate) fn has_ready(&mut self) -> bool {
+        let gone = |ring: &Ring| ring.reader_gone.load(Ordering::Relaxed) != 0;
+        while self.ready.iter().next().is_some_and(gone) {
+            release(self.ready.pop());
+        }
+        !self.ready.0.is_empty()
+    }
+
+    /// All ports.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Ring> {
+        // SAFETY: a member is kept by its reference.
+        self.members.iter().flatten().map(|ring| unsafe { ring.as_ref() })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.members.drain(..).for_each(release);
+    }
+}
+
+/// Streams in order, each with a reference.
+#[derive(Default)]
+pub(crate) struct References(VecDeque<NonNull<Ring>>);
+
+impl References {
+    /// Adds a stream, with a new reference to it.
+    pub(crate) fn add(&mut self, ring: &Ring) {
+        self.0.push_back(counted(ring));
+    }
+
+    /// Adds a stream with the caller's reference to it.
+    pub(crate) fn push(&mut self, ring: NonNull<Ring>) {
+        self.0.push_back(ring);
+    }
+
+    /// Takes the first stream out, with its reference.
+    pub(crate) fn pop(&mut self) -> Option<NonNull<Ring>> {
+        self.0.pop_front()
+    }
+
+    /// Takes this stream out if it is there.
+    pub(crate) fn remove(&mut self, ring: NonNull<Ring>) {
+        if let Some(at) = self.0.iter().rposition(|&one| one == ring) {
+            release(self.0.remove(at));
+        }
+    }
+
+    /// Takes all streams out, with their references.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = NonNull<Ring>> {
+        self.0.drain(..)
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Ring> {
+        // SAFETY: each is kept by its reference.
+        self.0.iter().map(|ring| unsafe { ring.as_ref() })
+    }
+}
+
+impl Drop for References {
+    fn drop(&mut self) {
+        self.drain().map(Some).for_each(release);
+    }
+}
+
+fn counted(ring: &Ring) -> NonNull<Ring> {
+    ring.refs.fetch_add(1, Ordering::Relaxed);
+    NonNull::from(ring)
+}
+
+fn release(ring: Option<NonNull<Ring>>) {
+    if let Some(ring) = ring {
+        // SAFETY: the reference that was taken when the stream came here.
+        unsafe { Ring::release(ring.as_ptr()) }
+    }
+}
