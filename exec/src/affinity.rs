@@ -1,6 +1,7 @@
 //! What the runtime asks of Linux itself: pinning a thread, what a thread used, and a barrier in every thread.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 
 const REGISTER_PRIVATE_EXPEDITED: i64 = 1 << 4;
@@ -55,8 +56,51 @@ fn delayed_ns() -> Option<u64> {
     told.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The cores that this process may run on.
-pub(crate) fn cores() -> Vec<usize> {
+/// A processor that this process may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Processor {
+    pub(crate) number: usize,
+    /// Its NUMA node, if the kernel tells.
+    pub(crate) node: Option<usize>,
+}
+
+/// The processors that this process may run on, node by node: workers that follow one another have neighbouring pieces of a
+/// network, and share what is nearest to their node.
+pub(crate) fn processors() -> Vec<Processor> {
+    by_node(&allowed(), &nodes(Path::new("/sys/devices/system/node")))
+}
+
+fn by_node(allowed: &[usize], nodes: &[(usize, Vec<usize>)]) -> Vec<Processor> {
+    let node =
+        |number| nodes.iter().find(|(_, processors)| processors.contains(&number)).map(|(node, _)| *node);
+    let mut processors: Vec<Processor> =
+        allowed.iter().map(|&number| Processor { number, node: node(number) }).collect();
+    processors.sort_by_key(|processor| (processor.node, processor.number));
+    processors
+}
+
+/// The NUMA nodes and their processors, from the kernel's directory; empty if there is none.
+fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let node = |entry: std::fs::DirEntry| {
+        let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        let list = std::fs::read_to_string(entry.path().join("cpulist")).ok()?;
+        Some((node, processors_of(&list)))
+    };
+    entries.filter_map(node).collect()
+}
+
+/// Processors from a list such as `0-3,8`. What is no number is left out.
+fn processors_of(list: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let last: usize = last.parse().ok()?;
+        Some(first.parse().ok()?..=last.min(libc::CPU_SETSIZE as usize))
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
+fn allowed() -> Vec<usize> {
     // SAFETY: an all-zero `cpu_set_t` is an empty set, and the call fills at most its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -71,11 +115,50 @@ pub(crate) fn cores() -> Vec<usize> {
 
 /// Binds the calling thread to one core.
 pub(crate) fn pin(core: usize) -> io::Result<()> {
-    // SAFETY: the set is ours, the core below CPU_SETSIZE (it came from `cores`), the call reads the set only.
+    // SAFETY: the set is ours, the core below CPU_SETSIZE (it came from `allowed`), the call reads the set only.
     let outcome = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_follow_one_another_node_by_node() {
+        let directory = std::env::temp_dir().join(format!("thalweg-nodes-{}", std::process::id()));
+        for (name, list) in [("node0", "0,2,4-5\n"), ("node1", "1,3,6-7\n"), ("possible", "0-1\n")] {
+            std::fs::create_dir_all(directory.join(name)).unwrap();
+            std::fs::write(directory.join(name).join("cpulist"), list).unwrap();
+        }
+        let nodes = nodes(&directory);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let order = |allowed: &[usize]| {
+            by_node(allowed, &nodes).iter().map(|p| (p.number, p.node)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            order(&[0, 1, 2, 3, 4, 6]),
+            [(0, Some(0)), (2, Some(0)), (4, Some(0)), (1, Some(1)), (3, Some(1)), (6, Some(1))]
+        );
+        assert_eq!(order(&[5, 9]), [(9, None), (5, Some(0))], "9 is of no node");
+    }
+
+    #[test]
+    fn one_node_or_none_changes_no_order() {
+        let all = [0, 1, 2, 3];
+        for nodes in [vec![(0, all.to_vec())], nodes(Path::new("/nowhere"))] {
+            assert!(by_node(&all, &nodes).iter().map(|p| p.number).eq(all));
+        }
+    }
+
+    #[test]
+    fn damaged_lists_of_processors_give_what_can_be_read() {
+        assert_eq!(processors_of("0-2,x,7,9-8,-,3-\n"), [0, 1, 2, 7]);
+        assert_eq!(processors_of(""), Vec::<usize>::new());
+        assert!(processors_of("0-99999999999").len() <= 1025);
+    }
 }

@@ -108,9 +108,9 @@ struct Still {
 impl Still {
     /// None: a worker is awake.
     fn seen(shared: &Shared) -> Option<Still> {
-        let dispatches = shared.inboxes.iter().map(|inbox| inbox.asleep_after()).collect::<Option<_>>()?;
+        let dispatches = shared.manned().iter().map(|inbox| inbox.asleep_after()).collect::<Option<_>>()?;
         let mut for_room =
-            shared.inboxes.iter().any(|inbox| inbox.wait_for_room.load(Ordering::Relaxed) != 0);
+            shared.manned().iter().any(|inbox| inbox.wait_for_room.load(Ordering::Relaxed) != 0);
         let mut own_threads = BTreeMap::new();
         shared.each_blocking(|task, sleep| {
             if let Some((wait, room)) = sleep.now(task) {
@@ -152,7 +152,7 @@ impl Still {
         let asked = self.dispatches.len() + self.own_threads.len();
         let question =
             Arc::new(Question { unanswered: AtomicU32::new(asked as u32), waits: Mutex::default() });
-        shared.ask_all(question.clone());
+        shared.ask(&shared.inboxes[..self.dispatches.len()], question.clone());
         shared.each_blocking(|task, sleep| {
             if self.own_threads.contains_key(&task.id) {
                 sleep.ask(task, question.clone());

@@ -67,6 +67,9 @@ pub(crate) struct Core {
     pub(crate) dispatches: u64,
     pub(crate) started: u64,
     pub(crate) waiting_ticks: u64,
+    /// The worker takes no part, and for how long it did not until it last woke.
+    pub(crate) parked: bool,
+    pub(crate) parked_ticks: u64,
     /// When it was last told what the thread used of its processor.
     used_told: u64,
     /// Lineage told in the current dispatch.
@@ -227,6 +230,8 @@ impl Core {
             dispatches: 0,
             started: now,
             waiting_ticks: 0,
+            parked: false,
+            parked_ticks: 0,
             used_told: now,
             derived: Vec::new(),
         }
@@ -495,6 +500,7 @@ impl Core {
             let cell = unsafe { task.as_ref() };
             if cell.state.get() == State::Moving {
                 self.arrive(task);
+                self.send_on_if_parked(task);
                 continue;
             }
             if self.forward(task) {
@@ -504,6 +510,7 @@ impl Core {
             cell.in_inbox.swap(false, Ordering::AcqRel);
             if cell.state.get() == State::New {
                 self.adopt(task);
+                self.send_on_if_parked(task);
                 continue;
             }
             if cell.state.get() == State::Idle {
@@ -519,6 +526,12 @@ impl Core {
             }
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
+        }
+    }
+
+    fn send_on_if_parked(&mut self, task: NonNull<TaskCell>) {
+        if self.parked {
+            self.send_on(task);
         }
     }
 
@@ -653,6 +666,7 @@ impl Core {
         self.changes = changes;
         self.adopt_mode();
         self.quantum = self.shared.quantum(self.recorder.as_mut());
+        self.shared.adopt_workers();
     }
 
     #[cold]
@@ -773,10 +787,16 @@ impl Core {
         }
     }
 
+    /// The time until now that the worker neither waited nor was parked.
+    pub(crate) fn busy_ticks(&self) -> u64 {
+        (self.now - self.started).saturating_sub(self.waiting_ticks + self.parked_ticks)
+    }
+
     pub(crate) fn show_worker(&self) {
         let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
-        put(row, worker_cell::BUSY, (self.now - self.started).saturating_sub(self.waiting_ticks));
+        put(row, worker_cell::BUSY, self.busy_ticks());
         put(row, worker_cell::WAITING, self.waiting_ticks);
+        put(row, worker_cell::PARKED, self.parked_ticks);
         put(row, worker_cell::UPDATED, self.now);
         put(row, worker_cell::DISPATCHES, self.dispatches);
         put(row, worker_cell::EVENTS, recorder.writer.sequence());

@@ -16,6 +16,24 @@ pub(crate) struct WorkerStarted {
     pub(crate) worker: u32,
     /// The core it is bound to; -1: none.
     pub(crate) core: i64,
+    /// The NUMA node of that core; -1: not known.
+    pub(crate) node: i64,
+}
+
+/// A worker takes no part from now on: it gives its tasks away and sleeps.
+#[derive(Kind)]
+#[kind(name = "exec.worker_parked")]
+pub(crate) struct WorkerParked {
+    /// The worker.
+    pub(crate) worker: u32,
+}
+
+/// A worker takes part again.
+#[derive(Kind)]
+#[kind(name = "exec.worker_unparked")]
+pub(crate) struct WorkerUnparked {
+    /// The worker.
+    pub(crate) worker: u32,
 }
 
 /// A worker found no ready task.
@@ -43,7 +61,7 @@ pub(crate) struct WorkerEnded {
     /// Time it dispatched tasks, the scheduling between them included.
     #[field(unit = "ticks")]
     pub(crate) busy_ticks: u64,
-    /// Time it had no ready task.
+    /// Time it had no ready task, but took part.
     #[field(unit = "ticks")]
     pub(crate) waiting_ticks: u64,
 }
@@ -358,6 +376,8 @@ kinds! {
     worker_waiting: WorkerWaiting,
     worker_resumed: WorkerResumed,
     worker_ended: WorkerEnded,
+    worker_parked: WorkerParked,
+    worker_unparked: WorkerUnparked,
     thread_used: ThreadUsed,
     task_created: TaskCreated,
     task_mapped: TaskMapped,

@@ -20,7 +20,7 @@ pub enum Mapper {
     /// The worker whose live tasks weigh least; among several, the creator's. Of tasks created before the start the heaviest
     /// are placed first.
     LeastLoaded,
-    /// The user's: the worker, modulo their number.
+    /// The user's: the worker, modulo the number of those that take part.
     User(Arc<dyn Fn(&TaskSpec) -> usize + Send + Sync>),
 }
 
@@ -56,8 +56,16 @@ fn weight(spec: &TaskSpec) -> u64 {
 }
 
 impl Placing {
-    pub(crate) fn new(mapper: Mapper, workers: usize) -> Placing {
-        Placing { mapper, workers, next: 0, placed: HashMap::new(), loads: vec![0; workers] }
+    /// For `workers` at first, and `most` at most.
+    pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
+        Placing { mapper, workers, next: 0, placed: HashMap::new(), loads: vec![0; most] }
+    }
+
+    /// Lets so many workers take part from now on.
+    pub(crate) fn set_workers(&mut self, workers: usize) {
+        self.workers = workers;
+        self.next = 0;
+        self.placed.clear();
     }
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
@@ -91,6 +99,21 @@ impl Placing {
             before += weight(spec);
         }
         places
+    }
+
+    /// The workers that tasks go to which are on others now, as if they were created before the start.
+    pub(crate) fn cut_anew(&self, specs: &[TaskSpec]) -> Vec<usize> {
+        // What each worker bears changes with the moves themselves.
+        Placing::new(self.mapper.clone(), self.workers, self.loads.len()).cut(specs)
+    }
+
+    /// The worker of a task that came to `parked`, which takes no part.
+    pub(crate) fn instead_of(&self, parked: usize, spec: &TaskSpec) -> usize {
+        let user = || match &self.mapper {
+            Mapper::User(choose) => choose(spec),
+            _ => parked,
+        };
+        spec.place.unwrap_or_else(user) % self.workers
     }
 
     fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
@@ -150,7 +173,7 @@ mod tests {
     use crate::SiteRef;
 
     fn placing(workers: usize) -> Placing {
-        Placing::new(Mapper::default(), workers)
+        Placing::new(Mapper::default(), workers, workers)
     }
 
     #[test]
@@ -171,7 +194,7 @@ mod tests {
     #[test]
     fn the_least_loaded_worker_gets_the_next_task() {
         let of_weight = |weight| TaskSpec { weight, ..TaskSpec::default() };
-        let mut placing = Placing::new(Mapper::LeastLoaded, 2);
+        let mut placing = Placing::new(Mapper::LeastLoaded, 2, 2);
         assert_eq!(placing.cut(&[1, 1, 5, 3].map(of_weight)), [1, 1, 0, 1]);
         assert_eq!(placing.place(&of_weight(2), 0, 1), 1, "both have 5: the creator's");
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);

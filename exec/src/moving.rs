@@ -90,13 +90,11 @@ impl TaskMover {
     /// name or by the user's mapper is moved, too.
     ///
     /// # Errors
-    /// There is no such worker.
+    /// There is no such worker, or it takes no part now.
     pub fn move_task(&self, task: TaskId, worker: usize) -> Result<Move, Error> {
-        let workers = self.0.inboxes.len();
+        let workers = self.0.taking_part();
         if worker >= workers {
-            return Err(Error::new(format!(
-                "there is no worker {worker}: the runtime has {workers}, from 0"
-            )));
+            return Err(Error::new(format!("no worker {worker} takes part: there are {workers}, from 0")));
         }
         Ok(Move { mover: self.clone(), request: self.0.request_move(task, worker as u32) })
     }
@@ -221,20 +219,26 @@ impl Moving {
 impl Shared {
     /// Asks every worker whether it has the task.
     fn request_move(&self, task: TaskId, worker: u32) -> Arc<Request> {
+        let asked = self.manned();
         let request = Arc::new(Request {
             task,
             worker,
-            unread: AtomicU32::new(self.inboxes.len() as u32),
+            unread: AtomicU32::new(asked.len() as u32),
             from: AtomicU32::new(NOBODY),
             parker: Parker::new(),
         });
-        self.ask_all(request.clone());
+        self.ask(asked, request.clone());
         request
     }
 
-    /// Writes a letter to every worker.
+    /// Writes a letter to every worker that has a thread.
     pub(crate) fn ask_all(&self, asked: Arc<dyn Asked>) {
-        for inbox in &self.inboxes {
+        self.ask(self.manned(), asked);
+    }
+
+    /// Writes a letter to some workers.
+    pub(crate) fn ask(&self, inboxes: &[Inbox], asked: Arc<dyn Asked>) {
+        for inbox in inboxes {
             if inbox.write(asked.clone()) {
                 self.attention.fetch_add(1, Ordering::SeqCst);
             }
@@ -244,7 +248,7 @@ impl Shared {
     }
 
     /// Says that the worker waits for a task from `at` on.
-    fn ask(&self, inbox: &Inbox, at: u64) {
+    fn hungry(&self, inbox: &Inbox, at: u64) {
         inbox.hungry_at.store(at.max(1), Ordering::Release);
         self.attention.fetch_add(1, Ordering::Relaxed);
     }
@@ -266,7 +270,7 @@ impl Core {
 
     /// Says that this worker is hungry if it has waited long enough since `before`; true if it said so.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
-        if self.shared.inboxes.len() == 1 || !self.shared.steals(self.recorder.as_mut()) {
+        if self.parked || self.shared.taking_part() == 1 || !self.shared.steals(self.recorder.as_mut()) {
             return false;
         }
         let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
@@ -274,7 +278,7 @@ impl Core {
         moving.count_until(before);
         moving.patience = moving.patience.max(at_least);
         let at = before + moving.patience.saturating_sub(moving.waited);
-        self.shared.ask(&self.shared.inboxes[self.worker as usize], at);
+        self.shared.hungry(&self.shared.inboxes[self.worker as usize], at);
         true
     }
 
@@ -318,7 +322,7 @@ impl Core {
             return;
         }
         let shared = self.shared.clone();
-        for (thief, inbox) in shared.inboxes.iter().enumerate() {
+        for (thief, inbox) in shared.manned().iter().enumerate() {
             let hungry_at = inbox.hungry_at.load(Ordering::Relaxed);
             if thief as u32 == self.worker || hungry_at == 0 || hungry_at > now {
                 continue;
@@ -344,7 +348,7 @@ impl Core {
     }
 
     /// Moves a task of this worker that is ready or idle, now or as soon as its inbox was emptied.
-    fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
+    pub(crate) fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
         // SAFETY: it is one of the worker's live tasks.
         let cell = unsafe { task.as_ref() };
         if to == self.worker {

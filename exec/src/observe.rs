@@ -58,6 +58,16 @@ pub(crate) mod worker_cell {
     pub(crate) const EVENTS: usize = 9;
     /// What a reading of the clock takes on the worker's thread, in picoseconds.
     pub(crate) const CLOCK_READING: usize = 10;
+    /// Time the worker was parked.
+    pub(crate) const PARKED: usize = 11;
+}
+
+/// Values of a worker's state cell.
+pub(crate) mod worker_state {
+    pub(crate) const RUNNING: u64 = 0;
+    pub(crate) const WAITING: u64 = 1;
+    pub(crate) const ENDED: u64 = 2;
+    pub(crate) const PARKED: u64 = 3;
 }
 
 /// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.

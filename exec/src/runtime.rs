@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use thalweg_space::{Changes, Clock, NameRef, Setting, SettingSpec, Space};
 
-use crate::affinity;
+use crate::affinity::{self, Processor};
 use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
@@ -23,11 +23,11 @@ use crate::inbox::Inbox;
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
 use crate::observe::ObservedStream;
+use crate::parking::Workers;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
 use crate::stream::{In, Out, StreamSpec, new_stream};
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
-use crate::worker;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,10 @@ pub struct Options {
     /// How many workers (at least one). Default: the cores that the process may use, or fewer if its cgroup may not use
     /// all of their time.
     pub workers: usize,
-    /// Whether each worker is bound to a core of its own.
+    /// How many workers there may be, if some are added while the runtime runs ([`Runtime::workers`], the setting
+    /// `exec.workers`); no fewer than `workers`. Default: the same as that of `workers`.
+    pub workers_max: usize,
+    /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
     pub pin: bool,
     /// How tasks are placed on workers.
     pub mapper: Mapper,
@@ -75,8 +78,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
         Options {
-            workers: thread::available_parallelism().map_or(1, usize::from),
+            workers,
+            workers_max: workers,
             pin: false,
             mapper: Mapper::default(),
             space: None,
@@ -162,7 +167,14 @@ const USAGE_NS: u64 = 20_000_000;
 /// Everything the workers share, in other cache lines than the count of who shares it.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Shared {
+    /// One for each worker that there may be.
     pub(crate) inboxes: Vec<Inbox>,
+    /// How many workers have a thread, and how many of those take part. Written under the lock of `worker_threads`.
+    pub(crate) manned: AtomicUsize,
+    pub(crate) taking_part: AtomicUsize,
+    pub(crate) worker_threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What workers are bound to, in turn; empty: they are not.
+    processors: Vec<Processor>,
     /// Set once, when the workers are to end.
     pub(crate) stop: AtomicBool,
     /// Whether the kernel makes barriers for us (see `ring`).
@@ -176,6 +188,7 @@ pub(crate) struct Shared {
     /// How often something was set.
     changes: Option<Changes>,
     mode: Tunable,
+    pub(crate) workers: Tunable,
     quantum: Tunable,
     quantum_us: Tunable,
     spin_us: Tunable,
@@ -193,7 +206,7 @@ pub(crate) struct Shared {
     tokens: crate::sync::AtomicU64,
     /// Threads that are neither workers nor blocking tasks tell the space through this.
     outside: Mutex<Option<Recorder>>,
-    placing: Mutex<Placing>,
+    pub(crate) placing: Mutex<Placing>,
     /// The blocking tasks that have not ended, each with a reference.
     blocking: Mutex<HashMap<TaskId, (Handed, Arc<Sleep>)>>,
     /// Held while somebody goes through what the tasks of a thread wait for.
@@ -215,11 +228,11 @@ struct Delay {
 }
 
 /// A value that may be changed while running: a setting of the space, or a plain one.
-struct Tunable {
+pub(crate) struct Tunable {
     setting: Option<Setting>,
     plain: u64,
     limits: (u64, u64),
-    name: NameRef,
+    pub(crate) name: NameRef,
     /// The value whose adoption was told last.
     adopted: AtomicU64,
 }
@@ -254,6 +267,19 @@ impl Tunable {
         }
     }
 
+    /// The value of the setting, if there is one.
+    pub(crate) fn set_value(&self) -> Option<u64> {
+        self.setting.as_ref().map(|_| self.load())
+    }
+
+    /// Shows in the setting what holds, whoever made it so.
+    pub(crate) fn show(&self, value: u64) {
+        if let Some(setting) = self.setting.as_ref().filter(|setting| setting.load() != value) {
+            // Else it was removed: then nobody looks.
+            let _ = setting.set(value);
+        }
+    }
+
     /// The value, and the former one if this is the first look since it changed.
     #[inline]
     fn adopt(&self) -> (u64, Option<u64>) {
@@ -274,13 +300,13 @@ struct Ended {
     failures: Vec<Failure>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
-        let count = options.workers;
+        let (count, most) = (options.workers, options.workers.max(options.workers_max));
         let space = options.space.as_ref();
         let tunable = |name: &str, unit: &str, min, max, default| {
             let (doc, choices) = described(name);
@@ -288,13 +314,18 @@ impl Shared {
         };
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         Ok(Arc::new(Shared {
-            inboxes: (0..count).map(|_| Inbox::new()).collect(),
+            inboxes: (0..most).map(|_| Inbox::new()).collect(),
+            manned: AtomicUsize::new(0),
+            taking_part: AtomicUsize::new(count),
+            worker_threads: Mutex::default(),
+            processors: if options.pin { affinity::processors() } else { Vec::new() },
             stop: AtomicBool::new(false),
             barrier: affinity::register_barrier(),
             next_task: AtomicU64::new(1),
             next_stream: AtomicU64::new(1),
             changes: space.map(Space::changes),
             mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
+            workers: tunable("exec.workers", "workers", 1, most as u64, count as u64)?,
             quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
             quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
             spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
@@ -314,7 +345,7 @@ impl Shared {
             clock,
             outside: Mutex::new(outside),
             space: options.space.clone(),
-            placing: Mutex::new(Placing::new(options.mapper.clone(), count)),
+            placing: Mutex::new(Placing::new(options.mapper.clone(), count, most)),
             blocking: Mutex::default(),
             asking: Mutex::default(),
             own_threads: Mutex::default(),
@@ -354,6 +385,11 @@ impl Shared {
             return 0;
         }
         self.clock.ns_to_ticks(self.delay.ns.load())
+    }
+
+    /// What a worker is to be bound to.
+    pub(crate) fn processor_of(&self, worker: u32) -> Option<Processor> {
+        self.processors.get(worker as usize % self.processors.len().max(1)).copied()
     }
 
     /// A new token for a worker; no token for other threads, and without the kernel's barrier.
@@ -461,7 +497,7 @@ impl Shared {
     fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         crate::sync::barrier();
-        for inbox in &self.inboxes {
+        for inbox in self.manned() {
             inbox.wake();
         }
         self.each_blocking(|task, _| task.parker.unpark());
@@ -618,7 +654,6 @@ fn release_into(task: NonNull<TaskCell>) {
 /// A running set of workers. Dropping it without [`Runtime::join`] aborts.
 pub struct Runtime {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
     waiting: Mutex<VecDeque<Handed>>,
     began: Instant,
@@ -640,28 +675,10 @@ impl Runtime {
         let space = options.space.as_ref();
         let of_space = |error: thalweg_space::Error| Error(error.to_string());
         let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
-        let mut recorders = Vec::new();
-        for number in 0..count {
-            let recorder = space.map(|space| Recorder::new(space, &format!("worker {number}")));
-            recorders.push(recorder.transpose().map_err(of_space)?);
-        }
         let shared = Shared::new(&options, outside)?;
         shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
-        let cores = if options.pin { affinity::cores() } else { Vec::new() };
-        let mut runtime =
-            Runtime { shared, workers: Vec::new(), waiting: Mutex::default(), began: Instant::now() };
-        for (number, recorder) in recorders.into_iter().enumerate() {
-            let shared = runtime.shared.clone();
-            let core = cores.get(number % cores.len().max(1)).copied();
-            let name = format!("thalweg-{number}");
-            let started = thread::Builder::new()
-                .name(name)
-                .spawn(move || worker::run(shared, number as u32, core, recorder));
-            match started {
-                Ok(handle) => runtime.workers.push(handle),
-                Err(error) => return Err(Error(format!("cannot start worker {number} of {count}: {error}"))),
-            }
-        }
+        let runtime = Runtime { shared, waiting: Mutex::default(), began: Instant::now() };
+        runtime.shared.start_workers(&mut lock(&runtime.shared.worker_threads), count)?;
         Ok(runtime)
     }
 
@@ -780,6 +797,21 @@ impl Runtime {
         TaskMover(self.shared.clone())
     }
 
+    /// How many workers take part, to be changed while the runtime runs, also by other threads.
+    ///
+    /// ```
+    /// # use thalweg_exec::{Options, Runtime};
+    /// let runtime = Runtime::new(Options { workers: 1, workers_max: 4, ..Options::default() })?;
+    /// runtime.workers().set(3)?;
+    /// assert_eq!(runtime.workers().count(), 3);
+    /// assert!(runtime.workers().set(5).is_err());
+    /// # runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn workers(&self) -> Workers {
+        Workers(self.shared.clone())
+    }
+
     /// Waits until every task has ended, then ends the workers.
     ///
     /// # Errors
@@ -797,6 +829,8 @@ impl Runtime {
             let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if timeout.timed_out() {
                 drop(guard);
+                // Also if all workers sleep.
+                self.shared.adopt_workers();
                 deadlock = watch.look(&self.shared);
                 ended = lock(&self.shared.ended);
             } else {
@@ -842,8 +876,9 @@ impl Runtime {
 
     fn end_workers(&mut self) -> Result<(), Error> {
         self.shared.stop();
+        let threads = std::mem::take(&mut *lock(&self.shared.worker_threads));
         let mut outcome = Ok(());
-        for (number, handle) in self.workers.drain(..).enumerate() {
+        for (number, handle) in threads.into_iter().enumerate() {
             if handle.join().is_err() {
                 outcome = Err(Error(format!(
                     "worker {number} panicked: a defect of the runtime, please report it"
@@ -872,21 +907,24 @@ impl Drop for Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Runtime({} workers)", self.shared.inboxes.len())
+        write!(f, "Runtime({} workers)", self.shared.taking_part())
     }
 }
 
 fn check(options: &Options) -> Result<(), Error> {
-    if (1..=4096).contains(&options.workers) {
+    let workers = options.workers;
+    if (1..=4096).contains(&workers) && options.workers_max <= 4096 {
         return Ok(());
     }
-    Err(Error(format!("options: workers is {}, but has to be 1 to 4096", options.workers)))
+    let most = options.workers_max;
+    Err(Error(format!("options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096")))
 }
 
 /// What a setting does, and the names of its values.
 fn described(name: &str) -> (&'static str, &'static [&'static str]) {
     match name {
         "monitor.mode" => ("how much is recorded", &Mode::NAMES),
+        "exec.workers" => ("how many workers take part; others are parked", &[]),
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
         "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),

@@ -60,7 +60,7 @@ pub struct TaskSpec {
     pub one_to_one: bool,
     /// How much work to expect, compared with other tasks (for cutting a network into pieces).
     pub weight: u32,
-    /// The worker it must run on, if the user says so (modulo the number of workers).
+    /// The worker it must run on, if the user says so (modulo the number of those that take part).
     pub place: Option<usize>,
 }
 

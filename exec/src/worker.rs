@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use thalweg_space::RowKind;
 
-use crate::affinity;
+use crate::affinity::{self, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
-use crate::observe::{put, worker_cell};
+use crate::observe::{put, worker_cell, worker_state};
 use crate::runtime::{Mode, Shared};
 use crate::sync::Ordering;
 
@@ -20,9 +20,9 @@ const LOOKS: u32 = 16;
 const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
-pub(crate) fn run(shared: Arc<Shared>, number: u32, core_to_pin: Option<usize>, recorder: Option<Recorder>) {
+pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
     // A refused pinning costs speed, not correctness.
-    let pinned = core_to_pin.filter(|&core| affinity::pin(core).is_ok());
+    let pinned = shared.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
     core.tell_worker_started(pinned);
     let core = NonNull::from(Box::leak(Box::new(core)));
@@ -62,12 +62,25 @@ impl Core {
     fn wait(&mut self, number: u32) {
         let before = self.clock();
         self.adopt_mode();
+        if self.parked {
+            return self.wait_parked(before);
+        }
         self.tell_waiting(number);
         let asked = self.look_out(before);
         let now = self.clock();
         self.waited_since(before, asked);
         self.waiting_ticks += now - before;
         self.tell_resumed(number);
+    }
+
+    /// Sleeps until something came, which may be that the worker takes part again.
+    fn wait_parked(&mut self, before: u64) {
+        if let Some(row) = &self.row {
+            put(row, worker_cell::TASK, 0);
+        }
+        self.sleep();
+        self.parked_ticks += self.clock() - before;
+        self.show_worker();
     }
 
     /// Returns when something came, or after a sleep; true if it said meanwhile that this worker is hungry.
@@ -86,11 +99,15 @@ impl Core {
                 asked = self.ask(before);
             }
         }
+        self.sleep();
+        asked
+    }
+
+    fn sleep(&self) {
         let inbox = &self.shared.inboxes[self.worker as usize];
         inbox.dispatches.store(self.dispatches, Ordering::Relaxed);
         inbox.wait_for_room.store(self.wait_for_room, Ordering::Relaxed);
         inbox.sleep(&self.shared.stop);
-        asked
     }
 
     /// Whether there is something to do; if not, lets the other thread of the same core go first, unless the wait is `bare`.
@@ -107,7 +124,7 @@ impl Core {
     fn tell_waiting(&mut self, worker: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, 1);
+            put(row, worker_cell::STATE, worker_state::WAITING);
             put(row, worker_cell::TASK, 0);
         }
         if self.mode == Mode::Full {
@@ -118,7 +135,7 @@ impl Core {
     fn tell_resumed(&mut self, worker: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, 0);
+            put(row, worker_cell::STATE, worker_state::RUNNING);
         }
         if self.mode == Mode::Full {
             recorder.at(self.now, &WorkerResumed { worker });
@@ -128,9 +145,10 @@ impl Core {
         }
     }
 
-    fn tell_worker_started(&mut self, pinned: Option<usize>) {
+    fn tell_worker_started(&mut self, pinned: Option<Processor>) {
         let Some(recorder) = &mut self.recorder else { return };
-        let core = pinned.map_or(-1, |core| core as i64);
+        let core = pinned.map_or(-1, |processor| processor.number as i64);
+        let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
         let row = self
             .shared
             .space
@@ -142,7 +160,7 @@ impl Core {
             put(row, worker_cell::CLOCK_READING, (self.shared.clock.reading_ns() * 1e3) as u64);
         }
         self.row = row;
-        recorder.at(self.now, &WorkerStarted { worker: self.worker, core });
+        recorder.at(self.now, &WorkerStarted { worker: self.worker, core, node });
     }
 
     fn tell_worker_ended(&mut self) {
@@ -152,11 +170,11 @@ impl Core {
             self.tell_used();
         }
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, 2);
+            put(row, worker_cell::STATE, worker_state::ENDED);
             put(row, worker_cell::TASK, 0);
         }
+        let busy_ticks = self.busy_ticks();
         let Some(recorder) = &mut self.recorder else { return };
-        let busy_ticks = (now - self.started).saturating_sub(self.waiting_ticks);
         let ended = WorkerEnded { worker: self.worker, busy_ticks, waiting_ticks: self.waiting_ticks };
         recorder.at(now, &ended);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use thalweg_exec::{
     Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskMover,
-    TaskSpec,
+    TaskSpec, Workers,
 };
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
@@ -144,11 +144,14 @@ fn space(seed: u64) -> Space {
     Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap()
 }
 
-/// Moves tasks and changes settings while a graph runs.
+/// How many workers a graph has at most: more than the machine may have processors.
+const WORKERS_MAX: usize = 5;
+
+/// Moves tasks, changes settings, adds and parks workers while a graph runs.
 struct Disturber {
     mover: TaskMover,
+    workers: Workers,
     space: Option<Space>,
-    workers: usize,
     random: Random,
 }
 
@@ -157,7 +160,11 @@ impl Disturber {
         let reader = self.space.as_ref().map(|space| SpaceReader::open(space.path()).unwrap());
         while !done.load(Ordering::Relaxed) {
             let task = TaskId(1 + self.random.below(60));
-            let _ = self.mover.move_task(task, self.random.below(self.workers as u64) as usize).unwrap();
+            // That worker may be parked now, or the run have ended before the next line.
+            let _ = self.mover.move_task(task, self.random.below(self.workers.count() as u64) as usize);
+            if self.random.below(4) == 0 {
+                let _ = self.workers.set(1 + self.random.below(WORKERS_MAX as u64) as usize);
+            }
             if let Some(reader) = &reader {
                 let (name, limit) = [
                     ("monitor.mode", 3),
@@ -166,7 +173,8 @@ impl Disturber {
                     ("exec.spin_us", 50),
                     ("exec.steal", 2),
                     ("exec.capacity", 100),
-                ][self.random.below(6) as usize];
+                    ("exec.workers", WORKERS_MAX as u64 + 1),
+                ][self.random.below(7) as usize];
                 let least = u64::from(limit > 3);
                 reader.set(name, self.random.below(limit - least) + least).unwrap();
             }
@@ -181,6 +189,7 @@ fn random_graph(seed: u64, messages: u64) {
     let space = (random.below(3) == 0).then(|| space(seed));
     let runtime = Runtime::new(Options {
         workers,
+        workers_max: WORKERS_MAX,
         space: space.clone(),
         quantum: [1, 3, 64, 500][random.below(4) as usize],
         spin_us: [0, 30][random.below(2) as usize],
@@ -256,7 +265,8 @@ fn random_graph(seed: u64, messages: u64) {
     let summary = std::thread::scope(|scope| {
         runtime.start();
         let disturbing = pause.map(|pause| {
-            let disturber = Disturber { mover: runtime.mover(), space: space.clone(), workers, random };
+            let (mover, workers) = (runtime.mover(), runtime.workers());
+            let disturber = Disturber { mover, workers, space: space.clone(), random };
             let (done, pause) = (&done, Duration::from_micros(pause));
             scope.spawn(move || disturber.disturb(done, pause))
         });

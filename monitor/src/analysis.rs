@@ -457,11 +457,16 @@ fn subtract(rows: &mut [LiveRow], base: &[LiveRow]) {
             }
             (
                 Some(LiveRow::Worker {
-                    busy_ticks: busy, waiting_ticks: waiting, dispatches: before, ..
+                    busy_ticks: busy,
+                    waiting_ticks: waiting,
+                    dispatches: before,
+                    parked_ticks: parked,
+                    ..
                 }),
-                LiveRow::Worker { busy_ticks, waiting_ticks, dispatches, .. },
+                LiveRow::Worker { busy_ticks, waiting_ticks, dispatches, parked_ticks, .. },
             ) => {
                 *busy_ticks = busy_ticks.saturating_sub(*busy);
+                *parked_ticks = parked_ticks.saturating_sub(*parked);
                 *waiting_ticks = waiting_ticks.saturating_sub(*waiting);
                 *dispatches = dispatches.saturating_sub(*before);
             }

@@ -380,6 +380,8 @@ enum What {
     WorkerWaiting,
     WorkerResumed,
     WorkerEnded,
+    WorkerParked,
+    WorkerUnparked,
     TaskCreated,
     TaskMapped,
     TaskMoved,
@@ -405,10 +407,12 @@ enum What {
 type Row = (&'static str, What, &'static [&'static str], &'static [&'static str]);
 
 const KINDS: &[Row] = &[
-    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core"]),
+    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core", "node"]),
     ("exec.worker_waiting", What::WorkerWaiting, &["worker"], &[]),
     ("exec.worker_resumed", What::WorkerResumed, &["worker"], &[]),
     ("exec.worker_ended", What::WorkerEnded, &["worker"], &["busy_ticks", "waiting_ticks"]),
+    ("exec.worker_parked", What::WorkerParked, &["worker"], &[]),
+    ("exec.worker_unparked", What::WorkerUnparked, &["worker"], &[]),
     (
         "exec.task_created",
         What::TaskCreated,
@@ -596,7 +600,10 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
         What::WorkerStarted => Observation::WorkerStarted {
             worker: get(0),
             core: known.fields[1].map_or(-1, |field| event.i64(field)),
+            node: known.fields[2].map_or(-1, |field| event.i64(field)),
         },
+        What::WorkerParked => Observation::WorkerParked { worker: get(0) },
+        What::WorkerUnparked => Observation::WorkerUnparked { worker: get(0) },
         What::WorkerWaiting => Observation::WorkerWaiting { worker: get(0) },
         What::WorkerResumed => Observation::WorkerResumed { worker: get(0) },
         What::WorkerEnded => {
@@ -698,6 +705,8 @@ fn live_row(view: &LiveView) -> LiveRow {
             updated: cell[7],
             dispatches: cell[8],
             clock_reading_ps: cell[10],
+            parked: cell[1] == 3,
+            parked_ticks: cell[11],
         },
     }
 }

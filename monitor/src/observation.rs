@@ -69,6 +69,18 @@ pub enum Observation {
         worker: u64,
         /// The core it is pinned to, −1 if none.
         core: i64,
+        /// The NUMA node of that core, −1 if it is not known.
+        node: i64,
+    },
+    /// A worker takes no part from now on: it gives its tasks away and sleeps.
+    WorkerParked {
+        /// Its id.
+        worker: u64,
+    },
+    /// A worker takes part again.
+    WorkerUnparked {
+        /// Its id.
+        worker: u64,
     },
     /// A worker found nothing to run.
     WorkerWaiting {
@@ -226,7 +238,7 @@ pub enum Observation {
 }
 
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 23] = [
+pub(crate) const KIND_NAMES: [&str; 25] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -250,6 +262,8 @@ pub(crate) const KIND_NAMES: [&str; 23] = [
     "net.record_failed",
     "net.entry",
     "net.exit",
+    "exec.worker_parked",
+    "exec.worker_unparked",
 ];
 
 impl Observation {
@@ -280,6 +294,8 @@ impl Observation {
             Observation::RecordFailed { .. } => 20,
             Observation::Entry { .. } => 21,
             Observation::Exit { .. } => 22,
+            Observation::WorkerParked { .. } => 23,
+            Observation::WorkerUnparked { .. } => 24,
         }
     }
 }
@@ -376,6 +392,10 @@ pub enum LiveRow {
         dispatches: u64,
         /// What a reading of the clock takes on its thread, in picoseconds; 0: not told.
         clock_reading_ps: u64,
+        /// It took no part when it last published.
+        parked: bool,
+        /// Time it took no part, until it last published.
+        parked_ticks: u64,
         /// It has ended.
         ended: bool,
     },

@@ -626,8 +626,14 @@ pub struct Worker {
     pub id: u64,
     /// The core it is pinned to.
     pub core: Option<u64>,
-    /// From its start to its end.
+    /// The NUMA node of that core, if it is known.
+    #[serde(default)]
+    pub node: Option<u64>,
+    /// From its start to its end, without the time it was parked.
     pub lifetime_ns: f64,
+    /// Time it was parked: it took no part and slept.
+    #[serde(default)]
+    pub parked_ns: f64,
     /// How that divides.
     pub shares: Option<WorkerShares>,
     /// Times it ran a task.

@@ -92,7 +92,7 @@ impl Script {
     }
 
     fn worker(&mut self, worker: u64, started: u64, ended: u64) -> &mut Script {
-        self.at(started, worker, Observation::WorkerStarted { worker, core: worker as i64 });
+        self.at(started, worker, Observation::WorkerStarted { worker, core: worker as i64, node: -1 });
         self.at(ended, worker, Observation::WorkerEnded { worker, busy_ticks: 0, waiting_ticks: 0 })
     }
 
@@ -563,7 +563,7 @@ fn pairing_resumes_after_waiting_for_input() {
 #[test]
 fn metrics_mode_speaks_from_totals() {
     let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
-    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1 });
+    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1, node: -1 });
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
     script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
@@ -633,6 +633,8 @@ fn worker_on(task: u64, message: u64) -> LiveRow {
         updated: 400,
         dispatches: 1,
         clock_reading_ps: 20_000,
+        parked: false,
+        parked_ticks: 0,
         ended: false,
     }
 }

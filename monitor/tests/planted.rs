@@ -104,7 +104,10 @@ impl<'n> Simulation<'n> {
 
     fn begin(&mut self) {
         for worker in 0..self.net.workers {
-            self.tell(worker, Observation::WorkerStarted { worker: worker as u64, core: worker as i64 });
+            self.tell(
+                worker,
+                Observation::WorkerStarted { worker: worker as u64, core: worker as i64, node: -1 },
+            );
         }
         for (n, task) in self.net.tasks.iter().enumerate() {
             let blocking = task.worker.is_none();

@@ -181,7 +181,7 @@ fn a_task_of_an_idle_run_is_moved() {
     pass(3);
     for (arguments, said) in [
         (["task/999.worker", "1"], "task 999 is on no worker"),
-        (["task/1.worker", "2"], "there is no worker 2: the runtime has 2, from 0"),
+        (["task/1.worker", "2"], "no worker 2 takes part: there are 2, from 0"),
         (["task/x.worker", "1"], "`x` is no number of a task"),
         (["task/1.worker", "y"], "`y` is no number of a worker"),
     ] {
@@ -192,4 +192,60 @@ fn a_task_of_an_idle_run_is_moved() {
     assert!(child.wait().expect("it ends").success());
     let error = set(&[&space, "task/1.worker", "0"]).expect_err("refused");
     assert!(error.contains("has ended"), "{error}");
+}
+
+/// The workers of a run, by `thalweg report --json`.
+fn workers_of(space: &str) -> Vec<serde_json::Value> {
+    let output = des_run::thalweg().args(["report", space, "--json"]).output().expect("thalweg starts");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    report["workers"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn workers_of_a_run_are_added_and_parked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let space = folder.path().join("space").display().to_string();
+    let arguments = ["run", &count, "--workers", "1", "--workers-max", "3", "--space", &space];
+    let mut child = started(des_run::thalweg().args(arguments));
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut pass = |n: u64| {
+        writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a record");
+        assert_eq!(line, format!("{{\"<n>\": {}}}\n", n + 1));
+    };
+    pass(1);
+    assert_eq!(workers_of(&space).len(), 1);
+    for (workers, n) in [("3", 2), ("1", 3)] {
+        let said = set(&[&space, "exec.workers", workers]).expect("set");
+        assert!(said.contains("adopted"), "{said}");
+        pass(n);
+    }
+    let error = set(&[&space, "exec.workers", "4"]).expect_err("refused");
+    assert!(error.contains("1–3 workers"), "{error}");
+    while workers_of(&space).iter().filter(|worker| worker["parked_ns"] != 0.0).count() != 2 {}
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    for worker in &workers_of(&space)[1..] {
+        let (parked, lived) = (worker["parked_ns"].as_f64(), worker["lifetime_ns"].as_f64());
+        assert!(parked > Some(0.0), "{worker}");
+        let waiting = worker["shares"]["waiting"].as_f64().unwrap_or(0.0) * lived.expect("a number");
+        assert!(waiting <= lived.expect("a number"), "{worker}");
+    }
+}
+
+#[test]
+fn a_run_that_may_use_one_processor_has_one_worker() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let space = folder.path().join("space").display().to_string();
+    let program = des_run::thalweg().get_program().to_owned();
+    let mut taskset = std::process::Command::new("taskset");
+    let arguments = ["run", &count, "--space", &space];
+    let mut child = started(taskset.args(["-c", "0"]).arg(program).args(arguments));
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(workers_of(&space).len(), 1);
 }

@@ -14,12 +14,15 @@ pub(crate) struct Workers {
     begin: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Worker {
     core: i64,
+    node: i64,
     started: Option<u64>,
     ended: Option<u64>,
     waiting_since: Option<u64>,
+    parked_since: Option<u64>,
+    parked_ticks: u64,
     busy_ticks: u64,
     waiting_ticks: u64,
     dispatches: u64,
@@ -32,7 +35,41 @@ struct Worker {
     on_message: u64,
 }
 
+impl Default for Worker {
+    fn default() -> Worker {
+        Worker {
+            core: -1,
+            node: -1,
+            started: None,
+            ended: None,
+            waiting_since: None,
+            parked_since: None,
+            parked_ticks: 0,
+            busy_ticks: 0,
+            waiting_ticks: 0,
+            dispatches: 0,
+            messages: 0,
+            cpu: None,
+            totals: None,
+            totals_dispatches: None,
+            on_task: 0,
+            on_message: 0,
+        }
+    }
+}
+
 impl Worker {
+    fn parked(&mut self, time: u64) {
+        self.resumed(time);
+        self.parked_since = Some(time);
+    }
+
+    fn unparked(&mut self, time: u64) {
+        if let Some(since) = self.parked_since.take() {
+            self.parked_ticks += time.saturating_sub(since);
+        }
+    }
+
     fn resumed(&mut self, time: u64) {
         if let Some(since) = self.waiting_since.take() {
             self.waiting_ticks += time.saturating_sub(since);
@@ -71,6 +108,8 @@ impl Monitor for Workers {
         for worker in self.workers.values_mut() {
             worker.started = worker.started.map(|started| started.max(time));
             worker.waiting_since = worker.waiting_since.map(|since| since.max(time));
+            worker.parked_since = worker.parked_since.map(|since| since.max(time));
+            worker.parked_ticks = 0;
             (worker.busy_ticks, worker.waiting_ticks, worker.dispatches, worker.messages) = (0, 0, 0, 0);
             if let Some(cpu) = &mut worker.cpu {
                 cpu.restart();
@@ -93,18 +132,21 @@ impl Monitor for Workers {
 impl Workers {
     fn observe(&mut self, time: u64, observation: &Observation) {
         match *observation {
-            Observation::WorkerStarted { worker, core } => {
+            Observation::WorkerStarted { worker, core, node } => {
                 let state = self.workers.entry(worker).or_default();
-                state.core = core;
+                (state.core, state.node) = (core, node);
                 state.started = Some(time);
             }
             Observation::WorkerWaiting { worker } => {
                 self.workers.entry(worker).or_default().waiting_since = Some(time);
             }
             Observation::WorkerResumed { worker } => self.workers.entry(worker).or_default().resumed(time),
+            Observation::WorkerParked { worker } => self.workers.entry(worker).or_default().parked(time),
+            Observation::WorkerUnparked { worker } => self.workers.entry(worker).or_default().unparked(time),
             Observation::WorkerEnded { worker, busy_ticks, waiting_ticks } => {
                 let state = self.workers.entry(worker).or_default();
                 state.resumed(time);
+                state.unparked(time);
                 state.ended = Some(time);
                 state.totals = Some((busy_ticks, waiting_ticks));
             }
@@ -129,6 +171,8 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
         updated,
         dispatches,
         ended,
+        parked,
+        parked_ticks,
         ..
     } = *row
     else {
@@ -148,6 +192,11 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
     if known.totals.is_none() {
         known.totals = Some((busy_ticks, waiting_ticks));
     }
+    // Events tell it in every mode; the row, if they were overwritten.
+    if known.parked_ticks == 0 && known.parked_since.is_none() {
+        known.parked_ticks = parked_ticks;
+        known.parked_since = parked.then_some(updated.max(begin));
+    }
     known.totals_dispatches = Some(dispatches);
     (known.on_task, known.on_message) = (task, message);
 }
@@ -155,7 +204,9 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
 fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worker {
     let started = worker.started.unwrap_or(moment.begin);
     let ended = worker.ended.unwrap_or(moment.end);
-    let lifetime = ended.saturating_sub(started);
+    let still_parked = worker.parked_since.map_or(0, |since| ended.saturating_sub(since));
+    let parked = worker.parked_ticks + still_parked;
+    let lifetime = ended.saturating_sub(started).saturating_sub(parked);
     let still_waiting = worker.waiting_since.map_or(0, |since| ended.saturating_sub(since));
     let (busy, waiting) = match worker.totals {
         Some(totals) if !moment.whole => totals,
@@ -169,7 +220,9 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
     report::Worker {
         id,
         core: u64::try_from(worker.core).ok(),
+        node: u64::try_from(worker.node).ok(),
         lifetime_ns: moment.ns(lifetime),
+        parked_ns: moment.ns(parked),
         shares: shares(lifetime, busy, waiting),
         dispatches: if moment.whole { Some(worker.dispatches) } else { worker.totals_dispatches },
         messages: moment.whole.then_some(worker.messages),

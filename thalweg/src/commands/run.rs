@@ -162,6 +162,10 @@ pub(crate) struct Arguments {
     /// Threads that run the boxes [default: the processors this program may use].
     #[arg(long, value_name = "N", help_heading = "Workers")]
     workers: Option<usize>,
+    /// How many workers there may be while it runs, by `thalweg set exec.workers` [default: the processors, or --workers if
+    /// that is more].
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    workers_max: Option<usize>,
     /// Which worker a task goes to.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Mapping::Contiguous, help_heading = "Workers")]
     mapper: Mapping,
@@ -172,7 +176,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Workers")]
     steal: bool,
     /// Give each box, source and sink a thread of its own instead of running boxes on workers; for comparison.
-    #[arg(long, conflicts_with_all = ["workers", "mapper", "pin", "steal"], help_heading = "Workers")]
+    #[arg(long, conflicts_with_all = ["workers", "workers_max", "mapper", "pin", "steal"], help_heading = "Workers")]
     threads: bool,
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
@@ -376,6 +380,7 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
         Mapping::RoundRobin => Mapper::RoundRobin,
         Mapping::LeastLoaded => Mapper::LeastLoaded,
     };
+    options.workers_max = arguments.workers_max.unwrap_or(options.workers_max);
     options.quantum = arguments.quantum.unwrap_or(options.quantum);
     options.capacity = arguments.capacity.unwrap_or(options.capacity);
     options

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg set monitor.mode full        of the newest run
   thalweg set 4242 exec.quantum 128    of process 4242
+  thalweg set exec.workers 1           lets one worker take part and parks the others
   thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names
   thalweg set task/17.worker 1         moves task 17 to worker 1";
 

@@ -316,7 +316,10 @@ pub(crate) fn streams(streams: &[Stream], top: usize) -> Table {
 }
 
 pub(crate) fn workers(workers: &[Worker]) -> Table {
-    let mut table = Table::new(&[
+    // Most machines have one node, and most runs park nobody.
+    let nodes = workers.iter().any(|worker| worker.node != workers[0].node);
+    let parked = workers.iter().any(|worker| worker.parked_ns > 0.0);
+    let mut columns = vec![
         text("WORKER"),
         number("CORE", 2),
         number("BUSY", 0),
@@ -327,9 +330,12 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
         number("MESSAGES", 1),
         number("LIVED", 3),
         text("IN"),
-    ]);
+    ];
+    columns.extend(nodes.then_some(number("NODE", 2)));
+    columns.extend(parked.then_some(number("PARKED", 0)));
+    let mut table = Table::new(&columns);
     for worker in workers {
-        let cells = vec![
+        let mut cells = vec![
             worker.id.to_string(),
             known(worker.core, |core| core.to_string()),
             known(worker.shares, |shares| share(shares.busy)),
@@ -343,6 +349,8 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
                 format!("{task}, message {message}")
             }),
         ];
+        cells.extend(nodes.then(|| known(worker.node, |node| node.to_string())));
+        cells.extend(parked.then(|| duration(worker.parked_ns)));
         table.row(cells, worker.on_task.is_some());
     }
     table

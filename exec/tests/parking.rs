@@ -1,0 +1,266 @@
+//! Workers that are added and parked while a runtime runs.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use thalweg_exec::{
+    Context, In, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec, Workers,
+};
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{RowKind, Space, SpaceOptions};
+
+/// More than it takes until tasks have moved.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// More workers than a machine for tests may have processors.
+const MOST: usize = 4;
+
+/// Passes messages on and notes which worker it ran on.
+struct Pass {
+    input: In<u64>,
+    output: Out<u64>,
+    ran_on: Arc<AtomicUsize>,
+}
+
+impl Task for Pass {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if self.output.room(cx) == 0 {
+                return Stop::OutputFull;
+            }
+            match self.input.pop(cx) {
+                Some(message) => {
+                    self.ran_on.store(this_worker(), Ordering::Relaxed);
+                    self.output.push(cx, message).unwrap();
+                }
+                None if self.input.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+fn this_worker() -> usize {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    name.strip_prefix("thalweg-").and_then(|number| number.parse().ok()).expect("a worker's thread")
+}
+
+/// A chain of tasks with these places, of which one knows on which worker each ran last.
+struct Chain {
+    ran_on: Vec<Arc<AtomicUsize>>,
+    to: mpsc::Sender<u64>,
+    from: mpsc::Receiver<u64>,
+    sent: u64,
+}
+
+impl Chain {
+    fn new(runtime: &Runtime, places: &[Option<usize>]) -> Chain {
+        let (mut first, mut input) = runtime.stream(StreamSpec::default());
+        let mut ran_on = Vec::new();
+        for &place in places {
+            let (output, next) = runtime.stream(StreamSpec::default());
+            let input = std::mem::replace(&mut input, next);
+            ran_on.push(Arc::new(AtomicUsize::new(usize::MAX)));
+            let task = Pass { input, output, ran_on: ran_on[ran_on.len() - 1].clone() };
+            runtime.spawn(TaskSpec { place, ..TaskSpec::default() }, task);
+        }
+        let (to, messages) = mpsc::channel();
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            for message in messages {
+                task.feed(&mut first, message).unwrap();
+                task.flush();
+            }
+        });
+        let (told, from) = mpsc::channel();
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            while let Some(message) = task.pop(&mut input) {
+                told.send(message).unwrap();
+            }
+        });
+        runtime.start();
+        Chain { ran_on, to, from, sent: 0 }
+    }
+
+    /// Sends a message through and says where its tasks ran.
+    fn ran_on(&mut self) -> Vec<usize> {
+        self.to.send(self.sent).unwrap();
+        assert_eq!(self.from.recv_timeout(PATIENCE), Ok(self.sent));
+        self.sent += 1;
+        self.ran_on.iter().map(|worker| worker.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Sends messages through until they run where they should.
+    fn await_places(&mut self, expected: &[usize]) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let places = self.ran_on();
+            if places == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "on {places:?} instead of {expected:?}");
+        }
+    }
+}
+
+fn runtime(mapper: Mapper, space: Option<Space>) -> Runtime {
+    Runtime::new(Options { workers: 1, workers_max: MOST, mapper, space, ..Options::default() }).unwrap()
+}
+
+#[test]
+fn tasks_are_placed_anew_on_those_that_take_part() {
+    let places = [None, None, None, None, None, None, Some(1), Some(6)];
+    let contiguous = |count: usize| -> Vec<usize> {
+        let place =
+            |(at, place): (usize, &Option<usize>)| place.map_or((2 * at + 1) * count / 16, |p| p % count);
+        places.iter().enumerate().map(place).collect()
+    };
+    let runtime = runtime(Mapper::default(), None);
+    let mut chain = Chain::new(&runtime, &places);
+    for count in [1, 4, 2, 3, 1, 2] {
+        runtime.workers().set(count).unwrap();
+        assert_eq!(runtime.workers().count(), count);
+        chain.await_places(&contiguous(count));
+        let error = runtime.mover().move_task(TaskId(1), count).unwrap_err().to_string();
+        assert!(error.contains(&format!("no worker {count} takes part")), "{error}");
+    }
+    drop(chain);
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+#[test]
+fn every_mapper_keeps_to_those_that_take_part() {
+    let user = Mapper::User(Arc::new(|spec: &TaskSpec| spec.weight as usize + 2));
+    for mapper in [Mapper::RoundRobin, Mapper::LeastLoaded, user] {
+        let runtime = runtime(mapper.clone(), None);
+        let mut chain = Chain::new(&runtime, &[None; 6]);
+        for (count, each) in [(3, 2), (2, 3), (1, 6), (3, 2)] {
+            runtime.workers().set(count).unwrap();
+            let deadline = Instant::now() + PATIENCE;
+            let balanced = |places: &[usize]| match mapper {
+                Mapper::User(_) => places.iter().all(|&worker| worker == 3 % count),
+                _ => (0..count).all(|worker| places.iter().filter(|&&place| place == worker).count() == each),
+            };
+            while !balanced(&chain.ran_on()) {
+                assert!(Instant::now() < deadline, "{mapper:?} on {count}: {:?}", chain.ran_on());
+            }
+        }
+        drop(chain);
+        assert_eq!(runtime.join().unwrap().failures, []);
+    }
+}
+
+#[test]
+fn no_task_stays_on_a_parked_worker() {
+    let runtime = runtime(Mapper::default(), None);
+    let (workers, mover) = (runtime.workers(), runtime.mover());
+    let mut chain = Chain::new(&runtime, &[None; 8]);
+    for round in 0..200 {
+        workers.set(MOST).unwrap();
+        // On their way to workers that are parked meanwhile.
+        for task in 1..=8 {
+            let _ = mover.move_task(TaskId(task), MOST - 1 - (round % 2)).unwrap();
+        }
+        workers.set(1).unwrap();
+        chain.await_places(&[0; 8]);
+    }
+    drop(chain);
+    assert_eq!(runtime.join().unwrap().failures, []);
+}
+
+/// Lets 1, 4, 2, 1, … workers take part until it is done.
+fn come_and_go(workers: &Workers, done: &AtomicBool) {
+    for count in [1, 4, 2].into_iter().cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
+        // The run may have ended.
+        let _ = workers.set(count);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn results_are_the_same_and_in_order_while_workers_come_and_go() {
+    const MESSAGES: u64 = 100_000;
+    for steal in [false, true] {
+        let options = Options { workers: 1, workers_max: MOST, steal, ..Options::default() };
+        let runtime = Runtime::new(options).unwrap();
+        let (mut output, mut input) = runtime.stream(StreamSpec::default());
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            (0..MESSAGES).for_each(|message| task.feed(&mut output, message).unwrap());
+        });
+        for _ in 0..12 {
+            let (output, next) = runtime.stream(StreamSpec::default());
+            let input = std::mem::replace(&mut input, next);
+            runtime.spawn(TaskSpec::default(), Pass { input, output, ran_on: Arc::default() });
+        }
+        runtime.spawn_blocking(TaskSpec::default(), move |task| {
+            let read = std::iter::from_fn(|| task.pop(&mut input));
+            assert!(read.eq(0..MESSAGES), "not every message, or not in order");
+        });
+        let (workers, done) = (runtime.workers(), AtomicBool::new(false));
+        let summary = std::thread::scope(|scope| {
+            scope.spawn(|| come_and_go(&workers, &done));
+            let summary = runtime.join();
+            done.store(true, Ordering::Relaxed);
+            summary.unwrap()
+        });
+        assert_eq!(summary.failures, []);
+        assert!(workers.set(2).unwrap_err().to_string().contains("has ended"));
+    }
+}
+
+#[test]
+fn the_setting_does_it_too_and_events_tell() {
+    let parent = std::env::temp_dir();
+    let name = "thalweg-parking".to_owned();
+    let space =
+        Space::create(SpaceOptions { name, parent: Some(parent), ..SpaceOptions::default() }).unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let runtime = runtime(Mapper::default(), Some(space.clone()));
+    let workers = runtime.workers();
+    let mut chain = Chain::new(&runtime, &[None; 4]);
+    std::thread::scope(|scope| {
+        let joining = scope.spawn(|| runtime.join());
+        for (count, places) in [(2, [0, 0, 1, 1]), (1, [0; 4]), (2, [0, 0, 1, 1])] {
+            reader.set("exec.workers", count).unwrap();
+            chain.await_places(&places);
+            assert_eq!(workers.count() as u64, count);
+        }
+        assert!(reader.set("exec.workers", MOST as u64 + 1).is_err());
+        workers.set(1).unwrap();
+        let row_of_second = || {
+            let rows = reader.live_rows().unwrap();
+            let row = rows.iter().find(|row| row.kind == RowKind::Worker && row.id == 1).unwrap();
+            (row.cells[1], row.cells[2])
+        };
+        // Parked, and in no task: else it would seem to hang in one.
+        let deadline = Instant::now() + PATIENCE;
+        while row_of_second() != (3, 0) {
+            assert!(Instant::now() < deadline, "{:?}", row_of_second());
+            std::thread::yield_now();
+        }
+        let shown = reader.settings().unwrap().into_iter().find(|setting| setting.name == "exec.workers");
+        assert_eq!(shown.unwrap().value, 1);
+        chain.await_places(&[0; 4]);
+        drop(chain);
+        assert_eq!(joining.join().unwrap().unwrap().failures, []);
+    });
+    let told = |name: &str| {
+        let mut count = 0;
+        let counted = reader.events().poll(usize::MAX, &mut |item| match item {
+            Item::Event(event) => count += usize::from(&*event.kind.name == name),
+            Item::Gap { lost, .. } => panic!("{lost} events lost"),
+        });
+        counted.unwrap();
+        count
+    };
+    assert_eq!(told("exec.worker_started"), 2, "two were never needed");
+    assert_eq!((told("exec.worker_parked"), told("exec.worker_unparked")), (2, 1));
+    assert_eq!(told("exec.setting_adopted"), 4);
+    std::fs::remove_dir_all(space.path()).unwrap();
+}
