@@ -22,7 +22,8 @@ use crate::events::{
 use crate::moving::Moving;
 use crate::observe::{AdoptedMode, Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{
-    AWAKE, BORDER, FOREIGN, LEAVES, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait, wait_until_zero,
+    AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
+    wait_until_zero,
 };
 use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU8, Ordering, fetch_to_write};
@@ -33,7 +34,7 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     /// The worker this thread is, or [`FOREIGN`].
     pub(crate) worker: u32,
-    /// What it calls itself towards streams (see `ring`): [`NO_TOKEN`](crate::ring::NO_TOKEN) unless it is a worker and the kernel has
+    /// What it calls itself towards streams (see `ring`): [`NO_TOKEN`] unless it is a worker and the kernel has
     /// `membarrier`.
     pub(crate) me: u64,
     /// The task being dispatched.
@@ -58,6 +59,9 @@ pub(crate) struct Core {
     quantum: usize,
     /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
     pub(crate) now: u64,
+    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
+    /// streams in one part has one time.
+    is_fresh: bool,
     /// When measuring began, or was switched on.
     pub(crate) measured_since: u64,
     /// When mode full began, if that was while running.
@@ -224,6 +228,7 @@ impl Core {
             changes: u64::MAX,
             quantum: 0,
             now,
+            is_fresh: false,
             measured_since: if mode == Mode::Off { now } else { 0 },
             full_since: 0,
             began: now,
@@ -546,8 +551,10 @@ impl Core {
     /// it dropped, and lets go of those that need nothing more.
     #[inline]
     fn publish_all(&mut self) {
+        self.is_fresh = false;
         if self.mode != Mode::Off {
             self.tell_dispatch();
+            self.is_fresh = self.worker != FOREIGN;
         }
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
@@ -802,13 +809,16 @@ impl Core {
         put(row, worker_cell::EVENTS, recorder.writer.sequence());
     }
 
-    /// Tells, through the thread's own recorder or that of passing threads.
-    fn tell(&mut self, tell: impl FnOnce(&mut Recorder, u64)) {
-        if self.recorder.is_some() {
-            let now = self.clock();
-            tell(self.recorder.as_mut().expect("just seen"), now);
-        } else {
-            self.shared.tell_from_outside(tell);
+    /// Tells of tasks and streams, through the thread's own recorder or that of passing threads. The clock is read once for
+    /// a part of a worker's dispatch; a thread that is no worker may take its time.
+    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut Recorder, u64)) {
+        if self.recorder.is_some() && !self.is_fresh {
+            self.clock();
+            self.is_fresh = self.worker != FOREIGN;
+        }
+        match &mut self.recorder {
+            Some(recorder) => tell(recorder, self.now),
+            None => self.shared.tell_from_outside(tell),
         }
     }
 
@@ -1010,9 +1020,7 @@ impl Core {
     }
 
     fn close(&mut self, ring: &Ring) {
-        // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
-        ring.move_writer(None, self.worker);
-        let waits = ring.close();
+        let waits = ring.end_writing(self.me, self.worker);
         if waits != AWAKE {
             self.wake_reader(ring, waits, Cause::End);
         }
@@ -1021,8 +1029,7 @@ impl Core {
     }
 
     fn leave(&mut self, ring: &Ring) {
-        ring.move_reader(None, self.worker);
-        let waits = ring.leave();
+        let waits = ring.end_reading(self.me, self.worker);
         if waits != AWAKE {
             self.wake_writer(ring, waits, Cause::End);
         }
@@ -1138,6 +1145,7 @@ impl Core {
         let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
             core.task = task.as_ptr();
+            core.is_fresh = false;
             core.adopt_settings();
             if let Some(row) = &core.row {
                 put(row, worker_cell::TASK, cell.id.0);
@@ -1292,12 +1300,12 @@ impl Core {
             if core.mode != Mode::Off {
                 // Closing its ports is the task's own work.
                 let now = core.clock();
+                core.is_fresh = true;
                 task.times.turn(Share::Busy, now, core.measured_since);
             }
             core.show_task(task, 0, 0);
             task.show_end(outcome);
-            let at = if core.mode == Mode::Off { None } else { Some(core.now) };
-            core.tell(|recorder, now| task.tell_end(recorder, at.unwrap_or(now), outcome));
+            core.tell(|recorder, now| task.tell_end(recorder, now, outcome));
         }
         // SAFETY: the task's own thread.
         unsafe { task.forget_waits() };
@@ -1324,6 +1332,7 @@ impl Core {
                 core.task = task.as_ptr();
                 // It waited until now: its end is no part of the last dispatch.
                 core.began = core.clock();
+                core.is_fresh = false;
                 task
             };
             Core::end(core, task, Ok(()));
@@ -1405,8 +1414,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
         // SAFETY: the thread's own core, to which no other reference is held now.
         Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
         None => {
-            r.move_writer(None, FOREIGN);
-            let waits = r.close();
+            let waits = r.end_writing(NO_TOKEN, FOREIGN);
             // SAFETY: in the writer's section, so the reference we see is not given up.
             let reader = unsafe { r.reader.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE
@@ -1433,8 +1441,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         // SAFETY: the thread's own core, to which no other reference is held now.
         Some(core) => unsafe { &mut *core.as_ptr() }.leave(r),
         None => {
-            r.move_reader(None, FOREIGN);
-            let waits = r.leave();
+            let waits = r.end_reading(NO_TOKEN, FOREIGN);
             // SAFETY: in the reader's section, so the reference we see is not given up.
             let writer = unsafe { r.writer.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE

@@ -79,6 +79,7 @@ mod parking;
 mod ring;
 mod runtime;
 mod several;
+mod spare;
 mod stream;
 mod sync;
 mod task;

@@ -31,6 +31,7 @@ use crate::dispatch::wake_from_outside;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
+use crate::spare::Spare;
 use crate::stream::{free, messages, room, slot, take};
 use crate::sync::Ordering;
 use crate::task::{State, TaskCell, TaskId, TaskSpec};
@@ -63,7 +64,7 @@ impl<T> Both<T> {
 
 fn ring(capacity: usize) -> Both<Ring> {
     let ring = Ring::new(1, 0, capacity, None, free::<usize>);
-    Both(NonNull::from(Box::leak(Box::new(ring))))
+    Both(Spare::make(ring))
 }
 
 fn push(ring: &Ring, message: usize) -> bool {
@@ -566,6 +567,43 @@ fn loom_moved_end_frees_its_former_blocking_task_after_the_last_use() {
     moved_end_frees_its_former_task(task_of_no_worker);
 }
 
+/// Both ends of a stream go at once: neither uses the other's task once its end let go of it.
+#[test]
+fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
+    model(|| {
+        let shared = shared();
+        let ring = ring(2);
+        let (reader, writer) = (task_of_no_worker(&shared), task_of_no_worker(&shared));
+        ring.get().move_reader(Some(reader.get()), FOREIGN);
+        ring.get().move_writer(Some(writer.get()), FOREIGN);
+        let (of_reader, of_writer) = (Freed::not_yet(), Freed::not_yet());
+        let (used, freed) = (of_reader.clone(), of_writer.clone());
+        let writing = thread::spawn(move || {
+            let r = ring.get();
+            r.end_writing(NO_TOKEN, FOREIGN);
+            if r.reader.load(Ordering::SeqCst) == reader.0.as_ptr() {
+                used.use_it();
+            }
+            r.leave_writer_section();
+            freed.free_it();
+        });
+        let r = ring.get();
+        r.end_reading(NO_TOKEN, FOREIGN);
+        if r.writer.load(Ordering::SeqCst) == writer.0.as_ptr() {
+            of_writer.use_it();
+        }
+        r.leave_reader_section();
+        of_reader.free_it();
+        writing.join().unwrap();
+        assert!(r.reader.load(Ordering::SeqCst).is_null() && r.writer.load(Ordering::SeqCst).is_null());
+        give_up(ring);
+        for task in [reader, writer] {
+            // SAFETY: the reference of its making.
+            unsafe { TaskCell::release(task.0.as_ptr()) };
+        }
+    });
+}
+
 /// A message that is told when it is dropped.
 struct Message(Freed);
 
@@ -590,7 +628,7 @@ fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
         let ring = Ring::new(1, 0, 2, None, free::<Message>);
-        let ring = Both(NonNull::from(Box::leak(Box::new(ring))));
+        let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
             let ring = ring;
@@ -613,7 +651,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
         let shared = shared();
         let message = Freed::not_yet();
         let ring = Ring::new(1, 0, 2, None, free::<Message>);
-        let ring = Both(NonNull::from(Box::leak(Box::new(ring))));
+        let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);
         task.get().counted();

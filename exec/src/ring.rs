@@ -29,6 +29,7 @@ use crate::sync::{
 use thalweg_space::LiveRow;
 
 use crate::observe::{ObservedStream, put, stream_cell};
+use crate::spare::spared;
 use crate::task::TaskCell;
 
 /// "No worker": of a task on its way to one, or of a blocking task.
@@ -169,6 +170,8 @@ pub(crate) struct Ring {
 #[repr(C, align(64))]
 struct Line;
 
+spared!(Ring);
+
 // Two lines that one end each writes, and what both read.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Ring>() <= 256 && std::mem::offset_of!(Ring, reader) == 128);
@@ -247,11 +250,7 @@ impl Ring {
         self.writer_section.store(1, Ordering::Relaxed);
         if self.reader_home.load(Ordering::Relaxed) == me {
             self.tail.store(tail, Ordering::Release);
-            let waits = self.reader_waiting.load(Ordering::Relaxed);
-            if waits != AWAKE {
-                self.reader_waiting.store(AWAKE, Ordering::Relaxed);
-            }
-            waits
+            take_waiting_here(&self.reader_waiting)
         } else {
             self.tail.store_fenced(tail);
             let border = learn_home(&self.reader_home, &self.reader, me, worker);
@@ -259,7 +258,29 @@ impl Ring {
         }
     }
 
-    /// Says that nothing more will be written (after the last [`Ring::publish_written`]); else like that.
+    /// Says that nothing more will be written (after the last [`Ring::publish_written`]) and lets go of the writing task; else
+    /// like that. `me` and `worker` are the calling thread's.
+    pub(crate) fn end_writing(&self, me: u64, worker: u32) -> u8 {
+        if is_gone(&self.reader_gone, &self.reader_section) {
+            self.let_go_of(&self.writer);
+            self.closed.store(1, Ordering::Release);
+            return AWAKE;
+        }
+        self.writer_section.store(1, Ordering::Relaxed);
+        if self.reader_home.load(Ordering::Relaxed) == me {
+            self.let_go_of(&self.writer);
+            self.writer_home.store(UNKNOWN, Ordering::Relaxed);
+            self.closed.store(1, Ordering::Release);
+            return take_waiting_here(&self.reader_waiting);
+        }
+        // Who moves the reading end meanwhile waits for us, and we may wait for them.
+        self.leave_writer_section();
+        // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
+        self.move_writer(None, worker);
+        self.close()
+    }
+
+    /// Says that nothing more will be written; else like [`Ring::publish_written`].
     pub(crate) fn close(&self) -> u8 {
         self.writer_section.store(1, Ordering::Relaxed);
         self.closed.store_fenced(1);
@@ -306,16 +327,33 @@ impl Ring {
         self.reader_section.store(1, Ordering::Relaxed);
         if self.writer_home.load(Ordering::Relaxed) == me {
             self.head.store(head, Ordering::Release);
-            let waits = self.writer_waiting.load(Ordering::Relaxed);
-            if waits != AWAKE {
-                self.writer_waiting.store(AWAKE, Ordering::Relaxed);
-            }
-            waits
+            take_waiting_here(&self.writer_waiting)
         } else {
             self.head.store_fenced(head);
             let border = learn_home(&self.writer_home, &self.writer, me, worker);
             self.take_waiting(&self.writer_waiting) | border
         }
+    }
+
+    /// Says that nobody reads any more, and lets go of the reading task; else like [`Ring::publish_read`]. `me` and `worker`
+    /// are the calling thread's.
+    pub(crate) fn end_reading(&self, me: u64, worker: u32) -> u8 {
+        if is_gone(&self.closed, &self.writer_section) {
+            self.let_go_of(&self.reader);
+            self.reader_gone.store(1, Ordering::Release);
+            return AWAKE;
+        }
+        self.reader_section.store(1, Ordering::Relaxed);
+        if self.writer_home.load(Ordering::Relaxed) == me {
+            self.let_go_of(&self.reader);
+            self.reader_home.store(UNKNOWN, Ordering::Relaxed);
+            self.reader_gone.store(1, Ordering::Release);
+            return take_waiting_here(&self.writer_waiting);
+        }
+        // As in `end_writing`.
+        self.leave_reader_section();
+        self.move_reader(None, worker);
+        self.leave()
     }
 
     /// Says that nobody reads any more; else like [`Ring::publish_read`].
@@ -408,11 +446,12 @@ impl Ring {
         worker: u32,
     ) {
         let new = task.map_or(std::ptr::null_mut(), TaskCell::counted);
+        // Only who moves the end changes it, and while it is nobody's, nobody's home was learned.
+        if end.load(Ordering::Relaxed).is_null() {
+            return end.store(new, Ordering::Release);
+        }
         let before = end.swap(new, Ordering::SeqCst);
         home.store_fenced(UNKNOWN);
-        if before.is_null() {
-            return;
-        }
         // SAFETY: the stream's reference, taken out above.
         let theirs = unsafe { (*before).worker() };
         let barrier = || {
@@ -432,6 +471,19 @@ impl Ring {
         unsafe {
             (*before).loses_end(self);
             TaskCell::release(before)
+        }
+    }
+
+    /// Gives up the reference to the task at an end that the other end does not look at now.
+    fn let_go_of(&self, end: &AtomicPtr<TaskCell>) {
+        let task = end.load(Ordering::Relaxed);
+        end.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if !task.is_null() {
+            // SAFETY: the stream's reference, taken out above.
+            unsafe {
+                (*task).loses_end(self);
+                TaskCell::release(task)
+            }
         }
     }
 
@@ -477,6 +529,25 @@ impl Ring {
             unsafe { free(ring) }
         }
     }
+}
+
+/// Takes who waits at the other end, which lives on this thread.
+#[inline]
+fn take_waiting_here(waiting: &AtomicU8) -> u8 {
+    let waits = waiting.load(Ordering::Relaxed);
+    if waits != AWAKE {
+        waiting.store(AWAKE, Ordering::Relaxed);
+    }
+    waits
+}
+
+/// Whether the other end is gone, and whoever closed it has done its last with the tasks at the ends.
+fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
+    let gone = end.load(Ordering::Acquire) != 0;
+    if gone {
+        wait_until_zero(section);
+    }
+    gone
 }
 
 /// Learns, in one's section and after its fence, where the other end lives; [`BORDER`]: on another worker. `me` and

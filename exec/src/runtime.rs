@@ -609,12 +609,11 @@ impl Core {
         let id = cell.id;
         cell.place(worker as u32);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
-        if let Some(recorder) = &mut unsafe { &mut *core.as_ptr() }.recorder {
-            let now = shared.clock.now();
+        unsafe { &mut *core.as_ptr() }.tell(|recorder, now| {
             cell.times.begin(now);
             recorder.at(now, &created(cell));
             recorder.same(&TaskMapped { task: id.0, worker: worker as u32 });
-        }
+        });
         body.attach(&mut Ports { core, task: cell });
         // SAFETY: nobody else knows the cell's body yet.
         unsafe { *cell.body() = Some(body) };

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
 use crate::ring::{NOTED, Ring, wait_until_zero};
+use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// What the runtime is told about a stream.
@@ -49,9 +50,7 @@ pub(crate) fn new_stream<T: Send + 'static>(
     capacity: usize,
     observed: Option<Box<ObservedStream>>,
 ) -> (Out<T>, In<T>) {
-    let ring = Box::new(Ring::new(id, name.0, capacity, observed, free::<T>));
-    // SAFETY: a box is never null.
-    let ring = unsafe { NonNull::new_unchecked(Box::into_raw(ring)) };
+    let ring = Spare::make(Ring::new(id, name.0, capacity, observed, free::<T>));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -127,17 +126,19 @@ unsafe fn free_block<T>(slots: *mut u8) {
 /// # Safety
 /// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
 pub(crate) unsafe fn free<T>(ring: *mut Ring) {
-    // SAFETY: as demanded of the caller.
-    let ring = unsafe { Box::from_raw(ring) };
+    let pointer = ring;
+    // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
+    let ring = unsafe { &*pointer };
     ring.tail.store(ring.pushed.get(), Ordering::Relaxed);
-    while messages::<T>(&ring) > 0 {
-        drop(take::<T>(&ring));
+    while messages::<T>(ring) > 0 {
+        drop(take::<T>(ring));
     }
     let mut block = match ring.read_slots.get() {
         slots if slots.is_null() => ring.slots.load(Ordering::Acquire),
         slots => slots,
     };
-    drop(ring);
+    // SAFETY: as demanded of the caller.
+    unsafe { Spare::free(pointer) };
     // The writer may have looked for room and then written nothing: a block behind the last that was read is empty.
     while !block.is_null() {
         // SAFETY: all messages were read, and nobody else has the ring.

@@ -13,6 +13,7 @@ use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
 use crate::several::{Group, Several};
+use crate::spare::{Spare, spared};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
@@ -165,6 +166,8 @@ pub(crate) struct ReadBefore {
     pub(crate) at: u64,
 }
 
+spared!(TaskCell);
+
 // SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
 // belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release, acquire).
 unsafe impl Send for TaskCell {}
@@ -181,7 +184,7 @@ impl TaskCell {
         blocking: bool,
     ) -> NonNull<TaskCell> {
         let observed = shared.space.as_ref().and_then(|space| ObservedTask::new(space, id.0, &spec));
-        let cell = Box::new(TaskCell {
+        Spare::make(TaskCell {
             refs: AtomicUsize::new(1),
             id,
             spec,
@@ -209,9 +212,7 @@ impl TaskCell {
             observed,
             several: UnsafeCell::new(None),
             body: UnsafeCell::new(body),
-        });
-        // SAFETY: a box is never null.
-        unsafe { NonNull::new_unchecked(Box::into_raw(cell)) }
+        })
     }
 
     /// The task's worker; [`NOBODY`] for a blocking task.
@@ -257,8 +258,8 @@ impl TaskCell {
         // SAFETY: the reference given up here kept it alive until now.
         let refs = unsafe { &(*cell).refs };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: it was the last one, and the cell was made by `Box`.
-            drop(unsafe { Box::from_raw(cell) });
+            // SAFETY: it was the last one, and the cell was made by `TaskCell::new`.
+            unsafe { Spare::free(cell) };
         }
     }
 

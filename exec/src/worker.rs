@@ -3,15 +3,18 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use thalweg_space::RowKind;
+use thalweg_space::{RowKind, Space};
 
 use crate::affinity::{self, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
 use crate::observe::{put, worker_cell, worker_state};
+use crate::ring::Ring;
 use crate::runtime::{Mode, Shared};
+use crate::spare::Keeps;
 use crate::sync::Ordering;
+use crate::task::TaskCell;
 
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;
@@ -21,6 +24,8 @@ const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
+    let _kept =
+        (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), shared.space.as_ref().map(Space::keep_live_rows));
     // A refused pinning costs speed, not correctness.
     let pinned = shared.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);

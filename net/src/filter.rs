@@ -12,17 +12,17 @@ use thalweg_box::Value;
 
 use crate::expression::{Bound, Expression};
 use crate::label::{Label, labels_of};
-use crate::plan::{PlanCache, Rearrangement, RecordFault, Source};
+use crate::plan::{CommonPlans, PlanCache, Rearrangement, RecordFault, Source};
 use crate::record::{Ends, Record, put};
 use crate::shape::ShapeId;
 use crate::syntax::ast::{self, ItemValue};
 
-/// A compiled filter. A clone shares the program and has its own cache of plans.
+/// A compiled filter. A clone shares the program and its plans, and has its own cache of these.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// `None` for the identity `[]`.
     rule: Option<Arc<Rule>>,
-    cache: PlanCache<Result<Plan, RecordFault>>,
+    cache: PlanCache<Result<Arc<Plan>, RecordFault>>,
     /// What the expressions of the chosen alternative gave, output by output.
     computed: Vec<i64>,
 }
@@ -32,6 +32,7 @@ struct Rule {
     pattern: Vec<Label>,
     /// The last one has no guard.
     alternatives: Vec<(Option<Expression>, Vec<Output>)>,
+    plans: CommonPlans<Result<Arc<Plan>, RecordFault>>,
 }
 
 #[derive(Debug)]
@@ -229,10 +230,14 @@ impl Rule {
             .map(|(guard, records)| (Some(Expression::compile(guard)), outputs(records)))
             .collect();
         alternatives.push((None, outputs(&rule.action.otherwise)));
-        Rule { pattern: labels_of(&rule.pattern.labels), alternatives }
+        Rule { pattern: labels_of(&rule.pattern.labels), alternatives, plans: CommonPlans::new() }
     }
 
-    fn plan(&self, shape: ShapeId) -> Result<Plan, RecordFault> {
+    fn plan(&self, shape: ShapeId) -> Result<Arc<Plan>, RecordFault> {
+        self.plans.get(shape, || self.work_out(shape).map(Arc::new))
+    }
+
+    fn work_out(&self, shape: ShapeId) -> Result<Plan, RecordFault> {
         if let Some(&missing) = self.pattern.iter().find(|&&label| !shape.has(label)) {
             return Err(RecordFault::MissingLabel(missing));
         }

@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use thalweg_box::Value;
 
@@ -117,6 +118,24 @@ impl<P> PlanCache<P> {
             self.entries.len() - 1
         });
         self.latest = (shape, at);
+    }
+}
+
+/// What all replicas of a component worked out for the shapes they met: so a replica made for one record does not work out
+/// what those before it did. For those that have a [`PlanCache`] each.
+#[derive(Debug)]
+pub(crate) struct CommonPlans<P>(Mutex<HashMap<ShapeId, P>>);
+
+impl<P: Clone> CommonPlans<P> {
+    pub(crate) fn new() -> CommonPlans<P> {
+        CommonPlans(Mutex::default())
+    }
+
+    /// The plan for a shape; computed if no replica met this shape before.
+    pub(crate) fn get(&self, shape: ShapeId, compute: impl FnOnce() -> P) -> P {
+        // A panic under the lock leaves a plan out, no more.
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.entry(shape).or_insert_with(compute).clone()
     }
 }
 
@@ -380,5 +399,24 @@ impl Rearrangement {
                 put(&mut slots[to as usize], Value::Int(0));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_work_out_one_plan_a_shape() {
+        let plans = CommonPlans::new();
+        let shapes = ["a", "b", "a"].map(|name| shape::of(&[Label::field(name)]));
+        let mut computed = 0;
+        let mut get = |shape| {
+            plans.get(shape, || {
+                computed += 1;
+                computed
+            })
+        };
+        assert_eq!(shapes.map(&mut get), [1, 2, 1]);
     }
 }

@@ -53,7 +53,7 @@ pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
 pub use error::Error;
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
-pub use live::{LIVE_CELLS, LiveRow, RowKind};
+pub use live::{KeepsRows, LIVE_CELLS, LiveRow, RowKind};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
 pub use setting::{Changes, Setting, SettingSpec};

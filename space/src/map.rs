@@ -96,6 +96,13 @@ impl Map {
         unsafe { self.word_unchecked(at) }
     }
 
+    /// Where the `bytes` bytes from byte `at` on are, as long as the map is.
+    pub(crate) fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
+        assert!(at.is_multiple_of(8) && at + bytes <= self.bytes, "a place outside the map");
+        // SAFETY: in range, just checked.
+        unsafe { self.pointer.add(at) }
+    }
+
     /// The word at byte `at`, without a check.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use crate::elements::Elements;
 use crate::error::Error;
 use crate::kind::{Kind, NameRef, SiteRef};
 use crate::layout::{PAGE, VERSION, block, identity, settings};
-use crate::live::{LiveRow, LiveTable, RowKind};
+use crate::live::{self, KeepsRows, LiveRow, LiveTable, RowKind};
 use crate::mailbox::Mailbox;
 use crate::map::{Fork, Map};
 use crate::place::Wanted;
@@ -419,8 +419,13 @@ impl Space {
     /// When the table must grow and the file system is full.
     pub fn live_row(&self, kind: RowKind, id: u64) -> Result<LiveRow, Error> {
         self.shared.check_fork()?;
-        let row = self.shared.cold().live.take(kind, id)?;
-        Ok(LiveRow::new(row, self.shared.clone()))
+        live::take(&self.shared, kind, id)
+    }
+
+    /// Lets this thread keep some free live rows for its next ones, as long as what it gives is not dropped: for threads that
+    /// make and end tasks and streams all the time, which then seldom take the space's lock.
+    pub fn keep_live_rows(&self) -> KeepsRows {
+        live::keep(&self.shared)
     }
 
     /// Marks the orderly end of the process. Writers may still close after it.
@@ -503,8 +508,8 @@ impl Shared {
         both.to_le_bytes()
     }
 
-    pub(crate) fn release_row(&self, row: &crate::live::Row) {
-        self.cold().live.give_back(row);
+    pub(crate) fn with_live_table<R>(&self, work: impl FnOnce(&mut LiveTable) -> R) -> R {
+        work(&mut self.cold().live)
     }
 
     pub(crate) fn elements(&self) -> MutexGuard<'_, Elements> {
@@ -528,8 +533,9 @@ impl Shared {
         }
     }
 
+    /// Asks the identity, not the kernel: a fork finds its maps wiped.
     fn check_fork(&self) -> Result<(), Error> {
-        if std::process::id() == self.pid {
+        if self.identity.word(identity::MAGIC).load(Ordering::Relaxed) == identity::MAGIC_VALUE {
             return Ok(());
         }
         Err(Error::new(format!(

@@ -553,6 +553,32 @@ fn live_rows_come_and_go_with_generations() {
     assert!(row.generation() > 1);
 }
 
+/// The first chunk has 256 rows: with any of them lost, or kept for ever, there would be a second.
+#[test]
+fn a_thread_gives_back_the_live_rows_that_it_kept() {
+    let directory = Directory::new("kept");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let take = |count| (0..count).map(|id| space.live_row(RowKind::Task, id).unwrap()).collect::<Vec<_>>();
+    let of_main = take(100);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let kept = space.keep_live_rows();
+            drop(of_main);
+            (0..3).for_each(|_| drop(take(150)));
+            let reader = SpaceReader::open(space.path()).unwrap();
+            assert!(reader.live_rows().unwrap().is_empty(), "what is kept has no owner");
+            let again = space.live_row(RowKind::Stream, 1).unwrap();
+            assert!(again.generation() > 1);
+            drop(kept);
+        });
+    });
+    let all = take(256);
+    let reader = SpaceReader::open(space.path()).unwrap();
+    assert_eq!(reader.live_rows().unwrap().len(), 256);
+    assert!(!space.path().join("live.1").exists());
+    drop(all);
+}
+
 #[test]
 fn names_and_sites_come_back() {
     let directory = Directory::new("names");

@@ -1,6 +1,7 @@
 //! Synchrocells `[|P₁, …, Pₙ|]`: one-shot. A spent cell hands its input to whoever reads its output, and is gone.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_exec::{Context, In, Out, Ports, Progress, Stop, Task};
 
@@ -97,9 +98,10 @@ impl Joins {
         let plan = match &self.plan {
             Some(plan) if self.filled == filled && self.shapes.iter().copied().eq(shapes.clone()) => plan,
             _ => {
-                self.shapes = shapes.collect();
-                self.filled = filled.to_vec();
-                self.plan.insert(Join::new(&self.shapes, filled, patterns))
+                let shapes: Vec<ShapeId> = shapes.collect();
+                let plan = Join::new(&shapes, filled, patterns);
+                (self.shapes, self.filled) = (shapes, filled.to_vec());
+                self.plan.insert(plan)
             }
         };
         let (whole, _) = records.swap_remove(plan.whole);
@@ -145,6 +147,8 @@ pub(crate) struct CellTask {
 struct Filling {
     position: Position,
     patterns: Vec<Pattern>,
+    /// What the cell's replicas worked out.
+    joins: Arc<Mutex<Joins>>,
     /// None when it is spent, or its input has ended.
     cell: Option<Cell>,
     is_spent: bool,
@@ -154,11 +158,12 @@ impl CellTask {
     pub(crate) fn new(
         position: Position,
         patterns: Vec<Pattern>,
+        joins: Arc<Mutex<Joins>>,
         input: In<Record>,
         out: Out<Record>,
     ) -> CellTask {
         let cell = Some(Cell::new(patterns.len()));
-        let work = Filling { position, patterns, cell, is_spent: false };
+        let work = Filling { position, patterns, joins, cell, is_spent: false };
         CellTask { pipe: Some(Pipe::new(input, out)), work, output: None }
     }
 }
@@ -207,7 +212,10 @@ impl Work for Filling {
         cell.fill(fills.into_iter(), record, pipe.message());
         self.is_spent = cell.is_complete();
         if self.is_spent {
-            let mut whole = cell.join(&self.patterns, &mut Joins::default());
+            // A panic under the lock leaves the plan before, with its shapes.
+            let mut joins = self.joins.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut whole = cell.join(&self.patterns, &mut joins);
+            drop(joins);
             whole.set_ends(ends);
             pipe.output.send(cx, whole);
         } else {

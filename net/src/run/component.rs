@@ -4,12 +4,14 @@
 //! A component stands for all its replicas; which of them a task belongs to, its [`Instance`] says.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use thalweg_space::{Site, SiteRef, Space};
 
+use super::cell::Joins;
 use super::command::CommandPart;
 use super::dispatcher::SplitChoice;
+use super::plan::BoxPlan;
 use super::seat::Seats;
 use crate::check::{BoxId, Net, Node, NodeKind};
 use crate::error::Error;
@@ -17,6 +19,7 @@ use crate::filter::Filter;
 use crate::label::{Label, labels_of};
 use crate::network::Network;
 use crate::pattern::Pattern;
+use crate::plan::{CommonPlans, RecordFault};
 use crate::router::Router;
 use crate::shield::Shield;
 use crate::syntax::ast;
@@ -56,7 +59,7 @@ pub(crate) enum Kind {
     /// A box that is a program.
     Command(Arc<CommandPart>),
     Filter(Filter),
-    Synchrocell(Vec<Pattern>),
+    Synchrocell(Vec<Pattern>, Arc<Mutex<Joins>>),
     Parallel {
         branches: Vec<ComponentId>,
         router: Router,
@@ -95,6 +98,7 @@ pub(crate) struct BoxPart {
     pub(crate) input: Option<Vec<Label>>,
     /// What it gives, by variant.
     pub(crate) outputs: Arc<[Vec<Label>]>,
+    pub(crate) plans: CommonPlans<Result<Arc<BoxPlan>, RecordFault>>,
 }
 
 impl BoxPart {
@@ -248,7 +252,7 @@ impl Builder<'_> {
             NodeKind::Filter(filter) if filter.rule.is_none() => Kind::Serial(Vec::new()),
             NodeKind::Filter(filter) => Kind::Filter(Filter::compile(filter)),
             NodeKind::Serial(_) => Kind::Serial(self.parts(node, id)?),
-            NodeKind::Synchrocell(patterns) => Kind::Synchrocell(compiled(patterns)),
+            NodeKind::Synchrocell(patterns) => Kind::Synchrocell(compiled(patterns), Arc::default()),
             NodeKind::Parallel { branches, deterministic } => {
                 let router = Router::from_accepts(branches.iter().map(|branch| branch.accepts.as_slice()));
                 let branches = branches.iter().map(|b| self.one(b, id)).collect::<Result<_, _>>()?;
@@ -285,7 +289,7 @@ impl Builder<'_> {
             }
             Kind::Box(part) => part.input.is_some(),
             Kind::Filter(_) | Kind::Command(_) => true,
-            Kind::Synchrocell(_) => false,
+            Kind::Synchrocell(..) => false,
             Kind::Star { body, .. }
             | Kind::Feedback { body, .. }
             | Kind::Split { body, .. }
@@ -319,6 +323,7 @@ impl Builder<'_> {
             implementation,
             input: signature.input.as_ref().map(|tuple| labels_of(&tuple.labels)),
             outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),
+            plans: CommonPlans::new(),
         }
     }
 }

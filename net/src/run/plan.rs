@@ -91,7 +91,8 @@ impl InPlace {
 
 impl BoxPlan {
     pub(crate) fn new(part: &Arc<BoxPart>, shape: ShapeId) -> Result<Arc<BoxPlan>, RecordFault> {
-        BoxPlan::of(part.input.as_deref().unwrap_or(&[]), &part.outputs, shape)
+        let takes = part.input.as_deref().unwrap_or(&[]);
+        part.plans.get(shape, || BoxPlan::of(takes, &part.outputs, shape))
     }
 
     /// Of a box that takes and gives these labels.

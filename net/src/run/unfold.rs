@@ -170,9 +170,10 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.spawn(id, FilterTask::new(position, filter.clone(), input, out));
                 output
             }
-            Kind::Synchrocell(patterns) => {
+            Kind::Synchrocell(patterns, joins) => {
                 let (out, output) = self.stream();
-                self.spawn(id, CellTask::new(position, patterns.clone(), input, out));
+                let cell = CellTask::new(position, patterns.clone(), joins.clone(), input, out);
+                self.spawn(id, cell);
                 self.handed_over.insert(output.id());
                 output
             }
@@ -194,7 +195,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.collect(GLUE_WEIGHT, id, outputs)
             }
             Kind::Star { body, exits, deterministic, folds } => {
-                if let Kind::Synchrocell(patterns) = &shared.program.get(*body).kind {
+                if let Kind::Synchrocell(patterns, _) = &shared.program.get(*body).kind {
                     let (out, output) = self.stream();
                     self.spawn(id, CellStar::new(position, patterns.clone(), exits.clone(), input, out));
                     return output;

@@ -1,0 +1,79 @@
+//! Memory that a worker keeps for the next tasks and streams that are made on it.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// How many values' memory a thread keeps: of a network that unfolds, the new stages take what the old ones leave.
+const KEPT: usize = 128;
+
+/// Memory of values that were freed by this thread; none: it keeps none.
+pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
+
+/// A type whose values live in such memory.
+pub(crate) trait Spared: Sized + 'static {
+    /// Lets `work` use what the calling thread has; not while it ends.
+    fn with<R>(work: impl FnOnce(&Spare<Self>) -> R) -> Option<R>;
+}
+
+impl<T: Spared> Spare<T> {
+    pub(crate) const fn new() -> Spare<T> {
+        Spare(RefCell::new(None))
+    }
+
+    /// A value that lives until it is given to [`Spare::free`].
+    pub(crate) fn make(value: T) -> NonNull<T> {
+        let memory = T::with(|spare| spare.0.borrow_mut().as_mut().and_then(Vec::pop)).flatten();
+        let made = Box::write(memory.unwrap_or_else(Box::new_uninit), value);
+        NonNull::from(Box::leak(made))
+    }
+
+    /// Drops a value.
+    ///
+    /// # Safety
+    /// It came from [`Spare::make`], and nobody uses it any more.
+    pub(crate) unsafe fn free(value: *mut T) {
+        // SAFETY: as demanded of the caller; the value is dropped once, before its memory is given away.
+        let memory = unsafe {
+            value.drop_in_place();
+            Box::from_raw(value.cast::<MaybeUninit<T>>())
+        };
+        T::with(|spare| {
+            if let Some(kept) = spare.0.borrow_mut().as_mut().filter(|kept| kept.len() < KEPT) {
+                kept.push(memory);
+            }
+        });
+    }
+}
+
+/// As long as there is this, its thread keeps memory of values of `T`.
+pub(crate) struct Keeps<T: Spared>(PhantomData<*const T>);
+
+impl<T: Spared> Keeps<T> {
+    pub(crate) fn new() -> Keeps<T> {
+        T::with(|spare| spare.0.replace(Some(Vec::with_capacity(KEPT))));
+        Keeps(PhantomData)
+    }
+}
+
+impl<T: Spared> Drop for Keeps<T> {
+    fn drop(&mut self) {
+        T::with(|spare| spare.0.replace(None));
+    }
+}
+
+/// Says where values of `$type` find their memory.
+macro_rules! spared {
+    ($type:ty) => {
+        impl $crate::spare::Spared for $type {
+            fn with<R>(work: impl FnOnce(&$crate::spare::Spare<$type>) -> R) -> Option<R> {
+                std::thread_local! {
+                    static SPARE: $crate::spare::Spare<$type> = const { $crate::spare::Spare::new() };
+                }
+                SPARE.try_with(work).ok()
+            }
+        }
+    };
+}
+pub(crate) use spared;
