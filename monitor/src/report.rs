@@ -382,7 +382,7 @@ pub enum VerdictKind {
     Burst,
     /// A component unfolds into very many tasks, each of which does next to nothing.
     Grain,
-    /// All workers are busy nearly all the time, about evenly.
+    /// All workers are busy nearly all the time, about evenly; or one is, on which tasks that others wait for are ready behind a long one.
     Worker,
     /// A worker is busy nearly all the time while others are not, and moving a task would help.
     Mapping,
@@ -495,7 +495,7 @@ pub struct Component {
 }
 
 /// One task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// Its id.
     pub id: u64,
@@ -620,7 +620,7 @@ pub struct BrokenStream {
 }
 
 /// A worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
     /// Its id.
     pub id: u64,

@@ -5,8 +5,8 @@
 //! waiting leads ([`crate::report::Root`]) and by true-rate utilisation.
 
 use crate::report::{
-    Component, Report, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Work, Worker,
-    WorkerShares,
+    Component, Report, Root, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Work,
+    Worker, WorkerShares,
 };
 
 /// Who is busier than this has no time to spare.
@@ -29,8 +29,10 @@ const SHORT_NS: f64 = 5000.0;
 const SMALL: u64 = 16;
 /// A stream whose ends both wait this much of the time does not keep them apart.
 const BOTH_WAIT: f64 = 0.1;
-/// A component that writes so many messages for each it reads floods those behind it.
+/// A component that writes so many messages for each it reads floods those behind it, if it has read some: what the only input
+/// brings is no burst, but all there is to do.
 const FLOOD: f64 = 8.0;
+const FLOOD_READS: u64 = 4;
 /// A replica that takes so many times longer for a message than the others is slow.
 const SLOWER: f64 = 1.5;
 /// A move that gains less is not worth it.
@@ -41,8 +43,15 @@ const SHORT_LIFE: f64 = 0.5;
 /// microseconds, whatever it does.
 const GRAIN_TASKS: u64 = 100;
 const GRAIN_MESSAGES: f64 = 4.0;
+/// Tasks that are busy for longer, most of it in boxes, pay for that.
+const GRAIN_NS: f64 = 30e3;
+const GRAIN_BOXES: f64 = 0.5;
 /// The share of all work that has to be in such components.
 const GRAIN_SHARE: f64 = 0.5;
+/// Who takes so long for a message keeps the other tasks of its worker from running for long.
+const LONG_NS: f64 = 1e6;
+/// So much of all waiting has to lead to tasks that are ready behind it.
+const BEHIND: f64 = 0.3;
 
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
@@ -529,13 +538,20 @@ fn grain(facts: &Facts<'_>) -> Option<Verdict> {
         component.work.messages_in.unwrap_or(0).max(component.work.messages_out.unwrap_or(0)) as f64
             / component.tasks as f64
     };
-    let is_fine =
-        |component: &&Component| component.tasks >= GRAIN_TASKS && messages(component) <= GRAIN_MESSAGES;
-    let components = || facts.report.components.iter();
-    let all: f64 = components().map(busy).sum();
-    let share = components().filter(is_fine).map(busy).sum::<f64>() / all;
-    let top = components().filter(is_fine).max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
-    if share < GRAIN_SHARE {
+    let (fine, rest): (Vec<&Component>, Vec<&Component>) = facts
+        .report
+        .components
+        .iter()
+        .partition(|component| component.tasks >= GRAIN_TASKS && messages(component) <= GRAIN_MESSAGES);
+    let top = fine.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
+    let in_fine: f64 = fine.iter().map(|component| busy(component)).sum();
+    let in_rest: f64 = rest.iter().map(|component| busy(component)).sum();
+    let in_boxes: f64 =
+        fine.iter().filter(|component| component.kind == "box").map(|component| busy(component)).sum();
+    let tasks: u64 = fine.iter().map(|component| component.tasks).sum();
+    let share = in_fine / (in_fine + in_rest);
+    let pays = in_fine > GRAIN_NS * tasks as f64 && in_boxes > GRAIN_BOXES * in_fine;
+    if share < GRAIN_SHARE || pays {
         return None;
     }
     let (evidence, besides) = match *facts.workers() {
@@ -646,8 +662,8 @@ fn slow_replica(facts: &Facts<'_>, task: &Task, busy: f64, found: &Verdict) -> O
 /// A component before this one writes many messages for each that it reads.
 fn flooded(facts: &Facts<'_>, path: &str, found: &Verdict) -> Option<Verdict> {
     let floods = |path: &str| {
-        let selectivity = facts.component(path)?.work.selectivity?;
-        (selectivity >= FLOOD).then_some(selectivity)
+        let work = &facts.component(path)?.work;
+        work.selectivity.filter(|selectivity| *selectivity >= FLOOD && work.messages_in >= Some(FLOOD_READS))
     };
     let (by, selectivity) =
         upstream(facts.report, path).into_iter().find_map(|path| Some((path, floods(path)?)))?;
@@ -698,10 +714,15 @@ fn saturated_worker(facts: &Facts<'_>) -> Option<Verdict> {
     if load(&shares) < SATURATED {
         return None;
     }
-    let flooded = busiest_on(facts, hot.id).and_then(|(task, _)| {
+    let saturated = workers.iter().filter(|(_, shares)| load(shares) >= SATURATED).count();
+    // Where several workers are all busy there is too much work, in bursts or not.
+    let uneven = saturated < workers.len() || saturated == 1;
+    let flooded = busiest_on(facts, hot.id).filter(|_| uneven).and_then(|(task, _)| {
         flooded(facts, path_of(&task.name), &plain(VerdictKind::Worker, String::new()))
     });
-    if let Some(found) = flooded.or_else(|| better_mapping(facts, &workers)) {
+    let found =
+        flooded.or_else(|| better_mapping(facts, &workers)).or_else(|| behind_a_long_box(facts, &workers));
+    if let Some(found) = found {
         return Some(Verdict { worker: Some(hot.id), ..found });
     }
     // Sources, and tasks that only wait, have threads of their own.
@@ -712,7 +733,6 @@ fn saturated_worker(facts: &Facts<'_>) -> Option<Verdict> {
         let share = component.work.busy_ns.unwrap_or(0.0) / all;
         format!("; of all work, {} is in {}", percent(share), component.path)
     });
-    let saturated = workers.iter().filter(|(_, shares)| load(shares) >= SATURATED).count();
     let busy = percent(load(&shares));
     let who = if saturated == workers.len() && saturated > 1 {
         format!("All {saturated} workers limit the flow: the busiest is busy {busy} of the time")
@@ -763,6 +783,39 @@ fn better_mapping(facts: &Facts<'_>, workers: &[(&Worker, WorkerShares)]) -> Opt
             percent(gain - 1.0)
         )),
         component: Some(path_of(&task.name).to_owned()),
+        worker: Some(hot.id),
+    })
+}
+
+/// Tasks that others wait for are ready on a busy worker, behind a box that takes long, while another worker has time to spare.
+fn behind_a_long_box(facts: &Facts<'_>, workers: &[(&Worker, WorkerShares)]) -> Option<Verdict> {
+    let (hot, _) = *workers.first()?;
+    let (cold, spare) = *workers.last().filter(|(_, shares)| load(shares) < SATURATED)?;
+    let (long, _) = busiest_on(facts, hot.id)?;
+    let long_ns = long.work.service_ns.filter(|ns| *ns >= LONG_NS)?;
+    let path = path_of(&long.name);
+    let behind = |root: &&Root| {
+        let task = facts.report.tasks.iter().find(|task| task.id == root.task);
+        root.state == RootState::Ready
+            && task.is_some_and(|task| task.worker == Some(hot.id) && path_of(&task.name) != path)
+    };
+    let waited_for = || facts.report.waiting.roots.iter().filter(behind);
+    let first = waited_for().next()?.name.as_deref()?;
+    let share: f64 = waited_for().map(|root| root.share).sum();
+    (share >= BEHIND).then(|| Verdict {
+        kind: VerdictKind::Worker,
+        text: format!(
+            "Worker {} limits the flow: {first}, for which others wait, is ready there behind {path}, which takes {:.1} ms for a message; meanwhile worker {} is busy only {} of the time.",
+            hot.id,
+            long_ns / 1e6,
+            cold.id,
+            percent(load(&spare))
+        ),
+        evidence: vec![format!("{} of all waiting leads to such tasks", percent(share))],
+        suggestion: Some(format!(
+            "let more messages be under way at once, or declare {path} blocking, so that it has a thread of its own"
+        )),
+        component: Some(path.to_owned()),
         worker: Some(hot.id),
     })
 }
@@ -848,12 +901,74 @@ mod tests {
             let report = Report { components, ..Report::empty() };
             grain(&Facts::new(&report)).map(|verdict| verdict.component)
         };
-        let few = component("few", 1, 1_000_000, 4e8);
-        let stage = || component("star", 400, 800, 5e8);
+        let few = component("few", 1, 1_000_000, 4e6);
+        let stage = || component("star", 400, 800, 5e6);
         assert_eq!(told(vec![few.clone(), stage()]), Some(Some("star".to_owned())));
-        assert_eq!(told(vec![few.clone(), component("star", 400, 800, 3e8)]), None, "a part of the work");
-        assert_eq!(told(vec![few.clone(), component("star", 400, 8000, 5e8)]), None, "enough messages each");
-        assert_eq!(told(vec![few, component("star", 40, 80, 5e8)]), None, "few tasks");
+        assert_eq!(told(vec![few.clone(), component("star", 400, 800, 3e6)]), None, "a part of the work");
+        assert_eq!(told(vec![few.clone(), component("star", 400, 8000, 5e6)]), None, "enough messages each");
+        assert_eq!(told(vec![few, component("star", 40, 80, 5e6)]), None, "few tasks");
+        let long = component("star", 400, 800, 5e8);
+        assert_eq!(told(vec![long.clone()]), None, "a millisecond each");
+        let unfolding = Component { kind: "star".to_owned(), ..long };
+        assert_eq!(told(vec![unfolding]), Some(Some("star".to_owned())), "a millisecond, and none in boxes");
+    }
+
+    /// A task that was busy for this part of a second.
+    fn task(id: u64, name: &str, worker: u64, busy: f64, service_ns: f64) -> Task {
+        let shares = TaskShares { busy, input_wait: 1.0 - busy, output_wait: 0.0, ready: 0.0 };
+        let work = Work {
+            messages_in: Some(10),
+            messages_out: Some(10),
+            busy_ns: Some(busy * 1e9),
+            shares: Some(shares),
+            service_ns: Some(service_ns),
+            ..Work::default()
+        };
+        Task { id, name: name.to_owned(), worker: Some(worker), work, ..Task::default() }
+    }
+
+    fn worker(id: u64, busy: f64) -> Worker {
+        let shares = WorkerShares { busy, waiting: 1.0 - busy, unaccounted: 0.0 };
+        Worker { id, lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
+    }
+
+    #[test]
+    fn who_is_ready_behind_a_long_box_is_named() {
+        let told = |service_ns: f64, spare: f64, state: RootState| {
+            let root = Root {
+                task: 1,
+                name: Some("merge".to_owned()),
+                component: Some("merge".to_owned()),
+                state,
+                ns: 4e8,
+                share: 0.4,
+            };
+            let mut report = Report {
+                tasks: vec![
+                    task(1, "merge", 1, 0.01, 1e3),
+                    task(2, "solve[1]", 1, 0.47, service_ns),
+                    task(3, "solve[0]", 0, spare, service_ns),
+                    task(4, "solve[2]", 1, 0.47, service_ns),
+                ],
+                workers: vec![worker(0, spare), worker(1, 0.95)],
+                ..Report::empty()
+            };
+            report.waiting.roots = vec![root];
+            saturated_worker(&Facts::new(&report)).expect("worker 1 is busy")
+        };
+        let found = told(5e7, 0.7, RootState::Ready);
+        assert!(
+            found.text.contains("merge, for which others wait, is ready there behind solve"),
+            "{found:?}"
+        );
+        assert_eq!((found.component.as_deref(), found.worker), (Some("solve"), Some(1)));
+        for other in [
+            told(5e4, 0.7, RootState::Ready),
+            told(5e7, 0.9, RootState::Ready),
+            told(5e7, 0.7, RootState::Running),
+        ] {
+            assert!(!other.text.contains("merge"), "{other:?}");
+        }
     }
 
     #[test]

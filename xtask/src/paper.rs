@@ -1,6 +1,8 @@
 //! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A Multi-level Monitoring Framework for Stream-based
 //! Coordination Programs, 2012) with our figures beside theirs, as Markdown.
 
+mod sweep;
+
 use crate::app::{self, App};
 use crate::process;
 use anyhow::{Context, Result, bail};
@@ -14,9 +16,10 @@ use std::time::Instant;
 const HELP: &str = "\
 Prints the tables of the LPEL paper with our figures beside theirs.
 
-usage: cargo xtask paper lpel [--app NAME] [--repeats N] [--scale quick|usual|paper]
+usage: cargo xtask paper lpel [--app NAME | --sweep] [--repeats N] [--scale quick|usual|paper]
 
   --app NAME     only one of ant, des-fine, des-coarse, mc, rt
+  --sweep        instead: what each mode costs a message of 0.1 to 100 µs of work (DES, chunks of 8 bytes to 384 KiB)
   --repeats N    so many runs of each kind, by turns (10); intervals hold the true median with 95 % confidence
   --scale quick  small inputs: a minute for all; the figures say little
   --scale usual  the default: the paper's, but 100 steps of ants and 100,000 price paths
@@ -27,8 +30,8 @@ usage: cargo xtask paper lpel [--app NAME] [--repeats N] [--scale quick|usual|pa
 struct Case {
     name: &'static str,
     app: &'static str,
-    /// What it is run on, by scale; none: what it is run on by default.
-    input: fn(Scale) -> Option<Input>,
+    /// What it is run on, by scale.
+    input: fn(Scale) -> Input,
     /// Arguments beside that.
     arguments: &'static [&'static str],
     /// Its messages in the paper's table I, where we know them.
@@ -68,9 +71,7 @@ const CASES: [Case; 5] = [
         app: "ant",
         input: |scale| {
             let steps = scale.choose(5, 100, 1000);
-            Some(Input::Record(format!(
-                r#"{{"<jobs>": 1000, "<ants>": 45, "<steps>": {steps}, "<seed>": 1}}"#
-            )))
+            Input::Record(format!(r#"{{"<jobs>": 1000, "<ants>": 45, "<steps>": {steps}, "<seed>": 1}}"#))
         },
         arguments: &[],
         messages: None,
@@ -80,7 +81,7 @@ const CASES: [Case; 5] = [
     Case {
         name: "des-fine",
         app: "des",
-        input: |scale| Some(Input::Bytes(scale.choose(50_000, 500_000, 500_000), 40)),
+        input: |scale| Input::Bytes(scale.choose(50_000, 500_000, 500_000), 40),
         arguments: &[],
         messages: Some("470,000"),
         overhead: 3.90,
@@ -89,7 +90,7 @@ const CASES: [Case; 5] = [
     Case {
         name: "des-coarse",
         app: "des",
-        input: |scale| Some(Input::Bytes(scale.choose(2_000_000, 50_000_000, 50_000_000), 16384)),
+        input: |scale| Input::Bytes(scale.choose(2_000_000, 50_000_000, 50_000_000), 16384),
         arguments: &["--capacity", "8"],
         messages: None,
         overhead: 3.90,
@@ -100,9 +101,9 @@ const CASES: [Case; 5] = [
         app: "mc",
         input: |scale| {
             let paths = scale.choose(2_000, 100_000, 1_000_000);
-            Some(Input::Record(format!(
+            Input::Record(format!(
                 r#"{{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": {paths}}}"#
-            )))
+            ))
         },
         arguments: &[],
         messages: None,
@@ -114,9 +115,9 @@ const CASES: [Case; 5] = [
         app: "rt",
         input: |scale| {
             let scenes = scale.choose(8, 100, 100);
-            Some(Input::Record(format!(
+            Input::Record(format!(
                 r#"{{"<scenes>": {scenes}, "<solvers>": 4, "<width>": 160, "<height>": 120}}"#
-            )))
+            ))
         },
         arguments: &[],
         messages: None,
@@ -130,7 +131,8 @@ const KINDS: [(&str, &str); 4] =
     [("no probes", "off"), ("off", "off"), ("metrics", "metrics"), ("full", "full")];
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    let (mut paper, mut only, mut repeats, mut scale) = (None, None, 10_usize, Scale::Usual);
+    let (mut paper, mut only, mut sweep, mut repeats, mut scale) =
+        (None, None, false, 10_usize, Scale::Usual);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -138,6 +140,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             Long("app") => only = Some(arguments.value()?.string()?),
+            Long("sweep") => sweep = true,
             Long("repeats") => repeats = arguments.value()?.parse()?,
             Long("scale") => {
                 scale = match arguments.value()?.string()?.as_str() {
@@ -154,19 +157,29 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     if paper.as_deref() != Some("lpel") || repeats == 0 {
         bail!("`cargo xtask paper lpel` is all there is, with one repeat at least; --help says more");
     }
+    if sweep {
+        if only.is_some() {
+            bail!("--sweep runs DES; it takes no --app");
+        }
+        return sweep::print(&Programs::build()?, repeats, scale.choose(0.05, 0.5, 2.0))
+            .map(|()| ExitCode::SUCCESS);
+    }
     let cases: Vec<&Case> =
         CASES.iter().filter(|case| only.as_ref().is_none_or(|name| *name == case.name)).collect();
     if cases.is_empty() {
         bail!("there is no such app; there are {}", CASES.map(|case| case.name).join(", "));
     }
     let programs = Programs::build()?;
-    let runs = cases.iter().map(|case| Runs::prepare(case, scale, &programs)).collect::<Result<Vec<_>>>()?;
+    let runs = cases
+        .iter()
+        .map(|case| Runs::prepare(case.name, case.app, case.arguments, (case.input)(scale), &programs))
+        .collect::<Result<Vec<_>>>()?;
     let seen = runs.iter().map(Runs::seen).collect::<Result<Vec<_>>>()?;
     print_structure(&cases, &seen);
-    print_overheads(&runs, &seen, repeats)?;
+    print_overheads(&cases, &runs, &seen, repeats)?;
     print_waiting(&cases, &seen);
-    for run in runs.iter().filter(|run| run.case.name == "mc") {
-        print_mappings(run, repeats)?;
+    if let Some(case) = cases.iter().find(|case| case.name == "mc") {
+        print_mappings(case, scale, &programs, repeats)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -195,7 +208,6 @@ impl Programs {
 
 /// The runs of one application.
 struct Runs<'a> {
-    case: &'a Case,
     programs: &'a Programs,
     folder: PathBuf,
     /// What follows `thalweg`.
@@ -203,34 +215,44 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn prepare(case: &'a Case, scale: Scale, programs: &'a Programs) -> Result<Runs<'a>> {
-        let folder = process::target_dir().join("paper").join(case.name);
+    /// Of an app on two workers, unless `more` arguments say otherwise; `name` is that of a folder.
+    fn prepare(
+        name: &str,
+        app: &str,
+        more: &[&str],
+        input: Input,
+        programs: &'a Programs,
+    ) -> Result<Runs<'a>> {
+        let folder = process::target_dir().join("paper").join(name);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let app = App::named(case.app).context("every case has its app")?;
+        let app = App::named(app).context("every case has its app")?;
         let mut command = app.command(&folder)?;
-        command.args(case.arguments);
-        let mut arguments: Vec<_> = command.get_args().map(Into::into).collect();
-        if let Some(input) = (case.input)(scale) {
-            let file = folder.join("input");
-            match input {
-                Input::Record(record) => std::fs::write(&file, record)?,
-                Input::Bytes(bytes, chunk) => {
-                    std::fs::write(&file, (0..bytes).map(|n| ((n / 7) ^ n) as u8).collect::<Vec<_>>())?;
-                    replace(&mut arguments, "--chunk", &chunk.to_string());
-                }
-            }
-            replace(&mut arguments, "--input", &file.display().to_string());
-        }
-        Ok(Runs { case, programs, folder, arguments })
-    }
-
-    /// A run on two workers unless `more` says otherwise; its seconds.
-    fn time(&self, program: &Path, mode: &str, more: &[&str]) -> Result<f64> {
-        let mut command = Command::new(program);
-        command.current_dir(process::root()).args(&self.arguments).args(["--monitor", mode]).args(more);
+        command.args(more);
         if !more.contains(&"--workers") {
             command.args(["--workers", "2"]);
         }
+        let mut arguments: Vec<_> = command.get_args().map(Into::into).collect();
+        let file = folder.join("input");
+        match input {
+            Input::Record(record) => std::fs::write(&file, record)?,
+            Input::Bytes(bytes, chunk) => {
+                std::fs::write(&file, (0..bytes).map(|n| ((n / 7) ^ n) as u8).collect::<Vec<_>>())?;
+                replace(&mut arguments, "--chunk", &chunk.to_string());
+            }
+        }
+        replace(&mut arguments, "--input", &file.display().to_string());
+        Ok(Runs { programs, folder, arguments })
+    }
+
+    fn command(&self, program: &Path, mode: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(process::root()).args(&self.arguments).args(["--monitor", mode]);
+        command
+    }
+
+    /// The seconds of a run.
+    fn time(&self, program: &Path, mode: &str) -> Result<f64> {
+        let mut command = self.command(program, mode);
         let begin = Instant::now();
         let output = command.stdin(Stdio::null()).output()?;
         let seconds = begin.elapsed().as_secs_f64();
@@ -246,7 +268,9 @@ impl<'a> Runs<'a> {
         if space.exists() {
             std::fs::remove_dir_all(&space)?;
         }
-        self.time(&self.programs.probes, "full", &["--keep", "--space", &space.display().to_string()])?;
+        let mut run = self.command(&self.programs.probes, "full");
+        run.args(["--keep", "--space"]).arg(&space).stdin(Stdio::null()).stdout(Stdio::null());
+        let memory = app::peak_memory(&mut run)?;
         let report: Json = serde_json::from_slice(&self.ask(&["report", "--json"], &space)?)?;
         let waits = self.ask(&["events", "--kind", "exec.worker_waiting", "--json"], &space)?;
         let mut waited = BTreeMap::new();
@@ -262,7 +286,7 @@ impl<'a> Runs<'a> {
             }
         }
         std::fs::remove_dir_all(&space)?;
-        Ok(Seen { report, waited, log_bytes })
+        Ok(Seen { report, waited, log_bytes, memory })
     }
 
     fn ask(&self, arguments: &[&str], space: &Path) -> Result<Vec<u8>> {
@@ -287,6 +311,8 @@ struct Seen {
     /// How often each worker waited.
     waited: BTreeMap<u64, u64>,
     log_bytes: u64,
+    /// Bytes, at most.
+    memory: u64,
 }
 
 impl Seen {
@@ -302,23 +328,39 @@ impl Seen {
 fn print_structure(cases: &[&Case], seen: &[Seen]) {
     println!("\nTable I: what runs (two workers; in brackets LPEL's name)\n");
     println!(
-        "| app | tasks (mapping events) | dispatches (scheduling events) | messages | the paper's messages | streams |"
+        "| app | tasks (mapping events) | dispatches (scheduling events) | messages | the paper's messages | streams | \
+         memory at most |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for (case, seen) in cases.iter().zip(seen) {
         println!(
-            "| {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} MB |",
             case.name,
             thousands(seen.report["tasks_count"].as_u64().unwrap_or(0)),
             thousands(seen.sum("workers", "dispatches")),
             thousands(seen.sum("streams", "written")),
             case.messages.unwrap_or("–"),
             thousands(seen.sum("streams", "streams")),
+            seen.memory.div_ceil(1_000_000),
         );
     }
 }
 
-fn print_overheads(runs: &[Runs], seen: &[Seen], repeats: usize) -> Result<()> {
+/// The seconds of so many runs of each of [`KINDS`].
+fn times_by_turns(run: &Runs, repeats: usize) -> Result<[Vec<f64>; KINDS.len()]> {
+    let mut times: [Vec<f64>; KINDS.len()] = Default::default();
+    for round in 0..repeats {
+        // Each kind comes first, second, … equally often.
+        for turn in 0..KINDS.len() {
+            let kind = (round + turn) % KINDS.len();
+            let program = if kind == 0 { &run.programs.none } else { &run.programs.probes };
+            times[kind].push(run.time(program, KINDS[kind].1)?);
+        }
+    }
+    Ok(times)
+}
+
+fn print_overheads(cases: &[&Case], runs: &[Runs], seen: &[Seen], repeats: usize) -> Result<()> {
     println!(
         "\nTable II: what monitoring costs (time of {repeats} runs each, by turns, against a build without probes; in brackets LPEL's name)\n"
     );
@@ -327,29 +369,21 @@ fn print_overheads(runs: &[Runs], seen: &[Seen], repeats: usize) -> Result<()> {
          log (log size) | an event |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    for (run, seen) in runs.iter().zip(seen) {
-        let mut times: [Vec<f64>; KINDS.len()] = Default::default();
-        for round in 0..repeats {
-            // Each kind comes first, second, … equally often.
-            for turn in 0..KINDS.len() {
-                let kind = (round + turn) % KINDS.len();
-                let program = if kind == 0 { &run.programs.none } else { &run.programs.probes };
-                times[kind].push(run.time(program, KINDS[kind].1, &[])?);
-            }
-        }
+    for ((case, run), seen) in cases.iter().zip(runs).zip(seen) {
+        let times = times_by_turns(run, repeats)?;
         let overhead = |kind: usize| {
             let ratios = times[kind].iter().zip(&times[0]).map(|(time, base)| 100.0 * (time / base - 1.0));
             Interval::of(ratios.collect()).shown(2, " %")
         };
         println!(
             "| {} | {} | {} | {} | {} | {} % | {} % | {:.1} MB | {:.1} B |",
-            run.case.name,
+            case.name,
             Interval::of(times[0].clone()).shown(3, " s"),
             overhead(1),
             overhead(2),
             overhead(3),
-            run.case.goal,
-            run.case.overhead,
+            case.goal,
+            case.overhead,
             seen.log_bytes as f64 / 1e6,
             seen.log_bytes as f64 / seen.events().max(1) as f64,
         );
@@ -372,17 +406,21 @@ fn print_waiting(cases: &[&Case], seen: &[Seen]) {
     }
 }
 
-fn print_mappings(run: &Runs, repeats: usize) -> Result<()> {
+fn print_mappings(case: &Case, scale: Scale, programs: &Programs, repeats: usize) -> Result<()> {
     const MAPPINGS: [(&str, [&str; 4]); 3] = [
         ("round-robin, two workers (LPEL's default)", ["--mapper", "round-robin", "--workers", "2"]),
         ("contiguous, two workers (ours)", ["--mapper", "contiguous", "--workers", "2"]),
         ("the replication on one worker", ["--mapper", "contiguous", "--workers", "1"]),
     ];
     let mut times: [Vec<f64>; MAPPINGS.len()] = Default::default();
+    let runs = MAPPINGS
+        .iter()
+        .map(|(_, mapping)| Runs::prepare(case.name, case.app, mapping, (case.input)(scale), programs))
+        .collect::<Result<Vec<_>>>()?;
     for round in 0..repeats {
         for turn in 0..MAPPINGS.len() {
             let mapping = (round + turn) % MAPPINGS.len();
-            times[mapping].push(run.time(&run.programs.probes, "metrics", &MAPPINGS[mapping].1)?);
+            times[mapping].push(runs[mapping].time(&programs.probes, "metrics")?);
         }
     }
     println!(
