@@ -19,6 +19,8 @@ use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 pub struct Progress<'a> {
     cell: Option<&'a AtomicU64>,
     first: u64,
+    /// The thread's core, where the time of each message is told.
+    times: Option<NonNull<Core>>,
 }
 
 impl<'a> Progress<'a> {
@@ -28,6 +30,17 @@ impl<'a> Progress<'a> {
         if let Some(cell) = self.cell {
             cell.store(self.first + nth as u64, Ordering::Relaxed);
         }
+        if let Some(mut core) = self.times {
+            // SAFETY: the core outlives the dispatch, which this borrows, and no other reference to it is held.
+            unsafe { core.as_mut() }.begin_message(self.first + nth as u64);
+        }
+    }
+
+    /// Whether it is told how long each message takes (mode `full`, and the messages are long enough for that): then
+    /// [`Progress::on`] is to be called for each.
+    #[inline]
+    pub fn times_each(&self) -> bool {
+        self.times.is_some()
     }
 
     /// Where it is said, if anybody may look, and the number of the message that this counts from: for who says it by
@@ -49,12 +62,16 @@ pub struct Context<'a> {
     pub(crate) task: *mut TaskCell,
     quantum: usize,
     pub(crate) full: bool,
+    /// Whether the time of each message is told.
+    times_each: bool,
     _dispatch: PhantomData<&'a mut Core>,
 }
 
 impl Context<'_> {
     pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
-        Context { core, task, quantum, full, _dispatch: PhantomData }
+        // SAFETY: the thread's own core; the reference ends with the line.
+        let times_each = full && unsafe { &mut *core.as_ptr() }.times_messages();
+        Context { core, task, quantum, full, times_each, _dispatch: PhantomData }
     }
 
     /// How many messages the task should take at most before it stops with
@@ -81,7 +98,14 @@ impl Context<'_> {
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
         let row = unsafe { &(*self.core.as_ptr()).row };
-        Progress { cell: row.as_ref().map(|row| row.cell(worker_cell::MESSAGE)), first }
+        let cell = row.as_ref().map(|row| row.cell(worker_cell::MESSAGE));
+        Progress { cell, first, times: self.times_each.then_some(self.core) }
+    }
+
+    /// Nothing is told of the time that the message takes which the task is on: it goes on in other dispatches.
+    pub fn forget_time(&mut self) {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core.as_mut() }.forget_message();
     }
 
     /// The running task's number.

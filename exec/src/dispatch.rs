@@ -16,7 +16,7 @@ use thalweg_space::{LiveRow, NameRef};
 use crate::affinity::{self, Used};
 use crate::context::Context;
 use crate::events::{
-    Cause, Derived, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
+    Cause, Derived, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
 use crate::moving::Moving;
@@ -78,6 +78,10 @@ pub(crate) struct Core {
     used_told: u64,
     /// Lineage told in the current dispatch.
     derived: Vec<Derived>,
+    /// What it takes to tell an event with a time of its own; 0: not measured.
+    pub(crate) telling_ticks: u64,
+    /// The message that the current dispatch works on, and since when, if that is told.
+    message: Option<(u64, u64)>,
 }
 
 /// An end of a stream used in this dispatch.
@@ -239,6 +243,8 @@ impl Core {
             parked_ticks: 0,
             used_told: now,
             derived: Vec::new(),
+            telling_ticks: 0,
+            message: None,
         }
     }
 
@@ -712,6 +718,9 @@ impl Core {
                 reads: reads as u32,
                 writes: writes as u32,
             };
+            if let Some((index, since)) = self.message.take() {
+                recorder.at(now, &worked(task, index, now - since));
+            }
             recorder.at(now, &dispatched);
             self.keep_last_read(None);
             for at in 0..self.touched.len() {
@@ -733,6 +742,33 @@ impl Core {
         if now - self.used_told >= self.shared.usage_ticks {
             self.tell_used();
         }
+    }
+
+    /// Whether the current task's messages took so long until now that the time of each is told.
+    pub(crate) fn times_messages(&mut self) -> bool {
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        let (busy, messages) = (task.times.share(Share::Busy), task.counts.reads.get());
+        let percent = self.shared.clock_budget(self.recorder.as_mut());
+        let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
+        cost > 0 && busy.saturating_mul(percent) >= cost
+    }
+
+    /// The current task begins to work on the next message, whose time is told.
+    #[cold]
+    pub(crate) fn begin_message(&mut self, index: u64) {
+        let now = self.clock();
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        let before = self.message.replace((index, now));
+        if let (Some((index, since)), Some(recorder)) = (before, &mut self.recorder) {
+            recorder.at(now, &worked(task, index, now - since));
+        }
+    }
+
+    /// Nothing is told of the message that the current task works on.
+    pub(crate) fn forget_message(&mut self) {
+        self.message = None;
     }
 
     /// The clock, when a task that is to take longer has done so for so many messages.
@@ -1455,6 +1491,10 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
     }
     // SAFETY: the end's reference.
     unsafe { Ring::release(ring.as_ptr()) }
+}
+
+fn worked(task: &TaskCell, index: u64, duration_ticks: u64) -> MessageWorked {
+    MessageWorked { task: task.id.0, index, duration_ticks }
 }
 
 fn end_gone_outside(ring: &Ring) {

@@ -18,6 +18,9 @@ pub(crate) struct WorkerStarted {
     pub(crate) core: i64,
     /// The NUMA node of that core; -1: not known.
     pub(crate) node: i64,
+    /// What a reading of the clock takes on its thread.
+    #[field(unit = "ps")]
+    pub(crate) clock_reading_ps: u64,
 }
 
 /// A worker takes no part from now on: it gives its tasks away and sleeps.
@@ -170,6 +173,19 @@ pub(crate) struct TaskDispatched {
     /// Messages written.
     #[field(unit = "messages")]
     pub(crate) writes: u32,
+}
+
+/// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+#[derive(Kind)]
+#[kind(name = "exec.message_worked")]
+pub(crate) struct MessageWorked {
+    /// The task.
+    pub(crate) task: u64,
+    /// The message's index in the stream that the task reads.
+    pub(crate) index: u64,
+    /// For how long.
+    #[field(unit = "ticks")]
+    pub(crate) duration_ticks: u64,
 }
 
 /// Messages read from a stream in the dispatch that ended.
@@ -384,6 +400,7 @@ kinds! {
     task_moved: TaskMoved,
     task_ready: TaskReady,
     task_dispatched: TaskDispatched,
+    message_worked: MessageWorked,
     stream_read: StreamRead,
     stream_wrote: StreamWrote,
     derived: Derived,

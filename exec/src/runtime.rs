@@ -194,6 +194,7 @@ pub(crate) struct Shared {
     spin_us: Tunable,
     capacity: Tunable,
     steal: Tunable,
+    clock_budget: Tunable,
     delay: Delay,
     /// The user's mapper places: nobody steals.
     places: bool,
@@ -331,6 +332,7 @@ impl Shared {
             spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
             capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
             steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
+            clock_budget: tunable("exec.clock_budget", "%", 0, 100, 1)?,
             delay: Delay {
                 task: tunable("exec.delay_task", "", 0, u64::MAX, 0)?,
                 ns: tunable("exec.delay_ns", "ns", 0, 1_000_000_000, 0)?,
@@ -376,6 +378,11 @@ impl Shared {
 
     pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
         !self.places && self.adopt(&self.steal, recorder) != 0
+    }
+
+    /// How many percent of a message's work may go into telling how long it took.
+    pub(crate) fn clock_budget(&self, recorder: Option<&mut Recorder>) -> u64 {
+        self.adopt(&self.clock_budget, recorder)
     }
 
     /// How many ticks longer than it needs `task` is to take for each message now.
@@ -927,6 +934,10 @@ fn described(name: &str) -> (&'static str, &'static [&'static str]) {
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
         "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),
+        "exec.clock_budget" => (
+            "percent of a message's work that telling its time may take, in mode full; 0: it is never told",
+            &[],
+        ),
         "exec.delay_task" => ("the task that takes longer than it needs (`thalweg diagnose --perturb`)", &[]),
         "exec.delay_ns" => ("how much longer it takes for each message", &[]),
         "exec.delay_until" => ("until when, by the space's clock", &[]),

@@ -16,6 +16,9 @@ use crate::spare::Keeps;
 use crate::sync::Ordering;
 use crate::task::TaskCell;
 
+/// What writing an event takes besides reading the clock, rounded up (benchmark `event`).
+const EVENT_NS: u64 = 2;
+
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;
 
@@ -154,6 +157,7 @@ impl Core {
         let Some(recorder) = &mut self.recorder else { return };
         let core = pinned.map_or(-1, |processor| processor.number as i64);
         let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
+        let clock_reading_ps = (self.shared.clock.reading_ns() * 1e3) as u64;
         let row = self
             .shared
             .space
@@ -162,10 +166,11 @@ impl Core {
         if let Some(row) = &row {
             put(row, worker_cell::CORE, core as u64);
             put(row, worker_cell::STARTED, self.now);
-            put(row, worker_cell::CLOCK_READING, (self.shared.clock.reading_ns() * 1e3) as u64);
+            put(row, worker_cell::CLOCK_READING, clock_reading_ps);
         }
         self.row = row;
-        recorder.at(self.now, &WorkerStarted { worker: self.worker, core, node });
+        self.telling_ticks = self.shared.clock.ns_to_ticks(EVENT_NS + clock_reading_ps / 1000);
+        recorder.at(self.now, &WorkerStarted { worker: self.worker, core, node, clock_reading_ps });
     }
 
     fn tell_worker_ended(&mut self) {

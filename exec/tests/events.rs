@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
 use thalweg_space::reader::{Item, SpaceReader};
-use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+use thalweg_space::{Clock, ElementOptions, Policy, Space, SpaceOptions};
 
 /// A space in a directory of its own, gone with the test.
 struct Place {
@@ -396,6 +397,57 @@ fn the_mode_and_the_quantum_change_while_running() {
     for event in named(&events, "task_dispatched") {
         assert!(event.time >= start && event.get("duration_ticks") <= event.time - start);
     }
+}
+
+/// Takes its time for each message, and says which it is on.
+struct Slow(In<u64>, Duration);
+
+impl Task for Slow {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            match self.0.pop(cx) {
+                Some(number) => cx.progress(number).on(0),
+                None if self.0.ended() => return Stop::Ended,
+                None => return Stop::InputEmpty,
+            }
+            let begin = Instant::now();
+            while begin.elapsed() < self.1 {}
+        }
+        Stop::QuantumSpent
+    }
+}
+
+/// The messages whose times were told when each took 20 us, with a budget for it in percent, and their times.
+fn timed(budget: u64) -> Vec<(u64, u64)> {
+    const MESSAGES: u64 = 200;
+    let place = Place::new();
+    let runtime = place.runtime(1, Mode::Full);
+    SpaceReader::open(place.space.path()).unwrap().set("exec.clock_budget", budget).unwrap();
+    let (mut output, input) = runtime.stream(StreamSpec::default());
+    runtime.spawn(TaskSpec::default(), Slow(input, Duration::from_micros(20)));
+    runtime.spawn_blocking(TaskSpec::default(), move |task| {
+        (0..MESSAGES).for_each(|message| task.feed(&mut output, message).unwrap());
+    });
+    assert_eq!(runtime.join().unwrap().failures, []);
+    let events = place.events();
+    let told = named(&events, "message_worked");
+    let sum = |events: &[&Told]| events.iter().map(|event| event.get("duration_ticks")).sum::<u64>();
+    let dispatches = named(&events, "task_dispatched");
+    let slow: Vec<&Told> = dispatches.into_iter().filter(|event| event.get("task") == 1).collect();
+    assert!(sum(&told) <= sum(&slow), "its messages took longer than its dispatches");
+    assert!(told.iter().all(|event| event.get("task") == 1));
+    told.iter().map(|event| (event.get("index"), event.get("duration_ticks"))).collect()
+}
+
+#[test]
+fn messages_that_take_long_are_timed_one_by_one() {
+    let told = timed(1);
+    // Its first dispatch shows how long they take.
+    assert!(told.len() >= 100, "{told:?}");
+    assert!(told.windows(2).all(|two| two[0].0 < two[1].0), "each once, in order: {told:?}");
+    let least = Clock::new().ns_to_ticks(20_000);
+    assert!(told.iter().all(|&(_, ticks)| ticks >= least), "{told:?}");
+    assert_eq!(timed(0), []);
 }
 
 #[test]

@@ -388,6 +388,7 @@ enum What {
     ThreadUsed,
     TaskReady,
     TaskDispatched,
+    MessageWorked,
     StreamRead,
     StreamWrote,
     Derived,
@@ -407,7 +408,7 @@ enum What {
 type Row = (&'static str, What, &'static [&'static str], &'static [&'static str]);
 
 const KINDS: &[Row] = &[
-    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core", "node"]),
+    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core", "node", "clock_reading_ps"]),
     ("exec.worker_waiting", What::WorkerWaiting, &["worker"], &[]),
     ("exec.worker_resumed", What::WorkerResumed, &["worker"], &[]),
     ("exec.worker_ended", What::WorkerEnded, &["worker"], &["busy_ticks", "waiting_ticks"]),
@@ -424,6 +425,7 @@ const KINDS: &[Row] = &[
     ("exec.thread_used", What::ThreadUsed, &["worker", "task", "cpu_ns"], &["preempted", "delayed_ns"]),
     ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
+    ("exec.message_worked", What::MessageWorked, &["task", "duration_ticks"], &[]),
     ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
     ("exec.stream_wrote", What::StreamWrote, &["stream", "first", "count"], &[]),
     (
@@ -585,6 +587,7 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
         What::TaskDispatched => {
             Observation::TaskDispatched { task: get(0), worker: get(1), duration: get(2) }
         }
+        What::MessageWorked => Observation::MessageWorked { task: get(0), duration: get(1) },
         What::StreamRead => Observation::StreamRead(known.run(event)),
         What::StreamWrote => Observation::StreamWrote(known.run(event)),
         What::BlockedInput => Observation::BlockedInput { task: get(0), stream: get(1) },
@@ -601,6 +604,7 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             worker: get(0),
             core: known.fields[1].map_or(-1, |field| event.i64(field)),
             node: known.fields[2].map_or(-1, |field| event.i64(field)),
+            clock_reading_ps: get(3),
         },
         What::WorkerParked => Observation::WorkerParked { worker: get(0) },
         What::WorkerUnparked => Observation::WorkerUnparked { worker: get(0) },

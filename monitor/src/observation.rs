@@ -71,6 +71,8 @@ pub enum Observation {
         core: i64,
         /// The NUMA node of that core, −1 if it is not known.
         node: i64,
+        /// What a reading of the clock takes on its thread; 0: not told.
+        clock_reading_ps: u64,
     },
     /// A worker takes no part from now on: it gives its tasks away and sleeps.
     WorkerParked {
@@ -225,6 +227,13 @@ pub enum Observation {
         /// The message.
         message: Run,
     },
+    /// A task worked on a message.
+    MessageWorked {
+        /// The task.
+        task: u64,
+        /// For how long.
+        duration: u64,
+    },
     /// The network's input messages come through this stream.
     Entry {
         /// Its id.
@@ -238,7 +247,7 @@ pub enum Observation {
 }
 
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 25] = [
+pub(crate) const KIND_NAMES: [&str; 26] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -264,6 +273,7 @@ pub(crate) const KIND_NAMES: [&str; 25] = [
     "net.exit",
     "exec.worker_parked",
     "exec.worker_unparked",
+    "exec.message_worked",
 ];
 
 impl Observation {
@@ -296,6 +306,7 @@ impl Observation {
             Observation::Exit { .. } => 22,
             Observation::WorkerParked { .. } => 23,
             Observation::WorkerUnparked { .. } => 24,
+            Observation::MessageWorked { .. } => 25,
         }
     }
 }

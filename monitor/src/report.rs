@@ -492,6 +492,9 @@ pub struct Component {
     pub tasks_live: u64,
     /// What all of them did.
     pub work: Work,
+    /// How long single messages took, where they take so long that the clock was read for each (`exec.clock_budget`).
+    #[serde(default)]
+    pub service: Option<Distribution>,
 }
 
 /// One task.
@@ -674,7 +677,7 @@ pub struct WorkerShares {
 pub struct Telling {
     /// Readings of the clock for events: those of a writer that share their time share one. Of lost events, in proportion.
     pub clock_readings: u64,
-    /// What a reading takes, as the workers measured it when they started (their mean); null once the run has ended.
+    /// What a reading takes, as the workers measured it when they started (their mean); null if that was overwritten.
     pub clock_reading_ns: Option<f64>,
     /// What writing an event takes besides: an assumption, from the benchmark `event`.
     pub event_ns: f64,

@@ -892,7 +892,15 @@ mod tests {
 
     fn component(path: &str, tasks: u64, messages: u64, busy_ns: f64) -> Component {
         let work = Work { messages_in: Some(messages), busy_ns: Some(busy_ns), ..Work::default() };
-        Component { path: path.to_owned(), kind: "box".to_owned(), place: None, tasks, tasks_live: 0, work }
+        Component {
+            path: path.to_owned(),
+            kind: "box".to_owned(),
+            place: None,
+            tasks,
+            tasks_live: 0,
+            work,
+            service: None,
+        }
     }
 
     #[test]

@@ -92,7 +92,11 @@ impl Script {
     }
 
     fn worker(&mut self, worker: u64, started: u64, ended: u64) -> &mut Script {
-        self.at(started, worker, Observation::WorkerStarted { worker, core: worker as i64, node: -1 });
+        self.at(
+            started,
+            worker,
+            Observation::WorkerStarted { worker, core: worker as i64, node: -1, clock_reading_ps: 0 },
+        );
         self.at(ended, worker, Observation::WorkerEnded { worker, busy_ticks: 0, waiting_ticks: 0 })
     }
 
@@ -563,7 +567,7 @@ fn pairing_resumes_after_waiting_for_input() {
 #[test]
 fn metrics_mode_speaks_from_totals() {
     let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
-    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1, node: -1 });
+    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1, node: -1, clock_reading_ps: 0 });
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
     script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
@@ -667,6 +671,33 @@ fn what_telling_took() {
     let lossy = script.report();
     assert_eq!(lossy.telling.clock_readings, 24);
     near(lossy.telling.ns.unwrap(), 2.0 * ns);
+
+    // Of a run that has ended the live table is gone.
+    script.rows.clear();
+    for (_, _, event) in &mut script.events {
+        if let Observation::WorkerStarted { worker, clock_reading_ps, .. } = event {
+            *clock_reading_ps = 9_000 + 1_000 * *worker;
+        }
+    }
+    let telling = script.report().telling;
+    near(telling.clock_reading_ns.unwrap(), 9.5);
+    assert!(telling.share > Some(0.0));
+}
+
+#[test]
+fn messages_that_were_timed_one_by_one() {
+    let mut script = pipeline();
+    assert_eq!(component(&script.report(), "net/work").service, None);
+    for (end, duration) in [(230, 30), (300, 70), (480, 100), (580, 100)] {
+        script.at(end, 1, Observation::MessageWorked { task: BOX, duration });
+    }
+    let report = script.report();
+    let service = component(&report, "net/work").service.expect("it was told");
+    assert_eq!(service.count, 4);
+    near(us(service.min_ns), 30.0);
+    near(us(service.mean_ns), 75.0);
+    near(us(service.max_ns), 100.0);
+    assert_eq!(component(&report, "net/source").service, None);
 }
 
 #[test]

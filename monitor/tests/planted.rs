@@ -106,7 +106,12 @@ impl<'n> Simulation<'n> {
         for worker in 0..self.net.workers {
             self.tell(
                 worker,
-                Observation::WorkerStarted { worker: worker as u64, core: worker as i64, node: -1 },
+                Observation::WorkerStarted {
+                    worker: worker as u64,
+                    core: worker as i64,
+                    node: -1,
+                    clock_reading_ps: 9000,
+                },
             );
         }
         for (n, task) in self.net.tasks.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The built-in monitors, one a file.
 
 mod latency;
+mod service;
 mod shares;
 mod streams;
 mod telling;
@@ -8,6 +9,7 @@ mod waits;
 mod workers;
 
 pub(crate) use latency::Latencies;
+pub(crate) use service::Services;
 pub(crate) use shares::Shares;
 pub(crate) use streams::Streams;
 pub(crate) use telling::Costs;
@@ -22,7 +24,8 @@ pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
         Box::new(Streams::default()),
         Box::new(Shares::default()),
         Box::new(Workers::default()),
-        Box::new(Costs),
+        Box::new(Costs::default()),
+        Box::new(Services::new(ns_per_tick)),
         Box::new(Latencies::new(ns_per_tick)),
         Box::new(Waits::default()),
     ]

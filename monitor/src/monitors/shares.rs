@@ -412,6 +412,7 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
                 tasks: sum.tasks,
                 tasks_live: sum.tasks_live,
                 work,
+                service: None,
             }
         })
         .collect();

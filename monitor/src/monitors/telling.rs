@@ -3,15 +3,19 @@
 //! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
 //! started, and [`EVENT_NS`] for each event, over the workers' time.
 
-use crate::monitor::{Batch, Moment, Monitor};
-use crate::observation::LiveRow;
+use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::observation::{LiveRow, Observation};
 use crate::report::{Report, Telling};
 
 /// What writing an event takes beside the clock, rounded up: 1.4 to 2 ns in the benchmark `event`.
 const EVENT_NS: f64 = 2.0;
 
 /// See the module. Publishes after the workers.
-pub(crate) struct Costs;
+#[derive(Default)]
+pub(crate) struct Costs {
+    /// What a reading of the clock took on each worker, in picoseconds, as they told when they started.
+    clock_reading_ps: Vec<u64>,
+}
 
 impl Monitor for Costs {
     fn name(&self) -> &str {
@@ -19,17 +23,25 @@ impl Monitor for Costs {
     }
 
     fn wants(&self) -> &[&str] {
-        &[]
+        &["exec.worker_started"]
     }
 
-    fn take(&mut self, _batch: &Batch<'_>) {}
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            if let What::Runtime(Observation::WorkerStarted { clock_reading_ps, .. }) = item.what
+                && clock_reading_ps > 0
+            {
+                self.clock_reading_ps.push(clock_reading_ps);
+            }
+        }
+    }
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
         let window = &report.window;
         let events = window.events.saturating_add(window.lost);
         let of_seen = events as f64 / window.events.max(1) as f64;
         let readings = moment.clock_readings as f64 * of_seen;
-        let clock_reading_ns = clock_reading_ns(&moment.ending.rows);
+        let clock_reading_ns = self.clock_reading_ns(&moment.ending.rows);
         let ns = clock_reading_ns.map(|reading_ns| readings * reading_ns + events as f64 * EVENT_NS);
         let workers_ns: f64 = report.workers.iter().map(|worker| worker.lifetime_ns).sum();
         let bytes = moment.ending.event_bytes;
@@ -47,14 +59,18 @@ impl Monitor for Costs {
     }
 }
 
-/// What a reading of the clock takes: the mean of the workers that tell.
-fn clock_reading_ns(rows: &[LiveRow]) -> Option<f64> {
-    let told = |row: &LiveRow| match *row {
-        LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => {
-            Some(clock_reading_ps as f64 / 1e3)
+impl Costs {
+    /// What a reading of the clock takes: the mean of the workers that told by an event, or else in the live table, because
+    /// the event was overwritten or they are of a time before it said so.
+    fn clock_reading_ns(&self, rows: &[LiveRow]) -> Option<f64> {
+        let in_row = |row: &LiveRow| match *row {
+            LiveRow::Worker { clock_reading_ps, .. } if clock_reading_ps > 0 => Some(clock_reading_ps),
+            _ => None,
+        };
+        let mut told = self.clock_reading_ps.clone();
+        if told.is_empty() {
+            told.extend(rows.iter().filter_map(in_row));
         }
-        _ => None,
-    };
-    let told: Vec<f64> = rows.iter().filter_map(told).collect();
-    (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
+        (!told.is_empty()).then(|| told.iter().sum::<u64>() as f64 / 1e3 / told.len() as f64)
+    }
 }

@@ -132,7 +132,7 @@ impl Monitor for Workers {
 impl Workers {
     fn observe(&mut self, time: u64, observation: &Observation) {
         match *observation {
-            Observation::WorkerStarted { worker, core, node } => {
+            Observation::WorkerStarted { worker, core, node, .. } => {
                 let state = self.workers.entry(worker).or_default();
                 (state.core, state.node) = (core, node);
                 state.started = Some(time);

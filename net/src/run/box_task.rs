@@ -165,10 +165,13 @@ impl Caller {
         let Some(shape) = records.first().map(Record::shape) else { return 0 };
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return 0 };
         let Some(place) = plan.in_place() else { return 0 };
-        let count = alike(records);
+        let count = if progress.times_each() { 1 } else { alike(records) };
         let records = &mut records[..count];
         let mut early = Early { plan, source: None, emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();
+        if progress.times_each() {
+            progress.on(0);
+        }
         let on = progress.cell();
         let (passed, succeeded) =
             self.desk.call_in_place(&entry, &place.calls, Record::rows(records), on, &mut early);
@@ -249,6 +252,7 @@ impl Caller {
     fn poll_many(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, limit: usize) -> usize {
         let mut polled = 0;
         cx.progress(pipe.message().index).on(0);
+        cx.forget_time();
         while polled < limit && !pipe.output.is_full() && self.poll(cx, pipe) {
             polled += 1;
         }
@@ -303,6 +307,7 @@ impl Caller {
                 Err(reason) => return self.position.fail_in(cx, pipe, generating.source, reason),
             }
         }
+        cx.forget_time();
         self.generating = Some(Box::new(generating));
     }
 

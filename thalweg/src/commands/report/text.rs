@@ -166,7 +166,9 @@ fn latencies(report: &Report) -> Table {
     let latency = &report.latency;
     let kinds =
         [("service", &latency.service), ("waiting", &latency.waiting), ("end to end", &latency.end_to_end)];
-    for (name, times) in kinds {
+    let of_components =
+        report.components.iter().map(|component| (component.path.as_str(), &component.service));
+    for (name, times) in kinds.into_iter().chain(of_components) {
         let Some(times) = times else { continue };
         let cells = [times.p50_ns, times.p90_ns, times.p99_ns, times.max_ns, times.mean_ns, times.jitter_ns];
         let mut cells: Vec<String> = cells.into_iter().map(duration).collect();

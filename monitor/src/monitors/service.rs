@@ -1,0 +1,65 @@
+//! How long each message took in its component, where the runtime tells that: of tasks whose messages are long enough to
+//! read the clock for each. Of all others only the mean is known, which is a matter of the tasks.
+
+use crate::distribution::Times;
+use crate::ids::IdMap;
+use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::observation::Observation;
+use crate::report::Report;
+
+/// Components that are told apart; of further ones no message is.
+const COMPONENTS_MAX: usize = 256;
+
+/// See the module. Publishes after the tasks.
+pub(crate) struct Services {
+    ns_per_tick: f64,
+    of_component: IdMap<Times>,
+}
+
+impl Services {
+    pub(crate) fn new(ns_per_tick: f64) -> Services {
+        Services { ns_per_tick, of_component: IdMap::default() }
+    }
+}
+
+impl Monitor for Services {
+    fn name(&self) -> &str {
+        "service"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["exec.message_worked"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            let What::Runtime(Observation::MessageWorked { task, duration }) = item.what else { continue };
+            let Some(component) = batch.structure().task(task).map(|task| task.component) else { continue };
+            let full = self.of_component.len() >= COMPONENTS_MAX;
+            if full && !self.of_component.contains_key(&component) {
+                continue;
+            }
+            let times = self.of_component.entry(component).or_insert_with(Times::new);
+            times.record(duration as f64 * self.ns_per_tick);
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        self.of_component.clear();
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        for (&site, times) in &self.of_component {
+            let path = moment.names.site(site).path;
+            let Some(component) = report.components.iter_mut().find(|component| component.path == path)
+            else {
+                continue;
+            };
+            // Of two sites with one path (a network that was loaded twice) the one with more messages speaks for both.
+            let service = times.summary();
+            if service.map(|times| times.count) > component.service.map(|times| times.count) {
+                component.service = service;
+            }
+        }
+    }
+}
