@@ -36,6 +36,8 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long the threads have to answer and to fall asleep again, and how often that is looked at.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
+/// How long a deadlock lasts before it is told: longer than what a monitor takes for none yet.
+const LASTS: Duration = Duration::from_millis(80);
 /// Rest after a look, for each microsecond that it took: so that many tasks with little to do are not mostly asked.
 const REST: Duration = Duration::from_micros(100);
 
@@ -169,12 +171,17 @@ pub(crate) struct Watch {
     asked_after: Option<Still>,
     /// Not to be asked again before.
     rest_until: Option<Instant>,
+    /// A deadlock, and when it was found. It is told when it has lasted for a while, so that who looks at the run sees it as well.
+    found: Option<(Instant, String)>,
 }
 
 impl Watch {
     /// Looks for a deadlock; tells which tasks and streams are in it.
     pub(crate) fn look(&mut self, shared: &Shared) -> Option<String> {
         let begun = Instant::now();
+        if let Some((at, told)) = &self.found {
+            return (at.elapsed() >= LASTS).then(|| told.clone());
+        }
         if self.rest_until.is_some_and(|until| begun < until) {
             return None;
         }
@@ -188,7 +195,9 @@ impl Watch {
         // If anybody went on, that is a reason to look again.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *question.waits.lock().unwrap_or_else(PoisonError::into_inner));
-        Graph::of(&waits).knot().filter(|_| lasted).map(|knot| told(&knot))
+        let knot = Graph::of(&waits).knot().filter(|_| lasted);
+        self.found = knot.map(|knot| (Instant::now(), told(&knot)));
+        None
     }
 }
 

@@ -1368,6 +1368,10 @@ impl Core {
                 core.task = task.as_ptr();
                 // It waited until now: its end is no part of the last dispatch.
                 core.began = core.clock();
+                let cell = task.as_ref();
+                if cell.state.get() == State::Idle && core.mode != Mode::Off {
+                    cell.times.turn(cell.waits_for.get(), core.began, core.measured_since);
+                }
                 core.is_fresh = false;
                 task
             };

@@ -442,14 +442,22 @@ impl Composer {
         }
     }
 
-    /// The batch was taken: what it told the end of is forgotten.
+    /// The batch was taken: what it told the end of is forgotten, a stream not before those who waited for it are told of.
     pub(crate) fn forget_ended(&mut self) {
         for task in self.ended_tasks.drain(..) {
             self.structure.tasks.remove(&task);
         }
-        for stream in self.told_streams.drain(..) {
-            self.structure.streams.remove(&stream);
-        }
+        let structure = &mut self.structure;
+        self.told_streams.retain(|stream| {
+            let Some(state) = structure.streams.get(stream) else { return false };
+            let waits =
+                |task| structure.tasks.get(&task).is_some_and(|task| task.timeline.waits_for(*stream));
+            let waited_for = waits(state.reader) || waits(state.writer);
+            if !waited_for {
+                structure.streams.remove(stream);
+            }
+            waited_for
+        });
     }
 
     /// Measuring begins anew at `time`.

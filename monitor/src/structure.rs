@@ -119,9 +119,9 @@ impl Structure {
         self.tasks.iter().map(|(&id, task)| (id, task))
     }
 
-    /// All streams, in no order.
+    /// All streams of which not all was told, in no order.
     pub fn streams(&self) -> impl Iterator<Item = (u64, &Stream)> {
-        self.streams.iter().map(|(&id, stream)| (id, stream))
+        self.streams.iter().filter(|(_, stream)| !stream.gone).map(|(&id, stream)| (id, stream))
     }
 
     /// Every event so far was seen, in mode full.

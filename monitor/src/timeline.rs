@@ -43,6 +43,11 @@ impl Timeline {
         self.since = Some((time, Doing::after(Outcome::Yielded, 0)));
     }
 
+    /// Whether the task waits for `stream`, as far as is told.
+    pub(crate) fn waits_for(&self, stream: u64) -> bool {
+        self.since.is_some_and(|(_, doing)| doing.stream == stream)
+    }
+
     pub(crate) fn made_ready(&mut self, time: u64, by_stream: u64) {
         let woken = Woken { time, by_stream };
         self.first.get_or_insert(woken);

@@ -310,6 +310,35 @@ fn stream_closed_before_its_messages_are_settled() {
     near(us(end_to_end.max_ns), 340.0 - 250.0);
 }
 
+/// A circle's streams are closed a batch of events before its tasks tell that they have ended.
+#[test]
+fn a_deadlock_is_seen_though_its_streams_are_gone() {
+    const PING: u64 = BOX;
+    const PONG: u64 = SINK;
+    const THERE: u64 = ENTRY;
+    const BACK: u64 = EXIT;
+    const END: u64 = 100_000;
+    let mut script = Script::default();
+    script.task(0, PING, 100, false).task(0, PONG, 101, false);
+    script.stream(0, THERE, PING, PONG).stream(0, BACK, PONG, PING);
+    for (worker, task, stream) in [(0, PING, THERE), (1, PONG, BACK)] {
+        let wrote = [(stream, 0, 8)];
+        script.run(worker, task, (100, 110), Did { wrote: &wrote, ..Did::default() }, Then::Output(stream));
+    }
+    script.close(END, THERE, 8, 0, 8).close(END, BACK, 8, 0, 8);
+    for _ in 0..1000 {
+        script.run(2, SOURCE, (END + 1, END + 1), Did::default(), Then::Yield);
+    }
+    for (worker, task) in [(0, PING), (1, PONG)] {
+        script.run(worker, task, (END + 2, END + 2), Did::default(), Then::End);
+    }
+    let report = script.report();
+    let deadlock = report.waiting.deadlock.expect("two tasks wait for each other");
+    let told: Vec<_> = deadlock.waits.iter().map(|wait| (wait.task, wait.stream, wait.peer)).collect();
+    assert_eq!(told, [(PING, Some(THERE), Some(PONG)), (PONG, Some(BACK), Some(PING))]);
+    assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is told once");
+}
+
 /// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
 #[test]
 fn derived_lineage_with_splits_and_drops() {
