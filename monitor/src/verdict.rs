@@ -35,6 +35,8 @@ const FLOOD: f64 = 8.0;
 const FLOOD_READS: u64 = 4;
 /// A replica that takes so many times longer for a message than the others is slow.
 const SLOWER: f64 = 1.5;
+/// A worker that is busy for so much of the time, and twice as much as another, has too many of the tasks, though it waits between.
+const UNEVEN: f64 = 0.5;
 /// A move that gains less is not worth it.
 const GAIN: f64 = 1.1;
 /// A task that lived for less of the run is judged by shares of the run.
@@ -56,7 +58,7 @@ const BEHIND: f64 = 0.3;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 16] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 17] = [
         deadlock,
         asleep,
         contention,
@@ -70,6 +72,7 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
         contention_of_waiting,
         flooded_in_turns,
         small_stream,
+        uneven_workers,
         at_the_edges,
         unknown,
         busiest,
@@ -752,6 +755,16 @@ fn saturated_worker(facts: &Facts<'_>) -> Option<Verdict> {
     })
 }
 
+/// A worker that waits for threads to be woken, again and again, and has most of the tasks.
+fn uneven_workers(facts: &Facts<'_>) -> Option<Verdict> {
+    let workers = facts.workers();
+    let (high, low) = (load(&workers.first()?.1), load(&workers.last()?.1));
+    if keeps_up(facts) || high < UNEVEN || high < 2.0 * low {
+        return None;
+    }
+    better_mapping(facts, &workers)
+}
+
 /// A task whose move to the worker with most time to spare would help.
 fn better_mapping(facts: &Facts<'_>, workers: &[(&Worker, WorkerShares)]) -> Option<Verdict> {
     let (hot, hot_shares) = *workers.first()?;
@@ -977,6 +990,18 @@ mod tests {
         ] {
             assert!(!other.text.contains("merge"), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_worker_with_all_tasks_is_named_though_it_waits_between() {
+        let told = |busy: f64, other: f64| {
+            let tasks = vec![task(1, "left", 0, busy / 2.0, 1e3), task(2, "right", 0, busy / 2.0, 1e3)];
+            let workers = vec![worker(0, busy), worker(1, other)];
+            uneven_workers(&Facts::new(&Report { tasks, workers, ..Report::empty() }))
+        };
+        assert_eq!(told(0.7, 0.0).map(|verdict| verdict.kind), Some(VerdictKind::Mapping));
+        assert_eq!(told(0.7, 0.4), None, "the other one works, too");
+        assert_eq!(told(0.4, 0.0), None, "there is little to do");
     }
 
     #[test]
