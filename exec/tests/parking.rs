@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{
-    Context, In, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec, Workers,
-};
+use thalweg_exec::{In, Mapper, Options, Out, Runtime, StreamSpec, TaskId, TaskSpec, Workers};
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{RowKind, Space, SpaceOptions};
+
+mod map;
+
+use map::Map;
 
 /// More than it takes until tasks have moved.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,34 +19,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST: usize = 4;
 
 /// Passes messages on and notes which worker it ran on.
-struct Pass {
+fn pass(
     input: In<u64>,
     output: Out<u64>,
     ran_on: Arc<AtomicUsize>,
-}
-
-impl Task for Pass {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => {
-                    self.ran_on.store(this_worker(), Ordering::Relaxed);
-                    self.output.push(cx, message).unwrap();
-                }
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
-        }
-        Stop::QuantumSpent
-    }
+) -> Map<impl FnMut(u64) -> u64 + Send + 'static> {
+    let apply = move |message| {
+        ran_on.store(this_worker(), Ordering::Relaxed);
+        message
+    };
+    Map { input, output, apply }
 }
 
 fn this_worker() -> usize {
@@ -68,7 +52,7 @@ impl Chain {
             let (output, next) = runtime.stream(StreamSpec::default());
             let input = std::mem::replace(&mut input, next);
             ran_on.push(Arc::new(AtomicUsize::new(usize::MAX)));
-            let task = Pass { input, output, ran_on: ran_on[ran_on.len() - 1].clone() };
+            let task = pass(input, output, ran_on[ran_on.len() - 1].clone());
             runtime.spawn(TaskSpec { place, ..TaskSpec::default() }, task);
         }
         let (to, messages) = mpsc::channel();
@@ -196,7 +180,7 @@ fn results_are_the_same_and_in_order_while_workers_come_and_go() {
         for _ in 0..12 {
             let (output, next) = runtime.stream(StreamSpec::default());
             let input = std::mem::replace(&mut input, next);
-            runtime.spawn(TaskSpec::default(), Pass { input, output, ran_on: Arc::default() });
+            runtime.spawn(TaskSpec::default(), pass(input, output, Arc::default()));
         }
         runtime.spawn_blocking(TaskSpec::default(), move |task| {
             let read = std::iter::from_fn(|| task.pop(&mut input));

@@ -9,6 +9,10 @@ use thalweg_exec::{
     TaskSpec,
 };
 
+mod map;
+
+use map::Map;
+
 /// More than any move takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -40,33 +44,6 @@ impl Task for Source {
                 return Stop::OutputFull;
             }
             self.next += 1;
-        }
-        Stop::QuantumSpent
-    }
-}
-
-/// Applies a function to each message.
-struct Map<F> {
-    input: In<u64>,
-    output: Out<u64>,
-    apply: F,
-}
-
-impl<F: FnMut(u64) -> u64 + Send + 'static> Task for Map<F> {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => self.output.push(cx, (self.apply)(message)).unwrap(),
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
         }
         Stop::QuantumSpent
     }

@@ -4,7 +4,7 @@ mod des_run;
 mod program;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use program::{run, started, write};
 
@@ -154,20 +154,25 @@ fn set(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
+/// Passes a number through a run of [`COUNT`]; the run's input ends when this is dropped.
+fn counting(child: &mut Child) -> impl FnMut(u64) + use<> {
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    move |n| {
+        writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a record");
+        assert_eq!(line, format!("{{\"<n>\": {}}}\n", n + 1));
+    }
+}
+
 #[test]
 fn a_task_of_an_idle_run_is_moved() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let count = write(folder.path(), "count.snet", COUNT);
     let space = folder.path().join("space").display().to_string();
     let mut child = started(des_run::thalweg().args(["run", &count, "--workers", "2", "--space", &space]));
-    let mut input = child.stdin.take().expect("piped");
-    let mut output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut pass = |n: u64| {
-        writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
-        let mut line = String::new();
-        output.read_line(&mut line).expect("a record");
-        assert_eq!(line, format!("{{\"<n>\": {}}}\n", n + 1));
-    };
+    let mut pass = counting(&mut child);
     pass(1);
     let moved = set(&[&space, "task/1.worker", "0"]).expect("moved");
     assert_eq!(moved, "task 1 moves from worker 1 to worker 0");
@@ -188,7 +193,7 @@ fn a_task_of_an_idle_run_is_moved() {
         let error = set(&[&[&*space][..], &arguments].concat()).expect_err("refused");
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
-    drop(input);
+    drop(pass);
     assert!(child.wait().expect("it ends").success());
     let error = set(&[&space, "task/1.worker", "0"]).expect_err("refused");
     assert!(error.contains("has ended"), "{error}");
@@ -208,14 +213,7 @@ fn workers_of_a_run_are_added_and_parked() {
     let space = folder.path().join("space").display().to_string();
     let arguments = ["run", &count, "--workers", "1", "--workers-max", "3", "--space", &space];
     let mut child = started(des_run::thalweg().args(arguments));
-    let mut input = child.stdin.take().expect("piped");
-    let mut output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut pass = |n: u64| {
-        writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
-        let mut line = String::new();
-        output.read_line(&mut line).expect("a record");
-        assert_eq!(line, format!("{{\"<n>\": {}}}\n", n + 1));
-    };
+    let mut pass = counting(&mut child);
     pass(1);
     assert_eq!(workers_of(&space).len(), 1);
     for (workers, n) in [("3", 2), ("1", 3)] {
@@ -226,7 +224,7 @@ fn workers_of_a_run_are_added_and_parked() {
     let error = set(&[&space, "exec.workers", "4"]).expect_err("refused");
     assert!(error.contains("1–3 workers"), "{error}");
     while workers_of(&space).iter().filter(|worker| worker["parked_ns"] != 0.0).count() != 2 {}
-    drop(input);
+    drop(pass);
     assert!(child.wait().expect("it ends").success());
     for worker in &workers_of(&space)[1..] {
         let (parked, lived) = (worker["parked_ns"].as_f64(), worker["lifetime_ns"].as_f64());
