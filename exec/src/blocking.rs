@@ -106,9 +106,9 @@ impl Blocking {
     /// Shows in the task's live row that it read one more message, which it is on from now.
     fn show_read(&self) {
         // SAFETY: the task lives as long as its closure runs.
-        if let Some(observed) = unsafe { &self.task.as_ref().observed } {
-            let reads = observed.row.cell(task_cell::READS);
-            put(&observed.row, task_cell::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
+        if let Some(row) = unsafe { self.task.as_ref() }.row() {
+            let reads = row.cell(task_cell::READS);
+            put(row, task_cell::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
         }
     }
 
@@ -228,8 +228,8 @@ impl Blocking {
         while !self.stopping() {
             // SAFETY: the task lives as long as its closure runs.
             let task = unsafe { self.task.as_ref() };
-            if let Some(observed) = &task.observed {
-                put(&observed.row, task_cell::READS, task.counts.reads.get());
+            if let Some(row) = task.row() {
+                put(row, task_cell::READS, task.counts.reads.get());
             }
             // SAFETY: the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
@@ -287,8 +287,8 @@ pub(crate) fn always_well(
 
 /// Shows in every mode whether a task with a thread of its own runs: if the process dies, it may have been the one.
 fn show_state(task: &TaskCell, state: u64) {
-    if let Some(observed) = &task.observed {
-        put(&observed.row, task_cell::STATE, state);
+    if let Some(row) = task.row() {
+        put(row, task_cell::STATE, state);
     }
 }
 

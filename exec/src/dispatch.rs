@@ -20,14 +20,14 @@ use crate::events::{
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
 use crate::moving::Moving;
-use crate::observe::{AdoptedMode, Share, put, stream_cell, task_cell, task_state, worker_cell};
+use crate::observe::{AdoptedMode, ReadBefore, Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
     wait_until_zero,
 };
 use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU8, Ordering, fetch_to_write};
-use crate::task::{ReadBefore, State, Stop, TaskCell, TaskId};
+use crate::task::{State, Stop, TaskCell, TaskId};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) me: u64,
     /// The task being dispatched.
     pub(crate) task: *mut TaskCell,
+    /// The stream that the last message of the current dispatch was popped from; null: none was.
+    pub(crate) popped_last: Cell<*const Ring>,
     /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full.
     touched: Vec<Touch>,
     /// `Inputs::next_ready` said `None`.
@@ -219,6 +221,7 @@ impl Core {
             worker,
             me,
             task: std::ptr::null_mut(),
+            popped_last: Cell::new(std::ptr::null()),
             touched: Vec::new(),
             ports_wait: false,
             ready: ReadyQueue::new(),
@@ -267,26 +270,23 @@ impl Core {
     pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.write_owner.load(Ordering::Relaxed) != self.task {
+        if r.writer.load(Ordering::Relaxed) != self.task {
             self.take_writer(r);
         }
         if Ring::mark(&r.write_state, TOUCHED) {
-            r.write_mark.set(r.pushed.get());
+            r.begin_writing();
             self.touched.push(Touch { ring, writes: true });
         }
     }
 
     #[cold]
     fn take_writer(&mut self, ring: &Ring) {
-        if ring.writer.load(Ordering::Relaxed) != self.task {
-            wait_until_zero(&ring.write_state);
-            // SAFETY: the task being dispatched is alive.
-            let task = unsafe { &*self.task };
-            task.gets_end(ring);
-            ring.move_writer(Some(task), self.worker);
-            self.tell_opened(ring);
-        }
-        ring.write_owner.store(self.task, Ordering::Relaxed);
+        wait_until_zero(&ring.write_state);
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        task.gets_end(ring);
+        ring.move_writer(Some(task), self.worker);
+        self.tell_opened(ring);
     }
 
     /// Likewise the reader.
@@ -294,26 +294,23 @@ impl Core {
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.read_owner.load(Ordering::Relaxed) != self.task {
+        if r.reader.load(Ordering::Relaxed) != self.task {
             self.take_reader(r);
         }
         if Ring::mark(&r.read_state, TOUCHED) {
-            r.read_mark.set(r.popped.get());
+            r.begin_reading();
             self.touched.push(Touch { ring, writes: false });
         }
     }
 
     #[cold]
     fn take_reader(&mut self, ring: &Ring) {
-        if ring.reader.load(Ordering::Relaxed) != self.task {
-            wait_until_zero(&ring.read_state);
-            // SAFETY: the task being dispatched is alive.
-            let task = unsafe { &*self.task };
-            task.gets_end(ring);
-            ring.move_reader(Some(task), self.worker);
-            self.tell_opened(ring);
-        }
-        ring.read_owner.store(self.task, Ordering::Relaxed);
+        wait_until_zero(&ring.read_state);
+        // SAFETY: the task being dispatched is alive.
+        let task = unsafe { &*self.task };
+        task.gets_end(ring);
+        ring.move_reader(Some(task), self.worker);
+        self.tell_opened(ring);
     }
 
     /// Gives a stream's writing end to a task that does not run yet.
@@ -323,7 +320,6 @@ impl Core {
         let ring = unsafe { ring.as_ref() };
         wait_until_zero(&ring.write_state);
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
-            ring.write_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
             task.gets_end(ring);
             ring.move_writer(Some(task), self.worker);
             self.tell_opened(ring);
@@ -337,7 +333,6 @@ impl Core {
         let ring = unsafe { ring.as_ref() };
         wait_until_zero(&ring.read_state);
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
-            ring.read_owner.store(std::ptr::null_mut(), Ordering::Relaxed);
             task.gets_end(ring);
             ring.move_reader(Some(task), self.worker);
             self.tell_opened(ring);
@@ -403,7 +398,7 @@ impl Core {
         match task.state.get() {
             State::Idle => {
                 if self.mode != Mode::Off {
-                    task.times.turn(task.waits_for.get(), self.now, self.measured_since);
+                    task.turn(task.waits_for.get(), self.now, self.measured_since);
                     self.tell_ready(task, cause, by_stream);
                 }
                 self.no_longer_idle(task);
@@ -445,8 +440,8 @@ impl Core {
         if self.mode == Mode::Off {
             return;
         }
-        if let Some(observed) = &task.observed {
-            put(&observed.row, task_cell::STATE, task_state::READY);
+        if let Some(row) = task.row() {
+            put(row, task_cell::STATE, task_state::READY);
         }
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
@@ -491,7 +486,7 @@ impl Core {
         // SAFETY: the reference handed over.
         let cell = unsafe { task.as_ref() };
         debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
-        cell.live_index.set(self.live.len());
+        cell.live_index.set(self.live.len() as u32);
         self.live.push(task);
         self.make_ready(cell);
     }
@@ -527,9 +522,9 @@ impl Core {
             if cell.state.get() == State::Idle {
                 self.no_longer_idle(cell);
                 if self.mode != Mode::Off {
-                    let stamp = cell.times.woken_at.load(Ordering::Relaxed);
+                    let stamp = cell.woken_at();
                     let woken = if stamp == 0 { self.now } else { stamp };
-                    cell.times.turn(cell.waits_for.get(), woken, self.measured_since);
+                    cell.turn(cell.waits_for.get(), woken, self.measured_since);
                 }
                 self.make_ready(cell);
             } else {
@@ -564,7 +559,7 @@ impl Core {
         }
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
-        task.last_read.set(std::ptr::null());
+        self.popped_last.set(std::ptr::null());
         // Waking runs no user's code, so the list does not change meanwhile.
         if let [from, to] = self.touched[..]
             && !from.writes
@@ -596,12 +591,12 @@ impl Core {
         if touch.writes {
             let pushed = ring.pushed.get();
             ring.limit.set(pushed);
-            let written = pushed - ring.write_mark.get();
+            let written = ring.written_since();
             task.counts.writes.set(task.counts.writes.get() + written as u64);
         } else {
             let popped = ring.popped.get();
             ring.available.set(popped);
-            let read = popped - ring.read_mark.get() - ring.discarded.get();
+            let read = ring.taken_since() - ring.discarded.get();
             task.counts.reads.set(task.counts.reads.get() + read as u64);
         }
         self.publish(touch);
@@ -629,11 +624,11 @@ impl Core {
         if touch.writes {
             let pushed = ring.pushed.get();
             ring.limit.set(pushed);
-            (0, pushed - ring.write_mark.get())
+            (0, ring.written_since())
         } else {
             let popped = ring.popped.get();
             ring.available.set(popped);
-            (popped - ring.read_mark.get() - ring.discarded.get(), 0)
+            (ring.taken_since() - ring.discarded.get(), 0)
         }
     }
 
@@ -707,7 +702,7 @@ impl Core {
         let task = unsafe { &*self.task };
         let messages = if reads > 0 { reads } else { writes };
         let now = self.clock_after_delay(task.id, messages as u64);
-        task.times.turn(Share::Busy, now, self.measured_since);
+        task.turn(Share::Busy, now, self.measured_since);
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
         {
@@ -748,7 +743,7 @@ impl Core {
     pub(crate) fn times_messages(&mut self) -> bool {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
-        let (busy, messages) = (task.times.share(Share::Busy), task.counts.reads.get());
+        let (busy, messages) = (task.share(Share::Busy), task.counts.reads.get());
         let percent = self.shared.clock_budget(self.recorder.as_mut());
         let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
         cost > 0 && busy.saturating_mul(percent) >= cost
@@ -804,29 +799,28 @@ impl Core {
         let Some(recorder) = &mut self.recorder else { return };
         debug_assert_eq!(now, self.now);
         if touch.writes {
-            let first = ring.write_mark.get();
-            let count = (ring.pushed.get() - first) as u32;
+            let count = ring.written_since();
             if count != 0 {
-                recorder.same(&StreamWrote { stream: ring.id, first: first as u64, count });
+                let first = (ring.pushed.get() - count) as u64;
+                recorder.same(&StreamWrote { stream: ring.id, first, count: count as u32 });
             }
         } else {
-            let first = ring.read_mark.get();
-            let count = (ring.popped.get() - first - ring.discarded.get()) as u32;
+            let count = ring.taken_since() - ring.discarded.get();
             if count != 0 {
-                recorder.same(&StreamRead { stream: ring.id, first: first as u64, count });
+                let first = (ring.popped.get() - ring.taken_since()) as u64;
+                recorder.same(&StreamRead { stream: ring.id, first, count: count as u32 });
             }
         }
     }
 
     /// Shows a task's counters in its live row, with messages that are not counted yet.
     fn show_task(&self, task: &TaskCell, reads: u64, writes: u64) {
-        let Some(observed) = &task.observed else { return };
-        let row = &observed.row;
+        let Some(row) = task.row() else { return };
         put(row, task_cell::DISPATCHES, task.counts.dispatches.get());
         put(row, task_cell::READS, task.counts.reads.get() + reads);
         put(row, task_cell::WRITES, task.counts.writes.get() + writes);
         for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
-            put(row, task_cell::SHARES + share as usize, task.times.share(share));
+            put(row, task_cell::SHARES + share as usize, task.share(share));
         }
     }
 
@@ -865,37 +859,37 @@ impl Core {
         // may be moved meanwhile, so only its own row tells of it.
         let (reader, writer) = ring.show_ends(&observed.row);
         let capacity = u64::from(ring.capacity);
-        let opened = StreamOpened { stream: ring.id, name: NameRef(ring.name), reader, writer, capacity };
+        let name = NameRef(observed.row.cell(stream_cell::NAME).load(std::sync::atomic::Ordering::Relaxed));
+        let opened = StreamOpened { stream: ring.id, name, reader, writer, capacity };
         self.tell(|recorder, now| recorder.at(now, &opened));
     }
 
     /// The message that the current task popped last, as far as it was told: its stream, its index.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
-        if let Some(ring) = unsafe { task.last_read.get().as_ref() } {
+        if let Some(ring) = unsafe { self.popped_last.get().as_ref() } {
             // What a leaving reader dropped was not popped.
             return Some((ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1));
         }
-        let before = task.read_before.get().filter(|before| before.at >= self.full_since)?;
-        Some((before.stream, before.index))
+        // SAFETY: the task being dispatched is alive.
+        let before = unsafe { &*self.task }.observed.as_ref()?.read_before.get();
+        (before.at != 0 && before.at >= self.full_since).then_some((before.stream, before.index))
     }
 
     /// Keeps what was popped last for the dispatches to come, if it was from `ring` (none: whichever).
     fn keep_last_read(&mut self, ring: Option<NonNull<Ring>>) {
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
-        let last = task.last_read.get();
+        let last = self.popped_last.get();
         if last.is_null() || ring.is_some_and(|ring| !std::ptr::eq(ring.as_ptr(), last)) {
             return;
         }
         if self.mode == Mode::Full
             && let Some((stream, index)) = self.last_read()
+            // SAFETY: the task being dispatched is alive.
+            && let Some(observed) = unsafe { &(*self.task).observed }
         {
-            task.read_before.set(Some(ReadBefore { stream, index, at: self.now }));
+            observed.read_before.set(ReadBefore { stream, index, at: self.now });
         }
-        task.last_read.set(std::ptr::null());
+        self.popped_last.set(std::ptr::null());
     }
 
     /// Notes that the message pushed last on `child` descends from the one popped last.
@@ -907,7 +901,7 @@ impl Core {
 
     /// Notes that the message pushed last on `child` descends from this one: its stream, its index.
     pub(crate) fn note_derived_from(&mut self, child: &Ring, (parent_stream, parent_first): (u64, u64)) {
-        if child.pushed.get() == child.write_mark.get() || child.write_state.load(Ordering::Relaxed) == 0 {
+        if child.written_since() == 0 || child.write_state.load(Ordering::Relaxed) == 0 {
             return;
         }
         let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
@@ -1142,7 +1136,7 @@ impl Core {
         if core.mode != Mode::Off {
             let now = core.clock();
             // SAFETY: the task being dispatched is alive.
-            unsafe { &*core.task }.times.woken_at.store(now, Ordering::Relaxed);
+            unsafe { &*core.task }.set_woken_at(now);
         }
     }
 
@@ -1163,12 +1157,12 @@ impl Core {
             show_running(task);
             return;
         }
-        let stamp = task.times.woken_at.load(Ordering::Relaxed);
+        let stamp = task.woken_at();
         if waited_for != Share::Ready && stamp != 0 {
-            task.times.turn(waited_for, stamp, core.measured_since);
+            task.turn(waited_for, stamp, core.measured_since);
         }
         let now = core.clock();
-        task.times.turn(Share::Ready, now, core.measured_since);
+        task.turn(Share::Ready, now, core.measured_since);
         core.begin_time(task);
     }
 
@@ -1190,7 +1184,7 @@ impl Core {
                 put(row, worker_cell::DISPATCHES, core.dispatches);
             }
             if core.mode != Mode::Off {
-                cell.times.turn(Share::Ready, core.now, core.measured_since);
+                cell.turn(Share::Ready, core.now, core.measured_since);
                 core.begin_time(cell);
             }
             core.dispatches += 1;
@@ -1263,8 +1257,8 @@ impl Core {
 
     #[inline(never)]
     fn tell_stopped(&mut self, task: &TaskCell, stop: Stop, sleeps: bool, state: u64) {
-        if let Some(observed) = &task.observed {
-            put(&observed.row, task_cell::STATE, state);
+        if let Some(row) = task.row() {
+            put(row, task_cell::STATE, state);
         }
         if self.mode != Mode::Full {
             return;
@@ -1337,7 +1331,7 @@ impl Core {
                 // Closing its ports is the task's own work.
                 let now = core.clock();
                 core.is_fresh = true;
-                task.times.turn(Share::Busy, now, core.measured_since);
+                task.turn(Share::Busy, now, core.measured_since);
             }
             core.show_task(task, 0, 0);
             task.show_end(outcome);
@@ -1350,11 +1344,11 @@ impl Core {
 
     pub(crate) fn forget(&mut self, task: &TaskCell) {
         self.moving.forget(task);
-        let at = task.live_index.get();
+        let at = task.live_index.get() as usize;
         self.live.swap_remove(at);
         if let Some(moved) = self.live.get(at) {
             // SAFETY: tasks in the list are alive.
-            unsafe { moved.as_ref() }.live_index.set(at);
+            unsafe { moved.as_ref() }.live_index.set(at as u32);
         }
     }
 
@@ -1370,7 +1364,7 @@ impl Core {
                 core.began = core.clock();
                 let cell = task.as_ref();
                 if cell.state.get() == State::Idle && core.mode != Mode::Off {
-                    cell.times.turn(cell.waits_for.get(), core.began, core.measured_since);
+                    cell.turn(cell.waits_for.get(), core.began, core.measured_since);
                 }
                 core.is_fresh = false;
                 task
@@ -1385,8 +1379,8 @@ impl Core {
 
 #[inline]
 fn show_running(task: &TaskCell) {
-    if let Some(observed) = &task.observed {
-        put(&observed.row, task_cell::STATE, task_state::RUNNING);
+    if let Some(row) = task.row() {
+        put(row, task_cell::STATE, task_state::RUNNING);
     }
 }
 
@@ -1416,7 +1410,7 @@ pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> bo
     if task.in_inbox.load(Ordering::Relaxed) {
         // The swap decides, but there is no need to overwrite the time of who was first.
     } else {
-        task.times.woken_at.store(stamp, Ordering::Relaxed);
+        task.set_woken_at(stamp);
     }
     if task.in_inbox.swap(true, Ordering::AcqRel) {
         return false;
@@ -1548,7 +1542,7 @@ const PARTS: u64 = 2;
 const WORTH_IT_NS: u64 = 10_000;
 
 /// Dispatches between two looks at the clock.
-const SAMPLE_EVERY: u32 = 16;
+const SAMPLE_EVERY: u8 = 16;
 
 impl Core {
     #[inline]

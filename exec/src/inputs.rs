@@ -82,7 +82,7 @@ impl<T: Send + 'static> Inputs<T> {
         while let Some(ring) = unsafe { pop_queued(task, group) } {
             // SAFETY: the queue's reference, now ours.
             let r = unsafe { ring.as_ref() };
-            let index = r.port.get() as usize;
+            let index = r.port().map_or(usize::MAX, |port| port.index.get() as usize);
             let ours =
                 self.ports.get(index).and_then(Option::as_ref).is_some_and(|i| i.ring_pointer() == ring);
             if ours && (r.popped.get() != r.tail.load(Ordering::Acquire) || r.ended()) {
@@ -185,8 +185,7 @@ impl<T: Send + 'static> Inputs<T> {
         // SAFETY: the core outlives this call, and no other reference to it is held.
         unsafe { core.as_mut() }.attach_reader(ring, task);
         let r = input.ring();
-        r.group.set(group);
-        r.port.set(index as u32);
+        r.enroll(group, index as u32);
         r.refs.fetch_add(1, Ordering::Relaxed);
         // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
         unsafe {
@@ -222,16 +221,17 @@ fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
         // Or its writer is pushing it at this moment.
         r.wait_until_writer_left();
     }
+    let (Some(port), Some(group)) = (r.port(), r.group()) else { return };
     // SAFETY: the task's own thread; no reference to the groups is kept.
     let group = unsafe {
         task.sort_ready_ports();
-        &mut task.groups()[r.group.get() as usize]
+        &mut task.groups()[group]
     };
     if queued {
         group.ready.remove(ring);
     }
-    group.withdraw(r.port.get() as usize);
-    r.group.set(u32::MAX);
+    group.withdraw(port.index.get() as usize);
+    port.group.set(u32::MAX);
 }
 
 impl Ring {

@@ -1,6 +1,7 @@
 //! The mapper: which worker a new task runs on.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::task::TaskSpec;
@@ -46,9 +47,28 @@ pub(crate) struct Placing {
     mapper: Mapper,
     workers: usize,
     next: usize,
-    placed: HashMap<(u64, u64), Vec<usize>>,
+    placed: HashMap<(u64, u64), Vec<usize>, BuildHasherDefault<OfKind>>,
     /// What the live tasks of each worker weigh ([`Mapper::LeastLoaded`] alone).
     loads: Vec<u64>,
+}
+
+/// Mixes the numbers of two components, which no stranger chooses: each kind of task that is made is looked up by them.
+#[derive(Default)]
+struct OfKind(u64);
+
+impl Hasher for OfKind {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its place from the low bits and a mark from the high ones, and a product is mixed at the high end.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 fn weight(spec: &TaskSpec) -> u64 {
@@ -58,7 +78,7 @@ fn weight(spec: &TaskSpec) -> u64 {
 impl Placing {
     /// For `workers` at first, and `most` at most.
     pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
-        Placing { mapper, workers, next: 0, placed: HashMap::new(), loads: vec![0; most] }
+        Placing { mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
     }
 
     /// Lets so many workers take part from now on.

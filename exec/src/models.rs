@@ -63,7 +63,7 @@ impl<T> Both<T> {
 }
 
 fn ring(capacity: usize) -> Both<Ring> {
-    let ring = Ring::new(1, 0, capacity, None, free::<usize>);
+    let ring = Ring::new(1, capacity, None, free::<usize>);
     Both(Spare::make(ring))
 }
 
@@ -231,7 +231,7 @@ fn wake_up(how: u8, messages: usize) {
     model(move || {
         let shared = shared();
         let (ring, task) = (ring(2), task(&shared));
-        ring.get().group.set(0);
+        ring.get().enroll(0, 0);
         // SAFETY: no other thread has the task yet.
         unsafe { task.get().groups() }.push(crate::several::Group::default());
         let writing = thread::spawn(move || {
@@ -627,7 +627,7 @@ fn push_message(ring: &Ring, message: Message) {
 fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 0, 2, None, free::<Message>);
+        let ring = Ring::new(1, 2, None, free::<Message>);
         let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
@@ -650,7 +650,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
         let shared = shared();
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 0, 2, None, free::<Message>);
+        let ring = Ring::new(1, 2, None, free::<Message>);
         let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);
@@ -674,7 +674,7 @@ fn loom_stack_of_ready_ports_loses_none() {
     model(|| {
         let shared = shared();
         let (first, second, task) = (ring(1), ring(1), task(&shared));
-        [first, second].into_iter().for_each(|ring| ring.get().group.set(0));
+        [first, second].into_iter().for_each(|ring| ring.get().enroll(0, 0));
         // SAFETY: no other thread has the task yet.
         unsafe { task.get().groups() }.push(crate::several::Group::default());
         let pushing =

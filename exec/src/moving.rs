@@ -341,7 +341,7 @@ impl Core {
         let free = |task: &NonNull<TaskCell>| {
             // SAFETY: tasks at borders and in the queue are alive.
             let task = unsafe { task.as_ref() };
-            task.spec.place.is_none() && task.wanted.get() == NOBODY
+            !task.is_placed() && task.wanted.get() == NOBODY
         };
         let border = self.moving.at_border_with(thief).filter(free);
         border.or_else(|| self.ready.last_of(LOOKED_THROUGH, free))
@@ -383,7 +383,7 @@ impl Core {
         } else {
             self.no_longer_idle(cell);
             if self.mode != Mode::Off {
-                cell.times.turn(cell.waits_for.get(), self.now, self.measured_since);
+                cell.turn(cell.waits_for.get(), self.now, self.measured_since);
                 self.tell_ready(cell, Cause::Yield, 0);
             }
         }

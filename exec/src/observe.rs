@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thalweg_space::{LiveRow, RowKind, Space};
+use thalweg_space::{LiveRow, NameRef, RowKind, Space};
 
 use crate::runtime::{Mode, Shared};
+use crate::spare::{Spared, spared};
 use crate::task::TaskSpec;
 
 /// Cells of a task's live row.
@@ -131,18 +132,35 @@ impl Times {
     }
 }
 
-/// What the space shows of a task.
+/// What is kept of a task for who observes it: nothing of it is there without a space.
 pub(crate) struct ObservedTask {
-    pub(crate) row: LiveRow,
+    /// Its row; none if the space had no room.
+    pub(crate) row: Option<LiveRow>,
+    pub(crate) times: Times,
+    /// The last message popped in a dispatch before, while everything is told.
+    pub(crate) read_before: Cell<ReadBefore>,
 }
 
+/// A message that a dispatch popped last.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ReadBefore {
+    pub(crate) stream: u64,
+    pub(crate) index: u64,
+    /// When that dispatch ended; 0: there is none.
+    pub(crate) at: u64,
+}
+
+spared!(ObservedTask);
+
 impl ObservedTask {
-    pub(crate) fn new(space: &Space, id: u64, spec: &TaskSpec) -> Option<ObservedTask> {
-        let row = space.live_row(RowKind::Task, id).ok()?;
-        put(&row, task_cell::STATE, task_state::READY);
-        put(&row, task_cell::COMPONENT, spec.component.0);
-        put(&row, task_cell::REPLICA, spec.replica);
-        Some(ObservedTask { row })
+    pub(crate) fn new(space: &Space, id: u64, spec: &TaskSpec) -> Spared<ObservedTask> {
+        let row = space.live_row(RowKind::Task, id).ok();
+        if let Some(row) = &row {
+            put(row, task_cell::STATE, task_state::READY);
+            put(row, task_cell::COMPONENT, spec.component.0);
+            put(row, task_cell::REPLICA, spec.replica);
+        }
+        Spared::new(ObservedTask { row, times: Times::default(), read_before: Cell::default() })
     }
 }
 
@@ -152,16 +170,18 @@ pub(crate) struct ObservedStream {
     pub(crate) shared: Arc<Shared>,
 }
 
+spared!(ObservedStream);
+
 impl ObservedStream {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         id: u64,
-        name: u64,
+        name: NameRef,
         capacity: usize,
-    ) -> Option<Box<ObservedStream>> {
+    ) -> Option<Spared<ObservedStream>> {
         let row = shared.space.as_ref()?.live_row(RowKind::Stream, id).ok()?;
-        put(&row, stream_cell::NAME, name);
+        put(&row, stream_cell::NAME, name.0);
         put(&row, stream_cell::CAPACITY, capacity as u64);
-        Some(Box::new(ObservedStream { row, shared: shared.clone() }))
+        Some(Spared::new(ObservedStream { row, shared: shared.clone() }))
     }
 }

@@ -64,7 +64,7 @@ impl Asked for Census {
         core.park(core.worker as usize >= self.workers);
         // SAFETY: tasks in the list are alive.
         let tasks = core.live.iter().map(|task| unsafe { task.as_ref() });
-        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec)));
+        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec())));
         if self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.conclude(&core.shared);
         }
@@ -204,8 +204,8 @@ impl Core {
     /// Sends a task on that came to this worker, which is parked.
     pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
         // SAFETY: it is one of the worker's live tasks.
-        let spec = unsafe { &task.as_ref().spec };
-        let place = lock(&self.shared.placing).instead_of(self.worker as usize, spec);
+        let spec = unsafe { task.as_ref() }.spec();
+        let place = lock(&self.shared.placing).instead_of(self.worker as usize, &spec);
         self.give(task, place as u32);
     }
 }

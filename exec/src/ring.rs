@@ -29,7 +29,7 @@ use crate::sync::{
 use thalweg_space::LiveRow;
 
 use crate::observe::{ObservedStream, put, stream_cell};
-use crate::spare::spared;
+use crate::spare::{Spared, spared};
 use crate::task::TaskCell;
 
 /// "No worker": of a task on its way to one, or of a blocking task.
@@ -73,27 +73,32 @@ pub(crate) enum Wait {
     Over,
 }
 
-#[repr(C, align(64))]
+/// What each end writes stands together, a line apart from what the other writes, wherever the allocator
+/// puts a ring: lines of the cache of which only parts are ours cost less than the room that would fill them up.
+#[repr(C)]
 pub(crate) struct Ring {
-    // --- the writer's line
+    // --- the writer's
     /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
     /// the reader with acquire.
     pub(crate) tail: AtomicUsize,
     /// Messages written, published or not. The writer's own.
     pub(crate) pushed: Cell<usize>,
-    /// `pushed` may grow to here without another look at `head`. The writer's own; equal to `pushed` between
-    /// dispatches, so that the first push of each takes the long way.
+    /// `pushed` may grow to here without another look at `head`, in a dispatch of `writer`. The writer's own; equal to
+    /// `pushed` between dispatches, so that the first push of each takes the long way.
     pub(crate) limit: Cell<usize>,
-    /// The task whose dispatch may push up to `limit`. Written by the writing end's owner; read relaxed, to tell
+    /// The writing task: a counted reference. Written by who attaches the end; the end itself reads it relaxed, to tell
     /// somebody else apart.
-    pub(crate) write_owner: AtomicPtr<TaskCell>,
+    pub(crate) writer: AtomicPtr<TaskCell>,
     /// The slots of the writer's block, and their mask.
     pub(crate) write_slots: Cell<*mut u8>,
+    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of who learned it, and to
+    /// [`UNKNOWN`] by who moves the end.
+    reader_home: AtomicU64,
     pub(crate) write_mask: Cell<u32>,
     /// Room there is besides that up to `limit`, in a block that is not made yet.
     pub(crate) beyond: Cell<u32>,
-    /// `pushed` when the writer's dispatch began. The writer's own.
-    pub(crate) write_mark: Cell<usize>,
+    /// The low half of `pushed` when the writer's dispatch began. The writer's own.
+    write_mark: Cell<u32>,
     /// 1 while the writer may use `reader`. Written by the writer (relaxed, then release), read by who moves
     /// the reading end after its fence.
     writer_section: AtomicU8,
@@ -103,85 +108,89 @@ pub(crate) struct Ring {
     /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer, which wakes it. Here,
     /// because each looks at `tail` just before: so one line goes to and fro between them instead of two.
     pub(crate) reader_waiting: AtomicU8,
+    /// The writing end is gone: set once by the writer after its last `tail`.
+    pub(crate) closed: AtomicU8,
 
-    // --- the reader's line
-    _reader_line: Line,
+    // --- what is seldom used, or seldom written
+    pub(crate) capacity: u32,
+    /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
+    pub(crate) refs: AtomicU32,
+    pub(crate) id: u64,
+    /// What the space shows of the stream; none without a space.
+    pub(crate) observed: Option<Spared<ObservedStream>>,
+    /// Messages given to a stream without reader. The writer's own.
+    pub(crate) refused: Cell<usize>,
+    /// Messages that the leaving reader dropped unread. The reader's own.
+    pub(crate) discarded: Cell<usize>,
+    /// Null unless the reader's task has it among others. Made by that task's thread before the port first waits, and kept
+    /// as long as the ring.
+    port: AtomicPtr<Port>,
+    /// Frees the ring with its slots and the messages in them.
+    free: unsafe fn(*mut Ring),
+
+    // --- the reader's
+    /// The reading task: like `writer`.
+    pub(crate) reader: AtomicPtr<TaskCell>,
     /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
     pub(crate) popped: Cell<usize>,
-    /// `popped` may grow to here without another look at `tail`. Equal to `popped` between dispatches.
+    /// `popped` may grow to here without another look at `tail`, in a dispatch of `reader`. Equal to `popped` between
+    /// dispatches.
     pub(crate) available: Cell<usize>,
-    /// The task whose dispatch may pop up to `available`. Like `write_owner`.
-    pub(crate) read_owner: AtomicPtr<TaskCell>,
-    /// The slots of the reader's block, and their mask.
-    pub(crate) read_slots: Cell<*mut u8>,
+    /// The slots of the reader's block: of the first one written by the writer, before the `tail` that covers them, and from
+    /// then on by the reader.
+    pub(crate) read_slots: AtomicPtr<u8>,
+    /// Where the writer lives: like `reader_home`.
+    writer_home: AtomicU64,
+    /// The mask of the reader's block; [`NO_BLOCK`] before the first.
     pub(crate) read_mask: Cell<u32>,
-    /// `popped` when the reader's dispatch began.
-    pub(crate) read_mark: Cell<usize>,
+    /// The low half of `popped` when the reader's dispatch began.
+    read_mark: Cell<u32>,
     reader_section: AtomicU8,
     /// Like `write_state`, for the reading end.
     pub(crate) read_state: AtomicU8,
     /// Like `reader_waiting`, for the writing end.
     pub(crate) writer_waiting: AtomicU8,
-    /// The reader was woken for the stream's end, or has seen it.
-    pub(crate) end_told: Cell<bool>,
-
-    // --- what both read and seldom write
-    _both_line: Line,
-    /// The reading and the writing task: counted references. Written by who attaches the end.
-    pub(crate) reader: AtomicPtr<TaskCell>,
-    pub(crate) writer: AtomicPtr<TaskCell>,
-    /// Where the reader lives, as the writer learned it, and the reverse. Written (relaxed) inside the section of who
-    /// learned it, and to [`UNKNOWN`] by who moves the end.
-    reader_home: AtomicU64,
-    writer_home: AtomicU64,
-    /// The writing end is gone: set once by the writer after its last `tail`.
-    pub(crate) closed: AtomicU8,
     /// The reading end is gone: set once by the reader after its last `head`.
     pub(crate) reader_gone: AtomicU8,
-    /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
-    pub(crate) refs: AtomicU32,
-    pub(crate) capacity: u32,
-    /// The slots of the first block, null before the first push. Written by the writer before the `tail` that covers
-    /// them.
-    pub(crate) slots: AtomicPtr<u8>,
-    pub(crate) id: u64,
-    /// What the space shows of the stream; none without a space.
-    pub(crate) observed: Option<Box<ObservedStream>>,
+    /// The reader was woken for the stream's end, or has seen it.
+    pub(crate) end_told: Cell<bool>,
+    /// The reader's block is the largest, and so the last.
+    pub(crate) in_last_block: Cell<bool>,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
-    /// Messages given to a stream without reader. The writer's own.
-    pub(crate) refused: Cell<usize>,
-    pub(crate) name: u64,
-    /// Messages that the leaving reader dropped unread. The reader's own.
-    pub(crate) discarded: Cell<usize>,
+}
+
+/// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
+pub(crate) struct Port {
     /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
-    pub(crate) next_port: AtomicPtr<Ring>,
+    pub(crate) next: AtomicPtr<Ring>,
     /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
     /// own, written before the port first waits.
     pub(crate) group: Cell<u32>,
-    pub(crate) port: Cell<u32>,
-    /// Frees the ring with its slots and the messages in them.
-    free: unsafe fn(*mut Ring),
+    pub(crate) index: Cell<u32>,
 }
 
-/// Takes no room, but lets the next field start a cache line.
-#[repr(C, align(64))]
-struct Line;
+/// No block was read from yet.
+pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 spared!(Ring);
 
-// Two lines that one end each writes, and what both read.
+// As much as the allocator gives for three lines. Of a line that has some of what the writer writes (up to byte 64) the
+// reader's begins with its task, which is seldom written.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Ring>() <= 256 && std::mem::offset_of!(Ring, reader) == 128);
+const _: () = assert!(
+    size_of::<Ring>() <= 184
+        && std::mem::offset_of!(Ring, capacity) == 64
+        && std::mem::offset_of!(Ring, reader) == 120
+);
 
 impl Ring {
     pub(crate) fn new(
         id: u64,
-        name: u64,
         capacity: usize,
-        observed: Option<Box<ObservedStream>>,
+        observed: Option<Spared<ObservedStream>>,
         free: unsafe fn(*mut Ring),
     ) -> Ring {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
@@ -189,47 +198,91 @@ impl Ring {
             tail: AtomicUsize::new(0),
             pushed: Cell::new(0),
             limit: Cell::new(0),
-            write_owner: AtomicPtr::new(std::ptr::null_mut()),
+            writer: AtomicPtr::new(std::ptr::null_mut()),
             write_slots: Cell::new(std::ptr::null_mut()),
+            reader_home: AtomicU64::new(UNKNOWN),
             write_mask: Cell::new(0),
             beyond: Cell::new(0),
             write_mark: Cell::new(0),
-            refused: Cell::new(0),
-            name,
             writer_section: AtomicU8::new(0),
             write_state: AtomicU8::new(0),
-            _reader_line: Line,
+            reader_waiting: AtomicU8::new(AWAKE),
+            closed: AtomicU8::new(0),
+            capacity: capacity as u32,
+            refs: AtomicU32::new(2),
+            id,
+            observed,
+            refused: Cell::new(0),
+            discarded: Cell::new(0),
+            port: AtomicPtr::new(std::ptr::null_mut()),
+            free,
+            reader: AtomicPtr::new(std::ptr::null_mut()),
             head: AtomicUsize::new(0),
             popped: Cell::new(0),
             available: Cell::new(0),
-            read_owner: AtomicPtr::new(std::ptr::null_mut()),
-            read_slots: Cell::new(std::ptr::null_mut()),
-            read_mask: Cell::new(0),
+            read_slots: AtomicPtr::new(std::ptr::null_mut()),
+            writer_home: AtomicU64::new(UNKNOWN),
+            read_mask: Cell::new(NO_BLOCK),
             read_mark: Cell::new(0),
-            discarded: Cell::new(0),
-            next_port: AtomicPtr::new(std::ptr::null_mut()),
-            group: Cell::new(u32::MAX),
-            port: Cell::new(0),
             reader_section: AtomicU8::new(0),
             read_state: AtomicU8::new(0),
-            end_told: Cell::new(false),
-            _both_line: Line,
-            reader: AtomicPtr::new(std::ptr::null_mut()),
-            writer: AtomicPtr::new(std::ptr::null_mut()),
-            reader_home: AtomicU64::new(UNKNOWN),
-            writer_home: AtomicU64::new(UNKNOWN),
-            reader_waiting: AtomicU8::new(AWAKE),
             writer_waiting: AtomicU8::new(AWAKE),
-            closed: AtomicU8::new(0),
             reader_gone: AtomicU8::new(0),
-            refs: AtomicU32::new(2),
-            capacity: capacity as u32,
-            slots: AtomicPtr::new(std::ptr::null_mut()),
-            id,
-            observed,
+            end_told: Cell::new(false),
+            in_last_block: Cell::new(false),
             ends_gone: AtomicU8::new(0),
-            free,
         }
+    }
+
+    /// The writer's dispatch begins to use its end.
+    #[inline]
+    pub(crate) fn begin_writing(&self) {
+        self.write_mark.set(self.pushed.get() as u32);
+    }
+
+    /// Likewise the reader's.
+    #[inline]
+    pub(crate) fn begin_reading(&self) {
+        self.read_mark.set(self.popped.get() as u32);
+    }
+
+    /// Messages written since the writer's dispatch began. None writes 2^32.
+    #[inline]
+    pub(crate) fn written_since(&self) -> usize {
+        (self.pushed.get() as u32).wrapping_sub(self.write_mark.get()) as usize
+    }
+
+    /// Messages taken out since the reader's dispatch began, those that it dropped unread as it left included.
+    #[inline]
+    pub(crate) fn taken_since(&self) -> usize {
+        (self.popped.get() as u32).wrapping_sub(self.read_mark.get()) as usize
+    }
+
+    /// What it has as one of many that its reader's task takes from.
+    #[inline]
+    pub(crate) fn port(&self) -> Option<&Port> {
+        // SAFETY: it is kept as long as the ring.
+        unsafe { self.port.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Makes it port `index` of a group. Called on its reader's task's thread.
+    pub(crate) fn enroll(&self, group: u32, index: u32) {
+        match self.port() {
+            Some(port) => {
+                port.group.set(group);
+                port.index.set(index);
+            }
+            None => {
+                let next = AtomicPtr::new(std::ptr::null_mut());
+                let made = Box::new(Port { next, group: Cell::new(group), index: Cell::new(index) });
+                self.port.store(Box::into_raw(made), Ordering::Release);
+            }
+        }
+    }
+
+    /// Which of its task's groups of inputs it is in, if it is in one.
+    pub(crate) fn group(&self) -> Option<usize> {
+        self.port().map(|port| port.group.get() as usize).filter(|&group| group != u32::MAX as usize)
     }
 
     // ---- the writer
@@ -527,6 +580,16 @@ impl Ring {
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: it was the last one.
             unsafe { free(ring) }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let port = self.port.load(Ordering::Relaxed);
+        if !port.is_null() {
+            // SAFETY: made by `Box` in `enroll`, and nobody else has the ring any more.
+            drop(unsafe { Box::from_raw(port) });
         }
     }
 }

@@ -197,7 +197,7 @@ pub(crate) struct Shared {
     clock_budget: Tunable,
     delay: Delay,
     /// The user's mapper places: nobody steals.
-    places: bool,
+    pub(crate) places: bool,
     thread_per_task: bool,
     /// The mapper wants to know of tasks that end or move.
     weighs: bool,
@@ -449,8 +449,8 @@ impl Shared {
     pub(crate) fn stream<T: Send + 'static>(self: &Arc<Self>, spec: StreamSpec) -> (Out<T>, In<T>) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let capacity = spec.capacity.unwrap_or_else(|| self.capacity.load() as usize).clamp(1, 1 << 30);
-        let observed = ObservedStream::new(self, id, spec.name.0, capacity);
-        new_stream(id, spec.name, capacity, observed)
+        let observed = ObservedStream::new(self, id, spec.name, capacity);
+        new_stream(id, capacity, observed)
     }
 
     /// Tells the space, from a thread without an element of its own.
@@ -461,6 +461,14 @@ impl Shared {
             // Under the lock, so that the element's times do not run backwards.
             tell(recorder, self.clock.now());
         }
+    }
+
+    /// The worker of a task created while running, by a task of component `creator` on worker `here`.
+    fn place(&self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
+        if self.taking_part() == 1 && !self.places && !self.weighs {
+            return 0;
+        }
+        lock(&self.placing).place(spec, creator, here)
     }
 
     /// A new task's cell, counted as alive; the caller owns its one reference.
@@ -481,12 +489,12 @@ impl Shared {
             let mut ended = lock(&self.ended);
             ended.failed += 1;
             if ended.failures.len() < FAILURES_KEPT {
-                let component = task.spec.component;
+                let component = task.component;
                 ended.failures.push(Failure { task: task.id, component, message, panicked });
             }
         }
         if self.weighs && !task.blocking {
-            lock(&self.placing).ended(&task.spec, task.worker());
+            lock(&self.placing).ended(&task.spec(), task.worker());
         }
         if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _guard = lock(&self.ended);
@@ -497,7 +505,7 @@ impl Shared {
     /// A task changed workers.
     pub(crate) fn task_moved(&self, task: &TaskCell, from: u32) {
         if self.weighs {
-            lock(&self.placing).moved(&task.spec, from, task.worker());
+            lock(&self.placing).moved(&task.spec(), from, task.worker());
         }
     }
 
@@ -534,8 +542,8 @@ impl Shared {
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
         self.tell_from_outside(|recorder, now| {
-            cell.times.begin(now);
-            recorder.at(now, &created(cell));
+            cell.begin_times(now);
+            recorder.at(now, &created(cell, &spec));
             recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
         });
         let work = attach(&mut Ports { core, task: cell });
@@ -599,7 +607,7 @@ impl Core {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
             // SAFETY: the task being dispatched is alive.
-            let creator = unsafe { &*core.task }.spec.component.0;
+            let creator = unsafe { &*core.task }.component.0;
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
             (core.shared.clone(), here, creator)
         };
@@ -609,7 +617,7 @@ impl Core {
                 move |blocking: &mut Blocking| blocking.drive(body)
             });
         }
-        let worker = lock(&shared.placing).place(&spec, creator, here);
+        let worker = shared.place(&spec, creator, here);
         let task = shared.new_task(spec, None, false);
         // SAFETY: the reference just made.
         let cell = unsafe { task.as_ref() };
@@ -617,8 +625,8 @@ impl Core {
         cell.place(worker as u32);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
         unsafe { &mut *core.as_ptr() }.tell(|recorder, now| {
-            cell.times.begin(now);
-            recorder.at(now, &created(cell));
+            cell.begin_times(now);
+            recorder.at(now, &created(cell, &spec));
             recorder.same(&TaskMapped { task: id.0, worker: worker as u32 });
         });
         body.attach(&mut Ports { core, task: cell });
@@ -636,8 +644,8 @@ impl Core {
     }
 }
 
-fn created(task: &TaskCell) -> TaskCreated {
-    let TaskSpec { component, parent, replica, one_to_one, .. } = task.spec;
+fn created(task: &TaskCell, spec: &TaskSpec) -> TaskCreated {
+    let TaskSpec { component, parent, replica, one_to_one, .. } = *spec;
     TaskCreated { task: task.id.0, component, parent: parent.0, replica, one_to_one, blocking: task.blocking }
 }
 
@@ -706,8 +714,8 @@ impl Runtime {
         let task = unsafe { cell.as_ref() };
         let id = task.id;
         self.shared.tell_from_outside(|recorder, now| {
-            task.times.begin(now);
-            recorder.at(now, &created(task));
+            task.begin_times(now);
+            recorder.at(now, &created(task, &spec));
         });
         lock(&self.waiting).push_back(Handed(cell));
         id
@@ -793,7 +801,7 @@ impl Runtime {
             return vec![OWN_THREAD; tasks.len()];
         }
         // SAFETY: the references handed over.
-        let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec).collect();
+        let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec()).collect();
         let places = lock(&self.shared.placing).cut(&specs);
         places.into_iter().map(|place| place as u32).collect()
     }

@@ -1,12 +1,25 @@
-//! What a task has only if it waits for several streams: groups of inputs, and the other streams it went to sleep for.
+//! What few tasks have: groups of inputs, several streams that they went to sleep for, a specification that is asked for again.
 
+use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::ring::Ring;
-use crate::sync::Ordering;
+use crate::sync::{AtomicPtr, Ordering};
+use crate::task::TaskSpec;
 
-/// Belongs to the task's own thread. All streams in it are counted references.
+/// What few tasks have.
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
+    pub(crate) ready_ports: AtomicPtr<Ring>,
+    /// The task's thread's own.
+    pub(crate) several: UnsafeCell<Several>,
+    /// What a user's mapper is asked with when the task is placed anew.
+    pub(crate) spec: Option<TaskSpec>,
+}
+
+/// What a task has only if it waits for several streams. Belongs to the task's own thread. All streams in it are counted references.
 #[derive(Default)]
 pub(crate) struct Several {
     pub(crate) groups: Vec<Group>,

@@ -9,8 +9,8 @@ use thalweg_space::NameRef;
 use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
-use crate::ring::{NOTED, Ring, wait_until_zero};
-use crate::spare::Spare;
+use crate::ring::{NO_BLOCK, NOTED, Ring, wait_until_zero};
+use crate::spare::{Spare, Spared};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
 /// What the runtime is told about a stream.
@@ -46,11 +46,10 @@ unsafe impl<T: Send + 'static> Sync for Out<T> {}
 
 pub(crate) fn new_stream<T: Send + 'static>(
     id: u64,
-    name: NameRef,
     capacity: usize,
-    observed: Option<Box<ObservedStream>>,
+    observed: Option<Spared<ObservedStream>>,
 ) -> (Out<T>, In<T>) {
-    let ring = Spare::make(Ring::new(id, name.0, capacity, observed, free::<T>));
+    let ring = Spare::make(Ring::new(id, capacity, observed, free::<T>));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -133,10 +132,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     while messages::<T>(ring) > 0 {
         drop(take::<T>(ring));
     }
-    let mut block = match ring.read_slots.get() {
-        slots if slots.is_null() => ring.slots.load(Ordering::Acquire),
-        slots => slots,
-    };
+    let mut block = ring.read_slots.load(Ordering::Acquire);
     // SAFETY: as demanded of the caller.
     unsafe { Spare::free(pointer) };
     // The writer may have looked for room and then written nothing: a block behind the last that was read is empty.
@@ -189,7 +185,7 @@ fn grow<T>(ring: &Ring) -> usize {
     let (count, begin) = (count.min(most), ring.pushed.get());
     let slots = new_block::<T>(count, begin);
     if before.is_null() {
-        ring.slots.store(slots, Ordering::Release);
+        ring.read_slots.store(slots, Ordering::Release);
     } else {
         // SAFETY: the writer's own block until `next` is set.
         let header = unsafe { header::<T>(before) };
@@ -209,13 +205,13 @@ pub(crate) fn messages<T>(ring: &Ring) -> usize {
     if tail == popped {
         return 0;
     }
-    if ring.read_slots.get().is_null() {
+    if ring.read_mask.get() == NO_BLOCK {
         // The `tail` just seen covers it.
-        enter_block::<T>(ring, ring.slots.load(Ordering::Relaxed));
+        enter_block::<T>(ring, ring.read_slots.load(Ordering::Relaxed));
     }
     let mut end = end_of_block::<T>(ring, tail);
     if end == popped {
-        let block = ring.read_slots.get();
+        let block = ring.read_slots.load(Ordering::Relaxed);
         // SAFETY: the reader's own block, read to its end, which the writer has left.
         unsafe {
             enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
@@ -230,11 +226,11 @@ pub(crate) fn messages<T>(ring: &Ring) -> usize {
 /// Up to where the messages before `tail` stand in the reader's block.
 #[inline]
 fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
-    if ring.read_mask.get() >= ring.capacity - 1 {
-        return tail; // the largest block, and so the last
+    if ring.in_last_block.get() {
+        return tail;
     }
     // SAFETY: the reader's own block.
-    let header = unsafe { header::<T>(ring.read_slots.get()) };
+    let header = unsafe { header::<T>(ring.read_slots.load(Ordering::Relaxed)) };
     // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
     if header.next.load(Ordering::Acquire).is_null() {
         tail
@@ -245,9 +241,11 @@ fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
 
 #[cold]
 fn enter_block<T>(ring: &Ring, slots: *mut u8) {
-    ring.read_slots.set(slots);
+    ring.read_slots.store(slots, Ordering::Relaxed);
     // SAFETY: the block was published to the reader.
-    ring.read_mask.set(unsafe { header::<T>(slots) }.mask);
+    let mask = unsafe { header::<T>(slots) }.mask;
+    ring.read_mask.set(mask);
+    ring.in_last_block.set(mask >= ring.capacity - 1);
 }
 
 /// Reads a message that [`messages`] found.
@@ -256,7 +254,7 @@ pub(crate) fn take<T>(ring: &Ring) -> T {
     let at = ring.popped.get();
     ring.popped.set(at + 1);
     // SAFETY: the caller is the reader, and `available` says that the slot holds a message.
-    unsafe { slot::<T>(ring.read_slots.get(), ring.read_mask.get(), at).read() }
+    unsafe { slot::<T>(ring.read_slots.load(Ordering::Relaxed), ring.read_mask.get(), at).read() }
 }
 
 /// # Safety
@@ -291,7 +289,7 @@ impl<T: Send + 'static> Out<T> {
     pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
         let ring = self.ring();
         let at = ring.pushed.get();
-        if at == ring.limit.get() || ring.write_owner.load(Ordering::Relaxed) != cx.task {
+        if at == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return Err(message),
@@ -318,7 +316,7 @@ impl<T: Send + 'static> Out<T> {
     #[inline]
     pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
         let ring = self.ring();
-        if ring.pushed.get() == ring.limit.get() || ring.write_owner.load(Ordering::Relaxed) != cx.task {
+        if ring.pushed.get() == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return 0,
@@ -383,14 +381,14 @@ impl<T: Send + 'static> In<T> {
     #[inline(always)]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         let ring = self.ring();
-        if (ring.popped.get() == ring.available.get() || ring.read_owner.load(Ordering::Relaxed) != cx.task)
+        if (ring.popped.get() == ring.available.get() || ring.reader.load(Ordering::Relaxed) != cx.task)
             && !self.refill(cx)
         {
             return None;
         }
         let message = take::<T>(ring);
         // SAFETY: the task being dispatched is alive, and this is its thread.
-        unsafe { &(*cx.task).last_read }.set(self.ring.as_ptr());
+        unsafe { &(*cx.core.as_ptr()).popped_last }.set(self.ring.as_ptr());
         Some(message)
     }
 
@@ -400,7 +398,7 @@ impl<T: Send + 'static> In<T> {
     #[cfg(not(loom))]
     pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
         let ring = self.ring();
-        if (ring.popped.get() == ring.available.get() || ring.read_owner.load(Ordering::Relaxed) != cx.task)
+        if (ring.popped.get() == ring.available.get() || ring.reader.load(Ordering::Relaxed) != cx.task)
             && !self.refill(cx)
         {
             return &mut [];
@@ -442,7 +440,7 @@ impl<T: Send + 'static> In<T> {
             }
             left -= self.move_run(moved, out);
             // SAFETY: the task being dispatched is alive, and this is its thread.
-            unsafe { &(*cx.task).last_read }.set(self.ring.as_ptr());
+            unsafe { &(*cx.core.as_ptr()).popped_last }.set(self.ring.as_ptr());
         }
         let moved = before - left;
         if cx.full && moved > 0 {
@@ -477,7 +475,7 @@ impl<T: Send + 'static> In<T> {
         let (popped, mask) = (ring.popped.get(), ring.read_mask.get() as usize);
         let at = popped & mask;
         let side_by_side = (ring.available.get() - popped).min(mask + 1 - at);
-        (ring.read_slots.get().cast(), at, side_by_side)
+        (ring.read_slots.load(Ordering::Relaxed).cast(), at, side_by_side)
     }
 
     /// Reads messages that nobody will read.
@@ -514,7 +512,7 @@ impl<T: Send + 'static> In<T> {
         core.own_reader(self.ring);
         let ring = self.ring();
         let found = messages::<T>(ring) > 0;
-        if !found && ring.group.get() == u32::MAX {
+        if !found && ring.group().is_none() {
             Ring::mark(&ring.read_state, NOTED);
         }
         found
@@ -589,7 +587,7 @@ mod tests {
 
     #[test]
     fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
-        let (output, input) = new_stream::<u64>(1, NameRef::NONE, 100, None);
+        let (output, input) = new_stream::<u64>(1, 100, None);
         let ring = output.ring();
         assert!(ring.write_slots.get().is_null());
         for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
@@ -603,7 +601,7 @@ mod tests {
 
     #[test]
     fn a_block_is_read_to_its_end_before_the_next() {
-        let (output, input) = new_stream::<u64>(1, NameRef::NONE, 64, None);
+        let (output, input) = new_stream::<u64>(1, 64, None);
         fill(output.ring(), 6);
         assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
         assert_eq!(input.ring().available.get(), 4);

@@ -4,17 +4,17 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use thalweg_space::SiteRef;
+use thalweg_space::{LiveRow, SiteRef};
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
-use crate::observe::{ObservedTask, Share, Times, put, task_cell, task_state};
+use crate::observe::{ObservedTask, Share, put, task_cell, task_state};
 use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::Shared;
-use crate::several::{Group, Several};
-use crate::spare::{Spare, spared};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::several::{Group, Rare, Several};
+use crate::spare::{Spare, Spared, spared};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,16 +91,19 @@ pub(crate) enum State {
     Ended,
 }
 
-/// A task as the runtime holds it.
+/// A task as the runtime holds it: a million of them fit into memory, so what few tasks need is elsewhere.
 ///
 /// References are counted: one for being alive, one per attached end of a stream, one while in an inbox.
 /// Everything in a `Cell` belongs to the task's own worker (or thread).
 pub(crate) struct TaskCell {
     /// Changed by whoever takes or gives a reference.
-    refs: AtomicUsize,
-    pub(crate) id: TaskId,
-    pub(crate) spec: TaskSpec,
+    refs: AtomicU32,
     pub(crate) blocking: bool,
+    pub(crate) id: TaskId,
+    pub(crate) component: SiteRef,
+    weight: u32,
+    /// [`NOBODY`]: where the mapper says, or the number is kept in `rare`.
+    place: u32,
     /// The runtime it belongs to.
     pub(crate) shared: Arc<Shared>,
     /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
@@ -114,8 +117,6 @@ pub(crate) struct TaskCell {
     pub(crate) in_inbox: AtomicBool,
     /// Next in the inbox. Written by who pushes, read by the worker that took the inbox.
     pub(crate) next_in_inbox: AtomicPtr<TaskCell>,
-    /// The ports that became ready: pushed by their writers (release), taken as a whole by the task (acquire).
-    pub(crate) ready_ports: AtomicPtr<Ring>,
     /// The sleep of a blocking task.
     pub(crate) parker: Parker,
 
@@ -125,29 +126,29 @@ pub(crate) struct TaskCell {
     /// Next in the worker's queue of ready tasks.
     pub(crate) next_ready: Cell<*mut TaskCell>,
     /// Place in the worker's list of live tasks.
-    pub(crate) live_index: Cell<usize>,
+    pub(crate) live_index: Cell<u32>,
     /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
     pub(crate) budget: Cell<u32>,
-    pub(crate) until_sample: Cell<u32>,
+    pub(crate) until_sample: Cell<u8>,
     /// The least capacity of a stream whose end was the task's.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
-    /// The stream that the last message of the current dispatch was popped from; null: none was.
-    pub(crate) last_read: Cell<*const Ring>,
-    /// The last message popped in a dispatch before, while everything is told.
-    pub(crate) read_before: Cell<Option<ReadBefore>>,
-    pub(crate) times: Times,
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
     /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
     /// of that stream away meanwhile, under `Shared::asking`.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
-    /// What the space shows of it; none without a space.
-    pub(crate) observed: Option<ObservedTask>,
-    /// Its groups of inputs, and what else it waits for; few tasks have that.
-    several: UnsafeCell<Option<Box<Several>>>,
+    /// None without a space.
+    pub(crate) observed: Option<Spared<ObservedTask>>,
+    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
+    /// long as the cell.
+    rare: AtomicPtr<Rare>,
     body: UnsafeCell<Option<Box<dyn Task>>>,
 }
+
+// Few enough for a million tasks, and no byte more than the allocator gives for it.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<TaskCell>() <= 152);
 
 /// What a task did so far.
 #[derive(Default)]
@@ -155,15 +156,6 @@ pub(crate) struct Counts {
     pub(crate) dispatches: Cell<u64>,
     pub(crate) reads: Cell<u64>,
     pub(crate) writes: Cell<u64>,
-}
-
-/// A message that a dispatch popped last.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadBefore {
-    pub(crate) stream: u64,
-    pub(crate) index: u64,
-    /// When that dispatch ended.
-    pub(crate) at: u64,
 }
 
 spared!(TaskCell);
@@ -183,34 +175,37 @@ impl TaskCell {
         body: Option<Box<dyn Task>>,
         blocking: bool,
     ) -> NonNull<TaskCell> {
-        let observed = shared.space.as_ref().and_then(|space| ObservedTask::new(space, id.0, &spec));
+        let observed = shared.space.as_ref().map(|space| ObservedTask::new(space, id.0, &spec));
+        let place = spec.place.map_or(NOBODY, |place| u32::try_from(place).unwrap_or(NOBODY));
+        // Of all mappers only a user's looks at the whole of it.
+        let is_kept = shared.places || spec.place.is_some() && place == NOBODY;
+        let kept = is_kept.then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
+        let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         Spare::make(TaskCell {
-            refs: AtomicUsize::new(1),
+            refs: AtomicU32::new(1),
             id,
-            spec,
+            component: spec.component,
+            weight: spec.weight,
+            place,
             blocking,
             shared,
             worker: AtomicU32::new(NOBODY),
             wanted: Cell::new(NOBODY),
             in_inbox: AtomicBool::new(false),
             next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
-            ready_ports: AtomicPtr::new(std::ptr::null_mut()),
             parker: Parker::new(),
             state: Cell::new(State::New),
             notified: Cell::new(false),
             next_ready: Cell::new(std::ptr::null_mut()),
-            live_index: Cell::new(usize::MAX),
+            live_index: Cell::new(u32::MAX),
             budget: Cell::new(0),
             until_sample: Cell::new(0),
             narrowest: Cell::new(u32::MAX),
             counts: Counts::default(),
-            last_read: Cell::new(std::ptr::null()),
-            read_before: Cell::new(None),
-            times: Times::default(),
             waits_for: Cell::new(Share::Ready),
             waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
             observed,
-            several: UnsafeCell::new(None),
+            rare: AtomicPtr::new(rare),
             body: UnsafeCell::new(body),
         })
     }
@@ -221,10 +216,49 @@ impl TaskCell {
         self.worker.load(Ordering::Acquire)
     }
 
+    /// What the live table shows of it.
+    #[inline]
+    pub(crate) fn row(&self) -> Option<&LiveRow> {
+        self.observed.as_ref().and_then(|observed| observed.row.as_ref())
+    }
+
+    /// Its time is measured from `now` on.
+    pub(crate) fn begin_times(&self, now: u64) {
+        if let Some(observed) = &self.observed {
+            observed.times.begin(now);
+        }
+    }
+
+    /// Tells its time until `now` as `share`: see [`Times::turn`](crate::observe::Times::turn).
+    #[inline]
+    pub(crate) fn turn(&self, share: Share, now: u64, measured_since: u64) {
+        if let Some(observed) = &self.observed {
+            observed.times.turn(share, now, measured_since);
+        }
+    }
+
+    /// Its time so far that was told as `share`.
+    #[inline]
+    pub(crate) fn share(&self, share: Share) -> u64 {
+        self.observed.as_ref().map_or(0, |observed| observed.times.share(share))
+    }
+
+    /// When another thread woke it, in ticks; 0: not measured.
+    pub(crate) fn woken_at(&self) -> u64 {
+        self.observed.as_ref().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
+    }
+
+    /// It is woken at `now`. Called before it is put into an inbox.
+    pub(crate) fn set_woken_at(&self, now: u64) {
+        if let Some(observed) = &self.observed {
+            observed.times.woken_at.store(now, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn place(&self, worker: u32) {
         self.worker.store(worker, Ordering::Relaxed);
-        if let Some(observed) = &self.observed {
-            put(&observed.row, task_cell::WORKER, u64::from(worker));
+        if let Some(row) = self.row() {
+            put(row, task_cell::WORKER, u64::from(worker));
         }
     }
 
@@ -271,12 +305,38 @@ impl TaskCell {
         unsafe { &mut *self.body.get() }
     }
 
+    #[inline]
+    fn rare(&self) -> Option<&Rare> {
+        // SAFETY: it is kept as long as the cell.
+        unsafe { self.rare.load(Ordering::Acquire).as_ref() }
+    }
+
     /// # Safety
     /// The caller is the task's own thread, and no other reference to what it waits for lives.
     #[allow(clippy::mut_from_ref)]
     unsafe fn several(&self) -> &mut Several {
+        let rare = self.rare().unwrap_or_else(|| {
+            let made = Box::into_raw(Box::<Rare>::default());
+            self.rare.store(made, Ordering::Release);
+            // SAFETY: just made, and kept as long as the cell.
+            unsafe { &*made }
+        });
         // SAFETY: as demanded of the caller.
-        unsafe { &mut *self.several.get() }.get_or_insert_default()
+        unsafe { &mut *rare.several.get() }
+    }
+
+    /// What the mapper goes by when it places the task anew. Called on the task's own thread.
+    pub(crate) fn spec(&self) -> TaskSpec {
+        let place = (self.place != NOBODY).then_some(self.place as usize);
+        let TaskCell { component, weight, .. } = *self;
+        let known = TaskSpec { component, weight, place, ..TaskSpec::default() };
+        self.rare().and_then(|rare| rare.spec).unwrap_or(known)
+    }
+
+    /// Whether the user said where the task is to run.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.place != NOBODY
+            || self.rare().is_some_and(|rare| rare.spec.is_some_and(|spec| spec.place.is_some()))
     }
 
     /// # Safety
@@ -293,9 +353,9 @@ impl TaskCell {
     #[inline]
     pub(crate) fn wait_for_none(&self, released: &mut Vec<NonNull<Ring>>) {
         self.forget_first_wait();
-        // SAFETY: the task's own thread; the reference ends with the line.
-        if let Some(several) = unsafe { &mut *self.several.get() } {
-            released.extend(several.others.drain());
+        if let Some(rare) = self.rare() {
+            // SAFETY: the task's own thread; the reference ends with the line.
+            released.extend(unsafe { &mut *rare.several.get() }.others.drain());
         }
     }
 
@@ -337,8 +397,9 @@ impl TaskCell {
         if let Some(ring) = unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() } {
             each(ring);
         }
+        let Some(rare) = self.rare() else { return };
         // SAFETY: the task's own thread; the reference ends with this function.
-        let Some(several) = (unsafe { &*self.several.get() }) else { return };
+        let several = unsafe { &*rare.several.get() };
         several.others.iter().for_each(&mut each);
         if self.waits_for.get() == Share::InputWait {
             several.groups.iter().flat_map(Group::members).for_each(each);
@@ -347,13 +408,12 @@ impl TaskCell {
 
     /// Tells that the task has ended at `now`, and how.
     pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), (String, bool)>) {
-        let share = |share| self.times.share(share);
         let ended = TaskEnded {
             task: self.id.0,
-            busy_ticks: share(Share::Busy),
-            input_wait_ticks: share(Share::InputWait),
-            output_wait_ticks: share(Share::OutputWait),
-            ready_ticks: share(Share::Ready),
+            busy_ticks: self.share(Share::Busy),
+            input_wait_ticks: self.share(Share::InputWait),
+            output_wait_ticks: self.share(Share::OutputWait),
+            ready_ticks: self.share(Share::Ready),
             dispatches: self.counts.dispatches.get(),
             reads: self.counts.reads.get(),
             writes: self.counts.writes.get(),
@@ -368,9 +428,9 @@ impl TaskCell {
 
     /// Shows in the live row that the task has ended.
     pub(crate) fn show_end(&self, outcome: &Result<(), (String, bool)>) {
-        if let Some(observed) = &self.observed {
-            put(&observed.row, task_cell::STATE, task_state::ENDED);
-            put(&observed.row, task_cell::FAILED, u64::from(outcome.is_err()));
+        if let Some(row) = self.row() {
+            put(row, task_cell::STATE, task_state::ENDED);
+            put(row, task_cell::FAILED, u64::from(outcome.is_err()));
         }
     }
 
@@ -378,7 +438,7 @@ impl TaskCell {
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
         // SAFETY: the task's own thread; the reference ends with this function.
-        unsafe { &*self.several.get() }.as_ref().is_some_and(|several| !several.groups.is_empty())
+        self.rare().is_some_and(|rare| !unsafe { &*rare.several.get() }.groups.is_empty())
     }
 
     /// Queues a port of a group, with the caller's reference to its ring.
@@ -394,12 +454,13 @@ impl TaskCell {
     /// Puts a port that got messages (or ended) on the stack of the task's ready ports. The stack takes a
     /// reference to the ring.
     pub(crate) fn push_ready_port(&self, ring: &Ring) {
+        let (Some(rare), Some(port)) = (self.rare(), ring.port()) else { return };
         ring.refs.fetch_add(1, Ordering::Relaxed);
         let node = std::ptr::from_ref(ring).cast_mut();
-        let mut first = self.ready_ports.load(Ordering::Relaxed);
+        let mut first = rare.ready_ports.load(Ordering::Relaxed);
         loop {
-            ring.next_port.store(first, Ordering::Relaxed);
-            match self.ready_ports.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
+            port.next.store(first, Ordering::Relaxed);
+            match rare.ready_ports.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => first = now,
             }
@@ -411,26 +472,26 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, and no reference to the groups lives.
     pub(crate) unsafe fn sort_ready_ports(&self) {
-        if self.ready_ports.load(Ordering::Relaxed).is_null() {
+        let Some(rare) = self.rare().filter(|rare| !rare.ready_ports.load(Ordering::Relaxed).is_null())
+        else {
             return;
-        }
-        let mut newest = self.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
+        };
+        let mut newest = rare.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
         let mut oldest: *mut Ring = std::ptr::null_mut();
         while let Some(ring) = NonNull::new(newest) {
             // SAFETY: the stack holds a reference to each ring in it; once taken, the links are ours.
-            let next_port = unsafe { &ring.as_ref().next_port };
-            newest = next_port.load(Ordering::Relaxed);
-            next_port.store(oldest, Ordering::Relaxed);
+            newest = unsafe { relink(ring, oldest) };
             oldest = ring.as_ptr();
         }
         // SAFETY: as demanded of the caller.
         let groups = unsafe { self.groups() };
         while let Some(ring) = NonNull::new(oldest) {
             // SAFETY: as above; the group was set before the port first waited.
-            let (next, group) =
-                unsafe { (ring.as_ref().next_port.load(Ordering::Relaxed), ring.as_ref().group.get()) };
-            oldest = next;
-            match groups.get_mut(group as usize) {
+            let group = unsafe {
+                oldest = relink(ring, std::ptr::null_mut());
+                ring.as_ref().group()
+            };
+            match group.and_then(|group| groups.get_mut(group)) {
                 Some(group) => group.ready.push(ring),
                 // SAFETY: the stack's reference, of a port that left its group.
                 None => unsafe { Ring::release(ring.as_ptr()) },
@@ -470,21 +531,77 @@ impl TaskCell {
         // SAFETY: as demanded of the caller; the reference ends before anything is dropped.
         drop(unsafe {
             self.sort_ready_ports();
-            (*self.several.get()).take()
+            self.rare().map(|rare| std::mem::take(&mut *rare.several.get()))
         });
     }
 }
 
+/// Sets which ring comes after `ring` in a stack of ready ports, and returns which did.
+///
+/// # Safety
+/// The stack was taken from its task by the caller, with its references.
+unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
+    // SAFETY: the stack's reference.
+    let Some(port) = (unsafe { ring.as_ref() }).port() else { return std::ptr::null_mut() };
+    let before = port.next.load(Ordering::Relaxed);
+    port.next.store(next, Ordering::Relaxed);
+    before
+}
+
 impl Drop for TaskCell {
     fn drop(&mut self) {
-        // A port that a writer pushed after the task ended.
-        let mut port = self.ready_ports.load(Ordering::Acquire);
+        let rare = self.rare.load(Ordering::Acquire);
+        if rare.is_null() {
+            return;
+        }
+        // SAFETY: made by `Box`, and nobody else has the cell any more.
+        let rare = unsafe { Box::from_raw(rare) };
+        // Ports that a writer pushed after the task ended.
+        let mut port = rare.ready_ports.load(Ordering::Acquire);
         while let Some(ring) = NonNull::new(port) {
             // SAFETY: the stack holds a reference to each ring in it, and nobody else sees this stack any more.
             unsafe {
-                port = ring.as_ref().next_port.load(Ordering::Relaxed);
+                port = relink(ring, std::ptr::null_mut());
                 Ring::release(ring.as_ptr());
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mapper::Mapper;
+    use crate::runtime::Options;
+
+    /// What is still known of a task's specification when it is placed anew.
+    fn kept(spec: TaskSpec, mapper: Mapper) -> (TaskSpec, bool) {
+        let shared = Shared::new(&Options { mapper, ..Options::default() }, None).unwrap();
+        let cell = TaskCell::new(shared, TaskId(1), spec, None, false);
+        // SAFETY: the one reference, given up here.
+        unsafe {
+            let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
+            TaskCell::release(cell.as_ptr());
+            kept
+        }
+    }
+
+    #[test]
+    fn what_a_mapper_goes_by_is_kept() {
+        let spec = TaskSpec {
+            component: SiteRef(7),
+            parent: TaskId(3),
+            replica: 5,
+            weight: 2,
+            ..TaskSpec::default()
+        };
+        let (plain, is_placed) = kept(spec, Mapper::default());
+        assert_eq!((plain.component, plain.weight, plain.place, is_placed), (SiteRef(7), 2, None, false));
+        for place in [0, 1, u32::MAX as usize - 1, u32::MAX as usize, usize::MAX] {
+            let (plain, is_placed) = kept(TaskSpec { place: Some(place), ..spec }, Mapper::default());
+            assert_eq!((plain.place, is_placed), (Some(place), true));
+        }
+        let (whole, is_placed) = kept(spec, Mapper::User(Arc::new(|_| 0)));
+        assert_eq!((whole.parent, whole.replica, whole.weight, is_placed), (TaskId(3), 5, 2, false));
     }
 }

@@ -9,7 +9,7 @@ use crate::affinity::{self, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
-use crate::observe::{put, worker_cell, worker_state};
+use crate::observe::{ObservedStream, ObservedTask, put, worker_cell, worker_state};
 use crate::ring::Ring;
 use crate::runtime::{Mode, Shared};
 use crate::spare::Keeps;
@@ -27,8 +27,7 @@ const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
-    let _kept =
-        (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), shared.space.as_ref().map(Space::keep_live_rows));
+    let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), shared.space.as_ref().map(keep_observed));
     // A refused pinning costs speed, not correctness.
     let pinned = shared.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
@@ -43,6 +42,11 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
     unsafe { &mut *core.as_ptr() }.tell_worker_ended();
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
+}
+
+/// Keeps what the space shows of tasks and streams to come.
+fn keep_observed(space: &Space) -> impl Sized {
+    (Keeps::<ObservedTask>::new(), Keeps::<ObservedStream>::new(), space.keep_live_rows())
 }
 
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
