@@ -6,14 +6,16 @@ mod program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command};
 
-use program::{run, started, write};
+use program::{fed, run, started, write};
 
 /// Adds one to `<n>`, fails on numbers that have no successor.
 const COUNT: &str = "net count connect [{<n>} -> {<n=n+1>}];";
 
-/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error.
+/// Runs with `arguments`, which must be refused with exit code 2 and every one of `expected` on standard error, leaving no space behind.
 fn refused(arguments: &[&str], expected: &[&str]) {
-    let output = run(arguments, "");
+    let spaces = tempfile::tempdir().expect("a temporary folder");
+    let output = fed(des_run::thalweg().arg("run").args(arguments).env("THALWEG_SPACES", spaces.path()), "");
+    assert_eq!(std::fs::read_dir(&spaces).expect("it is there").count(), 0, "{arguments:?} left a space");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
     for part in expected {
@@ -49,6 +51,10 @@ fn mistakes_are_refused_with_code_and_place() {
     refused(&[&count, "--boxes", &text], &["error[E0904]", "text.so"]);
     refused(&[&count, "--space", &file_as_folder], &["error[E0903]", &file_as_folder]);
     refused(&[&count, "--workers", "0"], &["error[E0902]", "--workers 0"]);
+    refused(&[&count, "--quantum-us", "0"], &["error[E0902]", "exec.quantum_us is 0", "1 to 10000000"]);
+    refused(&[&count, "--set", "exec.steal"], &["--set exec.steal", "`=`"]);
+    refused(&[&count, "--set", "exec.steel=1"], &["no setting `exec.steel`", "did you mean `exec.steal`"]);
+    refused(&[&count, "--set", "exec.clock_budget=101"], &["101 is out of range", "0–100 %"]);
     refused(&[&count, "--with", "{"], &["error[E0902]", "--with"]);
     refused(&[&count, "--input-bytes", "data", "--chunk", "0"], &["error[E0902]", "--chunk 0"]);
 }
@@ -64,6 +70,22 @@ fn failed_records_are_told_and_the_others_arrive() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"<n>\": 2}\n{\"<n>\": 5}\n");
     assert!(said.contains("standard input:2:"), "the malformed line has its place: {said}");
     assert!(said.contains("4 records in, 2 out, 3 failed"), "{said}");
+}
+
+#[test]
+fn settings_are_given_from_the_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let space = folder.path().join("space").display().to_string();
+    let settings = ["--set", "monitor.mode=full", "--set", "exec.clock_budget=0"];
+    let output = run(&[&[count.as_str(), "--space", &space], &settings[..]].concat(), "{\"<n>\": 1}\n");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (setting, value) in [("monitor.mode", 2), ("exec.clock_budget", 0)] {
+        let output = des_run::thalweg().args(["get", &space, setting, "--json"]).output();
+        let told: serde_json::Value =
+            serde_json::from_slice(&output.expect("thalweg starts").stdout).expect("JSON");
+        assert_eq!(told["value"], value, "{told}");
+    }
 }
 
 #[test]

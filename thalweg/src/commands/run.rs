@@ -13,9 +13,11 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
+use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
 use crate::Terminal;
+use crate::commands::set::{known, value_of};
 use crate::control::Control;
 use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
@@ -181,9 +183,16 @@ pub(crate) struct Arguments {
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
+    /// Microseconds that a task's turn should last: fewer messages than --quantum where they take long [default: 100].
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    quantum_us: Option<u64>,
     /// Messages that a stream holds at most.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     capacity: Option<usize>,
+    /// What a setting is from the start, as `thalweg set` changes it later (`thalweg get` lists them): the runtime's, or a
+    /// parameter of a box; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Workers")]
+    set: Vec<String>,
 
     /// What is recorded: nothing, counters, or every dispatch.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Monitor::Metrics, help_heading = "Monitoring")]
@@ -236,6 +245,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
     let workers = workers(&arguments)?;
     let space = space(&arguments)?;
+    let folder =
+        Folder { path: space.path().to_path_buf(), stays: arguments.keep || arguments.space.is_some() };
     let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
 
     let runtime = Runtime::new(options(&arguments, workers, &space))
@@ -245,6 +256,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let started = Instant::now();
     let tally = Arc::new(Tally::default());
     let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
+    set(&arguments.set, &space)?;
     let ends = Arc::new(Ends {
         space: space.clone(),
         tally: Arc::clone(&tally),
@@ -279,15 +291,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     if let Some(archive) = archive {
         archive.finish()?;
     }
-    let path = space.path().to_path_buf();
     drop(space);
-    let stays = arguments.keep || arguments.space.is_some();
-    if !stays {
-        std::fs::remove_dir_all(&path)
-            .map_err(|error| Failure::Run(format!("cannot remove the space {}: {error}", path.display())))?;
-    }
+    let kept = folder.close()?;
     let summary = ended.map_err(|error| Failure::Run(error.to_string()))?;
-    conclude(&tally, &interrupt, wall, summary.failed, stays.then_some(path.as_path()))
+    conclude(&tally, &interrupt, wall, summary.failed, kept.as_deref())
 }
 
 fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
@@ -382,8 +389,54 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
     };
     options.workers_max = arguments.workers_max.unwrap_or(options.workers_max);
     options.quantum = arguments.quantum.unwrap_or(options.quantum);
+    options.quantum_us = arguments.quantum_us.unwrap_or(options.quantum_us);
     options.capacity = arguments.capacity.unwrap_or(options.capacity);
     options
+}
+
+/// Where the run's space lies. Unless somebody wants it, it goes with the run, also with one that was refused.
+struct Folder {
+    path: PathBuf,
+    stays: bool,
+}
+
+impl Folder {
+    /// Removes it, or says where it stays.
+    fn close(mut self) -> Result<Option<PathBuf>, Failure> {
+        if self.stays {
+            return Ok(Some(std::mem::take(&mut self.path)));
+        }
+        self.stays = true;
+        std::fs::remove_dir_all(&self.path).map(|()| None).map_err(|error| {
+            Failure::Run(format!("cannot remove the space {}: {error}", self.path.display()))
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.stays {
+            // The run failed, which is what its user is told.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Gives settings the values of `NAME=VALUE`. Those of boxes are there once the network has started.
+fn set(changes: &[String], space: &Space) -> Result<(), Failure> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
+    let reader = SpaceReader::open(space.path()).map_err(usage)?;
+    let settings = reader.settings().map_err(usage)?;
+    for change in changes {
+        let (name, value) = change.split_once('=').ok_or_else(|| {
+            Failure::Usage(format!("--set {change}: a setting's name, `=` and its value are needed"))
+        })?;
+        reader.set(name, value_of(known(&settings, name)?, value)?).map_err(usage)?;
+    }
+    Ok(())
 }
 
 /// Says how the run went; the last word on standard error.

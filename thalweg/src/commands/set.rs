@@ -108,7 +108,8 @@ fn probes(name: &str) -> Option<SettingView> {
     Some(SettingView::switch(name))
 }
 
-fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Failure> {
+/// The setting of this name; a mistake names the nearest.
+pub(super) fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Failure> {
     settings.iter().find(|setting| setting.name == name).ok_or_else(|| {
         let hint = nearest(name, settings.iter().map(|setting| setting.name.as_str())).map_or_else(
             || "`thalweg get` lists the settings".to_owned(),
@@ -118,7 +119,8 @@ fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView,
     })
 }
 
-fn value_of(setting: &SettingView, text: &str) -> Result<u64, Failure> {
+/// What a person wrote as a setting's value: one of its choices, or a number within its range.
+pub(super) fn value_of(setting: &SettingView, text: &str) -> Result<u64, Failure> {
     let name = &setting.name;
     if let Some(n) = setting.choices.iter().position(|choice| choice == text) {
         return Ok(n as u64);

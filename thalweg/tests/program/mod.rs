@@ -11,7 +11,12 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
 }
 
 pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = started(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments));
+    fed(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments), input)
+}
+
+/// Runs `command` on `input`.
+pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
+    let mut child = started(command);
     let mut fed = child.stdin.take().expect("piped");
     let input = input.to_owned();
     // A run that refuses its arguments does not read its input.
