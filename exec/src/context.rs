@@ -148,7 +148,8 @@ impl Context<'_> {
     #[inline]
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
         if self.full {
-            self.note_derived(out);
+            // SAFETY: the context's core outlives it, and no other reference to it is held.
+            unsafe { self.core.as_mut() }.note_derived(out.ring())
         }
     }
 
@@ -165,14 +166,8 @@ impl Context<'_> {
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
             // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.note_derived_from(out.ring(), parent)
+            unsafe { self.core.as_mut() }.lineage.note(out.ring(), parent, None)
         }
-    }
-
-    #[cold]
-    fn note_derived<T: Send + 'static>(&mut self, out: &Out<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.note_derived(out.ring())
     }
 
     /// The way to tell events of one's own, in this thread's element. None without a space.

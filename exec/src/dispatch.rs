@@ -16,9 +16,10 @@ use thalweg_space::{LiveRow, NameRef};
 use crate::affinity::{self, Used};
 use crate::context::Context;
 use crate::events::{
-    Cause, Derived, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
+    Cause, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
+use crate::lineage::Lineage;
 use crate::moving::Moving;
 use crate::observe::{AdoptedMode, ReadBefore, Share, put, stream_cell, task_cell, task_state, worker_cell};
 use crate::ring::{
@@ -79,7 +80,7 @@ pub(crate) struct Core {
     /// When it was last told what the thread used of its processor.
     used_told: u64,
     /// Lineage told in the current dispatch.
-    derived: Vec<Derived>,
+    pub(crate) lineage: Lineage,
     /// What it takes to tell an event with a time of its own; 0: not measured.
     pub(crate) telling_ticks: u64,
     /// The message that the current dispatch works on, and since when, if that is told.
@@ -245,7 +246,7 @@ impl Core {
             parked: false,
             parked_ticks: 0,
             used_told: now,
-            derived: Vec::new(),
+            lineage: Lineage::new(),
             telling_ticks: 0,
             message: None,
         }
@@ -722,9 +723,7 @@ impl Core {
                 self.tell_positions(self.touched[at], now);
             }
             if let Some(recorder) = &mut self.recorder {
-                for derived in self.derived.drain(..) {
-                    recorder.same(&derived);
-                }
+                self.lineage.take().for_each(|derived| recorder.same(&derived));
             }
         }
         for &touch in &self.touched {
@@ -893,53 +892,29 @@ impl Core {
     }
 
     /// Notes that the message pushed last on `child` descends from the one popped last.
+    #[inline]
     pub(crate) fn note_derived(&mut self, child: &Ring) {
-        if let Some(parent) = self.last_read() {
-            self.note_derived_from(child, parent);
+        let parent = self.popped_last.get();
+        // SAFETY: as in `last_read`.
+        if !unsafe { self.lineage.goes_on(child, parent) } {
+            self.note_derived_otherwise(child, parent);
         }
     }
 
-    /// Notes that the message pushed last on `child` descends from this one: its stream, its index.
-    pub(crate) fn note_derived_from(&mut self, child: &Ring, (parent_stream, parent_first): (u64, u64)) {
-        if child.written_since() == 0 || child.write_state.load(Ordering::Relaxed) == 0 {
-            return;
+    #[cold]
+    fn note_derived_otherwise(&mut self, child: &Ring, parent: *const Ring) {
+        if let Some(read) = self.last_read() {
+            // SAFETY: as in `last_read`.
+            self.lineage.note(child, read, unsafe { parent.as_ref() });
         }
-        let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
-        if let Some(run) = self.run_before(stream, first, parent_stream) {
-            let ahead = parent_first.wrapping_sub(run.parent_first);
-            if run.count == 1 && ahead <= 1 {
-                run.step = ahead as u32;
-            }
-            if ahead == u64::from(run.count) * u64::from(run.step) {
-                run.count += 1;
-                return;
-            }
-        }
-        self.derived.push(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
     }
 
     /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
     #[cfg(not(loom))]
     pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
-        let Some((parent_stream, parent_last)) = self.last_read() else { return };
-        let (stream, first) = (child.id, (child.pushed.get() - count) as u64);
-        let (parent_first, count) = (parent_last + 1 - count as u64, count as u32);
-        if let Some(run) = self.run_before(stream, first, parent_stream)
-            && (run.step == 1 || run.count == 1)
-            && run.parent_first + u64::from(run.count) == parent_first
-        {
-            run.step = 1;
-            run.count += count;
-            return;
+        if let Some(read) = self.last_read() {
+            self.lineage.note_run(child, count, read);
         }
-        let step = u32::from(count > 1);
-        self.derived.push(Derived { stream, first, parent_stream, parent_first, count, step });
-    }
-
-    /// Lineage told in this dispatch that message `first` of a stream may go on.
-    fn run_before(&mut self, stream: u64, first: u64, parent_stream: u64) -> Option<&mut Derived> {
-        let run = self.derived.iter_mut().rev().take(4).find(|run| run.stream == stream)?;
-        (run.parent_stream == parent_stream && run.first + u64::from(run.count) == first).then_some(run)
     }
 
     #[inline(always)]

@@ -69,6 +69,7 @@ mod dispatch;
 mod events;
 mod inbox;
 mod inputs;
+mod lineage;
 mod mapper;
 #[cfg(all(test, loom))]
 mod models;

@@ -1,7 +1,8 @@
 //! What the runtime tells the space: every event of a run agrees with every other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -327,6 +328,121 @@ fn lineage_reaches_back_over_dispatches() {
         let expected: Vec<u64> = (0..3 * MESSAGES).map(|index| index / 3).collect();
         assert_eq!(parents, expected);
     }
+}
+
+/// Reads from two streams and writes to two, as `random` likes; keeps what was noted, by stream and index there: the parent's stream and index.
+struct Irregular {
+    inputs: [In<u64>; 2],
+    outputs: [Out<u64>; 2],
+    read: [u64; 2],
+    written: [u64; 2],
+    last: Option<(usize, u64)>,
+    /// Passes that go as the one before, so that runs form.
+    alike: u64,
+    way: u64,
+    random: u64,
+    noted: Sender<((u64, u64), (u64, u64))>,
+}
+
+impl Irregular {
+    fn pop(&mut self, cx: &mut Context<'_>, at: usize) -> Result<(), Stop> {
+        if self.inputs[at].pop(cx).is_some() {
+            self.last = Some((at, self.read[at]));
+            self.read[at] += 1;
+        } else if !self.inputs[at].ended() {
+            return Err(Stop::InputEmpty);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Context<'_>, at: usize, is_noted: bool) -> Result<(), Stop> {
+        if self.outputs[at].room(cx) == 0 {
+            return Err(Stop::OutputFull);
+        }
+        let output = &mut self.outputs[at];
+        output.push(cx, 0).expect("there is room");
+        if let (true, Some((from, parent))) = (is_noted, self.last) {
+            cx.derived(output);
+            let pair = ((output.id(), self.written[at]), (self.inputs[from].id(), parent));
+            self.noted.send(pair).expect("the test waits for it");
+        }
+        self.written[at] += 1;
+        Ok(())
+    }
+
+    fn pass(&mut self, cx: &mut Context<'_>) -> Result<(), Stop> {
+        if self.alike == 0 {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.alike, self.way) = (self.random >> 33 & 7, self.random >> 40);
+        }
+        self.alike = self.alike.saturating_sub(1);
+        let (way, from, to) = (self.way, (self.way & 1) as usize, (self.way >> 1 & 1) as usize);
+        (0..way >> 2 & 3).try_for_each(|_| self.pop(cx, from))?;
+        (0..way >> 4 & 3).try_for_each(|_| self.push(cx, to, way >> 6 & 7 != 0))?;
+        if self.inputs.iter().all(In::ended) { Err(Stop::Ended) } else { Ok(()) }
+    }
+}
+
+impl Task for Irregular {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        for _ in 0..cx.quantum() {
+            if let Err(stop) = self.pass(cx) {
+                return stop;
+            }
+        }
+        Stop::QuantumSpent
+    }
+}
+
+#[test]
+fn lineage_of_irregular_work_is_exact() {
+    let mut count = 0;
+    for seed in 0..60 {
+        let place = Place::new();
+        let runtime = place.runtime(1, Mode::Full);
+        let (ins, inputs): (Vec<_>, Vec<_>) =
+            (0..2).map(|_| runtime.stream::<u64>(StreamSpec::default())).unzip();
+        let (outputs, outs): (Vec<_>, Vec<_>) =
+            (0..2).map(|_| runtime.stream::<u64>(StreamSpec::default())).unzip();
+        let (noted, told) = channel();
+        let (Ok(inputs), Ok(outputs)) = (inputs.try_into(), outputs.try_into()) else {
+            unreachable!("two each")
+        };
+        let task = Irregular {
+            inputs,
+            outputs,
+            read: [0; 2],
+            written: [0; 2],
+            last: None,
+            alike: 0,
+            way: 0,
+            random: seed,
+            noted,
+        };
+        runtime.spawn(TaskSpec::default(), task);
+        for mut first in ins {
+            runtime.spawn_blocking(TaskSpec::default(), move |task| {
+                (0..100).for_each(|message| task.push(&mut first, message).unwrap());
+            });
+        }
+        for mut last in outs {
+            runtime.spawn_blocking(TaskSpec::default(), move |task| while task.pop(&mut last).is_some() {});
+        }
+        assert_eq!(runtime.join().unwrap().failures, []);
+        let expected: BTreeMap<_, _> = told.iter().collect();
+        let mut found = BTreeMap::new();
+        for event in named(&place.events(), "derived") {
+            for k in 0..event.get("count") {
+                let child = (event.get("stream"), event.get("first") + k);
+                let parent = event.get("parent_first") + k * event.get("step");
+                let before = found.insert(child, (event.get("parent_stream"), parent));
+                assert_eq!(before, None, "told twice: {child:?}");
+            }
+        }
+        assert_eq!(found, expected, "seed {seed}");
+        count += expected.len();
+    }
+    assert!(count > 5000, "only {count} are noted");
 }
 
 #[test]

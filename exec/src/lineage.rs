@@ -1,0 +1,116 @@
+//! What descends from what, as far as a dispatch has come: runs of messages, each of which descends from the same or from the next one.
+
+use crate::events::Derived;
+use crate::ring::Ring;
+use crate::sync::Ordering;
+
+/// What one dispatch has noted.
+pub(crate) struct Lineage {
+    runs: Vec<Derived>,
+    next: Next,
+}
+
+/// What would make the last run longer by one; a message that does so is noted by a few comparisons.
+struct Next {
+    /// The stream written; none: nothing would.
+    child: *const Ring,
+    /// The stream read last.
+    parent: *const Ring,
+    /// What their counts of messages would be.
+    pushed: usize,
+    popped: usize,
+    step: usize,
+}
+
+impl Lineage {
+    pub(crate) fn new() -> Lineage {
+        let (child, parent) = (std::ptr::null(), std::ptr::null());
+        Lineage { runs: Vec::new(), next: Next { child, parent, pushed: 0, popped: 0, step: 0 } }
+    }
+
+    /// Whether what was pushed last on `child` goes on with the last run, if `parent` was popped from last. Then it is noted.
+    ///
+    /// # Safety
+    /// `parent` must point to a ring, unless it is null.
+    #[inline]
+    pub(crate) unsafe fn goes_on(&mut self, child: &Ring, parent: *const Ring) -> bool {
+        let next = &mut self.next;
+        if !std::ptr::eq(next.child, child) || next.parent != parent || next.pushed != child.pushed.get() {
+            return false;
+        }
+        // SAFETY: it is the parent of a run, which is not null; the caller vouches for it.
+        if next.popped != unsafe { &*parent }.popped.get() {
+            return false;
+        }
+        let Some(run) = self.runs.last_mut() else { return false };
+        run.count += 1;
+        next.pushed += 1;
+        next.popped += next.step;
+        true
+    }
+
+    /// Notes that the message pushed last on `child` descends from this one: its stream, its index. If it is what was popped
+    /// last, `popped` is the ring.
+    pub(crate) fn note(
+        &mut self,
+        child: &Ring,
+        (parent_stream, parent_first): (u64, u64),
+        popped: Option<&Ring>,
+    ) {
+        if child.written_since() == 0 || child.write_state.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
+        if let Some((run, is_last)) = self.run_before(stream, first, parent_stream) {
+            let ahead = parent_first.wrapping_sub(run.parent_first);
+            if run.count == 1 && ahead <= 1 {
+                run.step = ahead as u32;
+            }
+            if ahead == u64::from(run.count) * u64::from(run.step) {
+                run.count += 1;
+                let step = run.step as usize;
+                if let (true, Some(parent)) = (is_last, popped) {
+                    let (pushed, popped) = (child.pushed.get() + 1, parent.popped.get() + step);
+                    self.next = Next { child, parent, pushed, popped, step };
+                }
+                return;
+            }
+        }
+        self.begin(Derived { stream, first, parent_stream, parent_first, count: 1, step: 0 });
+    }
+
+    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    #[cfg(not(loom))]
+    pub(crate) fn note_run(&mut self, child: &Ring, count: usize, (parent_stream, parent_last): (u64, u64)) {
+        let (stream, first) = (child.id, (child.pushed.get() - count) as u64);
+        let (parent_first, count) = (parent_last + 1 - count as u64, count as u32);
+        if let Some((run, _)) = self.run_before(stream, first, parent_stream)
+            && (run.step == 1 || run.count == 1)
+            && run.parent_first + u64::from(run.count) == parent_first
+        {
+            run.step = 1;
+            run.count += count;
+            return;
+        }
+        let step = u32::from(count > 1);
+        self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
+    }
+
+    /// What was noted; then nothing is.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Derived> {
+        self.runs.drain(..)
+    }
+
+    fn begin(&mut self, run: Derived) {
+        self.next.child = std::ptr::null();
+        self.runs.push(run);
+    }
+
+    /// Lineage noted in this dispatch that message `first` of a stream may go on, and whether it is the last.
+    fn run_before(&mut self, stream: u64, first: u64, parent_stream: u64) -> Option<(&mut Derived, bool)> {
+        let mut latest = self.runs.iter_mut().rev().take(4).enumerate();
+        let (before, run) = latest.find(|(_, run)| run.stream == stream)?;
+        let goes_on = run.parent_stream == parent_stream && run.first + u64::from(run.count) == first;
+        goes_on.then_some((run, before == 0))
+    }
+}
