@@ -1,6 +1,7 @@
 //! `cargo xtask paper lpel`: the tables of the LPEL paper (V. T. N. Nguyen, R. Kirner and F. Penczek, A Multi-level Monitoring Framework for Stream-based
 //! Coordination Programs, 2012) with our figures beside theirs, as Markdown.
 
+mod instructions;
 mod sweep;
 
 use crate::app::{self, App};
@@ -10,16 +11,18 @@ use lexopt::prelude::*;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::Instant;
 
 const HELP: &str = "\
 Prints the tables of the LPEL paper with our figures beside theirs.
 
-usage: cargo xtask paper lpel [--app NAME | --sweep] [--repeats N] [--scale quick|usual|paper]
+usage: cargo xtask paper lpel [--app NAME | --sweep] [--instructions] [--repeats N] [--scale quick|usual|paper]
 
   --app NAME     only one of ant, des-fine, des-coarse, mc, rt
   --sweep        instead: what each mode costs a message of 0.1 to 100 µs of work (DES, chunks of 8 bytes to 384 KiB)
+  --instructions instead: the overheads counted in instructions (by valgrind's callgrind, on small inputs and one worker),
+                 which other programs do not disturb
   --repeats N    so many runs of each kind, by turns (10); intervals hold the true median with 95 % confidence
   --scale quick  small inputs: a minute for all; the figures say little
   --scale usual  the default: the paper's, but 100 steps of ants and 100,000 price paths
@@ -30,8 +33,12 @@ usage: cargo xtask paper lpel [--app NAME | --sweep] [--repeats N] [--scale quic
 struct Case {
     name: &'static str,
     app: &'static str,
-    /// What it is run on, by scale.
-    input: fn(Scale) -> Input,
+    /// What it is run on, given how much (steps, bytes, paths, scenes).
+    input: fn(usize) -> Input,
+    /// How much, by scale.
+    amounts: [usize; 3],
+    /// How much so that its instructions are counted in some seconds.
+    counted: usize,
     /// Arguments beside that.
     arguments: &'static [&'static str],
     /// Its messages in the paper's table I, where we know them.
@@ -69,10 +76,11 @@ const CASES: [Case; 5] = [
     Case {
         name: "ant",
         app: "ant",
-        input: |scale| {
-            let steps = scale.choose(5, 100, 1000);
+        input: |steps| {
             Input::Record(format!(r#"{{"<jobs>": 1000, "<ants>": 45, "<steps>": {steps}, "<seed>": 1}}"#))
         },
+        amounts: [5, 100, 1000],
+        counted: 4,
         arguments: &[],
         messages: None,
         overhead: 3.45,
@@ -81,7 +89,9 @@ const CASES: [Case; 5] = [
     Case {
         name: "des-fine",
         app: "des",
-        input: |scale| Input::Bytes(scale.choose(50_000, 500_000, 500_000), 40),
+        input: |bytes| Input::Bytes(bytes, 40),
+        amounts: [50_000, 500_000, 500_000],
+        counted: 50_000,
         arguments: &[],
         messages: Some("470,000"),
         overhead: 3.90,
@@ -90,7 +100,9 @@ const CASES: [Case; 5] = [
     Case {
         name: "des-coarse",
         app: "des",
-        input: |scale| Input::Bytes(scale.choose(2_000_000, 50_000_000, 50_000_000), 16384),
+        input: |bytes| Input::Bytes(bytes, 16384),
+        amounts: [2_000_000, 50_000_000, 50_000_000],
+        counted: 2_000_000,
         arguments: &["--capacity", "8"],
         messages: None,
         overhead: 3.90,
@@ -99,12 +111,13 @@ const CASES: [Case; 5] = [
     Case {
         name: "mc",
         app: "mc",
-        input: |scale| {
-            let paths = scale.choose(2_000, 100_000, 1_000_000);
+        input: |paths| {
             Input::Record(format!(
                 r#"{{"spot": 100.0, "strike": 105.0, "rate": 0.03, "volatility": 0.25, "years": 1.0, "<paths>": {paths}}}"#
             ))
         },
+        amounts: [2_000, 100_000, 1_000_000],
+        counted: 1_000,
         arguments: &[],
         messages: None,
         overhead: 23.14,
@@ -113,12 +126,13 @@ const CASES: [Case; 5] = [
     Case {
         name: "rt",
         app: "rt",
-        input: |scale| {
-            let scenes = scale.choose(8, 100, 100);
+        input: |scenes| {
             Input::Record(format!(
                 r#"{{"<scenes>": {scenes}, "<solvers>": 4, "<width>": 160, "<height>": 120}}"#
             ))
         },
+        amounts: [8, 100, 100],
+        counted: 4,
         arguments: &[],
         messages: None,
         overhead: -0.17,
@@ -126,13 +140,19 @@ const CASES: [Case; 5] = [
     },
 ];
 
+impl Case {
+    fn input(&self, scale: Scale) -> Input {
+        (self.input)(scale.choose(self.amounts[0], self.amounts[1], self.amounts[2]))
+    }
+}
+
 /// How a program is run for table II; the first is what the others are compared with.
 const KINDS: [(&str, &str); 4] =
     [("no probes", "off"), ("off", "off"), ("metrics", "metrics"), ("full", "full")];
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    let (mut paper, mut only, mut sweep, mut repeats, mut scale) =
-        (None, None, false, 10_usize, Scale::Usual);
+    let (mut paper, mut only, mut sweep, mut instructions, mut repeats, mut scale) =
+        (None, None, false, false, 10_usize, Scale::Usual);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("help") | Short('h') => {
@@ -141,6 +161,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
             }
             Long("app") => only = Some(arguments.value()?.string()?),
             Long("sweep") => sweep = true,
+            Long("instructions") => instructions = true,
             Long("repeats") => repeats = arguments.value()?.parse()?,
             Long("scale") => {
                 scale = match arguments.value()?.string()?.as_str() {
@@ -158,8 +179,8 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
         bail!("`cargo xtask paper lpel` is all there is, with one repeat at least; --help says more");
     }
     if sweep {
-        if only.is_some() {
-            bail!("--sweep runs DES; it takes no --app");
+        if only.is_some() || instructions {
+            bail!("--sweep runs DES by the clock; it takes neither --app nor --instructions");
         }
         return sweep::print(&Programs::build()?, repeats, scale.choose(0.05, 0.5, 2.0))
             .map(|()| ExitCode::SUCCESS);
@@ -169,10 +190,13 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     if cases.is_empty() {
         bail!("there is no such app; there are {}", CASES.map(|case| case.name).join(", "));
     }
+    if instructions {
+        return instructions::print(&cases, repeats).map(|()| ExitCode::SUCCESS);
+    }
     let programs = Programs::build()?;
     let runs = cases
         .iter()
-        .map(|case| Runs::prepare(case.name, case.app, case.arguments, (case.input)(scale), &programs))
+        .map(|case| Runs::prepare(case.name, case.app, case.arguments, case.input(scale), &programs))
         .collect::<Result<Vec<_>>>()?;
     let seen = runs.iter().map(Runs::seen).collect::<Result<Vec<_>>>()?;
     print_structure(&cases, &seen);
@@ -250,16 +274,10 @@ impl<'a> Runs<'a> {
         command
     }
 
-    /// The seconds of a run.
-    fn time(&self, program: &Path, mode: &str) -> Result<f64> {
-        let mut command = self.command(program, mode);
-        let begin = Instant::now();
-        let output = command.stdin(Stdio::null()).output()?;
-        let seconds = begin.elapsed().as_secs_f64();
-        if !output.status.success() {
-            bail!("`{}` failed: {}", process::shown(&command), String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(seconds)
+    /// As one of [`KINDS`].
+    fn of_kind(&self, kind: usize) -> Command {
+        let program = if kind == 0 { &self.programs.none } else { &self.programs.probes };
+        self.command(program, KINDS[kind].1)
     }
 
     /// What a run in mode full, all of it kept, says of itself.
@@ -291,12 +309,24 @@ impl<'a> Runs<'a> {
 
     fn ask(&self, arguments: &[&str], space: &Path) -> Result<Vec<u8>> {
         let mut command = Command::new(&self.programs.probes);
-        let output = command.args(arguments).arg(space).stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
-            bail!("`{}` failed: {}", process::shown(&command), output.status);
-        }
-        Ok(output.stdout)
+        Ok(succeeded(command.args(arguments).arg(space))?.stdout)
     }
+}
+
+/// The seconds that a run takes.
+fn seconds(run: &mut Command) -> Result<f64> {
+    let begin = Instant::now();
+    succeeded(run)?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+/// What a run printed, which must succeed.
+fn succeeded(run: &mut Command) -> Result<Output> {
+    let output = run.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", process::shown(run), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output)
 }
 
 /// Puts `value` after `option`, which is there.
@@ -353,8 +383,7 @@ fn times_by_turns(run: &Runs, repeats: usize) -> Result<[Vec<f64>; KINDS.len()]>
         // Each kind comes first, second, … equally often.
         for turn in 0..KINDS.len() {
             let kind = (round + turn) % KINDS.len();
-            let program = if kind == 0 { &run.programs.none } else { &run.programs.probes };
-            times[kind].push(run.time(program, KINDS[kind].1)?);
+            times[kind].push(seconds(&mut run.of_kind(kind))?);
         }
     }
     Ok(times)
@@ -416,12 +445,12 @@ fn print_mappings(case: &Case, scale: Scale, programs: &Programs, repeats: usize
     let mut times: [Vec<f64>; MAPPINGS.len()] = Default::default();
     let runs = MAPPINGS
         .iter()
-        .map(|(_, mapping)| Runs::prepare(case.name, case.app, mapping, (case.input)(scale), programs))
+        .map(|(_, mapping)| Runs::prepare(case.name, case.app, mapping, case.input(scale), programs))
         .collect::<Result<Vec<_>>>()?;
     for round in 0..repeats {
         for turn in 0..MAPPINGS.len() {
             let mapping = (round + turn) % MAPPINGS.len();
-            times[mapping].push(runs[mapping].time(&programs.probes, "metrics")?);
+            times[mapping].push(seconds(&mut runs[mapping].command(&programs.probes, "metrics"))?);
         }
     }
     println!(

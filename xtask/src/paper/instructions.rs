@@ -1,0 +1,124 @@
+//! `cargo xtask paper lpel --instructions`: what each mode costs, in instructions. Other programs on the machine make a run slower, but do not change
+//! what it does, so a count decides where times are lost in noise. What an instruction of the kind takes is not in it: a reading of the clock is one of them.
+
+use super::{Case, KINDS, Programs, Runs, succeeded, thousands};
+use crate::process;
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// Valgrind runs a program some fifty times slower: as many messages take a turn only if it lasts longer by as much.
+const SLOWLY: [&str; 4] = ["--workers", "1", "--quantum-us", "5000"];
+/// No message takes so long that it is timed, which is not otherwise. A build without probes has no such setting.
+const UNTIMED: [&str; 2] = ["--set", "exec.clock_budget=0"];
+
+/// Prints the table: each case on one worker, on its counted input and on twice that, the least of `repeats` counts.
+pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
+    if !process::is_installed("valgrind", "--version") {
+        bail!("instructions are counted by valgrind; on Debian `apt-get install valgrind` brings it");
+    }
+    let programs = Programs::build()?;
+    println!(
+        "\nWhat monitoring costs in instructions: on one worker, of what twice the input adds to a run; and what a run in mode full takes more for its \
+         start and its end (the least of {repeats} counts by callgrind)\n"
+    );
+    println!("| app | messages | dispatches | no probes | off | metrics | full | start and end, full |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for case in cases {
+        let small = Counts::of(case, case.counted, &programs, repeats)?;
+        let large = Counts::of(case, 2 * case.counted, &programs, repeats)?;
+        println!("{}", row(case.name, &small, &large));
+    }
+    Ok(())
+}
+
+/// What runs on one input took.
+struct Counts {
+    /// The instructions of each of [`KINDS`].
+    instructions: [u64; KINDS.len()],
+    messages: u64,
+    dispatches: u64,
+}
+
+impl Counts {
+    fn of(case: &Case, amount: usize, programs: &Programs, repeats: usize) -> Result<Counts> {
+        let arguments = [&SLOWLY, case.arguments].concat();
+        let run = Runs::prepare("instructions", case.app, &arguments, (case.input)(amount), programs)?;
+        let seen = run.seen()?;
+        let mut instructions = [u64::MAX; KINDS.len()];
+        for _ in 0..repeats {
+            for (kind, least) in instructions.iter_mut().enumerate() {
+                let mut command = run.of_kind(kind);
+                if kind > 0 {
+                    command.args(UNTIMED);
+                }
+                *least = (*least).min(count(&command)?);
+            }
+        }
+        Ok(Counts {
+            instructions,
+            messages: seen.sum("streams", "written"),
+            dispatches: seen.sum("workers", "dispatches"),
+        })
+    }
+}
+
+/// The line of one app: `large` had twice as much to do as `small`.
+fn row(app: &str, small: &Counts, large: &Counts) -> String {
+    let added = |kind: usize| large.instructions[kind].saturating_sub(small.instructions[kind]) as f64;
+    let percent = |kind: usize| format!("{:+.2} %", 100.0 * (added(kind) / added(0) - 1.0));
+    // What does not grow with the input is what is left when the growing part is taken off.
+    let once = |kind: usize| 2.0 * small.instructions[kind] as f64 - large.instructions[kind] as f64;
+    format!(
+        "| {app} | {} | {} | {:.1} M | {} | {} | {} | {:+.1} M |",
+        thousands(large.messages - small.messages),
+        thousands(large.dispatches.saturating_sub(small.dispatches)),
+        added(0) / 1e6,
+        percent(1),
+        percent(2),
+        percent(3),
+        (once(3) - once(0)) / 1e6,
+    )
+}
+
+/// The instructions that a run takes.
+fn count(run: &Command) -> Result<u64> {
+    let mut counted = Command::new("valgrind");
+    counted.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    counted.current_dir(process::root()).arg(run.get_program()).args(run.get_args());
+    let told = String::from_utf8_lossy(&succeeded(&mut counted)?.stderr).into_owned();
+    collected(&told).with_context(|| format!("valgrind told no count: {told}"))
+}
+
+/// What callgrind says at its end: `==123== Collected : 456`.
+fn collected(told: &str) -> Option<u64> {
+    told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, collected, row};
+
+    #[test]
+    fn a_count_stands_among_what_the_program_says() {
+        assert_eq!(collected("10 records in\n==7== \n==7== Collected : 1234567\n==7== \n"), Some(1_234_567));
+        assert_eq!(collected("==7== Collected : \n"), None);
+    }
+
+    #[test]
+    fn what_a_run_takes_once_is_told_apart() {
+        let small = Counts {
+            instructions: [110_000_000, 121_000_000, 110_500_000, 132_000_000],
+            messages: 100,
+            dispatches: 7,
+        };
+        let large = Counts {
+            instructions: [210_000_000, 222_000_000, 210_500_000, 252_000_000],
+            messages: 200,
+            dispatches: 9,
+        };
+        assert_eq!(
+            row("mc", &small, &large),
+            "| mc | 100 | 2 | 100.0 M | +1.00 % | +0.00 % | +20.00 % | +2.0 M |"
+        );
+    }
+}
