@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use thalweg_space::{LiveRow, NameRef};
@@ -112,6 +113,10 @@ impl Touch {
 
 /// A dispatch is delayed by no more, however many messages it took.
 const DELAY_NS_MAX: u64 = 100_000_000;
+
+/// After so many dispatches a task has a live row, in mode off, too: what was told of its beginning may be overwritten by then,
+/// and if the process dies in it, its name is wanted.
+const SHOWN_AFTER: u64 = 16;
 
 /// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
 const OVERTAKE_MAX: u32 = 256;
@@ -287,7 +292,7 @@ impl Core {
         let task = unsafe { &*self.task };
         task.gets_end(ring);
         ring.move_writer(Some(task), self.worker);
-        self.tell_opened(ring);
+        self.tell_opened(ring, task, true);
     }
 
     /// Likewise the reader.
@@ -311,7 +316,7 @@ impl Core {
         let task = unsafe { &*self.task };
         task.gets_end(ring);
         ring.move_reader(Some(task), self.worker);
-        self.tell_opened(ring);
+        self.tell_opened(ring, task, false);
     }
 
     /// Gives a stream's writing end to a task that does not run yet.
@@ -323,7 +328,7 @@ impl Core {
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_writer(Some(task), self.worker);
-            self.tell_opened(ring);
+            self.tell_opened(ring, task, true);
         }
     }
 
@@ -336,7 +341,7 @@ impl Core {
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_reader(Some(task), self.worker);
-            self.tell_opened(ring);
+            self.tell_opened(ring, task, false);
         }
     }
 
@@ -728,7 +733,7 @@ impl Core {
         }
         for &touch in &self.touched {
             // SAFETY: an end on the list is kept until the list is emptied.
-            show_positions(unsafe { touch.ring.as_ref() }, touch.writes);
+            show_positions(unsafe { touch.ring.as_ref() }, task, touch.writes);
         }
         self.show_task(task, reads as u64, writes as u64);
         self.show_worker();
@@ -851,15 +856,19 @@ impl Core {
         }
     }
 
-    /// An end of a stream was attached to a task.
-    fn tell_opened(&mut self, ring: &Ring) {
-        let Some(observed) = &ring.observed else { return };
-        // SAFETY: the caller just attached an end, so the pointers it sees are the stream's references; the other end
-        // may be moved meanwhile, so only its own row tells of it.
-        let (reader, writer) = ring.show_ends(&observed.row);
+    /// An end of a stream, the writing one or the other, was attached to a task.
+    fn tell_opened(&mut self, ring: &Ring, task: &TaskCell, writes: bool) {
+        if ring.observed.shared().is_none() {
+            return;
+        }
+        let (own, peer) = (task.id.0, ring.peer(writes));
+        if peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
+            return; // Told when the other end is attached; messages are not told at all.
+        }
+        let (reader, writer) = if writes { (peer, own) } else { (own, peer) };
+        let name = ring.observed.row().map_or(0, |row| row.cell(stream_cell::NAME).load(Relaxed));
         let capacity = u64::from(ring.capacity);
-        let name = NameRef(observed.row.cell(stream_cell::NAME).load(std::sync::atomic::Ordering::Relaxed));
-        let opened = StreamOpened { stream: ring.id, name, reader, writer, capacity };
+        let opened = StreamOpened { stream: ring.id, name: NameRef(name), reader, writer, capacity };
         self.tell(|recorder, now| recorder.at(now, &opened));
     }
 
@@ -871,7 +880,7 @@ impl Core {
             return Some((ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1));
         }
         // SAFETY: the task being dispatched is alive.
-        let before = unsafe { &*self.task }.observed.as_ref()?.read_before.get();
+        let before = unsafe { &*self.task }.observed()?.read_before.get();
         (before.at != 0 && before.at >= self.full_since).then_some((before.stream, before.index))
     }
 
@@ -884,7 +893,7 @@ impl Core {
         if self.mode == Mode::Full
             && let Some((stream, index)) = self.last_read()
             // SAFETY: the task being dispatched is alive.
-            && let Some(observed) = unsafe { &(*self.task).observed }
+            && let Some(observed) = unsafe { &*self.task }.observed()
         {
             observed.read_before.set(ReadBefore { stream, index, at: self.now });
         }
@@ -1044,7 +1053,7 @@ impl Core {
 
     /// Counts an end that is gone; the second closes the stream for good.
     fn end_gone(&mut self, ring: &Ring) {
-        if ring.observed.is_some() && ring.count_end() {
+        if ring.observed.shared().is_some() && ring.count_end() {
             let closed = closed(ring);
             self.tell(|recorder, now| recorder.at(now, &closed));
         }
@@ -1157,6 +1166,9 @@ impl Core {
                 put(row, worker_cell::MESSAGE, cell.counts.reads.get());
                 // In every mode: whoever looks twice sees whether the worker goes on.
                 put(row, worker_cell::DISPATCHES, core.dispatches);
+                if cell.counts.dispatches.get() == SHOWN_AFTER {
+                    cell.observe();
+                }
             }
             if core.mode != Mode::Off {
                 cell.turn(Share::Ready, core.now, core.measured_since);
@@ -1471,34 +1483,42 @@ fn worked(task: &TaskCell, index: u64, duration_ticks: u64) -> MessageWorked {
 }
 
 fn end_gone_outside(ring: &Ring) {
-    if let Some(observed) = &ring.observed
+    if let Some(shared) = ring.observed.shared()
         && ring.count_end()
     {
         let closed = closed(ring);
-        observed.shared.tell_from_outside(|recorder, now| recorder.at(now, &closed));
+        shared.tell_from_outside(|recorder, now| recorder.at(now, &closed));
     }
 }
 
 /// The totals of a stream both ends of which are gone.
 fn closed(ring: &Ring) -> StreamClosed {
     let (written, read, dropped) = ring.totals();
-    if let Some(observed) = &ring.observed {
-        put(&observed.row, stream_cell::WRITTEN, written);
-        put(&observed.row, stream_cell::READ, read);
-        put(&observed.row, stream_cell::DROPPED, dropped);
-        put(&observed.row, stream_cell::CLOSED, 1);
+    if let Some(row) = ring.observed.row() {
+        put(row, stream_cell::WRITTEN, written);
+        put(row, stream_cell::READ, read);
+        put(row, stream_cell::DROPPED, dropped);
+        put(row, stream_cell::CLOSED, 1);
     }
     StreamClosed { stream: ring.id, written, read, dropped }
 }
 
-/// Shows an end's position in the stream's live row.
-fn show_positions(ring: &Ring, writes: bool) {
-    let Some(observed) = &ring.observed else { return };
-    if writes {
-        put(&observed.row, stream_cell::WRITTEN, (ring.pushed.get() + ring.refused.get()) as u64);
-        put(&observed.row, stream_cell::DROPPED, ring.refused.get() as u64);
+/// Shows the position of an end that `task` has in the stream's live row, if any message has passed it.
+fn show_positions(ring: &Ring, task: &TaskCell, writes: bool) {
+    let passed = if writes {
+        ring.pushed.get() + ring.refused.get()
     } else {
-        put(&observed.row, stream_cell::READ, (ring.popped.get() - ring.discarded.get()) as u64);
+        ring.popped.get() - ring.discarded.get()
+    };
+    if passed == 0 {
+        return;
+    }
+    let Some(row) = ring.shown_by(task, writes) else { return };
+    if writes {
+        put(row, stream_cell::WRITTEN, passed as u64);
+        put(row, stream_cell::DROPPED, ring.refused.get() as u64);
+    } else {
+        put(row, stream_cell::READ, passed as u64);
     }
 }
 

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::dispatch::wake_from_outside;
+use crate::observe::ObservedStream;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
@@ -63,7 +64,7 @@ impl<T> Both<T> {
 }
 
 fn ring(capacity: usize) -> Both<Ring> {
-    let ring = Ring::new(1, capacity, None, free::<usize>);
+    let ring = Ring::new(1, capacity, ObservedStream::none(), free::<usize>);
     Both(Spare::make(ring))
 }
 
@@ -627,7 +628,7 @@ fn push_message(ring: &Ring, message: Message) {
 fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, None, free::<Message>);
+        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
@@ -650,7 +651,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
         let shared = shared();
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, None, free::<Message>);
+        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);

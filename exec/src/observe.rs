@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use thalweg_space::{LiveRow, NameRef, RowKind, Space};
 
@@ -132,7 +132,8 @@ impl Times {
     }
 }
 
-/// What is kept of a task for who observes it: nothing of it is there without a space.
+/// What is kept of a task for who observes it. In mode off only tasks that live long have it: a row is more than half as
+/// much again as all else, and a network that unfolds makes and ends tasks all the time.
 pub(crate) struct ObservedTask {
     /// Its row; none if the space had no room.
     pub(crate) row: Option<LiveRow>,
@@ -153,35 +154,163 @@ pub(crate) struct ReadBefore {
 spared!(ObservedTask);
 
 impl ObservedTask {
-    pub(crate) fn new(space: &Space, id: u64, spec: &TaskSpec) -> Spared<ObservedTask> {
+    pub(crate) fn new(space: &Space, id: u64, spec: &TaskSpec) -> ObservedTask {
         let row = space.live_row(RowKind::Task, id).ok();
         if let Some(row) = &row {
             put(row, task_cell::STATE, task_state::READY);
             put(row, task_cell::COMPONENT, spec.component.0);
             put(row, task_cell::REPLICA, spec.replica);
         }
-        Spared::new(ObservedTask { row, times: Times::default(), read_before: Cell::default() })
+        ObservedTask { row, times: Times::default(), read_before: Cell::default() }
     }
 }
 
+/// A stream's way to the space: none, the runtime whose space it is, or from its first measured message on (with a name,
+/// from its beginning) a row.
+pub(crate) struct ObservedStream(
+    /// Null, a share of the runtime (marked by [`UNSHOWN`]), or what is shown. Goes forward only.
+    AtomicPtr<u8>,
+);
+
+/// The lowest bit of a pointer to a runtime; that to what is shown has none.
+const UNSHOWN: usize = 1;
+
 /// What the space shows of a stream.
-pub(crate) struct ObservedStream {
-    pub(crate) row: LiveRow,
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct ShownStream {
+    /// None if the space had no room.
+    row: Option<LiveRow>,
+    shared: Arc<Shared>,
 }
 
-spared!(ObservedStream);
+spared!(ShownStream);
 
 impl ObservedStream {
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        id: u64,
-        name: NameRef,
-        capacity: usize,
-    ) -> Option<Spared<ObservedStream>> {
-        let row = shared.space.as_ref()?.live_row(RowKind::Stream, id).ok()?;
-        put(&row, stream_cell::NAME, name.0);
-        put(&row, stream_cell::CAPACITY, capacity as u64);
-        Some(Spared::new(ObservedStream { row, shared: shared.clone() }))
+    /// Without a space.
+    pub(crate) fn none() -> ObservedStream {
+        ObservedStream(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    pub(crate) fn new(shared: &Arc<Shared>, id: u64, name: NameRef, capacity: u32) -> ObservedStream {
+        if shared.space.is_none() {
+            return ObservedStream::none();
+        }
+        let share = Arc::into_raw(shared.clone()).cast_mut().cast::<u8>();
+        let observed = ObservedStream(AtomicPtr::new(share.map_addr(|address| address | UNSHOWN)));
+        if name != NameRef::NONE
+            && let Some(row) = observed.show(id, capacity)
+        {
+            put(row, stream_cell::NAME, name.0);
+        }
+        observed
+    }
+
+    fn shown(&self) -> Option<&ShownStream> {
+        let pointer = self.0.load(Ordering::Acquire);
+        // SAFETY: what is shown is kept as long as this; the low bit tells it from a runtime.
+        if pointer.addr() & UNSHOWN == 0 { unsafe { pointer.cast::<ShownStream>().as_ref() } } else { None }
+    }
+
+    /// The stream's row, if it has one.
+    #[inline]
+    pub(crate) fn row(&self) -> Option<&LiveRow> {
+        self.shown()?.row.as_ref()
+    }
+
+    /// The runtime whose space it is told to.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        let pointer = self.0.load(Ordering::Acquire);
+        if pointer.addr() & UNSHOWN != 0 {
+            // SAFETY: a share that is kept, here or in what is shown, as long as this.
+            return unsafe { unmarked(pointer).as_ref() };
+        }
+        self.shown().map(|shown| &*shown.shared)
+    }
+
+    /// The stream's row, made now if it has none. Any thread may ask for it.
+    #[cold]
+    pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&LiveRow> {
+        let pointer = self.0.load(Ordering::Acquire);
+        if pointer.addr() & UNSHOWN == 0 {
+            return self.row();
+        }
+        // SAFETY: as in `shared`; the count is that of the share made here.
+        let shared = unsafe {
+            Arc::increment_strong_count(unmarked(pointer));
+            Arc::from_raw(unmarked(pointer))
+        };
+        let row = shared.space.as_ref().and_then(|space| space.live_row(RowKind::Stream, id).ok());
+        if let Some(row) = &row {
+            put(row, stream_cell::CAPACITY, u64::from(capacity));
+        }
+        let made = Spared::new(ShownStream { row, shared }).into_raw();
+        match self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: the share of which the mark was just taken away. Who still reads it is in the runtime, which what is
+            // shown keeps.
+            Ok(_) => drop(unsafe { Arc::from_raw(unmarked(pointer)) }),
+            // SAFETY: the other end was first, and nobody else has seen this.
+            Err(_) => drop(unsafe { Spared::from_raw(made) }),
+        }
+        self.row()
+    }
+}
+
+/// The runtime that a marked pointer leads to.
+fn unmarked(pointer: *mut u8) -> *const Shared {
+    pointer.map_addr(|address| address & !UNSHOWN).cast_const().cast()
+}
+
+impl Drop for ObservedStream {
+    fn drop(&mut self) {
+        let pointer = self.0.load(Ordering::Acquire);
+        // SAFETY: the share, or what is shown, is this's own, and nobody else has this any more.
+        unsafe {
+            if pointer.addr() & UNSHOWN != 0 {
+                drop(Arc::from_raw(unmarked(pointer)));
+            } else if !pointer.is_null() {
+                drop(Spared::from_raw(pointer.cast::<ShownStream>()));
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::Options;
+    use thalweg_space::SpaceOptions;
+    use thalweg_space::reader::SpaceReader;
+
+    #[test]
+    fn both_ends_of_a_stream_may_show_it_first_and_give_all_back() {
+        let folder = std::env::temp_dir().join(format!("thalweg-exec-shown-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let space =
+            Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let options = Options { space: Some(space.clone()), ..Options::default() };
+        let shared = Shared::new(&options, None).unwrap();
+        for round in 1..200 {
+            let name = NameRef(round % 2);
+            let observed = ObservedStream::new(&shared, round, name, 7);
+            assert_eq!(observed.row().is_some(), name != NameRef::NONE);
+            std::thread::scope(|threads| {
+                for _ in 0..2 {
+                    threads.spawn(|| {
+                        let row = observed.show(round, 7).expect("the space has room");
+                        assert!(std::ptr::eq(row, observed.row().unwrap()));
+                        assert!(std::ptr::eq(observed.shared().unwrap(), &*shared));
+                    });
+                }
+            });
+            let rows = reader.live_rows().unwrap();
+            assert_eq!((rows.len(), rows[0].id, rows[0].cells[stream_cell::CAPACITY]), (1, round, 7));
+            assert_eq!(rows[0].cells[stream_cell::NAME], name.0);
+            drop(observed);
+            assert_eq!((reader.live_rows().unwrap().len(), Arc::strong_count(&shared)), (0, 1));
+        }
+        drop(ObservedStream::new(&shared, 1, NameRef::NONE, 7));
+        assert_eq!(Arc::strong_count(&shared), 1);
+        drop(shared);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -22,14 +22,15 @@
 
 use std::cell::Cell;
 
+use thalweg_space::LiveRow;
+
 use crate::sync::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
     yield_now,
 };
-use thalweg_space::LiveRow;
 
 use crate::observe::{ObservedStream, put, stream_cell};
-use crate::spare::{Spared, spared};
+use crate::spare::spared;
 use crate::task::TaskCell;
 
 /// "No worker": of a task on its way to one, or of a blocking task.
@@ -116,8 +117,7 @@ pub(crate) struct Ring {
     /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
-    /// What the space shows of the stream; none without a space.
-    pub(crate) observed: Option<Spared<ObservedStream>>,
+    pub(crate) observed: ObservedStream,
     /// Messages given to a stream without reader. The writer's own.
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. The reader's own.
@@ -190,7 +190,7 @@ impl Ring {
     pub(crate) fn new(
         id: u64,
         capacity: usize,
-        observed: Option<Spared<ObservedStream>>,
+        observed: ObservedStream,
         free: unsafe fn(*mut Ring),
     ) -> Ring {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
@@ -475,16 +475,16 @@ impl Ring {
     /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
     /// calling thread's.
     pub(crate) fn move_reader(&self, task: Option<&TaskCell>, worker: u32) {
-        if let (Some(observed), Some(task)) = (&self.observed, task) {
-            put(&observed.row, stream_cell::READER, task.id.0);
+        if let (Some(row), Some(task)) = (self.observed.row(), task) {
+            put(row, stream_cell::READER, task.id.0);
         }
         self.move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
 
     /// Likewise the writer.
     pub(crate) fn move_writer(&self, task: Option<&TaskCell>, worker: u32) {
-        if let (Some(observed), Some(task)) = (&self.observed, task) {
-            put(&observed.row, stream_cell::WRITER, task.id.0);
+        if let (Some(row), Some(task)) = (self.observed.row(), task) {
+            put(row, stream_cell::WRITER, task.id.0);
         }
         self.move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
     }
@@ -540,17 +540,33 @@ impl Ring {
         }
     }
 
-    /// Shows in the stream's live row which tasks hold its ends, and says so: (reader, writer). Each end shows
-    /// itself when it is attached; the caller has just attached one.
-    pub(crate) fn show_ends(&self, row: &LiveRow) -> (u64, u64) {
+    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
+    pub(crate) fn shown_by(&self, task: &TaskCell, writes: bool) -> Option<&LiveRow> {
+        let row = self.observed.row();
+        if row.is_some() { row } else { self.show_for(task, writes) }
+    }
+
+    #[cold]
+    fn show_for(&self, task: &TaskCell, writes: bool) -> Option<&LiveRow> {
         use std::sync::atomic::Ordering::Relaxed;
-        (row.cell(stream_cell::READER).load(Relaxed), row.cell(stream_cell::WRITER).load(Relaxed))
+        let row = self.observed.show(self.id, self.capacity)?;
+        let (own, other) = match writes {
+            true => (stream_cell::WRITER, stream_cell::READER),
+            false => (stream_cell::READER, stream_cell::WRITER),
+        };
+        put(row, own, task.id.0);
+        // Who comes to the other end meanwhile shows itself, and knows better.
+        _ = row.cell(other).compare_exchange(0, self.peer(writes), Relaxed, Relaxed);
+        Some(row)
     }
 
     /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
     pub(crate) fn peer(&self, writes: bool) -> u64 {
         let (section, peer) =
             if writes { (&self.writer_section, &self.reader) } else { (&self.reader_section, &self.writer) };
+        if peer.load(Ordering::Relaxed).is_null() {
+            return 0;
+        }
         section.store_fenced(1);
         // SAFETY: in the section, so a reference of the ring's that we can still see is not given up.
         let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, |task| task.id.0);

@@ -33,7 +33,8 @@ use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Only what has to be known of the structure: tasks and streams, their beginning and end.
+    /// Only what has to be known of the structure: tasks and streams, their beginning and end; in the live table, tasks that
+    /// live long.
     Off,
     /// Counters and times of tasks, streams and workers, in the live table.
     #[default]
@@ -449,7 +450,7 @@ impl Shared {
     pub(crate) fn stream<T: Send + 'static>(self: &Arc<Self>, spec: StreamSpec) -> (Out<T>, In<T>) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let capacity = spec.capacity.unwrap_or_else(|| self.capacity.load() as usize).clamp(1, 1 << 30);
-        let observed = ObservedStream::new(self, id, spec.name, capacity);
+        let observed = ObservedStream::new(self, id, spec.name, capacity as u32);
         new_stream(id, capacity, observed)
     }
 
@@ -624,7 +625,11 @@ impl Core {
         let id = cell.id;
         cell.place(worker as u32);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
-        unsafe { &mut *core.as_ptr() }.tell(|recorder, now| {
+        let teller = unsafe { &mut *core.as_ptr() };
+        if teller.mode != Mode::Off {
+            cell.observe(); // Also if the mode was set to off just now.
+        }
+        teller.tell(|recorder, now| {
             cell.begin_times(now);
             recorder.at(now, &created(cell, &spec));
             recorder.same(&TaskMapped { task: id.0, worker: worker as u32 });

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::ptr::NonNull;
 
@@ -59,6 +59,18 @@ unsafe impl<T: InSpare + Sync> Sync for Spared<T> {}
 impl<T: InSpare> Spared<T> {
     pub(crate) fn new(value: T) -> Spared<T> {
         Spared(Spare::make(value))
+    }
+
+    /// Gives it up to who calls [`Spared::from_raw`] some day.
+    pub(crate) fn into_raw(self) -> *mut T {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// # Safety
+    /// It came from [`Spared::into_raw`], and nobody else takes it so.
+    pub(crate) unsafe fn from_raw(value: *mut T) -> Spared<T> {
+        // SAFETY: never null, as demanded of the caller.
+        Spared(unsafe { NonNull::new_unchecked(value) })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::events::{Recorder, TaskEnded};
 use crate::observe::{ObservedTask, Share, put, task_cell, task_state};
 use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
-use crate::runtime::Shared;
+use crate::runtime::{Mode, Shared};
 use crate::several::{Group, Rare, Several};
 use crate::spare::{Spare, Spared, spared};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -101,8 +101,10 @@ pub(crate) struct TaskCell {
     pub(crate) blocking: bool,
     pub(crate) id: TaskId,
     pub(crate) component: SiteRef,
-    weight: u32,
-    /// [`NOBODY`]: where the mapper says, or the number is kept in `rare`.
+    /// What of the specification is as small as it mostly is; else the whole of it is in `rare`.
+    replica: u32,
+    weight: u16,
+    /// [`NOBODY`]: where the mapper says.
     place: u32,
     /// The runtime it belongs to.
     pub(crate) shared: Arc<Shared>,
@@ -138,8 +140,9 @@ pub(crate) struct TaskCell {
     /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
     /// of that stream away meanwhile, under `Shared::asking`.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
-    /// None without a space.
-    pub(crate) observed: Option<Spared<ObservedTask>>,
+    /// Null without a space, and in mode off until the task has lived for a while. Made by the task's thread (release), or
+    /// before anybody else sees the cell.
+    observed: AtomicPtr<ObservedTask>,
     /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
     /// long as the cell.
     rare: AtomicPtr<Rare>,
@@ -175,17 +178,22 @@ impl TaskCell {
         body: Option<Box<dyn Task>>,
         blocking: bool,
     ) -> NonNull<TaskCell> {
-        let observed = shared.space.as_ref().map(|space| ObservedTask::new(space, id.0, &spec));
         let place = spec.place.map_or(NOBODY, |place| u32::try_from(place).unwrap_or(NOBODY));
+        let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
+        let fits = replica.is_ok() && weight.is_ok() && (place != NOBODY || spec.place.is_none());
         // Of all mappers only a user's looks at the whole of it.
-        let is_kept = shared.places || spec.place.is_some() && place == NOBODY;
-        let kept = is_kept.then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
+        let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
+        let is_shown = blocking || shared.mode_now() != Mode::Off;
+        let observed =
+            shared.space.as_ref().filter(|_| is_shown).map(|space| ObservedTask::new(space, id.0, &spec));
+        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spared::new(observed).into_raw());
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
             id,
             component: spec.component,
-            weight: spec.weight,
+            replica: replica.unwrap_or_default(),
+            weight: weight.unwrap_or_default(),
             place,
             blocking,
             shared,
@@ -204,7 +212,7 @@ impl TaskCell {
             counts: Counts::default(),
             waits_for: Cell::new(Share::Ready),
             waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
-            observed,
+            observed: AtomicPtr::new(observed),
             rare: AtomicPtr::new(rare),
             body: UnsafeCell::new(body),
         })
@@ -216,23 +224,44 @@ impl TaskCell {
         self.worker.load(Ordering::Acquire)
     }
 
+    /// What is kept of it for who observes it.
+    #[inline]
+    pub(crate) fn observed(&self) -> Option<&ObservedTask> {
+        // SAFETY: it is kept as long as the cell.
+        unsafe { self.observed.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the cell.
+    #[cold]
+    pub(crate) fn observe(&self) -> Option<&ObservedTask> {
+        if let (None, Some(space)) = (self.observed(), &self.shared.space) {
+            let made = ObservedTask::new(space, self.id.0, &self.spec());
+            if let Some(row) = &made.row {
+                put(row, task_cell::WORKER, u64::from(self.worker()));
+            }
+            self.observed.store(Spared::new(made).into_raw(), Ordering::Release);
+        }
+        self.observed()
+    }
+
     /// What the live table shows of it.
     #[inline]
     pub(crate) fn row(&self) -> Option<&LiveRow> {
-        self.observed.as_ref().and_then(|observed| observed.row.as_ref())
+        self.observed()?.row.as_ref()
     }
 
     /// Its time is measured from `now` on.
     pub(crate) fn begin_times(&self, now: u64) {
-        if let Some(observed) = &self.observed {
+        if let Some(observed) = self.observed() {
             observed.times.begin(now);
         }
     }
 
-    /// Tells its time until `now` as `share`: see [`Times::turn`](crate::observe::Times::turn).
+    /// Tells its time until `now` as `share`: see [`Times::turn`](crate::observe::Times::turn). Called on the task's own
+    /// thread.
     #[inline]
     pub(crate) fn turn(&self, share: Share, now: u64, measured_since: u64) {
-        if let Some(observed) = &self.observed {
+        if let Some(observed) = self.observed().or_else(|| self.observe()) {
             observed.times.turn(share, now, measured_since);
         }
     }
@@ -240,17 +269,17 @@ impl TaskCell {
     /// Its time so far that was told as `share`.
     #[inline]
     pub(crate) fn share(&self, share: Share) -> u64 {
-        self.observed.as_ref().map_or(0, |observed| observed.times.share(share))
+        self.observed().map_or(0, |observed| observed.times.share(share))
     }
 
     /// When another thread woke it, in ticks; 0: not measured.
     pub(crate) fn woken_at(&self) -> u64 {
-        self.observed.as_ref().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
+        self.observed().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
     }
 
     /// It is woken at `now`. Called before it is put into an inbox.
     pub(crate) fn set_woken_at(&self, now: u64) {
-        if let Some(observed) = &self.observed {
+        if let Some(observed) = self.observed() {
             observed.times.woken_at.store(now, Ordering::Relaxed);
         }
     }
@@ -325,18 +354,17 @@ impl TaskCell {
         unsafe { &mut *rare.several.get() }
     }
 
-    /// What the mapper goes by when it places the task anew. Called on the task's own thread.
+    /// What the mapper goes by when it places the task anew.
     pub(crate) fn spec(&self) -> TaskSpec {
         let place = (self.place != NOBODY).then_some(self.place as usize);
-        let TaskCell { component, weight, .. } = *self;
-        let known = TaskSpec { component, weight, place, ..TaskSpec::default() };
+        let (replica, weight) = (u64::from(self.replica), u32::from(self.weight));
+        let known = TaskSpec { component: self.component, replica, weight, place, ..TaskSpec::default() };
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
     }
 
     /// Whether the user said where the task is to run.
     pub(crate) fn is_placed(&self) -> bool {
-        self.place != NOBODY
-            || self.rare().is_some_and(|rare| rare.spec.is_some_and(|spec| spec.place.is_some()))
+        self.spec().place.is_some()
     }
 
     /// # Safety
@@ -550,7 +578,11 @@ unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
 
 impl Drop for TaskCell {
     fn drop(&mut self) {
-        let rare = self.rare.load(Ordering::Acquire);
+        let (observed, rare) = (self.observed.load(Ordering::Acquire), self.rare.load(Ordering::Acquire));
+        if !observed.is_null() {
+            // SAFETY: made by `Spared`, and nobody else has the cell any more.
+            drop(unsafe { Spared::from_raw(observed) });
+        }
         if rare.is_null() {
             return;
         }

@@ -9,7 +9,7 @@ use crate::affinity::{self, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
-use crate::observe::{ObservedStream, ObservedTask, put, worker_cell, worker_state};
+use crate::observe::{ObservedTask, ShownStream, put, worker_cell, worker_state};
 use crate::ring::Ring;
 use crate::runtime::{Mode, Shared};
 use crate::spare::Keeps;
@@ -46,7 +46,7 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
 
 /// Keeps what the space shows of tasks and streams to come.
 fn keep_observed(space: &Space) -> impl Sized {
-    (Keeps::<ObservedTask>::new(), Keeps::<ObservedStream>::new(), space.keep_live_rows())
+    (Keeps::<ObservedTask>::new(), Keeps::<ShownStream>::new(), space.keep_live_rows())
 }
 
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {

@@ -7,8 +7,15 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
-use thalweg_space::reader::{Item, SpaceReader};
-use thalweg_space::{Clock, ElementOptions, Policy, Space, SpaceOptions};
+use thalweg_space::reader::{Item, LiveView, SpaceReader};
+use thalweg_space::{Clock, ElementOptions, Policy, RowKind, Space, SpaceOptions};
+
+/// Cells of a task's and of a stream's live row.
+const WORKER: usize = 3;
+const STREAM_READER: usize = 1;
+const STREAM_WRITER: usize = 2;
+const CAPACITY: usize = 3;
+const WRITTEN: usize = 4;
 
 /// A space in a directory of its own, gone with the test.
 struct Place {
@@ -464,7 +471,7 @@ fn metrics_keeps_times_and_rows_without_events() {
     }
     let rows = rows.recv().unwrap();
     // The streams of a chain: what was written is what was read or is held, and held is at most the capacity.
-    let streams: Vec<_> = rows.iter().filter(|row| row.kind == thalweg_space::RowKind::Stream).collect();
+    let streams: Vec<_> = rows.iter().filter(|row| row.kind == RowKind::Stream).collect();
     assert_eq!(streams.len(), 5);
     for row in streams {
         assert!(row.cells[4] > 4000 && row.cells[4] <= 5000, "{row:?}");
@@ -487,6 +494,78 @@ fn off_tells_the_structure_only() {
     }
     for event in named(&events, "stream_closed") {
         assert_eq!((event.get("written"), event.get("read"), event.get("dropped")), (1000, 1000, 0));
+    }
+}
+
+#[test]
+fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
+    let place = Place::new();
+    let reader = SpaceReader::open(place.space.path()).unwrap();
+    let (told, rows) = mpsc::channel();
+    run_chain(place.runtime(2, Mode::Off), 20_000, 0, move |message| match message {
+        0 | 10_000 => told.send(reader.live_rows().unwrap()).unwrap(),
+        10_001 => reader.set("monitor.mode", 1).unwrap(),
+        19_000 => told.send(reader.live_rows().unwrap()).unwrap(),
+        _ => {}
+    });
+    let of =
+        |rows: &[LiveView], kind| rows.iter().filter(|row| row.kind == kind).cloned().collect::<Vec<_>>();
+    let [young, old, measured] = [(); 3].map(|()| rows.recv().unwrap());
+    assert_eq!(of(&young, RowKind::Task).len(), 2, "source and sink alone: {young:?}");
+    let tasks = of(&old, RowKind::Task);
+    assert_eq!(tasks.len(), 6, "{tasks:?}");
+    assert_eq!(tasks.iter().filter(|row| row.cells[WORKER] < 2).count(), 6, "{tasks:?}");
+    assert!(of(&old, RowKind::Stream).is_empty(), "{old:?}");
+    // A chain: each reader is the next stream's writer.
+    let mut streams = of(&measured, RowKind::Stream);
+    streams.sort_by_key(|row| row.id);
+    assert_eq!(streams.len(), 5, "{streams:?}");
+    for pair in streams.windows(2) {
+        assert_eq!(pair[0].cells[STREAM_READER], pair[1].cells[STREAM_WRITER], "{streams:?}");
+    }
+    for row in &streams {
+        let [reader, writer] = [STREAM_READER, STREAM_WRITER].map(|cell| row.cells[cell]);
+        assert!(reader != 0 && writer != 0 && row.cells[CAPACITY] == 16, "{row:?}");
+        assert!(row.cells[WRITTEN] > 10_000, "{row:?}");
+    }
+}
+
+/// Makes stages, one after the other, none of which ends before the last is there.
+struct Unfold {
+    _first: Out<u64>,
+    last: Option<In<u64>>,
+    left: u64,
+}
+
+impl Task for Unfold {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let Some(input) = self.last.take().filter(|_| self.left > 0) else { return Stop::Ended };
+        let (output, next) = cx.stream(StreamSpec::default());
+        cx.spawn(TaskSpec::default(), Step { input, output, turns: 0, in_runs: false });
+        (self.last, self.left) = (Some(next), self.left - 1);
+        Stop::QuantumSpent
+    }
+}
+
+#[test]
+fn a_stream_is_told_as_opened_once_its_ends_are_known() {
+    for (mode, times) in [(Mode::Off, 1), (Mode::Full, 2)] {
+        let place = Place::new();
+        let runtime = place.runtime(1, mode);
+        let (first, last) = runtime.stream(StreamSpec::default());
+        runtime.spawn(TaskSpec::default(), Unfold { _first: first, last: Some(last), left: 5 });
+        runtime.join().unwrap();
+        let events = place.events();
+        let opened = named(&events, "stream_opened");
+        let with_both = |event: &&&Told| event.get("reader") != 0 && event.get("writer") != 0;
+        // One end of the first and one of the last stream is nobody's.
+        assert_eq!(opened.iter().filter(with_both).count(), 4, "{opened:?}");
+        let inner: Vec<u64> = (2..6).collect();
+        for stream in inner {
+            let told = opened.iter().filter(|event| event.get("stream") == stream).count();
+            assert_eq!(told, times, "stream {stream} in mode {mode:?}: {opened:?}");
+        }
+        assert_eq!(named(&events, "stream_closed").len(), 6);
     }
 }
 
