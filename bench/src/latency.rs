@@ -1,4 +1,5 @@
-//! Group `latency`: one message in flight, round and round through 16 tasks. Every stage makes one dynamic call.
+//! Group `latency`: one message in flight, round and round through 16 tasks. Every stage makes one dynamic call. And what
+//! `admission` adds.
 
 use crate::cores::on_cores;
 use crate::foreign;
@@ -37,6 +38,12 @@ impl Placement {
 }
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
+    let mut cases = rounds();
+    cases.extend(crate::admission::cases());
+    cases
+}
+
+fn rounds() -> Vec<Case<'static>> {
     [
         (Placement::One, "one worker", 12.5),
         (Placement::Contiguous, "two workers, contiguous", 45.0),

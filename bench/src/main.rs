@@ -4,6 +4,7 @@
 //! `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "a command")]
 
+mod admission;
 mod analysis;
 mod boxes;
 mod cores;

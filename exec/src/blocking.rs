@@ -27,6 +27,8 @@ pub struct Blocking {
     /// Messages since the last look at what the others should see.
     used: usize,
     sleep: Arc<Sleep>,
+    /// It brings messages from the world outside, as it has said.
+    is_source: bool,
 }
 
 /// What others see of a blocking task's waits for its streams, and what they ask it meanwhile.
@@ -68,7 +70,7 @@ impl Sleep {
     /// Asks the task, which is to answer as soon as it waits for streams and was not woken.
     pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
-        task.parker.unpark();
+        task.shared.admission.unpark(&task.parker);
     }
 
     fn take_asked(&self) -> Option<Arc<dyn Asked>> {
@@ -169,11 +171,76 @@ impl Blocking {
     /// ```
     pub fn aside<R>(&mut self, work: impl FnOnce() -> R) -> R {
         self.used = 0;
-        Core::step_aside(self.core);
-        let done = work();
+        Core::step_aside(self.core, Stop::InputEmpty);
+        let done = if self.is_source {
+            // SAFETY: the task lives as long as its closure runs.
+            unsafe { self.task.as_ref() }.takes_part();
+            self.shared().admission.asleep_while(work)
+        } else {
+            work()
+        };
         Core::come_back(self.core);
         self.resume();
         done
+    }
+
+    /// Waits before a source reads a further input, as long as [`Options::unfinished`](crate::Options::unfinished) messages (the
+    /// setting `exec.unfinished`) or more are under way in streams; what was written before is visible meanwhile. Whoever
+    /// brings inputs from the world outside calls this before each. It returns when half as many are left, or when
+    /// nothing else could go on (of tasks with threads of their own, those that have used a stream or were attached to one):
+    /// messages may lie in streams until another input comes. Several sources look each by itself,
+    /// so as many more may come in as there are sources. What a task keeps is not under way.
+    ///
+    /// ```
+    /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
+    /// let runtime = Runtime::new(Options { unfinished: 10, ..Options::default() })?;
+    /// let (mut output, mut input) = runtime.stream::<u64>(StreamSpec::default());
+    /// runtime.spawn_blocking(TaskSpec::default(), move |task| {
+    ///     for number in 0..1000 {
+    ///         task.admit();
+    ///         task.feed(&mut output, number).expect("the reader lives");
+    ///     }
+    /// });
+    /// runtime.spawn_blocking(TaskSpec::default(), move |task| {
+    ///     while task.pop(&mut input).is_some() {
+    ///         assert!(input.len() < 10);
+    ///     }
+    /// });
+    /// runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn admit(&mut self) {
+        self.is_source = true;
+        // SAFETY: the thread's own core, to which no other reference is held.
+        let limit = unsafe { self.core.as_ref() }.unfinished;
+        if limit != 0 && self.shared().admission.under_way() + self.used as u64 >= limit {
+            self.hold(limit);
+        }
+    }
+
+    #[cold]
+    fn hold(&mut self, limit: u64) {
+        // SAFETY: the task lives as long as its closure runs.
+        let task = unsafe { self.task.as_ref() };
+        task.takes_part();
+        self.used = 0;
+        Core::step_aside(self.core, Stop::OutputFull);
+        show_state(task, task_state::BLOCKED_OUTPUT);
+        let shared = self.shared();
+        shared.admission.hold(task, limit);
+        if shared.unfinished_now() != limit {
+            shared.admission.let_in();
+        }
+        while shared.admission.holds(task) {
+            shared.admission.park(&task.parker, None);
+            if self.stopping() {
+                shared.admission.let_in();
+            }
+        }
+        show_state(task, task_state::RUNNING);
+        Core::come_back(self.core);
+        self.resume();
     }
 
     /// Waits until a stream that had nothing when it was read last (one of [`Inputs`](crate::Inputs), too) has a
@@ -185,7 +252,7 @@ impl Blocking {
         if Core::pause(self.core, Stop::InputEmpty, None) == Ok(true) {
             let mut woken = task.in_inbox.swap(false, Ordering::AcqRel);
             if !woken && !self.stopping() {
-                task.parker.park_timeout(patience);
+                self.shared().admission.park(&task.parker, Some(patience));
                 woken = task.in_inbox.swap(false, Ordering::AcqRel);
             }
             if !woken {
@@ -259,7 +326,7 @@ impl Blocking {
                     // SAFETY: the thread's own core, to which no other reference is held.
                     asked.answer(unsafe { self.core.as_mut() });
                 }
-                task.parker.park();
+                self.shared().admission.park(&task.parker, None);
             }
             self.sleep.end();
             show_state(task, task_state::RUNNING);
@@ -337,7 +404,7 @@ fn run(
     let outcome = Core::with(core, || {
         let quantum = shared.quantum(None);
         let cx = Context::new(core, task.as_ptr(), quantum, false);
-        let mut blocking = Blocking { core, task, cx, quantum, used: 0, sleep };
+        let mut blocking = Blocking { core, task, cx, quantum, used: 0, sleep, is_source: false };
         blocking.resume();
         let outcome = match refused {
             Some(reason) => {
@@ -355,6 +422,7 @@ fn run(
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
     shared.forget_blocking(cell.id);
+    cell.takes_no_part();
     shared.task_ended(cell, outcome);
     // SAFETY: the reference handed to this thread.
     unsafe { TaskCell::release(task.as_ptr()) }

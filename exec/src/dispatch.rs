@@ -23,6 +23,7 @@ use crate::events::{
 use crate::lineage::Lineage;
 use crate::moving::Moving;
 use crate::observe::{AdoptedMode, ReadBefore, Share, put, stream_cell, task_cell, task_state, worker_cell};
+use crate::ready::ReadyQueue;
 use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
     wait_until_zero,
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     /// How many changes of settings were adopted, and what a dispatch needs of them.
     changes: u64,
     quantum: usize,
+    pub(crate) unfinished: u64,
+    by_demand: bool,
     /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
     pub(crate) now: u64,
     /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
@@ -104,6 +107,13 @@ impl Touch {
         if self.writes { &ring.write_state } else { &ring.read_state }
     }
 
+    /// Messages that wait at a reading end; less those behind a writing one.
+    fn demand(self) -> i32 {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { self.ring.as_ref() };
+        if self.writes { -(ring.look_for_room() as i32) } else { ring.look_for_messages() as i32 }
+    }
+
     /// Whether the dispatch found the end empty or full.
     #[inline]
     fn waits(self) -> bool {
@@ -117,96 +127,6 @@ const DELAY_NS_MAX: u64 = 100_000_000;
 /// After so many dispatches a task has a live row, in mode off, too: what was told of its beginning may be overwritten by then,
 /// and if the process dies in it, its name is wanted.
 const SHOWN_AFTER: u64 = 16;
-
-/// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
-const OVERTAKE_MAX: u32 = 256;
-
-/// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
-/// before others enter it, so that few are under way, in the cache and at the end of a run. So does the end of a stream: else
-/// it would never catch up with a star that unfolds, and all its stages would stay.
-pub(crate) struct ReadyQueue {
-    first: *mut TaskCell,
-    last: *mut TaskCell,
-    /// Tasks that were pushed in front since one was taken that was not.
-    overtakes: u32,
-}
-
-impl ReadyQueue {
-    fn new() -> ReadyQueue {
-        ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut(), overtakes: 0 }
-    }
-
-    #[inline]
-    fn push(&mut self, task: &TaskCell) {
-        let pointer = std::ptr::from_ref(task).cast_mut();
-        task.next_ready.set(std::ptr::null_mut());
-        match NonNull::new(self.last) {
-            // SAFETY: tasks in the queue are alive.
-            Some(last) => unsafe { last.as_ref() }.next_ready.set(pointer),
-            None => self.first = pointer,
-        }
-        self.last = pointer;
-    }
-
-    #[inline]
-    fn push_front(&mut self, task: &TaskCell) {
-        if self.overtakes == OVERTAKE_MAX || self.first.is_null() {
-            self.overtakes = 0;
-            return self.push(task);
-        }
-        self.overtakes += 1;
-        task.next_ready.set(self.first);
-        self.first = std::ptr::from_ref(task).cast_mut();
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<NonNull<TaskCell>> {
-        let task = NonNull::new(self.first)?;
-        // SAFETY: tasks in the queue are alive.
-        self.first = unsafe { task.as_ref() }.next_ready.get();
-        if self.first.is_null() {
-            self.last = std::ptr::null_mut();
-        }
-        Some(task)
-    }
-
-    /// Whether there are two tasks or more.
-    #[inline]
-    pub(crate) fn has_two(&self) -> bool {
-        self.first != self.last
-    }
-
-    /// The last one that is `wanted` of the first `count`.
-    pub(crate) fn last_of(
-        &self,
-        count: usize,
-        wanted: impl Fn(&NonNull<TaskCell>) -> bool,
-    ) -> Option<NonNull<TaskCell>> {
-        // SAFETY: tasks in the queue are alive.
-        let next = |task: &NonNull<TaskCell>| NonNull::new(unsafe { task.as_ref() }.next_ready.get());
-        std::iter::successors(NonNull::new(self.first), next).take(count).filter(wanted).last()
-    }
-
-    /// Takes a task out, wherever it is in the queue.
-    pub(crate) fn remove(&mut self, task: &TaskCell) {
-        let pointer = std::ptr::from_ref(task).cast_mut();
-        let mut before: Option<&TaskCell> = None;
-        let mut at = self.first;
-        while at != pointer {
-            // SAFETY: tasks in the queue are alive.
-            let Some(cell) = (unsafe { at.as_ref() }) else { return };
-            (before, at) = (Some(cell), cell.next_ready.get());
-        }
-        let next = task.next_ready.get();
-        match before {
-            Some(before) => before.next_ready.set(next),
-            None => self.first = next,
-        }
-        if next.is_null() {
-            self.last = before.map_or(std::ptr::null_mut(), |before| std::ptr::from_ref(before).cast_mut());
-        }
-    }
-}
 
 thread_local! {
     static CORE: Cell<*mut Core> = const { Cell::new(std::ptr::null_mut()) };
@@ -240,6 +160,8 @@ impl Core {
             mode: AdoptedMode(mode),
             changes: u64::MAX,
             quantum: 0,
+            unfinished: 0,
+            by_demand: false,
             now,
             is_fresh: false,
             measured_since: if mode == Mode::Off { now } else { 0 },
@@ -409,6 +331,9 @@ impl Core {
                 }
                 self.no_longer_idle(task);
                 task.state.set(State::Ready);
+                if self.by_demand {
+                    task.adds_demand();
+                }
                 if matches!(cause, Cause::Input | Cause::End) {
                     self.ready.push_front(task);
                 } else {
@@ -527,6 +452,9 @@ impl Core {
             }
             if cell.state.get() == State::Idle {
                 self.no_longer_idle(cell);
+                if self.by_demand {
+                    cell.adds_demand();
+                }
                 if self.mode != Mode::Off {
                     let stamp = cell.woken_at();
                     let woken = if stamp == 0 { self.now } else { stamp };
@@ -549,7 +477,7 @@ impl Core {
 
     #[inline]
     pub(crate) fn next_task(&mut self) -> Option<NonNull<TaskCell>> {
-        self.ready.pop()
+        if self.by_demand { self.ready.pop_demanded() } else { self.ready.pop() }
     }
 
     // ---- the end of a dispatch
@@ -566,22 +494,29 @@ impl Core {
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
         self.popped_last.set(std::ptr::null());
+        if self.by_demand {
+            task.demand.set(self.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
+        }
         // Waking runs no user's code, so the list does not change meanwhile.
-        if let [from, to] = self.touched[..]
-            && !from.writes
-            && to.writes
+        if let [one, other] = self.touched[..]
+            && one.writes != other.writes
         {
             // Most tasks read one stream and write one. Who waits for messages goes first.
-            let (to_kept, from_kept) = (self.settle(task, to), self.settle(task, from));
+            let (from, to) = if one.writes { (other, one) } else { (one, other) };
+            let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
+            self.count(self.account(from).0, self.account(to).1);
+            let (to_kept, from_kept) = (self.settle(to), self.settle(from));
             self.touched.clear();
             self.touched.extend(from_kept.then_some(from));
             self.touched.extend(to_kept.then_some(to));
             return;
         }
+        let (reads, writes) = self.account_all();
+        self.count(reads, writes);
         let mut kept = 0;
         for at in 0..self.touched.len() {
             let touch = self.touched[at];
-            if self.settle(task, touch) {
+            if self.settle(touch) {
                 self.touched[kept] = touch;
                 kept += 1;
             }
@@ -589,22 +524,11 @@ impl Core {
         self.touched.truncate(kept);
     }
 
-    /// Counts and publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
+    /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
     #[inline(always)]
-    fn settle(&mut self, task: &TaskCell, touch: Touch) -> bool {
+    fn settle(&mut self, touch: Touch) -> bool {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
-        if touch.writes {
-            let pushed = ring.pushed.get();
-            ring.limit.set(pushed);
-            let written = ring.written_since();
-            task.counts.writes.set(task.counts.writes.get() + written as u64);
-        } else {
-            let popped = ring.popped.get();
-            ring.available.set(popped);
-            let read = ring.taken_since() - ring.discarded.get();
-            task.counts.reads.set(task.counts.reads.get() + read as u64);
-        }
         self.publish(touch);
         let state = if touch.writes { &ring.write_state } else { &ring.read_state };
         match state.load(Ordering::Relaxed) {
@@ -623,7 +547,7 @@ impl Core {
 
     /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
     /// first use of it take the long way.
-    #[inline]
+    #[inline(always)]
     fn account(&self, touch: Touch) -> (usize, usize) {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
@@ -638,12 +562,25 @@ impl Core {
         }
     }
 
+    /// Likewise with all ends.
     #[inline]
+    fn account_all(&self) -> (usize, usize) {
+        self.touched.iter().fold((0, 0), |(reads, writes), &touch| {
+            let (read, written) = self.account(touch);
+            (reads + read, writes + written)
+        })
+    }
+
+    /// Counts messages read and written, before those are published.
+    #[inline(always)]
     fn count(&self, reads: usize, writes: usize) {
         // SAFETY: the task being dispatched is alive.
-        let counts = unsafe { &(*self.task).counts };
-        counts.reads.set(counts.reads.get() + reads as u64);
-        counts.writes.set(counts.writes.get() + writes as u64);
+        let task = unsafe { &*self.task };
+        task.counts.reads.set(task.counts.reads.get() + reads as u64);
+        task.counts.writes.set(task.counts.writes.get() + writes as u64);
+        if reads != writes {
+            self.shared.admission.count(self.worker, task.id.0, reads as u64, writes as u64);
+        }
     }
 
     // ---- telling
@@ -680,6 +617,8 @@ impl Core {
         self.changes = changes;
         self.adopt_mode();
         self.quantum = self.shared.quantum(self.recorder.as_mut());
+        self.unfinished = self.shared.unfinished(self.recorder.as_mut());
+        self.by_demand = self.shared.by_demand(self.recorder.as_mut());
         self.shared.adopt_workers();
     }
 
@@ -698,12 +637,7 @@ impl Core {
     /// Ends the current dispatch's time: live cells, and in mode full its events.
     #[inline(never)]
     fn tell_dispatch(&mut self) {
-        let (mut reads, mut writes) = (0, 0);
-        for &touch in &self.touched {
-            let (read, written) = self.account(touch);
-            reads += read;
-            writes += written;
-        }
+        let (reads, writes) = self.account_all();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
         let messages = if reads > 0 { reads } else { writes };
@@ -949,7 +883,14 @@ impl Core {
 
     /// Publishes one stream's messages in the middle of a dispatch (blocking tasks).
     pub(crate) fn publish_now(&mut self, ring: NonNull<Ring>) {
-        self.publish(Touch { ring, writes: true });
+        // SAFETY: the end that called holds a reference.
+        let r = unsafe { ring.as_ref() };
+        let (pushed, published) = (r.pushed.get(), r.tail.load(Ordering::Relaxed));
+        if pushed != published {
+            self.count(0, pushed - published);
+            r.begin_writing();
+            self.publish(Touch { ring, writes: true });
+        }
     }
 
     /// Arms the wake-ups of the task that stopped. `Ok(true)`: it sleeps; `Ok(false)`: it is ready again;
@@ -1028,7 +969,8 @@ impl Core {
         if touch.writes {
             self.close(ring)
         } else {
-            self.leave(ring)
+            self.leave(ring);
+            self.shared.admission.drop_unread(ring.discarded.get());
         }
         self.released.push(touch.ring);
     }
@@ -1098,8 +1040,8 @@ impl Core {
         sleeps
     }
 
-    /// Ends a blocking task's dispatch before it waits for something that no stream brings.
-    pub(crate) fn step_aside(core: NonNull<Core>) {
+    /// Ends a blocking task's dispatch before it waits for something that no stream brings: for input, or until it may write.
+    pub(crate) fn step_aside(core: NonNull<Core>, stop: Stop) {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
@@ -1107,7 +1049,7 @@ impl Core {
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
-            core.tell_stop(task, Stop::InputEmpty, true);
+            core.tell_stop(task, stop, true);
             core.let_go();
         }
         Core::free_released(core);
@@ -1403,7 +1345,7 @@ pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> bo
         return false;
     }
     if task.blocking {
-        task.parker.unpark();
+        shared.admission.unpark(&task.parker);
         return true;
     }
     send(shared, task.counted_reference())
@@ -1460,7 +1402,11 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
     let r = unsafe { ring.as_ref() };
     match current() {
         // SAFETY: the thread's own core, to which no other reference is held now.
-        Some(core) => unsafe { &mut *core.as_ptr() }.leave(r),
+        Some(core) => unsafe {
+            let core = &mut *core.as_ptr();
+            core.leave(r);
+            core.shared.admission.drop_unread(r.discarded.get());
+        },
         None => {
             let waits = r.end_reading(NO_TOKEN, FOREIGN);
             // SAFETY: in the reader's section, so the reference we see is not given up.

@@ -8,6 +8,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::admission::Admission;
 use crate::dispatch::Core;
 use crate::parker::Parker;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, barrier, fetch_to_write};
@@ -31,6 +32,8 @@ pub(crate) struct Inbox {
     /// The newest task, or a mark. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
     first: AtomicPtr<TaskCell>,
     parker: Parker,
+    /// Who counts the threads that sleep.
+    admission: Arc<Admission>,
     /// From when on the worker waits for a task of another's; 0: it does not. Set by the worker, cleared by it or by who
     /// is to give it one.
     pub(crate) hungry_at: AtomicU64,
@@ -52,10 +55,11 @@ fn asleep() -> *mut TaskCell {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Inbox {
+    pub(crate) fn new(admission: Arc<Admission>) -> Inbox {
         Inbox {
             first: AtomicPtr::new(std::ptr::null_mut()),
             parker: Parker::new(),
+            admission,
             hungry_at: AtomicU64::new(0),
             dispatches: AtomicU64::new(0),
             wait_for_room: AtomicU64::new(0),
@@ -79,7 +83,7 @@ impl Inbox {
             }
         }
         if first == asleep() {
-            self.parker.unpark();
+            self.admission.unpark(&self.parker);
         }
         true
     }
@@ -118,7 +122,7 @@ impl Inbox {
     /// is to see.
     pub(crate) fn wake(&self) {
         if self.first.load(Ordering::SeqCst) == asleep() && self.take_off_mark() {
-            self.parker.unpark();
+            self.admission.unpark(&self.parker);
         }
     }
 
@@ -169,11 +173,15 @@ impl Inbox {
         }
         barrier();
         if !stop.load(Ordering::SeqCst) && self.letters.load(Ordering::SeqCst).is_null() {
-            self.parker.park();
+            self.admission.park(&self.parker, None);
         }
         self.take_off_mark();
     }
 }
+
+// One line.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Inbox>() == 64);
 
 impl Drop for Inbox {
     fn drop(&mut self) {

@@ -61,6 +61,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admission;
 mod affinity;
 mod blocking;
 mod context;
@@ -77,6 +78,7 @@ mod moving;
 mod observe;
 mod parker;
 mod parking;
+mod ready;
 mod ring;
 mod runtime;
 mod several;
@@ -94,6 +96,6 @@ pub use inputs::Inputs;
 pub use mapper::Mapper;
 pub use moving::{Move, TaskMover};
 pub use parking::Workers;
-pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Runtime, Summary};
+pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Order, Runtime, Summary};
 pub use stream::{In, Out, StreamSpec};
 pub use task::{Stop, Task, TaskId, TaskSpec};

@@ -21,6 +21,8 @@
 //! | acquire of who takes the inbox's tasks | inbox never sleeps, and others |
 //! | release of who pushes a ready port, acquire of who takes them | none |
 //! | the swap of `wake_elsewhere` | moved task, given-away reader |
+//! | the fence of `Admission::count`, of `Admission::hold` | held source, message read |
+//! | in `Admission::falls_asleep` the look for held sources | held source, all sleep |
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
 use crate::spare::Spare;
 use crate::stream::{free, messages, room, slot, take};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, barrier};
 use crate::task::{State, TaskCell, TaskId, TaskSpec};
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
@@ -224,6 +226,41 @@ fn loom_inbox_never_sleeps_over_a_task() {
             unsafe { TaskCell::release(task.0.as_ptr()) }
         }
     });
+}
+
+/// A source that goes to sleep because a message is under way, while `other` does what lets it in.
+fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
+    model(move || {
+        let shared = shared();
+        let task = task(&shared);
+        let admission = &shared.admission;
+        admission.count(0, 1, 0, 1);
+        // The source; who starts the runtime counts as the other thread.
+        admission.wakes();
+        let others = shared.clone();
+        let thread = thread::spawn(move || other(&others));
+        admission.hold(task.get(), 1);
+        while admission.holds(task.get()) {
+            admission.park(&task.get().parker, None);
+        }
+        shared.stop.store(true, Ordering::SeqCst);
+        barrier();
+        shared.inboxes[0].wake();
+        thread.join().unwrap();
+        // SAFETY: the reference of its making.
+        unsafe { TaskCell::release(task.0.as_ptr()) }
+    });
+}
+
+#[test]
+fn loom_held_source_is_let_in_when_the_message_is_read() {
+    held_source(|shared| shared.admission.count(0, 1, 1, 0));
+}
+
+/// Whoever falls asleep last, the source or a worker.
+#[test]
+fn loom_held_source_is_let_in_when_all_sleep() {
+    held_source(|shared| shared.inboxes[0].sleep(&shared.stop));
 }
 
 /// The whole way: a writer publishes and wakes the reading task through its worker's inbox, while that task

@@ -1,116 +1,112 @@
-//! Sleep of one thread until another wakes it, by Linux's futex.
+//! Sleep of one thread until another wakes it, by Linux's futex (in loom's models, by its threads' own).
 //!
-//! One token: [`Parker::unpark`] puts it, [`Parker::park`] takes it and sleeps until there is one.
+//! One token: [`Parker::unpark`] puts it, [`Parker::sleep`] takes it, and sleeps until there is one.
 
 use std::time::Duration;
 
-#[cfg(not(loom))]
+use crate::sync::{AtomicU32, Ordering};
+
 pub(crate) struct Parker {
-    /// 0 no token, 1 a token, 2 the thread sleeps. The sleeper takes with acquire what the waker put with release.
-    state: crate::sync::AtomicU32,
+    /// [`EMPTY`], [`TOKEN`] or [`ASLEEP`]. The sleeper takes with acquire what the waker put with release.
+    state: AtomicU32,
+    /// The thread that sleeps, known from its first sleep on.
+    #[cfg(loom)]
+    sleeper: std::sync::OnceLock<loom::thread::Thread>,
 }
 
-#[cfg(not(loom))]
-impl Parker {
-    const EMPTY: u32 = 0;
-    const TOKEN: u32 = 1;
-    const ASLEEP: u32 = 2;
+const EMPTY: u32 = 0;
+const TOKEN: u32 = 1;
+const ASLEEP: u32 = 2;
 
+impl Parker {
     pub(crate) fn new() -> Parker {
-        Parker { state: crate::sync::AtomicU32::new(Self::EMPTY) }
+        Parker {
+            state: AtomicU32::new(EMPTY),
+            #[cfg(loom)]
+            sleeper: std::sync::OnceLock::new(),
+        }
     }
 
     /// Sleeps until there is a token, and takes it. Only one thread may call this.
+    #[cfg(all(test, loom))]
     pub(crate) fn park(&self) {
-        self.sleep(None);
+        self.sleep(None, || ());
     }
 
     /// Likewise, but not longer than `timeout`. May return early without a token.
     pub(crate) fn park_timeout(&self, timeout: Duration) {
-        self.sleep(Some(timeout));
+        self.sleep(Some(timeout), || ());
     }
 
-    fn sleep(&self, timeout: Option<Duration>) {
-        use crate::sync::Ordering::{Acquire, Relaxed, Release};
-        if self.state.swap(Self::EMPTY, Acquire) == Self::TOKEN {
-            return;
+    /// Likewise; without a `timeout` until there is a token. Calls `asleep` when others see that the thread sleeps, just
+    /// before it does. False: it slept and nobody woke it.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>, asleep: impl FnOnce()) -> bool {
+        #[cfg(loom)]
+        let _ = self.sleeper.set(loom::thread::current());
+        if self.state.swap(EMPTY, Ordering::Acquire) == TOKEN {
+            return true;
         }
-        if self.state.compare_exchange(Self::EMPTY, Self::ASLEEP, Release, Relaxed).is_ok() {
-            while self.state.load(Relaxed) == Self::ASLEEP {
-                let woken = futex(&self.state, libc::FUTEX_WAIT, Self::ASLEEP, timeout);
+        if self.state.compare_exchange(EMPTY, ASLEEP, Ordering::Release, Ordering::Relaxed).is_ok() {
+            asleep();
+            while self.state.load(Ordering::Relaxed) == ASLEEP {
+                let woken = self.wait(timeout);
                 if timeout.is_some() && !woken {
                     break;
                 }
             }
         }
-        self.state.swap(Self::EMPTY, Acquire);
+        self.state.swap(EMPTY, Ordering::Acquire) == TOKEN
     }
 
     /// Whether the thread sleeps, and nobody has woken it yet. What it did before is seen then.
     pub(crate) fn is_asleep(&self) -> bool {
-        self.state.load(crate::sync::Ordering::Acquire) == Self::ASLEEP
+        self.state.load(Ordering::Acquire) == ASLEEP
     }
 
-    /// Puts the token, and wakes the sleeper if there is one.
-    pub(crate) fn unpark(&self) {
-        if self.state.swap(Self::TOKEN, crate::sync::Ordering::Release) == Self::ASLEEP {
-            futex(&self.state, libc::FUTEX_WAKE, 1, None);
+    /// Puts the token, and wakes the sleeper if there is one: true.
+    pub(crate) fn unpark(&self) -> bool {
+        let slept = self.state.swap(TOKEN, Ordering::Release) == ASLEEP;
+        if slept {
+            self.wake();
         }
+        slept
     }
-}
 
-/// False: interrupted, timed out, or the word was another.
-#[cfg(not(loom))]
-fn futex(
-    word: &crate::sync::AtomicU32,
-    operation: libc::c_int,
-    value: u32,
-    timeout: Option<Duration>,
-) -> bool {
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: word and time-out outlive the call (we borrow them). Every outcome is fine: who sleeps looks at the word
-    // again.
-    unsafe {
+    /// Waits while the thread is [`ASLEEP`]. False: interrupted, timed out, or it was not.
+    #[cfg(not(loom))]
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        self.futex(libc::FUTEX_WAIT, ASLEEP, timeout) >= 0
+    }
+
+    #[cfg(not(loom))]
+    fn wake(&self) {
+        self.futex(libc::FUTEX_WAKE, 1, std::ptr::null());
+    }
+
+    #[cfg(not(loom))]
+    fn futex(&self, operation: libc::c_int, value: u32, timeout: *const libc::timespec) -> libc::c_long {
         let private = operation | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), private, value, timeout) >= 0
-    }
-}
-
-/// The same for loom's models.
-#[cfg(loom)]
-pub(crate) struct Parker {
-    token: crate::sync::AtomicBool,
-    /// The thread that sleeps, known from its first sleep on; before, the token is enough.
-    sleeper: std::sync::OnceLock<loom::thread::Thread>,
-}
-
-#[cfg(loom)]
-impl Parker {
-    pub(crate) fn new() -> Parker {
-        Parker { token: crate::sync::AtomicBool::new(false), sleeper: std::sync::OnceLock::new() }
+        // SAFETY: word and time-out outlive the call (our caller borrows them). Every outcome is fine: who sleeps looks at the
+        // word again.
+        unsafe { libc::syscall(libc::SYS_futex, self.state.as_ptr(), private, value, timeout) }
     }
 
-    pub(crate) fn park(&self) {
-        let _ = self.sleeper.set(loom::thread::current());
-        while !self.token.swap(false, crate::sync::Ordering::Acquire) {
-            loom::thread::park();
+    #[cfg(loom)]
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        match timeout {
+            Some(_) => loom::thread::yield_now(),
+            None => loom::thread::park(),
         }
+        timeout.is_none()
     }
 
-    pub(crate) fn is_asleep(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn park_timeout(&self, _timeout: Duration) {
-        loom::thread::yield_now();
-    }
-
-    pub(crate) fn unpark(&self) {
-        self.token.swap(true, crate::sync::Ordering::Release);
+    #[cfg(loom)]
+    fn wake(&self) {
         if let Some(sleeper) = self.sleeper.get() {
             sleeper.unpark();
         }

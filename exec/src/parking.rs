@@ -160,14 +160,14 @@ impl Shared {
             let recorder = self.space.as_ref().map(|space| Recorder::new(space, &format!("worker {number}")));
             let recorder = recorder.transpose().map_err(|error| Error::new(error.to_string()))?;
             let shared = self.clone();
+            self.admission.wakes();
             let thread = thread::Builder::new()
                 .name(format!("thalweg-{number}"))
                 .spawn(move || worker::run(shared, number as u32, recorder));
-            threads.push(
-                thread.map_err(|error| {
-                    Error::new(format!("cannot start worker {number} of {count}: {error}"))
-                })?,
-            );
+            threads.push(thread.map_err(|error| {
+                self.admission.falls_asleep();
+                Error::new(format!("cannot start worker {number} of {count}: {error}"))
+            })?);
             self.manned.store(threads.len(), Ordering::Release);
         }
         Ok(())

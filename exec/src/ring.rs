@@ -351,6 +351,11 @@ impl Ring {
         self.pushed.get() - self.head.load(Ordering::Acquire)
     }
 
+    /// How many messages the reader has not read yet, of those published.
+    pub(crate) fn look_for_messages(&self) -> usize {
+        self.tail.load(Ordering::Acquire) - self.popped.get()
+    }
+
     /// Arms the wake-up for room, unless there is some (or the reader is gone).
     pub(crate) fn wait_for_room(&self, me: u64) -> Wait {
         self.writer_section.store(1, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use thalweg_space::{Changes, Clock, NameRef, Setting, SettingSpec, Space};
 
+use crate::admission::Admission;
 use crate::affinity::{self, Processor};
 use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
@@ -65,6 +66,11 @@ pub struct Options {
     pub quantum: usize,
     /// Messages a stream holds, unless its own specification says otherwise.
     pub capacity: usize,
+    /// As long as so many messages are under way in streams, no source reads a further input
+    /// ([`Blocking::admit`](crate::Blocking::admit)); 0: no limit.
+    pub unfinished: u64,
+    /// Which ready task a worker takes next.
+    pub order: Order,
     /// How long a dispatch should last, in microseconds: the number of its messages follows from that.
     pub quantum_us: u64,
     /// How long a worker without work spins before it sleeps, in microseconds.
@@ -89,12 +95,31 @@ impl Default for Options {
             mode: Mode::default(),
             quantum: 64,
             capacity: 64,
+            unfinished: 0,
+            order: Order::default(),
             quantum_us: 100,
             spin_us: 30,
             steal: false,
             thread_per_task: false,
         }
     }
+}
+
+/// Which ready task a worker takes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// The one that became ready first, but those that were given messages before all others, the last of them first.
+    #[default]
+    Fifo,
+    /// The one with the greatest demand of the first few: messages that wait to be read by it, less those that it wrote and
+    /// nobody has read (LPEL-HRC, ICA3PP 2013).
+    Demand,
+}
+
+impl Order {
+    /// The values of the setting `exec.order`, from 0.
+    pub const NAMES: [&str; 2] = ["fifo", "demand"];
 }
 
 impl Mode {
@@ -170,6 +195,8 @@ const USAGE_NS: u64 = 20_000_000;
 pub(crate) struct Shared {
     /// One for each worker that there may be.
     pub(crate) inboxes: Vec<Inbox>,
+    /// Messages under way, and sources that are held.
+    pub(crate) admission: Arc<Admission>,
     /// How many workers have a thread, and how many of those take part. Written under the lock of `worker_threads`.
     pub(crate) manned: AtomicUsize,
     pub(crate) taking_part: AtomicUsize,
@@ -194,6 +221,8 @@ pub(crate) struct Shared {
     quantum_us: Tunable,
     spin_us: Tunable,
     capacity: Tunable,
+    unfinished: Tunable,
+    order: Tunable,
     steal: Tunable,
     clock_budget: Tunable,
     delay: Delay,
@@ -315,8 +344,10 @@ impl Shared {
             Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
         };
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
+        let admission = Arc::new(Admission::new(most));
         Ok(Arc::new(Shared {
-            inboxes: (0..most).map(|_| Inbox::new()).collect(),
+            inboxes: (0..most).map(|_| Inbox::new(admission.clone())).collect(),
+            admission,
             manned: AtomicUsize::new(0),
             taking_part: AtomicUsize::new(count),
             worker_threads: Mutex::default(),
@@ -332,6 +363,8 @@ impl Shared {
             quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
             spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
             capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
+            unfinished: tunable("exec.unfinished", "messages", 0, 1 << 40, options.unfinished)?,
+            order: tunable("exec.order", "", 0, 1, options.order as u64)?,
             steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
             clock_budget: tunable("exec.clock_budget", "%", 0, 100, 1)?,
             delay: Delay {
@@ -375,6 +408,28 @@ impl Shared {
 
     pub(crate) fn spin_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
         self.clock.ns_to_ticks(self.adopt(&self.spin_us, recorder) * 1000)
+    }
+
+    /// How many messages may be under way before sources are held; 0: any number. A change lets held sources in.
+    pub(crate) fn unfinished(&self, recorder: Option<&mut Recorder>) -> u64 {
+        self.look_at_limit();
+        self.adopt(&self.unfinished, recorder)
+    }
+
+    /// Lets held sources in if nobody has adopted the limit that is set: they will.
+    pub(crate) fn look_at_limit(&self) {
+        if self.unfinished.load() != self.unfinished.adopted.load(Ordering::Relaxed) {
+            self.admission.let_in();
+        }
+    }
+
+    /// The limit now, told by nobody.
+    pub(crate) fn unfinished_now(&self) -> u64 {
+        self.unfinished.load()
+    }
+
+    pub(crate) fn by_demand(&self, recorder: Option<&mut Recorder>) -> bool {
+        self.adopt(&self.order, recorder) == Order::Demand as u64
     }
 
     pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
@@ -516,7 +571,7 @@ impl Shared {
         for inbox in self.manned() {
             inbox.wake();
         }
-        self.each_blocking(|task, _| task.parker.unpark());
+        self.each_blocking(|task, _| self.admission.unpark(&task.parker));
     }
 
     /// Goes through the blocking tasks that have not ended.
@@ -571,6 +626,7 @@ impl Shared {
                 let outcome = Err((reason, false));
                 // SAFETY: no thread has the task.
                 unsafe { cell.forget_waits() };
+                cell.takes_no_part();
                 cell.show_end(&outcome);
                 self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
                 self.forget_blocking(cell.id);
@@ -675,6 +731,8 @@ pub struct Runtime {
     shared: Arc<Shared>,
     /// Tasks that wait for [`Runtime::start`], in the order they were created.
     waiting: Mutex<VecDeque<Handed>>,
+    /// Whether it was started: until then held sources wait for that.
+    started: AtomicBool,
     began: Instant,
 }
 
@@ -696,7 +754,12 @@ impl Runtime {
         let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
         let shared = Shared::new(&options, outside)?;
         shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
-        let runtime = Runtime { shared, waiting: Mutex::default(), began: Instant::now() };
+        let runtime = Runtime {
+            shared,
+            waiting: Mutex::default(),
+            started: AtomicBool::new(false),
+            began: Instant::now(),
+        };
         runtime.shared.start_workers(&mut lock(&runtime.shared.worker_threads), count)?;
         Ok(runtime)
     }
@@ -766,10 +829,16 @@ impl Runtime {
     /// Places the tasks created so far and lets them run. [`Runtime::join`] does it too.
     pub fn start(&self) {
         let tasks: Vec<Handed> = lock(&self.waiting).drain(..).collect();
-        if tasks.is_empty() {
-            return;
+        if !tasks.is_empty() {
+            self.start_tasks(&tasks);
         }
-        let places = self.places(&tasks);
+        if !self.started.swap(true, Ordering::Relaxed) {
+            self.shared.admission.falls_asleep();
+        }
+    }
+
+    fn start_tasks(&self, tasks: &[Handed]) {
+        let places = self.places(tasks);
         let mut core = Core::new(self.shared.clone(), FOREIGN, None);
         let core = NonNull::from(&mut core);
         for (task, &place) in tasks.iter().zip(&places) {
@@ -850,6 +919,7 @@ impl Runtime {
                 drop(guard);
                 // Also if all workers sleep.
                 self.shared.adopt_workers();
+                self.shared.look_at_limit();
                 deadlock = watch.look(&self.shared);
                 ended = lock(&self.shared.ended);
             } else {
@@ -944,6 +1014,14 @@ fn described(name: &str) -> (&'static str, &'static [&'static str]) {
     match name {
         "monitor.mode" => ("how much is recorded", &Mode::NAMES),
         "exec.workers" => ("how many workers take part; others are parked", &[]),
+        "exec.unfinished" => (
+            "sources read no further input while so many messages are under way in streams; 0: no limit",
+            &[],
+        ),
+        "exec.order" => (
+            "which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it",
+            &Order::NAMES,
+        ),
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
         "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),

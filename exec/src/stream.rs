@@ -129,8 +129,14 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
     let ring = unsafe { &*pointer };
     ring.tail.store(ring.pushed.get(), Ordering::Relaxed);
+    let mut unread = 0;
     while messages::<T>(ring) > 0 {
         drop(take::<T>(ring));
+        unread += 1;
+    }
+    if let Some(core) = dispatch::current() {
+        // SAFETY: the thread's own core; its share of the runtime stays as it is.
+        unsafe { &(*core.as_ptr()).shared }.admission.drop_unread(unread);
     }
     let mut block = ring.read_slots.load(Ordering::Acquire);
     // SAFETY: as demanded of the caller.
@@ -497,7 +503,7 @@ impl<T: Send + 'static> In<T> {
 
     /// Messages published and not read yet.
     pub fn len(&self) -> usize {
-        self.ring().tail.load(Ordering::Acquire) - self.ring().popped.get()
+        self.ring().look_for_messages()
     }
 
     /// Whether there is no message to read now.

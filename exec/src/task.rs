@@ -129,10 +129,13 @@ pub(crate) struct TaskCell {
     pub(crate) next_ready: Cell<*mut TaskCell>,
     /// Place in the worker's list of live tasks.
     pub(crate) live_index: Cell<u32>,
+    /// Messages that wait for the task less those that wait behind it, as of its last dispatch and since it was woken; only
+    /// while tasks go by that.
+    pub(crate) demand: Cell<i32>,
     /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
     pub(crate) budget: Cell<u32>,
     pub(crate) until_sample: Cell<u8>,
-    /// The least capacity of a stream whose end was the task's.
+    /// The least capacity of a stream whose end was the task's; [`NO_END`]: it never had one, nor waited for one.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
     /// What the task waits for while it is idle.
@@ -152,6 +155,9 @@ pub(crate) struct TaskCell {
 // Few enough for a million tasks, and no byte more than the allocator gives for it.
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<TaskCell>() <= 152);
+
+/// More than any stream holds.
+const NO_END: u32 = u32::MAX;
 
 /// What a task did so far.
 #[derive(Default)]
@@ -206,9 +212,10 @@ impl TaskCell {
             notified: Cell::new(false),
             next_ready: Cell::new(std::ptr::null_mut()),
             live_index: Cell::new(u32::MAX),
+            demand: Cell::new(0),
             budget: Cell::new(0),
             until_sample: Cell::new(0),
-            narrowest: Cell::new(u32::MAX),
+            narrowest: Cell::new(NO_END),
             counts: Counts::default(),
             waits_for: Cell::new(Share::Ready),
             waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
@@ -298,7 +305,23 @@ impl TaskCell {
 
     /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
     pub(crate) fn gets_end(&self, ring: &Ring) {
+        self.takes_part();
         self.narrowest.set(self.narrowest.get().min(ring.capacity));
+    }
+
+    /// What the task does on a thread of its own may bring the others on, from now on. Called like [`TaskCell::gets_end`].
+    pub(crate) fn takes_part(&self) {
+        if self.blocking && self.narrowest.get() == NO_END {
+            self.narrowest.set(NO_END - 1);
+            self.shared.admission.wakes();
+        }
+    }
+
+    /// A task with a thread of its own has ended.
+    pub(crate) fn takes_no_part(&self) {
+        if self.narrowest.get() != NO_END {
+            self.shared.admission.falls_asleep();
+        }
     }
 
     /// Takes another reference.
@@ -404,6 +427,16 @@ impl TaskCell {
         }
     }
 
+    /// The stream that the task, which sleeps, waits for; one of them, unless they are a group of inputs.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, has locked `Shared::asking`, and unlocks it after the last use.
+    pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
+        // the lock before it gives up the end's reference.
+        unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
+    }
+
     /// An end of this stream is the task's no more, while it may say that it waits for it.
     pub(crate) fn loses_end(&self, ring: &Ring) {
         let pointer = std::ptr::from_ref(ring).cast_mut();
@@ -420,9 +453,8 @@ impl TaskCell {
     /// # Safety
     /// The caller is the task's own thread, and has locked `Shared::asking`.
     pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
-        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
-        // the lock before it gives up the end's reference.
-        if let Some(ring) = unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() } {
+        // SAFETY: as demanded of the caller.
+        if let Some(ring) = unsafe { self.first_wait() } {
             each(ring);
         }
         let Some(rare) = self.rare() else { return };

@@ -42,6 +42,7 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
     unsafe { &mut *core.as_ptr() }.tell_worker_ended();
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
+    shared.admission.falls_asleep();
 }
 
 /// Keeps what the space shows of tasks and streams to come.

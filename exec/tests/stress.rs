@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use thalweg_exec::{
-    Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskMover,
-    TaskSpec, Workers,
+    Context, In, Inputs, Mapper, Options, Order, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId,
+    TaskMover, TaskSpec, Workers,
 };
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
@@ -174,8 +174,10 @@ impl Disturber {
                     ("exec.steal", 2),
                     ("exec.capacity", 100),
                     ("exec.workers", WORKERS_MAX as u64 + 1),
-                ][self.random.below(7) as usize];
-                let least = u64::from(limit > 3);
+                    ("exec.order", 2),
+                    ("exec.unfinished", 40),
+                ][self.random.below(9) as usize];
+                let least = u64::from(limit > 3 && name != "exec.unfinished");
                 reader.set(name, self.random.below(limit - least) + least).unwrap();
             }
             std::thread::sleep(pause);
@@ -196,6 +198,8 @@ fn random_graph(seed: u64, messages: u64) {
         mapper: [Mapper::default(), Mapper::RoundRobin, Mapper::LeastLoaded][random.below(3) as usize]
             .clone(),
         steal: random.below(2) == 0,
+        unfinished: [0, 0, 1, 7, 100][random.below(5) as usize],
+        order: [Order::Fifo, Order::Demand][random.below(2) as usize],
         // With a space each would have an element of a megabyte.
         thread_per_task: space.is_none() && random.below(4) == 0,
         ..Options::default()
@@ -209,6 +213,7 @@ fn random_graph(seed: u64, messages: u64) {
         edges.push(input);
         runtime.spawn_blocking(TaskSpec::default(), move |task| {
             for number in 0..messages {
+                task.admit();
                 task.feed(&mut output, (source, number)).unwrap();
                 if number % 97 == 0 {
                     task.flush();

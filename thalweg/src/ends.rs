@@ -143,6 +143,7 @@ impl Ends {
 
     fn read_all(&self, blocking: &mut Blocking, source: &mut Source, way: &mut Way) {
         loop {
+            blocking.admit();
             if let Way::Gate(gate) = way
                 && !self.may_enter(blocking, gate)
             {

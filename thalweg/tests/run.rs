@@ -95,8 +95,14 @@ fn every_task_may_have_a_thread_and_every_mapper_gives_the_same_records() {
     let turns = write(folder.path(), "turns.snet", net);
     let input: String =
         (0..40).map(|n| format!("{{\"<i>\": {n}, \"<n>\": {}, \"<k>\": {}}}\n", n % 7, n % 3)).collect();
-    let options: [&[&str]; 4] =
-        [&["--threads"], &["--mapper", "least-loaded"], &["--mapper", "round-robin"], &["--workers", "1"]];
+    let options: [&[&str]; 6] = [
+        &["--threads"],
+        &["--mapper", "least-loaded"],
+        &["--mapper", "round-robin"],
+        &["--workers", "1"],
+        &["--unfinished", "1"],
+        &["--unfinished", "3", "--threads"],
+    ];
     let outputs = options.map(|options| {
         let output = run(&[&[turns.as_str()], options].concat(), &input);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -167,6 +173,38 @@ fn one_interrupt_drains_and_reports() {
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
     assert!(said.contains("2 records in, 2 out"), "{said}");
+}
+
+/// Whether every thread of a process sleeps.
+fn all_sleep(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'))
+    })
+}
+
+/// The source is held because nobody reads the output, so the sink waits and five records are under way.
+#[test]
+fn an_interrupt_while_the_source_is_held_drains_and_reports() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let count = write(folder.path(), "count.snet", COUNT);
+    let text = "x".repeat(2000);
+    let records: String = (0..2000).map(|n| format!("{{\"<n>\": {n}, \"text\": \"{text}\"}}\n")).collect();
+    let input = write(folder.path(), "input.jsonl", &records);
+    let mut child = started(des_run::thalweg().args(["run", &count, "--input", &input, "--unfinished", "5"]));
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    output.read_line(&mut String::new()).expect("a record");
+    while (0..3).any(|_| !all_sleep(child.id())) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let rest = output.lines().count();
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
+    assert!(said.contains(&format!("{0} records in, {0} out", rest + 1)) && rest < 500, "{said}");
 }
 
 /// Runs `thalweg set`; what it said on standard output, or on standard error if it failed.

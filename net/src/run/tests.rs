@@ -79,6 +79,7 @@ fn run_network_with(network: &Network, input: &[String], options: Options) -> (V
     let (mut entry, mut exit, errors) = (running.input, running.output, running.errors);
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         for record in records {
+            blocking.admit();
             blocking.feed(&mut entry, record).unwrap();
         }
     });
@@ -118,7 +119,7 @@ fn options(workers: usize, capacity: usize) -> Options {
     Options { workers, capacity, ..Options::default() }
 }
 
-/// Runs on one and two workers, with wide and narrow streams, and compares (as multisets).
+/// Runs on one and two workers, with wide and narrow streams and one input at a time, and compares (as multisets).
 #[track_caller]
 fn check_in(definitions: &str, connect: &str, input: &[&str], output: &[&str], failures: &[&str]) {
     let input: Vec<String> = input.iter().map(|line| (*line).to_owned()).collect();
@@ -128,10 +129,14 @@ fn check_in(definitions: &str, connect: &str, input: &[&str], output: &[&str], f
     };
     let output = sorted(output.iter().map(|line| normal(line)).collect());
     let failures = sorted(failures.iter().map(|line| (*line).to_owned()).collect());
-    for (workers, capacity) in [(1, 64), (2, 64), (1, 1), (2, 1), (2, 2)] {
-        let (out, failed) = run_with(definitions, connect, &input, options(workers, capacity));
-        assert_eq!(failed, failures, "failures of `{connect}`, {workers} workers, capacity {capacity}");
-        assert_eq!(out, output, "output of `{connect}`, {workers} workers, capacity {capacity}");
+    for (workers, capacity, unfinished) in
+        [(1, 64, 0), (2, 64, 0), (1, 1, 0), (2, 1, 0), (2, 2, 0), (2, 64, 1)]
+    {
+        let options = Options { unfinished, ..options(workers, capacity) };
+        let (out, failed) = run_with(definitions, connect, &input, options);
+        let how = format!("`{connect}`, {workers} workers, capacity {capacity}, unfinished {unfinished}");
+        assert_eq!(failed, failures, "failures of {how}");
+        assert_eq!(out, output, "output of {how}");
     }
 }
 
@@ -469,4 +474,42 @@ fn a_net_with_a_signature_shields() {
         &[],
         &["main/s: the record matches no declared input of the net"],
     );
+}
+
+/// As long as nothing is kept, what went in and has not come out is under way.
+#[test]
+fn no_more_inputs_are_under_way_than_the_limit() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    const RECORDS: u64 = 500;
+    for connect in ["inc .. inc", "[{<n>} -> {<n = n - 1>}] * {<n>} if <n <= 0>", "inc ! <k>"] {
+        for (workers, unfinished) in [(1, 1), (2, 1), (2, 6)] {
+            let text = format!("net main {{ {DECLARATIONS} }} connect {connect};");
+            let network = Network::parse("main", &text, &boxes()).expect("a network");
+            let runtime = Runtime::new(Options { unfinished, ..options(workers, 64) }).unwrap();
+            let running = network.start(&runtime).unwrap();
+            let (mut entry, mut exit, _errors) = (running.input, running.output, running.errors);
+            let read = Arc::new(AtomicU64::new(0));
+            let out = read.clone();
+            runtime.spawn_blocking_attached(TaskSpec::default(), |ports| {
+                ports.input(&mut exit);
+                move |blocking| {
+                    while blocking.pop(&mut exit).is_some() {
+                        read.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+            runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
+                for n in 0..RECORDS {
+                    blocking.admit();
+                    // The sink may have one in its hands.
+                    let under_way = n - out.load(Ordering::Relaxed);
+                    assert!(under_way <= unfinished, "{connect}: {under_way} are under way");
+                    let record = format!(r#"{{"x": {n}, "<n>": {}, "<k>": {}}}"#, n % 9, n % 5);
+                    blocking.feed(&mut entry, json::read_record(record.as_bytes()).unwrap()).unwrap();
+                }
+            });
+            assert_eq!(runtime.join().unwrap().failures, []);
+        }
+    }
 }

@@ -189,6 +189,9 @@ pub(crate) struct Arguments {
     /// Messages that a stream holds at most.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     capacity: Option<usize>,
+    /// Read no further input while N messages or more are under way in streams: bounds memory and latency [default: no limit].
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    unfinished: Option<u64>,
     /// What a setting is from the start, as `thalweg set` changes it later (`thalweg get` lists them): the runtime's, or a
     /// parameter of a box; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Workers")]
@@ -275,8 +278,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         drop(failures);
         (None, None, None, None)
     };
-    ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
+    // Sinks first: a source that is held goes on when nobody else is there who could.
     ends.spawn_sinks(&runtime, sinks, output, outputs)?;
+    ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
     let errors = ends.spawn_errors(failed, dead_letters, told)?;
     let progress = Progress::start(&tally);
     if let Some(control) = control {
@@ -391,6 +395,7 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
     options.quantum = arguments.quantum.unwrap_or(options.quantum);
     options.quantum_us = arguments.quantum_us.unwrap_or(options.quantum_us);
     options.capacity = arguments.capacity.unwrap_or(options.capacity);
+    options.unfinished = arguments.unfinished.unwrap_or(options.unfinished);
     options
 }
 
