@@ -24,6 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
+use crate::events::Deadlocked;
 use crate::inbox::Asked;
 use crate::observe::Share;
 use crate::ring::FOREIGN;
@@ -36,10 +37,12 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long the threads have to answer and to fall asleep again, and how often that is looked at.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 const ANSWER_LOOK: Duration = Duration::from_millis(1);
-/// How long a deadlock lasts before it is told: longer than what a monitor takes for none yet.
-const LASTS: Duration = Duration::from_millis(80);
-/// Rest after a look, for each microsecond that it took: so that many tasks with little to do are not mostly asked.
-const REST: Duration = Duration::from_micros(100);
+/// Rest after a look, for each thread that was woken and each wait that it told: a hundred times what that takes, so that many
+/// tasks with little to do are not mostly asked.
+const REST_A_THREAD: Duration = Duration::from_millis(3);
+const REST_A_WAIT: Duration = Duration::from_micros(20);
+/// So many of a deadlock's waits become events.
+const EVENTS_MAX: usize = 1000;
 
 /// One of the streams that a sleeping task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,17 +174,12 @@ pub(crate) struct Watch {
     asked_after: Option<Still>,
     /// Not to be asked again before.
     rest_until: Option<Instant>,
-    /// A deadlock, and when it was found. It is told when it has lasted for a while, so that who looks at the run sees it as well.
-    found: Option<(Instant, String)>,
 }
 
 impl Watch {
     /// Looks for a deadlock; tells which tasks and streams are in it.
     pub(crate) fn look(&mut self, shared: &Shared) -> Option<String> {
         let begun = Instant::now();
-        if let Some((at, told)) = &self.found {
-            return (at.elapsed() >= LASTS).then(|| told.clone());
-        }
         if self.rest_until.is_some_and(|until| begun < until) {
             return None;
         }
@@ -190,15 +188,29 @@ impl Watch {
             return None;
         }
         let question = before.ask(shared);
+        let asked = before.dispatches.len() + before.own_threads.len();
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
-        self.rest_until = Some(Instant::now() + REST * begun.elapsed().as_micros() as u32);
         // If anybody went on, that is a reason to look again.
         self.asked_after = lasted.then_some(before);
         let waits = std::mem::take(&mut *question.waits.lock().unwrap_or_else(PoisonError::into_inner));
-        let knot = Graph::of(&waits).knot().filter(|_| lasted);
-        self.found = knot.map(|knot| (Instant::now(), told(&knot)));
-        None
+        self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
+        let knot = Graph::of(&waits).knot().filter(|_| lasted)?;
+        shared.tell_from_outside(|recorder, now| {
+            knot.iter().take(EVENTS_MAX).for_each(|waits| recorder.at(now, &deadlocked(waits)));
+        });
+        Some(told(&knot))
     }
+}
+
+/// For how long nobody is asked after so many threads told so many waits. How long that took says little: on a busy machine
+/// they wait for processors.
+fn rest(threads: usize, waits: usize) -> Duration {
+    REST_A_THREAD * threads as u32 + REST_A_WAIT * waits as u32
+}
+
+fn deadlocked(waits: &Waits) -> Deadlocked {
+    let &Waits { task, stream, for_room, peer } = waits;
+    Deadlocked { task, stream, peer, for_room: for_room.into() }
 }
 
 /// Who waits for whom.

@@ -233,6 +233,20 @@ pub(crate) struct Derived {
     pub(crate) step: u32,
 }
 
+/// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+#[derive(Kind)]
+#[kind(name = "exec.deadlocked")]
+pub(crate) struct Deadlocked {
+    /// The task that waits.
+    pub(crate) task: u64,
+    /// The stream that it waits for, maybe one of several.
+    pub(crate) stream: u64,
+    /// Who is at the stream's other end.
+    pub(crate) peer: u64,
+    /// 1: it waits for room; 0: for a message.
+    pub(crate) for_room: u8,
+}
+
 /// A task waits for messages.
 #[derive(Kind)]
 #[kind(name = "exec.task_blocked_input")]
@@ -404,6 +418,7 @@ kinds! {
     stream_read: StreamRead,
     stream_wrote: StreamWrote,
     derived: Derived,
+    deadlocked: Deadlocked,
     task_blocked_input: TaskBlockedInput,
     task_blocked_output: TaskBlockedOutput,
     task_yielded: TaskYielded,

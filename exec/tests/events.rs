@@ -702,3 +702,47 @@ fn the_live_table_does_not_grow_with_the_tasks_that_lived() {
         .sum();
     assert!(rows < 2000, "{rows} rows for at most some dozens at a time");
 }
+
+/// Sends two messages for each that it reads.
+struct Twice {
+    input: In<u64>,
+    output: Out<u64>,
+    owes: u64,
+}
+
+impl Task for Twice {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        loop {
+            while self.owes > 0 {
+                if self.output.push(cx, 0).is_err() {
+                    return Stop::OutputFull;
+                }
+                self.owes -= 1;
+            }
+            match self.input.pop(cx) {
+                Some(_) => self.owes = 2,
+                None => return Stop::InputEmpty,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadlock_is_told_wait_by_wait_before_the_run_ends() {
+    let place = Place::new();
+    let runtime = place.runtime(2, Mode::Off);
+    let [there, back] = [(); 2].map(|()| runtime.stream(StreamSpec::default()));
+    let (there_id, back_id) = (there.0.id(), back.0.id());
+    let ping = runtime.spawn(TaskSpec::default(), Twice { input: back.1, output: there.0, owes: 1 }).0;
+    let pong = runtime.spawn(TaskSpec::default(), Twice { input: there.1, output: back.0, owes: 0 }).0;
+    runtime.join().expect_err("a deadlock");
+    let events = place.events();
+    let mut told: Vec<[u64; 4]> = named(&events, "deadlocked")
+        .iter()
+        .map(|event| ["task", "stream", "peer", "for_room"].map(|field| event.get(field)))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, [[ping, there_id, pong, 1], [pong, back_id, ping, 1]]);
+    let place_of = |name| events.iter().position(|event| event.name == name).expect("it is told");
+    assert!(place_of("exec.deadlocked") < place_of("exec.task_ended"));
+}

@@ -389,6 +389,7 @@ enum What {
     TaskReady,
     TaskDispatched,
     MessageWorked,
+    Deadlocked,
     StreamRead,
     StreamWrote,
     Derived,
@@ -426,6 +427,7 @@ const KINDS: &[Row] = &[
     ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
     ("exec.message_worked", What::MessageWorked, &["task", "duration_ticks"], &[]),
+    ("exec.deadlocked", What::Deadlocked, &["task", "stream", "peer", "for_room"], &[]),
     ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
     ("exec.stream_wrote", What::StreamWrote, &["stream", "first", "count"], &[]),
     (
@@ -621,6 +623,9 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             one_to_one: get(4) != 0,
             blocking: get(5) != 0,
         },
+        What::Deadlocked => {
+            Observation::Deadlocked { task: get(0), stream: get(1), peer: get(2), for_room: get(3) != 0 }
+        }
         What::TaskMapped => Observation::TaskMapped { task: get(0), worker: get(1) },
         What::TaskMoved => Observation::TaskMoved { task: get(0), worker: get(1) },
         What::ThreadUsed => Observation::ThreadUsed {

@@ -84,6 +84,17 @@ pub enum Observation {
         /// Its id.
         worker: u64,
     },
+    /// The run found a deadlock; this is one of its waits.
+    Deadlocked {
+        /// Who waits.
+        task: u64,
+        /// For this stream, maybe one of several.
+        stream: u64,
+        /// Who is at its other end.
+        peer: u64,
+        /// For room; else for a message.
+        for_room: bool,
+    },
     /// A worker found nothing to run.
     WorkerWaiting {
         /// Its id.
@@ -247,7 +258,7 @@ pub enum Observation {
 }
 
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 26] = [
+pub(crate) const KIND_NAMES: [&str; 27] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -274,6 +285,7 @@ pub(crate) const KIND_NAMES: [&str; 26] = [
     "exec.worker_parked",
     "exec.worker_unparked",
     "exec.message_worked",
+    "exec.deadlocked",
 ];
 
 impl Observation {
@@ -307,6 +319,7 @@ impl Observation {
             Observation::WorkerParked { .. } => 23,
             Observation::WorkerUnparked { .. } => 24,
             Observation::MessageWorked { .. } => 25,
+            Observation::Deadlocked { .. } => 26,
         }
     }
 }

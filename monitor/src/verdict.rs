@@ -245,7 +245,7 @@ fn deadlock(facts: &Facts<'_>) -> Option<Verdict> {
         ..plain(
             VerdictKind::Deadlock,
             format!(
-                "Deadlock: {} tasks wait for one another in a circle: {}.",
+                "Deadlock: {} tasks wait for one another: {}.",
                 deadlock.tasks,
                 waits.iter().take(4).cloned().collect::<Vec<_>>().join("; ")
             ),

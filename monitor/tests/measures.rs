@@ -339,6 +339,41 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is told once");
 }
 
+/// However short the waits were: a task that waits for any of two others, and one that they fill.
+#[test]
+fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
+    const FORK: u64 = SOURCE;
+    const JOIN: u64 = SINK;
+    const COLLECTOR: u64 = BOX;
+    let (straight, round, joined) = (ENTRY, 21, EXIT);
+    let mut script = Script::default();
+    script.task(0, FORK, 100, false).task(0, COLLECTOR, 101, false).task(0, JOIN, 102, false);
+    script
+        .stream(0, straight, FORK, JOIN)
+        .stream(0, round, FORK, COLLECTOR)
+        .stream(0, joined, COLLECTOR, JOIN);
+    let wrote = [(straight, 0, 4)];
+    script.run(0, FORK, (100, 110), Did { wrote: &wrote, ..Did::default() }, Then::Output(straight));
+    let waits =
+        [(FORK, straight, JOIN, true), (JOIN, joined, COLLECTOR, false), (COLLECTOR, round, FORK, false)];
+    for (task, stream, peer, for_room) in waits {
+        script.at(0, 120, Observation::Deadlocked { task, stream, peer, for_room });
+    }
+    for task in [FORK, COLLECTOR, JOIN] {
+        script.run(0, task, (130, 130), Did::default(), Then::End);
+    }
+    let report = script.report();
+    assert_eq!(report.verdict.kind, VerdictKind::Deadlock);
+    let deadlock = report.waiting.deadlock.expect("the run says so");
+    let told: Vec<_> = deadlock
+        .waits
+        .iter()
+        .map(|wait| (wait.task, wait.stream.unwrap_or(0), wait.peer.unwrap_or(0), wait.what == "room"))
+        .collect();
+    assert_eq!((deadlock.tasks, told), (3, waits.to_vec()));
+    near(deadlock.waits[0].ns, 20_000.0);
+}
+
 /// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
 #[test]
 fn derived_lineage_with_splits_and_drops() {

@@ -101,6 +101,8 @@ pub(crate) struct Waits {
     led: ChannelMap<Led>,
     /// Waits that ended with their task.
     cut: Vec<Going>,
+    /// The deadlock that the run itself found.
+    found: Vec<Going>,
     /// The component of tasks that waits speak of, also of those that ended.
     names: IdMap<(u64, u64)>,
     untold: u64,
@@ -112,7 +114,7 @@ impl Monitor for Waits {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.dispatch", "run.wait", "exec.task_ended"]
+        &["run.dispatch", "run.wait", "exec.task_ended", "exec.deadlocked"]
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -131,6 +133,13 @@ impl Monitor for Waits {
                 What::Wait(wait) => self.waited(batch.structure(), &wait),
                 What::Runtime(Observation::TaskEnded { task, .. }) => {
                     self.histories.remove(&task);
+                }
+                What::Runtime(Observation::Deadlocked { task, stream, peer, for_room }) => {
+                    let what = if for_room { For::Room } else { For::Input };
+                    let since = item.time;
+                    self.found
+                        .push(Going { wait: Wait { task, what, stream, since, ..Wait::default() }, peer });
+                    self.name(batch.structure(), [task, peer]);
                 }
                 _ => {}
             }
@@ -194,17 +203,22 @@ impl Waits {
         let mut led = std::mem::take(&mut self.led);
         self.charge(&mut led, structure, wait);
         self.led = led;
-        for task in [wait.task, peer(structure, wait)] {
-            if let Some(of) = structure.task(task) {
-                self.names.entry(task).or_insert((of.component, of.replica));
-            }
-        }
+        self.name(structure, [wait.task, peer(structure, wait)]);
         let history = self.histories.entry(wait.task).or_default();
         if wait.what != For::Turn && wait.stream != 0 {
             let channel = Channel { stream: wait.stream, what: wait.what };
             history.push(wait.since, wait.woken, Doing::Waiting(channel));
         }
         history.push(wait.woken, wait.until, Doing::Ready);
+    }
+
+    /// Keeps the names of tasks that are known now, and may have ended when they are asked for.
+    fn name(&mut self, structure: &Structure, tasks: [u64; 2]) {
+        for task in tasks {
+            if let Some(of) = structure.task(task) {
+                self.names.entry(task).or_insert((of.component, of.replica));
+            }
+        }
     }
 
     /// Charges a wait to its channel, by what the peer did meanwhile.
@@ -357,20 +371,36 @@ impl Waits {
         }
     }
 
-    /// Tasks of which none can go on without another of them, one of which waits for room.
+    /// Tasks of which none can go on without another of them, one of which waits for room: as the run says itself, or, while it
+    /// goes on elsewhere, circles of certain waits.
     fn deadlock(&self, moment: &Moment<'_>, now: &[Going]) -> Option<Deadlock> {
+        let waits = if self.found.is_empty() { self.circles(moment, now) } else { self.told(now) };
+        if !waits.iter().any(|going| going.wait.what == For::Room) {
+            return None;
+        }
+        Some(Deadlock {
+            tasks: waits.chunk_by(|one, next| one.wait.task == next.wait.task).count() as u64,
+            waits: waits.iter().take(moment.top).map(|going| self.now_report(moment, going)).collect(),
+        })
+    }
+
+    fn circles(&self, moment: &Moment<'_>, now: &[Going]) -> Vec<Going> {
         let lasts =
             |going: &&Going, until: u64| moment.ns(until.saturating_sub(going.wait.since)) >= DEADLOCK_NS;
         let now = now.iter().filter(|going| lasts(going, moment.end));
         let cut = self.cut.iter().filter(|going| lasts(going, going.wait.woken));
-        let stuck = stuck(&now.chain(cut).copied().collect::<Vec<Going>>());
-        if !stuck.iter().any(|going| going.wait.what == For::Room) {
-            return None;
-        }
-        Some(Deadlock {
-            tasks: stuck.len() as u64,
-            waits: stuck.iter().take(moment.top).map(|going| self.now_report(moment, going)).collect(),
-        })
+        stuck(&now.chain(cut).copied().collect::<Vec<Going>>())
+    }
+
+    /// What the run found, with the moment each wait began, if that was told.
+    fn told(&self, now: &[Going]) -> Vec<Going> {
+        let since =
+            |task| now.iter().chain(&self.cut).find(|of| of.wait.task == task).map(|of| of.wait.since);
+        let dated = |found: &Going| {
+            let since = since(found.wait.task).unwrap_or(found.wait.since);
+            Going { wait: Wait { since, ..found.wait }, ..*found }
+        };
+        self.found.iter().map(dated).collect()
     }
 
     fn component(&self, moment: &Moment<'_>, task: u64) -> Option<String> {
