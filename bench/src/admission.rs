@@ -4,6 +4,7 @@
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::Observed;
+use crate::relay::Relay;
 use std::hint::black_box;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -94,8 +95,12 @@ fn run(plan: Plan) -> Result<Ran, String> {
     for stage in 0..STAGES {
         let (output, next) = runtime.stream(StreamSpec::default());
         let input = std::mem::replace(&mut input, next);
-        let times = if stage == 0 { each } else { 1 };
-        runtime.spawn(TaskSpec::default(), Relay { input, output, times, begun: None });
+        let spec = TaskSpec::default();
+        if stage == 0 {
+            runtime.spawn(spec, Multiplier { input, output, times: each, begun: None });
+        } else {
+            runtime.spawn(spec, Relay::new(input, output, worked));
+        }
     }
     let (told, hear) = std::sync::mpsc::channel();
     runtime.spawn(TaskSpec::default(), Sink { input, sum: Duration::ZERO, told });
@@ -122,8 +127,13 @@ fn work() {
     );
 }
 
+fn worked(message: Instant) -> Instant {
+    work();
+    message
+}
+
 /// Passes on each message so many times.
-struct Relay {
+struct Multiplier {
     input: In<Instant>,
     output: Out<Instant>,
     times: u64,
@@ -131,7 +141,7 @@ struct Relay {
     begun: Option<(Instant, u64)>,
 }
 
-impl Task for Relay {
+impl Task for Multiplier {
     fn attach(&mut self, ports: &mut Ports<'_>) {
         ports.input(&mut self.input);
         ports.output(&mut self.output);

@@ -3,6 +3,7 @@
 use crate::cores::{off_first_core, on_cores};
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::Observed;
+use crate::relay::Relay;
 use std::cell::OnceCell;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
@@ -288,7 +289,8 @@ fn chain(
     for _ in 0..STAGES {
         let (output, next) = runtime.stream(StreamSpec::default());
         let input = std::mem::replace(&mut input, next);
-        runtime.spawn(TaskSpec { one_to_one: true, ..TaskSpec::default() }, Stage { input, output, turns });
+        let stage = Relay::new(input, output, move |message| turned(message, turns));
+        runtime.spawn(TaskSpec { one_to_one: true, ..TaskSpec::default() }, stage);
     }
     let (told, hear) = std::sync::mpsc::channel();
     runtime.spawn(TaskSpec::default(), Sink { input, told });
@@ -318,35 +320,6 @@ impl Task for Source {
                 return Stop::OutputFull;
             }
             self.left -= 1;
-        }
-        Stop::QuantumSpent
-    }
-}
-
-struct Stage {
-    input: In<u64>,
-    output: Out<u64>,
-    turns: u64,
-}
-
-impl Task for Stage {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => {
-                    self.output.push(cx, turned(message, self.turns)).expect("there was room");
-                }
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
         }
         Stop::QuantumSpent
     }

@@ -87,10 +87,12 @@ fn direct() -> Contestant<'static> {
 /// A library: made once, or why it is not there.
 type Made = OnceLock<Result<PathBuf, String>>;
 
-static C: (Made, fn(&Path) -> Result<PathBuf, String>) = (OnceLock::new(), in_c);
-static RUST: (Made, fn(&Path) -> Result<PathBuf, String>) = (OnceLock::new(), in_rust);
+/// A library of boxes, and how it is made.
+type Library = (Made, fn(&Path) -> Result<PathBuf, String>);
+static C: Library = (OnceLock::new(), in_c);
+static RUST: Library = (OnceLock::new(), in_rust);
 
-fn library(made: &'static (Made, fn(&Path) -> Result<PathBuf, String>)) -> &'static Result<PathBuf, String> {
+fn library(made: &'static Library) -> &'static Result<PathBuf, String> {
     made.0.get_or_init(|| made.1(Path::new(env!("CARGO_MANIFEST_DIR"))))
 }
 

@@ -4,11 +4,12 @@
 use crate::cores::on_cores;
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::Observed;
+use crate::relay::Relay;
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
-use thalweg_exec::{Context, In, Inputs, Mode, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_exec::{Context, Inputs, Mode, Out, Ports, Stop, StreamSpec, Task, TaskSpec};
 
 const WORKERS: usize = 2;
 
@@ -168,7 +169,7 @@ fn farm(replicas: usize, work: Work) -> Result<Ran, String> {
         let (output, from) = runtime.stream(StreamSpec::default());
         outputs.push(to);
         inputs.add(from);
-        stages.push(Stage { input, output });
+        stages.push(Relay::new(input, output, computed));
     }
     // The mapper weighs: dealing and counting are little beside computing.
     let light = TaskSpec::default();
@@ -191,7 +192,8 @@ fn serial(stages: usize, work: Work) -> Result<Ran, String> {
     for _ in 0..stages {
         let (output, next) = runtime.stream(StreamSpec::default());
         let input = std::mem::replace(&mut input, next);
-        runtime.spawn(TaskSpec { one_to_one: true, weight: 100, ..light }, Stage { input, output });
+        runtime
+            .spawn(TaskSpec { one_to_one: true, weight: 100, ..light }, Relay::new(input, output, computed));
     }
     let mut inputs = Inputs::new();
     inputs.add(input);
@@ -243,33 +245,9 @@ impl Task for Deal {
     }
 }
 
-struct Stage {
-    input: In<u64>,
-    output: Out<u64>,
-}
-
-impl Task for Stage {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => {
-                    compute(message);
-                    self.output.push(cx, message).expect("there was room");
-                }
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
-        }
-        Stop::QuantumSpent
-    }
+fn computed(message: u64) -> u64 {
+    compute(message);
+    message
 }
 
 struct Count {

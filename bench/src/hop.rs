@@ -5,6 +5,7 @@ use crate::cores::on_cores;
 use crate::foreign;
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::{self, Observed};
+use crate::relay::Relay;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +179,7 @@ fn spawn_chain(runtime: &Runtime, hops: usize, messages: u64) -> Receiver<(u64, 
     for _ in 1..hops {
         let (output, next) = runtime.stream(StreamSpec::default());
         let input = std::mem::replace(&mut input, next);
-        runtime.spawn(spec, Forward { input, stage: stage(), output });
+        runtime.spawn(spec, Relay::new(input, output, forward(stage())));
     }
     let (told, hear) = std::sync::mpsc::channel();
     runtime.spawn(spec, Sink { input, sum: 0, told });
@@ -226,31 +227,8 @@ impl Task for Source {
     }
 }
 
-struct Forward {
-    input: In<u64>,
-    stage: Arc<Stage>,
-    output: Out<u64>,
-}
-
-impl Task for Forward {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => self.output.push(cx, (self.stage)(message)).expect("there was room"),
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
-        }
-        Stop::QuantumSpent
-    }
+fn forward(stage: Arc<Stage>) -> impl FnMut(u64) -> u64 {
+    move |message| stage(message)
 }
 
 struct Sink {

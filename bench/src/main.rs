@@ -22,6 +22,7 @@ mod observed;
 mod output;
 mod plot;
 mod record;
+mod relay;
 mod tasks;
 mod tracers;
 
