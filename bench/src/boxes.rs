@@ -89,6 +89,7 @@ type Made = OnceLock<Result<PathBuf, String>>;
 
 /// A library of boxes, and how it is made.
 type Library = (Made, fn(&Path) -> Result<PathBuf, String>);
+
 static C: Library = (OnceLock::new(), in_c);
 static RUST: Library = (OnceLock::new(), in_rust);
 
