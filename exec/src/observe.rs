@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use thalweg_space::{LiveRow, NameRef, RowKind, Space};
 
 use crate::runtime::{Mode, Shared};
-use crate::spare::{Spared, spared};
+use crate::spare::{Spare, spared};
 use crate::task::TaskSpec;
 
 /// Cells of a task's live row.
@@ -168,7 +168,7 @@ impl ObservedTask {
 /// A stream's way to the space: none, the runtime whose space it is, or from its first measured message on (with a name,
 /// from its beginning) a row.
 pub(crate) struct ObservedStream(
-    /// Null, a share of the runtime (marked by [`UNSHOWN`]), or what is shown. Goes forward only.
+    /// Null, a share of the runtime (marked by [`UNSHOWN`]), or what is shown, which has the share then. Goes forward only.
     AtomicPtr<u8>,
 );
 
@@ -179,7 +179,8 @@ const UNSHOWN: usize = 1;
 pub(crate) struct ShownStream {
     /// None if the space had no room.
     row: Option<LiveRow>,
-    shared: Arc<Shared>,
+    /// The share of the runtime: it is the [`ObservedStream`]'s to drop.
+    shared: *const Shared,
 }
 
 spared!(ShownStream);
@@ -218,12 +219,17 @@ impl ObservedStream {
 
     /// The runtime whose space it is told to.
     pub(crate) fn shared(&self) -> Option<&Shared> {
+        // SAFETY: a share that is kept as long as this.
+        unsafe { self.share().as_ref() }
+    }
+
+    /// The share of the runtime; null: none.
+    fn share(&self) -> *const Shared {
         let pointer = self.0.load(Ordering::Acquire);
         if pointer.addr() & UNSHOWN != 0 {
-            // SAFETY: a share that is kept, here or in what is shown, as long as this.
-            return unsafe { unmarked(pointer).as_ref() };
+            return unmarked(pointer);
         }
-        self.shown().map(|shown| &*shown.shared)
+        self.shown().map_or(std::ptr::null(), |shown| shown.shared)
     }
 
     /// The stream's row, made now if it has none. Any thread may ask for it.
@@ -233,22 +239,18 @@ impl ObservedStream {
         if pointer.addr() & UNSHOWN == 0 {
             return self.row();
         }
-        // SAFETY: as in `shared`; the count is that of the share made here.
-        let shared = unsafe {
-            Arc::increment_strong_count(unmarked(pointer));
-            Arc::from_raw(unmarked(pointer))
-        };
-        let row = shared.space.as_ref().and_then(|space| space.live_row(RowKind::Stream, id).ok());
+        let share = unmarked(pointer);
+        // SAFETY: as in `shared`.
+        let space = unsafe { &*share }.space.as_ref();
+        let row = space.and_then(|space| space.live_row(RowKind::Stream, id).ok());
         if let Some(row) = &row {
             put(row, stream_cell::CAPACITY, u64::from(capacity));
         }
-        let made = Spared::new(ShownStream { row, shared }).into_raw();
-        match self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: the share of which the mark was just taken away. Who still reads it is in the runtime, which what is
-            // shown keeps.
-            Ok(_) => drop(unsafe { Arc::from_raw(unmarked(pointer)) }),
-            // SAFETY: the other end was first, and nobody else has seen this.
-            Err(_) => drop(unsafe { Spared::from_raw(made) }),
+        let made = Spare::make(ShownStream { row, shared: share }).as_ptr();
+        let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() {
+            // SAFETY: the other end was first, and nobody has seen this.
+            unsafe { Spare::free(made) }
         }
         self.row()
     }
@@ -261,14 +263,17 @@ fn unmarked(pointer: *mut u8) -> *const Shared {
 
 impl Drop for ObservedStream {
     fn drop(&mut self) {
-        let pointer = self.0.load(Ordering::Acquire);
-        // SAFETY: the share, or what is shown, is this's own, and nobody else has this any more.
+        let (share, pointer) = (self.share(), self.0.load(Ordering::Acquire));
+        if share.is_null() {
+            return;
+        }
+        // SAFETY: the share is this's own, and so is what is shown; nobody else has this any more. The row goes first, as long
+        // as there is the runtime with its space.
         unsafe {
-            if pointer.addr() & UNSHOWN != 0 {
-                drop(Arc::from_raw(unmarked(pointer)));
-            } else if !pointer.is_null() {
-                drop(Spared::from_raw(pointer.cast::<ShownStream>()));
+            if pointer.addr() & UNSHOWN == 0 {
+                Spare::free(pointer.cast::<ShownStream>());
             }
+            drop(Arc::from_raw(share));
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ops::Deref;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// How many values' memory a thread keeps: of a network that unfolds, the new stages take what the old ones leave.
@@ -13,12 +12,12 @@ const KEPT: usize = 128;
 pub(crate) struct Spare<T>(RefCell<Option<Vec<Box<MaybeUninit<T>>>>>);
 
 /// A type whose values live in such memory.
-pub(crate) trait InSpare: Sized + 'static {
+pub(crate) trait Spared: Sized + 'static {
     /// Lets `work` use what the calling thread has; not while it ends.
     fn with<R>(work: impl FnOnce(&Spare<Self>) -> R) -> Option<R>;
 }
 
-impl<T: InSpare> Spare<T> {
+impl<T: Spared> Spare<T> {
     pub(crate) const fn new() -> Spare<T> {
         Spare(RefCell::new(None))
     }
@@ -48,60 +47,17 @@ impl<T: InSpare> Spare<T> {
     }
 }
 
-/// Owns a value in such memory, as a `Box` does.
-pub(crate) struct Spared<T: InSpare>(NonNull<T>);
-
-// SAFETY: it is the only owner of the value, as a `Box` is.
-unsafe impl<T: InSpare + Send> Send for Spared<T> {}
-// SAFETY: likewise, it gives out shared references only.
-unsafe impl<T: InSpare + Sync> Sync for Spared<T> {}
-
-impl<T: InSpare> Spared<T> {
-    pub(crate) fn new(value: T) -> Spared<T> {
-        Spared(Spare::make(value))
-    }
-
-    /// Gives it up to who calls [`Spared::from_raw`] some day.
-    pub(crate) fn into_raw(self) -> *mut T {
-        ManuallyDrop::new(self).0.as_ptr()
-    }
-
-    /// # Safety
-    /// It came from [`Spared::into_raw`], and nobody else takes it so.
-    pub(crate) unsafe fn from_raw(value: *mut T) -> Spared<T> {
-        // SAFETY: never null, as demanded of the caller.
-        Spared(unsafe { NonNull::new_unchecked(value) })
-    }
-}
-
-impl<T: InSpare> Deref for Spared<T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: made by `Spare::make`, and freed by nobody but `drop`.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl<T: InSpare> Drop for Spared<T> {
-    fn drop(&mut self) {
-        // SAFETY: as above; nobody uses it any more.
-        unsafe { Spare::free(self.0.as_ptr()) }
-    }
-}
-
 /// As long as there is this, its thread keeps memory of values of `T`.
-pub(crate) struct Keeps<T: InSpare>(PhantomData<*const T>);
+pub(crate) struct Keeps<T: Spared>(PhantomData<*const T>);
 
-impl<T: InSpare> Keeps<T> {
+impl<T: Spared> Keeps<T> {
     pub(crate) fn new() -> Keeps<T> {
         T::with(|spare| spare.0.replace(Some(Vec::with_capacity(KEPT))));
         Keeps(PhantomData)
     }
 }
 
-impl<T: InSpare> Drop for Keeps<T> {
+impl<T: Spared> Drop for Keeps<T> {
     fn drop(&mut self) {
         T::with(|spare| spare.0.replace(None));
     }
@@ -110,7 +66,7 @@ impl<T: InSpare> Drop for Keeps<T> {
 /// Says where values of `$type` find their memory.
 macro_rules! spared {
     ($type:ty) => {
-        impl $crate::spare::InSpare for $type {
+        impl $crate::spare::Spared for $type {
             fn with<R>(work: impl FnOnce(&$crate::spare::Spare<$type>) -> R) -> Option<R> {
                 std::thread_local! {
                     static SPARE: $crate::spare::Spare<$type> = const { $crate::spare::Spare::new() };

@@ -13,7 +13,7 @@ use crate::parker::Parker;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::{Mode, Shared};
 use crate::several::{Group, Rare, Several};
-use crate::spare::{Spare, Spared, spared};
+use crate::spare::{Spare, spared};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
@@ -193,7 +193,7 @@ impl TaskCell {
         let is_shown = blocking || shared.mode_now() != Mode::Off;
         let observed =
             shared.space.as_ref().filter(|_| is_shown).map(|space| ObservedTask::new(space, id.0, &spec));
-        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spared::new(observed).into_raw());
+        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
             id,
@@ -246,7 +246,7 @@ impl TaskCell {
             if let Some(row) = &made.row {
                 put(row, task_cell::WORKER, u64::from(self.worker()));
             }
-            self.observed.store(Spared::new(made).into_raw(), Ordering::Release);
+            self.observed.store(Spare::make(made).as_ptr(), Ordering::Release);
         }
         self.observed()
     }
@@ -612,8 +612,8 @@ impl Drop for TaskCell {
     fn drop(&mut self) {
         let (observed, rare) = (self.observed.load(Ordering::Acquire), self.rare.load(Ordering::Acquire));
         if !observed.is_null() {
-            // SAFETY: made by `Spared`, and nobody else has the cell any more.
-            drop(unsafe { Spared::from_raw(observed) });
+            // SAFETY: made by `Spare::make`, and nobody else has the cell any more.
+            unsafe { Spare::free(observed) }
         }
         if rare.is_null() {
             return;
