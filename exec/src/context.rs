@@ -68,6 +68,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    #[inline]
     pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
         // SAFETY: the thread's own core; the reference ends with the line.
         let times_each = full && unsafe { &mut *core.as_ptr() }.times_messages();

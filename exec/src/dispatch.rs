@@ -317,7 +317,7 @@ impl Core {
     // ---- waking
 
     /// Makes a task ready (or tells it so while it runs).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         if task.worker() != self.worker {
             self.wake_away(task, cause, by_stream);
@@ -326,8 +326,7 @@ impl Core {
         match task.state.get() {
             State::Idle => {
                 if self.mode != Mode::Off {
-                    task.turn(task.waits_for.get(), self.now, self.measured_since);
-                    self.tell_ready(task, cause, by_stream);
+                    self.tell_woken(task, cause, by_stream);
                 }
                 self.no_longer_idle(task);
                 task.state.set(State::Ready);
@@ -343,6 +342,12 @@ impl Core {
             State::Running => task.notified.set(true),
             State::New | State::Moving | State::Ready | State::Ended => {}
         }
+    }
+
+    #[inline(never)]
+    fn tell_woken(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
+        task.turn(task.waits_for.get(), self.now, self.measured_since);
+        self.tell_ready(task, cause, by_stream);
     }
 
     /// An idle task is woken, or goes to another worker.
@@ -381,6 +386,7 @@ impl Core {
         }
     }
 
+    #[inline(never)]
     fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
         // given up.
@@ -401,6 +407,7 @@ impl Core {
         self.wake(task, cause, ring.id);
     }
 
+    #[inline(never)]
     fn wake_writer(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: as above, in the reader's section.
         let Some(task) = (unsafe { ring.writer.load(Ordering::SeqCst).as_ref() }) else { return };
@@ -482,10 +489,16 @@ impl Core {
 
     // ---- the end of a dispatch
 
+    /// See [`Core::publish_dispatch`].
+    #[inline(never)]
+    fn publish_all(&mut self) {
+        self.publish_dispatch();
+    }
+
     /// Publishes what the current task did with its streams, tells it, wakes who waited for that, closes the ends that
     /// it dropped, and lets go of those that need nothing more.
-    #[inline]
-    fn publish_all(&mut self) {
+    #[inline(always)]
+    fn publish_dispatch(&mut self) {
         self.is_fresh = false;
         if self.mode != Mode::Off {
             self.tell_dispatch();
@@ -506,9 +519,14 @@ impl Core {
             let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
             self.count(self.account(from).0, self.account(to).1);
             let (to_kept, from_kept) = (self.settle(to), self.settle(from));
-            self.touched.clear();
-            self.touched.extend(from_kept.then_some(from));
-            self.touched.extend(to_kept.then_some(to));
+            match (from_kept, to_kept) {
+                (false, false) => self.touched.clear(),
+                (true, true) => {}
+                _ => {
+                    self.touched[0] = if from_kept { from } else { to };
+                    self.touched.truncate(1);
+                }
+            }
             return;
         }
         let (reads, writes) = self.account_all();
@@ -955,10 +973,10 @@ impl Core {
     #[inline]
     fn let_go(&mut self) {
         self.ports_wait = false;
-        for touch in &self.touched {
+        // Mostly one or none: by `for` the compiler makes it four at a time.
+        while let Some(touch) = self.touched.pop() {
             touch.state().store(0, Ordering::Release);
         }
-        self.touched.clear();
     }
 
     #[cold]
@@ -1143,7 +1161,7 @@ impl Core {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            core.publish_all();
+            core.publish_dispatch();
             core.finish_budget(task, budget);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),

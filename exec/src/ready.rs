@@ -45,7 +45,7 @@ impl ReadyQueue {
         self.last = pointer;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_front(&mut self, task: &TaskCell) {
         if self.overtakes == OVERTAKE_MAX || self.first.is_null() {
             self.overtakes = 0;

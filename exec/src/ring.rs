@@ -281,6 +281,7 @@ impl Ring {
     }
 
     /// Which of its task's groups of inputs it is in, if it is in one.
+    #[inline]
     pub(crate) fn group(&self) -> Option<usize> {
         self.port().map(|port| port.group.get() as usize).filter(|&group| group != u32::MAX as usize)
     }
@@ -352,6 +353,7 @@ impl Ring {
     }
 
     /// How many messages the reader has not read yet, of those published.
+    #[inline]
     pub(crate) fn look_for_messages(&self) -> usize {
         self.tail.load(Ordering::Acquire) - self.popped.get()
     }
@@ -427,6 +429,7 @@ impl Ring {
     }
 
     /// Whether the writer is gone and everything was read.
+    #[inline]
     pub(crate) fn ended(&self) -> bool {
         // `closed` first: with it seen, `tail` is the last one.
         self.closed.load(Ordering::Acquire) != 0 && self.tail.load(Ordering::Acquire) == self.popped.get()

@@ -9,7 +9,7 @@ use thalweg_space::NameRef;
 use crate::context::Context;
 use crate::dispatch::{self, Core};
 use crate::observe::ObservedStream;
-use crate::ring::{NO_BLOCK, NOTED, Ring, wait_until_zero};
+use crate::ring::{NO_BLOCK, NOTED, Ring, TOUCHED, wait_until_zero};
 use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
 
@@ -169,7 +169,7 @@ pub(crate) fn room<T>(ring: &Ring) -> usize {
 fn room_in_block<T>(ring: &Ring, used: usize) -> usize {
     let count = ring.write_mask.get() as usize + 1;
     if !ring.write_slots.get().is_null() {
-        if count >= ring.capacity as usize {
+        if used == 0 || count >= ring.capacity as usize {
             return count;
         }
         // SAFETY: the writer's own block.
@@ -203,6 +203,14 @@ fn grow<T>(ring: &Ring) -> usize {
     count
 }
 
+/// The dispatch found the stream empty. In a group of inputs that is seen to elsewhere.
+#[inline]
+fn note_empty(ring: &Ring) {
+    if ring.group().is_none() {
+        Ring::mark(&ring.read_state, NOTED);
+    }
+}
+
 /// Looks for messages: how many may be read from the reader's block, which is the next one if this was read to its end.
 #[inline]
 pub(crate) fn messages<T>(ring: &Ring) -> usize {
@@ -217,12 +225,7 @@ pub(crate) fn messages<T>(ring: &Ring) -> usize {
     }
     let mut end = end_of_block::<T>(ring, tail);
     if end == popped {
-        let block = ring.read_slots.load(Ordering::Relaxed);
-        // SAFETY: the reader's own block, read to its end, which the writer has left.
-        unsafe {
-            enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
-            free_block::<T>(block);
-        }
+        enter_next_block::<T>(ring);
         end = end_of_block::<T>(ring, tail);
     }
     ring.available.set(end);
@@ -245,7 +248,20 @@ fn end_of_block<T>(ring: &Ring, tail: usize) -> usize {
     }
 }
 
+/// Goes on in the next block and gives back this, which is the reader's own, read to its end, and left by the writer.
 #[cold]
+#[inline(never)]
+fn enter_next_block<T>(ring: &Ring) {
+    let block = ring.read_slots.load(Ordering::Relaxed);
+    // SAFETY: as said, so nobody uses it after this.
+    unsafe {
+        enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
+        free_block::<T>(block);
+    }
+}
+
+#[cold]
+#[inline(never)]
 fn enter_block<T>(ring: &Ring, slots: *mut u8) {
     ring.read_slots.store(slots, Ordering::Relaxed);
     // SAFETY: the block was published to the reader.
@@ -513,13 +529,25 @@ impl<T: Send + 'static> In<T> {
 
     #[inline(never)]
     fn refill(&self, cx: &mut Context<'_>) -> bool {
+        let ring = self.ring();
+        let used_before = ring.read_state.load(Ordering::Relaxed) & TOUCHED != 0
+            && ring.reader.load(Ordering::Relaxed) == cx.task;
+        if used_before && ring.look_for_messages() == 0 {
+            note_empty(ring);
+            return false;
+        }
+        self.look(cx)
+    }
+
+    #[inline(never)]
+    fn look(&self, cx: &mut Context<'_>) -> bool {
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core.as_mut() };
         core.own_reader(self.ring);
         let ring = self.ring();
         let found = messages::<T>(ring) > 0;
-        if !found && ring.group().is_none() {
-            Ring::mark(&ring.read_state, NOTED);
+        if !found {
+            note_empty(ring);
         }
         found
     }
