@@ -270,6 +270,10 @@ fn threads(count: &mut Count) -> Result<()> {
             let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
             return skip(count, why);
         };
+        if !has_library_sources() {
+            let why = "ThreadSanitizer needs the standard library's sources (`rustup component add rust-src --toolchain nightly`)";
+            return skip(count, why);
+        }
         sanitized(count, command, package, &["--test", test])?;
     }
     Ok(())
@@ -280,20 +284,9 @@ fn sanitized(count: &mut Count, mut command: Command, package: &str, arguments: 
     command.args(["test", "--locked", "-p", package, "--target", "x86_64-unknown-linux-gnu"]).args(arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
     command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
-    let mut options = format!("log_path={} exitcode=66", log.display());
-    if has_library_sources() {
-        // Its mutexes and counted references are instrumented, too: else what they guard looks like races.
-        command.arg("-Zbuild-std");
-    } else {
-        let trusted = process::target_dir().join("threads-trusted");
-        std::fs::create_dir_all(process::target_dir())?;
-        std::fs::write(
-            &trusted,
-            "race:hashbrown\nrace:drop_slow\nrace:LiveTable\nrace:thalweg_space::map\n",
-        )?;
-        options += &format!(" suppressions={}", trusted.display());
-    }
-    command.env("TSAN_OPTIONS", options);
+    // Its mutexes and counted references are instrumented, too: else what they guard looks like races.
+    command.arg("-Zbuild-std");
+    command.env("TSAN_OPTIONS", format!("log_path={} exitcode=66", log.display()));
     // A test passes although a race was found, so the sanitizer's own report decides.
     let folder = process::target_dir();
     std::fs::create_dir_all(&folder)?;
