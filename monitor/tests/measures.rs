@@ -374,6 +374,15 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     near(deadlock.waits[0].ns, 20_000.0);
 }
 
+#[test]
+fn a_deadlock_without_end_takes_no_memory_without_end() {
+    let mut script = Script::default();
+    for task in 1..100_000 {
+        script.at(0, 10, Observation::Deadlocked { task, stream: task, peer: task + 1, for_room: true });
+    }
+    assert_eq!(script.report().waiting.deadlock.map(|deadlock| deadlock.tasks), Some(1 << 16));
+}
+
 /// A splitter sends even messages two ways and drops odd ones; a one-to-one box on one branch; a merger.
 #[test]
 fn derived_lineage_with_splits_and_drops() {

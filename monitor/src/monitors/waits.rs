@@ -19,7 +19,7 @@ use crate::structure::Structure;
 const HISTORY: usize = 24;
 /// Channels told apart; the waits for further ones are charged to where they wait, unexplained.
 const CHANNELS_MAX: usize = 1 << 16;
-/// Waits that were cut off by their tasks' end, at most.
+/// Waits that were cut off by their tasks' end, and those of a deadlock that the run found: of each at most so many.
 const CUT_MAX: usize = 1 << 16;
 /// Waits that lasted less are no deadlock yet.
 const DEADLOCK_NS: f64 = 50e6;
@@ -134,11 +134,12 @@ impl Monitor for Waits {
                 What::Runtime(Observation::TaskEnded { task, .. }) => {
                     self.histories.remove(&task);
                 }
-                What::Runtime(Observation::Deadlocked { task, stream, peer, for_room }) => {
+                What::Runtime(Observation::Deadlocked { task, stream, peer, for_room })
+                    if self.found.len() < CUT_MAX =>
+                {
                     let what = if for_room { For::Room } else { For::Input };
-                    let since = item.time;
-                    self.found
-                        .push(Going { wait: Wait { task, what, stream, since, ..Wait::default() }, peer });
+                    let wait = Wait { task, what, stream, since: item.time, ..Wait::default() };
+                    self.found.push(Going { wait, peer });
                     self.name(batch.structure(), [task, peer]);
                 }
                 _ => {}
@@ -394,10 +395,10 @@ impl Waits {
 
     /// What the run found, with the moment each wait began, if that was told.
     fn told(&self, now: &[Going]) -> Vec<Going> {
-        let since =
-            |task| now.iter().chain(&self.cut).find(|of| of.wait.task == task).map(|of| of.wait.since);
+        let began = self.cut.iter().chain(now).map(|going| (going.wait.task, going.wait.since));
+        let began: IdMap<u64> = began.collect();
         let dated = |found: &Going| {
-            let since = since(found.wait.task).unwrap_or(found.wait.since);
+            let since = began.get(&found.wait.task).copied().unwrap_or(found.wait.since);
             Going { wait: Wait { since, ..found.wait }, ..*found }
         };
         self.found.iter().map(dated).collect()
