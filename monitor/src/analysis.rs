@@ -10,11 +10,12 @@
 
 use std::collections::HashMap;
 
+use crate::base::Base;
 use crate::compose::{COMPOSED, Composer, Sink};
 use crate::monitor::{Batch, Buffer, Item, Kind, Moment, Monitor, Open, Value, What, wants};
 use crate::monitors::built_in;
 use crate::notes::{notes, places};
-use crate::observation::{KIND_NAMES, LiveRow, LiveState, Mode, Observation, StreamTotals, TaskTotals};
+use crate::observation::{KIND_NAMES, LiveRow, LiveState, Mode, Observation};
 use crate::report::{ModeSpan, Note, Report, SpaceInfo, State, Window};
 use crate::structure::{OWN_THREAD, Task};
 use crate::verdict;
@@ -81,7 +82,7 @@ impl Names {
 pub struct Ending {
     /// How the process is.
     pub state: State,
-    /// The clock's ticks now, for a process that lives.
+    /// The clock's ticks now, for a process that lives; for one that was killed, when it is last known to have lived.
     pub now: Option<u64>,
     /// The value of the setting `monitor.mode`, if there is one.
     pub mode: Option<Mode>,
@@ -119,8 +120,7 @@ pub struct Analysis<'m> {
     kinds: Vec<Kind>,
     /// Kinds that some monitor wants.
     wanted: Vec<bool>,
-    /// The live table when measuring began anew.
-    base: Vec<LiveRow>,
+    base: Base,
     events: u64,
     lost: u64,
     /// Who said something last, and when.
@@ -157,7 +157,7 @@ impl<'m> Analysis<'m> {
             monitors: Vec::new(),
             wanted: vec![false; kinds.len()],
             kinds,
-            base: Vec::new(),
+            base: Base::default(),
             events: 0,
             lost: 0,
             last_told: (u64::MAX, u64::MAX),
@@ -238,7 +238,11 @@ impl<'m> Analysis<'m> {
     pub fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
         self.count(time, writer);
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
-        self.composer.observe(time, writer, observation, &mut sink);
+        if self.base.is_empty() {
+            self.composer.observe(time, writer, observation, &mut sink);
+        } else {
+            self.composer.observe(time, writer, &self.base.subtract_from(observation), &mut sink);
+        }
         self.deliver_full();
     }
 
@@ -271,7 +275,7 @@ impl<'m> Analysis<'m> {
         for listening in &mut self.monitors {
             listening.monitor.restart(time);
         }
-        self.base = rows;
+        self.base = Base::new(&rows);
         (self.events, self.lost, self.clock_readings) = (0, 0, 0);
     }
 
@@ -288,7 +292,7 @@ impl<'m> Analysis<'m> {
     pub fn report(&mut self, names: &Names, mut ending: Ending) -> Report {
         self.deliver();
         let running: Vec<u64> = ending.rows.iter().filter_map(|row| self.take_row(row)).collect();
-        subtract(&mut ending.rows, &self.base);
+        ending.rows.iter_mut().for_each(|row| self.base.subtract_from_row(row));
         let end = self.end(&ending);
         self.settle_modes(&ending);
         let structure = &self.composer.structure;
@@ -336,7 +340,7 @@ impl<'m> Analysis<'m> {
         let last = self.composer.last;
         let known = updated.chain([last]).max().unwrap_or(0);
         match (ending.state, ending.now) {
-            (State::Running, Some(now)) => now.max(known),
+            (State::Running | State::Killed, Some(now)) => now.max(known),
             (State::Ended, _) if last > 0 => last,
             _ => known,
         }
@@ -396,6 +400,10 @@ impl<'m> Analysis<'m> {
         Window {
             duration_ns: since(moment.end),
             state: moment.ending.state,
+            paused_ns: structure
+                .paused
+                .filter(|_| moment.ending.state == State::Running)
+                .map(|since| moment.ns(moment.end.saturating_sub(since.max(moment.begin)))),
             modes: structure
                 .modes
                 .iter()
@@ -433,64 +441,6 @@ fn open<'a>(tasks: impl Iterator<Item = (u64, &'a Task)>, running: &[u64], end: 
             Open { task, wait, running_since }
         })
         .collect()
-}
-
-/// Takes from the live table's totals what they were when measuring began anew.
-fn subtract(rows: &mut [LiveRow], base: &[LiveRow]) {
-    let key = |row: &LiveRow| match *row {
-        LiveRow::Task { task, .. } => (0, task),
-        LiveRow::Stream { stream, .. } => (1, stream),
-        LiveRow::Worker { worker, .. } => (2, worker),
-    };
-    let base: HashMap<(u8, u64), &LiveRow> = base.iter().map(|row| (key(row), row)).collect();
-    for row in rows {
-        match (base.get(&key(row)), row) {
-            (Some(LiveRow::Task { totals: before, .. }), LiveRow::Task { totals, .. }) => {
-                *totals = task_totals(totals, before);
-            }
-            (Some(LiveRow::Stream { totals: before, .. }), LiveRow::Stream { totals, .. }) => {
-                *totals = StreamTotals {
-                    written: totals.written.saturating_sub(before.written),
-                    read: totals.read.saturating_sub(before.read),
-                    dropped: totals.dropped.saturating_sub(before.dropped),
-                };
-            }
-            (
-                Some(LiveRow::Worker {
-                    busy_ticks: busy,
-                    waiting_ticks: waiting,
-                    dispatches: before,
-                    parked_ticks: parked,
-                    ..
-                }),
-                LiveRow::Worker { busy_ticks, waiting_ticks, dispatches, parked_ticks, .. },
-            ) => {
-                *busy_ticks = busy_ticks.saturating_sub(*busy);
-                *parked_ticks = parked_ticks.saturating_sub(*parked);
-                *waiting_ticks = waiting_ticks.saturating_sub(*waiting);
-                *dispatches = dispatches.saturating_sub(*before);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn task_totals(now: &TaskTotals, before: &TaskTotals) -> TaskTotals {
-    let counts = now.counts.map(|counts| {
-        let before = before.counts.unwrap_or_default();
-        crate::TaskCounts {
-            dispatches: counts.dispatches.saturating_sub(before.dispatches),
-            reads: counts.reads.saturating_sub(before.reads),
-            writes: counts.writes.saturating_sub(before.writes),
-        }
-    });
-    TaskTotals {
-        busy_ticks: now.busy_ticks.saturating_sub(before.busy_ticks),
-        input_wait_ticks: now.input_wait_ticks.saturating_sub(before.input_wait_ticks),
-        output_wait_ticks: now.output_wait_ticks.saturating_sub(before.output_wait_ticks),
-        ready_ticks: now.ready_ticks.saturating_sub(before.ready_ticks),
-        counts,
-    }
 }
 
 /// Leaves out what was not asked for.

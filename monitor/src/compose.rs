@@ -177,6 +177,7 @@ impl Composer {
                 return;
             }
             Observation::ModeChanged { mode } => self.mode_changed(time, mode),
+            Observation::Paused { paused } => self.structure.paused = paused.then_some(time),
             Observation::Entry { stream } => {
                 self.declared_entry = true;
                 self.structure.streams.entry(stream).or_default().role = Role::Entry;
@@ -475,6 +476,9 @@ impl Composer {
         }
         for task in structure.tasks.values_mut() {
             task.timeline.restart(time);
+        }
+        for stream in structure.streams.values_mut() {
+            stream.past = stream.closed.is_some();
         }
     }
 }

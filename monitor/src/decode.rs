@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_space::reader::{
-    self, Event, EventStream, FieldRef, Item, KindInfo, LiveView, SettingView, SpaceReader,
+    self, Event, EventStream, FieldRef, Info, Item, KindInfo, LiveView, SettingView, SpaceReader,
 };
 use thalweg_space::{Error, RowKind};
 
@@ -112,6 +112,33 @@ pub struct Follower<'m> {
     /// Bytes of events written before measuring began; `None`: not known.
     bytes_before: Option<u64>,
     damage: Vec<String>,
+    /// What was read of the space last, for when it is gone.
+    seen: Seen,
+}
+
+/// What a report takes from a space beside its events and its live table.
+#[derive(Clone)]
+struct Seen {
+    info: Info,
+    names: Names,
+    mode: Option<Mode>,
+    event_bytes: Option<u64>,
+}
+
+impl Seen {
+    fn read(reader: &SpaceReader) -> Result<Seen, Error> {
+        Ok(Seen {
+            info: reader.info()?,
+            names: names(reader)?,
+            mode: mode_setting(reader, |setting| setting.value),
+            event_bytes: event_bytes(reader),
+        })
+    }
+}
+
+/// Bytes of events that all writers have written, if their elements can be read.
+fn event_bytes(reader: &SpaceReader) -> Option<u64> {
+    Some(reader.writers().ok()?.iter().map(|writer| writer.head).sum())
 }
 
 impl<'m> Follower<'m> {
@@ -155,7 +182,8 @@ impl<'m> Follower<'m> {
         let events = reader.events();
         let decoder = Decoder::default();
         let bytes_before = Some(0);
-        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, damage: Vec::new() })
+        let (damage, seen) = (Vec::new(), Seen::read(&reader)?);
+        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, damage, seen })
     }
 
     /// Adds a monitor of one's own; before anything was polled.
@@ -167,7 +195,7 @@ impl<'m> Follower<'m> {
     pub fn poll(&mut self) -> u64 {
         self.alive = self.reader.is_alive();
         let mut taken = 0;
-        let Follower { events, decoder, analysis, damage, .. } = self;
+        let Follower { reader, events, decoder, analysis, damage, .. } = self;
         while damage.len() <= DAMAGE_MAX {
             match events.poll(POLL_ITEMS, &mut |item| decoder.feed(&item, analysis)) {
                 Ok(count) => {
@@ -176,6 +204,8 @@ impl<'m> Follower<'m> {
                         break;
                     }
                 }
+                // All that its writers had written was read before; the files are open.
+                Err(_) if reader.is_gone() => break,
                 Err(error) => damage.push(error.to_string()),
             }
         }
@@ -191,7 +221,7 @@ impl<'m> Follower<'m> {
     pub fn restart(&mut self) {
         let now = self.reader.info().map_or(0, |info| info.clock.now());
         let rows = self.rows();
-        self.bytes_before = self.event_bytes();
+        self.bytes_before = event_bytes(&self.reader);
         self.analysis.restart(now, rows);
     }
 
@@ -235,6 +265,7 @@ impl<'m> Follower<'m> {
     fn rows(&mut self) -> Vec<LiveRow> {
         match self.reader.live_rows() {
             Ok(views) => views.iter().map(live_row).collect(),
+            Err(_) if self.reader.is_gone() => Vec::new(),
             Err(error) => {
                 self.damage.push(error.to_string());
                 Vec::new()
@@ -242,32 +273,40 @@ impl<'m> Follower<'m> {
         }
     }
 
-    /// Bytes of events that all writers have written, if their elements can be read.
-    fn event_bytes(&self) -> Option<u64> {
-        Some(self.reader.writers().ok()?.iter().map(|writer| writer.head).sum())
+    /// Reads the space anew, if it is still there; whether it is.
+    fn see(&mut self) -> Result<bool, Error> {
+        match Seen::read(&self.reader) {
+            Ok(seen) => self.seen = seen,
+            Err(error) if !self.reader.is_gone() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(!self.reader.is_gone())
     }
 
     fn ending(&mut self) -> Result<(Names, Ending), Error> {
         let rows = self.rows();
         let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
-        let info = self.reader.info()?;
-        if self.alive && !info.finished {
+        let is_there = self.see()?;
+        let Seen { info, names, mode, event_bytes } = self.seen.clone();
+        if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(&self.reader, true));
         }
-        let names = names(&self.reader)?;
+        let state = match (info.finished || !is_there, self.alive) {
+            (true, _) => State::Ended,
+            (false, true) => State::Running,
+            (false, false) => State::Killed,
+        };
         let ending = Ending {
-            state: match (info.finished, self.alive) {
-                (true, _) => State::Ended,
-                (false, true) => State::Running,
-                (false, false) => State::Killed,
+            state,
+            now: match state {
+                State::Ended => None,
+                State::Running => Some(info.clock.now()),
+                State::Killed => Some(info.lived_ticks),
             },
-            now: (self.alive && !info.finished).then(|| info.clock.now()),
-            mode: mode_setting(&self.reader, |setting| setting.value),
-            rows,
+            mode,
+            rows: if is_there { rows } else { Vec::new() },
             stuck,
-            event_bytes: self
-                .bytes_before
-                .and_then(|before| Some(self.event_bytes()?.saturating_sub(before))),
+            event_bytes: self.bytes_before.and_then(|before| Some(event_bytes?.saturating_sub(before))),
             space: SpaceInfo {
                 path: self.reader.path().display().to_string(),
                 name: info.name,
@@ -401,6 +440,7 @@ enum What {
     StreamClosed,
     ModeChanged,
     RecordFailed,
+    Paused,
     Entry,
     Exit,
 }
@@ -459,6 +499,7 @@ const KINDS: &[Row] = &[
     ("exec.stream_closed", What::StreamClosed, &["stream", "written", "read"], &["dropped"]),
     ("exec.mode_changed", What::ModeChanged, &["mode"], &[]),
     ("net.record_failed", What::RecordFailed, &["task", "stream", "index"], &[]),
+    ("control.paused", What::Paused, &["paused"], &[]),
     ("net.entry", What::Entry, &["stream"], &[]),
     ("net.exit", What::Exit, &["stream"], &[]),
 ];
@@ -666,6 +707,7 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             task: get(0),
             message: Run { stream: get(1), first: get(2), count: 1 },
         },
+        What::Paused => Observation::Paused { paused: get(0) != 0 },
         What::Entry => Observation::Entry { stream: get(0) },
         What::Exit => Observation::Exit { stream: get(0) },
     })

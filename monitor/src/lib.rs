@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod base;
 mod compose;
 mod decode;
 mod distribution;

@@ -18,7 +18,7 @@
 //! never guessed. A one-to-one task whose reads or writes were lost is *unsynced* until it waits for input, when all
 //! it read has been written.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::ids::IdMap;
 use crate::message::Message;
@@ -222,7 +222,8 @@ pub(crate) struct Lineage {
     /// The entry streams, by their numbers.
     entries: Vec<u64>,
     failures: Vec<Failed>,
-    failures_count: u64,
+    /// Those of them that may still be traced to their input messages by the dispatches they failed in.
+    untraced: HashMap<Message, usize>,
     /// Who follows single messages, if somebody does.
     pub(crate) trace: Option<Trace>,
     deferred: usize,
@@ -246,6 +247,7 @@ struct Failed {
     message: Message,
     root: Root,
     task: u64,
+    component: Option<u64>,
     time: u64,
 }
 
@@ -265,7 +267,7 @@ impl Lineage {
             roots: Roots::new(ns_per_tick, slowest_max),
             entries: Vec::new(),
             failures: Vec::new(),
-            failures_count: 0,
+            untraced: HashMap::new(),
             trace: None,
             deferred: 0,
             unattributed: 0,
@@ -298,37 +300,44 @@ impl Lineage {
     pub(crate) fn restart(&mut self) {
         self.roots.restart();
         self.failures.clear();
-        self.failures_count = 0;
+        self.untraced.clear();
         self.unattributed = 0;
         (self.unattributed_ticks, self.attributed_ticks) = (0.0, 0.0);
     }
 
     /// What failed, oldest first, with the input messages it came from.
     pub(crate) fn failures(&self, moment: &Moment<'_>) -> Vec<FailedMessage> {
-        let told = |failed: &Failed| FailedMessage {
+        let failure = |failed: &Failed| FailedMessage {
             message: failed.message.to_string(),
             input: self.message(failed.root).map(|message| message.to_string()),
             task: failed.task,
-            component: moment.component_of(failed.task),
+            component: failed.component.map(|component| moment.names.site(component).path),
             at_ns: moment.ns(failed.time.saturating_sub(moment.begin)),
         };
-        self.failures.iter().map(told).collect()
+        self.failures.iter().map(failure).collect()
     }
 
-    fn note_failures(&mut self, dispatch: &Dispatch, holder: &Holder, taken: &[Taken]) {
+    /// A message failed. In mode full, the dispatch that it failed in comes later and says where it came from.
+    pub(crate) fn failed(&mut self, message: Message, task: u64, component: Option<u64>, time: u64) {
+        if self.failures.len() < FAILURES_MAX {
+            self.untraced.insert(message, self.failures.len());
+            self.failures.push(Failed { message, root: UNKNOWN, task, component, time });
+        }
+    }
+
+    /// Traces the messages that failed in a dispatch.
+    fn trace_failures(&mut self, dispatch: &Dispatch, holder: &Holder, taken: &[Taken]) {
         for run in &dispatch.failed {
-            self.failures_count += 1;
             let message = Message { stream: run.stream, index: run.first };
             if let Some(trace) = &mut self.trace {
                 trace.failed(message, dispatch);
             }
-            if self.failures.len() >= FAILURES_MAX {
+            let Some(failed) = self.untraced.remove(&message).and_then(|at| self.failures.get_mut(at)) else {
                 continue;
-            }
+            };
             let held = find(taken, run.stream, run.first)
                 .or_else(|| holder.kept.iter().copied().find(|held| held.has(run.stream, run.first)));
-            let root = held.map_or(UNKNOWN, |held| held.segment.nth(run.first - held.segment.first));
-            self.failures.push(Failed { message, root, task: dispatch.task, time: dispatch.end });
+            failed.root = held.map_or(UNKNOWN, |held| held.segment.nth(run.first - held.segment.first));
         }
     }
 
@@ -504,7 +513,7 @@ impl Lineage {
         holder.mute |= derived < writes && holder.kept.is_empty();
         self.carried = holder.owes();
         if !dispatch.failed.is_empty() {
-            self.note_failures(dispatch, &holder, &taken);
+            self.trace_failures(dispatch, &holder, &taken);
         }
         self.put_derived(dispatch, writes, share, &holder.kept, &taken);
         if holder.one_to_one {

@@ -28,24 +28,25 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         note(
             "lost",
             format!(
-                "{} events were lost in {} places: latencies speak of what is left, occupancies are left out; counts and \
+                "{} lost in {}: latencies speak of what is left, occupancies are left out; counts and \
                  shares are the totals the tasks, streams and workers keep. Keep a run whole with --keep.",
-                window.lost, window.gaps
+                counted(window.lost, "event"),
+                counted(window.gaps, "place")
             ),
         );
     }
     if window.malformed > 0 {
         let malformed = window.malformed;
-        note("malformed", format!("{malformed} events contradict themselves and were left out."));
+        note("malformed", format!("Left out for contradicting themselves: {}.", counted(malformed, "event")));
     }
     let latency = &report.latency;
     if latency.unattributed > 0 {
         note(
             "unattributed",
             format!(
-                "{} messages have no known input message (a component's own, or what lost events would tell): the \
-                 latencies leave them out.",
-                latency.unattributed
+                "The latencies leave out {} without a known input message (a component's own, or what lost events would \
+                 tell).",
+                counted(latency.unattributed, "message")
             ),
         );
     }
@@ -53,8 +54,8 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         note(
             "in_flight",
             format!(
-                "{} input messages had not left at the end; their latencies are not counted.",
-                latency.in_flight
+                "The latencies leave out {} that had not left at the end.",
+                counted(latency.in_flight, "input message")
             ),
         );
     }
@@ -65,10 +66,15 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         let broken = report.broken_count;
         note(
             "not_conserved",
-            format!("{broken} streams do not conserve their messages (listed under broken)."),
+            format!("Messages are not conserved in {} (listed under broken).", counted(broken, "stream")),
         );
     }
     notes
+}
+
+/// A count of things, in singular or plural: `1 record`, `2 records`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn about_modes(structure: &Structure) -> Option<(&'static str, &'static str)> {

@@ -245,6 +245,11 @@ pub enum Observation {
         /// For how long.
         duration: u64,
     },
+    /// Sources rest from now on, or go on, as a command asked for.
+    Paused {
+        /// They rest.
+        paused: bool,
+    },
     /// The network's input messages come through this stream.
     Entry {
         /// Its id.
@@ -258,7 +263,7 @@ pub enum Observation {
 }
 
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 27] = [
+pub(crate) const KIND_NAMES: [&str; 28] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -286,6 +291,7 @@ pub(crate) const KIND_NAMES: [&str; 27] = [
     "exec.worker_unparked",
     "exec.message_worked",
     "exec.deadlocked",
+    "control.paused",
 ];
 
 impl Observation {
@@ -320,6 +326,7 @@ impl Observation {
             Observation::WorkerUnparked { .. } => 24,
             Observation::MessageWorked { .. } => 25,
             Observation::Deadlocked { .. } => 26,
+            Observation::Paused { .. } => 27,
         }
     }
 }

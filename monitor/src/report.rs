@@ -252,6 +252,7 @@ impl Report {
             window: Window {
                 duration_ns: 0.0,
                 state: State::Ended,
+                paused_ns: None,
                 modes: Vec::new(),
                 complete: false,
                 partial: false,
@@ -323,6 +324,9 @@ pub struct Window {
     pub duration_ns: f64,
     /// How the process is.
     pub state: State,
+    /// For how long its sources have rested because `thalweg pause` or `drain` told them to, if they do.
+    #[serde(default)]
+    pub paused_ns: Option<f64>,
     /// The modes it was in.
     pub modes: Vec<ModeSpan>,
     /// Whether every event of the run was seen, in mode full throughout.
@@ -396,6 +400,8 @@ pub enum VerdictKind {
     Source,
     /// The network waits for its output to be taken.
     Sink,
+    /// The sources rest because a command told them to.
+    Paused,
     /// Tasks wait for one another in a circle.
     Deadlock,
     /// The network keeps up with its source, which takes its time.

@@ -22,6 +22,8 @@ pub struct Structure {
     /// Gaps and dispatches since then.
     pub(crate) gaps: u64,
     pub(crate) dispatches: u64,
+    /// Since when the sources rest, if they do.
+    pub(crate) paused: Option<u64>,
 }
 
 /// A task.
@@ -66,6 +68,8 @@ pub struct Stream {
     pub(crate) role_settled: bool,
     /// All it had to tell was told.
     pub(crate) gone: bool,
+    /// It was closed before what is measured began; events of its last dispatches may still come.
+    pub(crate) past: bool,
     /// Positions said at its close.
     pub(crate) totals: Option<StreamTotals>,
     /// Messages told by dispatches.
@@ -119,9 +123,12 @@ impl Structure {
         self.tasks.iter().map(|(&id, task)| (id, task))
     }
 
-    /// All streams of which not all was told, in no order.
+    /// All streams that existed while it was measured, and of which not all was told, in no order.
     pub fn streams(&self) -> impl Iterator<Item = (u64, &Stream)> {
-        self.streams.iter().filter(|(_, stream)| !stream.gone).map(|(&id, stream)| (id, stream))
+        self.streams
+            .iter()
+            .filter(|(_, stream)| !stream.gone && !stream.past)
+            .map(|(&id, stream)| (id, stream))
     }
 
     /// Every event so far was seen, in mode full.

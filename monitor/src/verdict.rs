@@ -4,11 +4,14 @@
 //! is left when nothing stands out; the first that answers is the verdict. Each goes by shares of time, by where
 //! waiting leads ([`crate::report::Root`]) and by true-rate utilisation.
 
+use crate::notes::counted;
 use crate::report::{
     Component, Report, Root, RootState, Stream, Task, TaskShares, Utilisation, Verdict, VerdictKind, Work,
     Worker, WorkerShares,
 };
 
+/// A run that rested for more of the time than this cannot be judged by what it did in the rest.
+const RESTED: f64 = 0.5;
 /// Who is busier than this has no time to spare.
 const SATURATED: f64 = 0.8;
 /// A source that waits less than this for room is not held back.
@@ -55,10 +58,17 @@ const LONG_NS: f64 = 1e6;
 /// So much of all waiting has to lead to tasks that are ready behind it.
 const BEHIND: f64 = 0.3;
 
+/// A task that is ready for so much of the time, while its worker waits for more than half of it, waits for threads to be woken.
+const WOKEN: f64 = 0.2;
+const IDLE: f64 = 0.5;
+/// A run of less time is mostly its start.
+const START_NS: f64 = 50e6;
+
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 17] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 20] = [
+        paused,
         deadlock,
         asleep,
         contention,
@@ -75,6 +85,8 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
         uneven_workers,
         at_the_edges,
         unknown,
+        waking,
+        too_short,
         busiest,
     ];
     let mut found = rules.iter().find_map(|rule| rule(&facts)).unwrap_or_else(|| {
@@ -225,6 +237,22 @@ fn is_sink(task: &Task) -> bool {
     task.work.messages_out == Some(0) && task.work.messages_in > Some(0)
 }
 
+/// A run that was told to rest, for most of the time that is measured.
+fn paused(facts: &Facts<'_>) -> Option<Verdict> {
+    let window = &facts.report.window;
+    let share = window.paused_ns? / window.duration_ns;
+    (share >= RESTED).then(|| Verdict {
+        suggestion: Some("let it go on with `thalweg resume`".to_owned()),
+        ..plain(
+            VerdictKind::Paused,
+            format!(
+                "The run is paused: its sources have rested for {} of the time, as a command told them to.",
+                percent(share)
+            ),
+        )
+    })
+}
+
 fn deadlock(facts: &Facts<'_>) -> Option<Verdict> {
     let deadlock = facts.report.waiting.deadlock.as_ref()?;
     let told = |wait: &crate::report::WaitNow| {
@@ -359,7 +387,8 @@ fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Verdict> {
             percent(wanted.min(1.0)),
             percent(lost)
         ),
-        evidence: facts.evidence(vec![format!("worker {id} was put off its processor {preempted} times")]),
+        evidence: facts
+            .evidence(vec![format!("worker {id} was put off its processor {}", counted(preempted, "time"))]),
         suggestion: Some("give the run processors of its own (`taskset`), or stop what else runs".to_owned()),
         component: busiest_on(facts, id).map(|(task, _)| path_of(&task.name).to_owned()),
         worker: Some(id),
@@ -394,8 +423,8 @@ fn nothing_held_back(facts: &Facts<'_>) -> Option<Verdict> {
         return Some(Verdict {
             kind: VerdictKind::Source,
             text: format!(
-                "The source {} limits the flow: it is busy {} of the time{rest}.",
-                source.name,
+                "{} limits the flow: it is busy {} of the time{rest}.",
+                the("source", &source.name),
                 percent(shares.busy)
             ),
             evidence,
@@ -410,8 +439,8 @@ fn nothing_held_back(facts: &Facts<'_>) -> Option<Verdict> {
         ..plain(
             VerdictKind::Nothing,
             format!(
-                "Nothing limits the flow: the network keeps up with its source {}, which takes its time{rest}.",
-                source.name
+                "Nothing limits the flow: the network keeps up with {}, which takes its time{rest}.",
+                the("source", &source.name).replacen("The", "the", 1)
             ),
         )
     })
@@ -422,8 +451,8 @@ fn sink(facts: &Facts<'_>) -> Option<Verdict> {
     Some(Verdict {
         kind: VerdictKind::Sink,
         text: format!(
-            "The sink {} limits the flow: it is busy {} of the time.",
-            task.name,
+            "{} limits the flow: it is busy {} of the time.",
+            the("sink", &task.name),
             percent(shares.busy)
         ),
         evidence: facts.evidence(Vec::new()),
@@ -509,8 +538,9 @@ fn too_small(stream: &Stream, why: String, evidence: Vec<String>) -> Verdict {
     Verdict {
         kind: VerdictKind::Capacity,
         text: format!(
-            "The streams {} are too small: they hold {} messages, and {why}.",
-            stream.name, stream.capacity
+            "The streams {} are too small: they hold {}, and {why}.",
+            stream.name,
+            counted(stream.capacity, "message")
         ),
         evidence,
         suggestion: Some("raise exec.capacity, or the capacity of these streams".to_owned()),
@@ -838,8 +868,8 @@ fn at_the_edges(facts: &Facts<'_>) -> Option<Verdict> {
     let exit = waiting_at(facts, "exit", |stream| (&stream.writer, &stream.reader), |s| s.output_wait);
     if let Some(Waits { share, path, outside }) = exit {
         let text = format!(
-            "The sink{} limits the flow: {path} waits {} of the time for room in the exit.",
-            named(&outside),
+            "{} limits the flow: {path} waits {} of the time for room in the exit.",
+            the("sink", outside.as_deref().unwrap_or_default()),
             percent(share)
         );
         return Some(Verdict { component: outside.or(Some(path)), ..plain(VerdictKind::Sink, text) });
@@ -847,15 +877,16 @@ fn at_the_edges(facts: &Facts<'_>) -> Option<Verdict> {
     let Waits { share, path, outside } =
         waiting_at(facts, "entry", |stream| (&stream.reader, &stream.writer), |s| s.input_wait)?;
     let text = format!(
-        "The source{} limits the flow: {path} waits {} of the time for input.",
-        named(&outside),
+        "{} limits the flow: {path} waits {} of the time for input.",
+        the("source", outside.as_deref().unwrap_or_default()),
         percent(share)
     );
     Some(Verdict { component: outside.or(Some(path)), ..plain(VerdictKind::Source, text) })
 }
 
-fn named(component: &Option<String>) -> String {
-    component.as_ref().map_or(String::new(), |path| format!(" {path}"))
+/// What stands at an end of the network, as the subject of a sentence; one that is called by its role is not called so twice.
+fn the(role: &str, name: &str) -> String {
+    if name.is_empty() || name == role { format!("The {role}") } else { format!("The {role} {name}") }
 }
 
 /// A component at the network's edge that waits for what is outside.
@@ -877,6 +908,60 @@ fn waiting_at(
     let path = path.clone()?;
     let share = wait(&facts.component(&path)?.work.shares?);
     (share >= STARVED).then(|| Waits { share, path, outside: outside.clone() })
+}
+
+/// Nobody is busy, and the source is held back: messages wait until the threads that others wake run.
+fn waking(facts: &Facts<'_>) -> Option<Verdict> {
+    if keeps_up(facts) {
+        return None;
+    }
+    let idle = |id: u64| {
+        let workers = facts.report.workers.iter().filter(|worker| worker.id == id);
+        workers.filter_map(|worker| worker.shares).map(|shares| shares.waiting).find(|share| *share >= IDLE)
+    };
+    let (task, ready, idle) = facts
+        .tasks()
+        .filter_map(|(task, shares)| Some((task, shares.ready, idle(task.worker?)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, ready, _)| *ready >= WOKEN)?;
+    let room = facts.report.streams.iter().map(|stream| stream.capacity).filter(|&room| room > 1).min()?;
+    Some(Verdict {
+        component: Some(path_of(&task.name).to_owned()),
+        worker: task.worker,
+        evidence: facts.evidence(Vec::new()),
+        suggestion: Some(format!(
+            "let threads be woken for more messages at once: streams that hold {} (`thalweg run --capacity {}`)",
+            4 * room,
+            4 * room
+        )),
+        ..plain(
+            VerdictKind::Capacity,
+            format!(
+                "Waking threads limits the flow: {} could run {} of the time and did not yet, while its worker waits {}; \
+                 the streams hold {} each.",
+                task.name,
+                percent(ready),
+                percent(idle),
+                counted(room, "message")
+            ),
+        )
+    })
+}
+
+fn too_short(facts: &Facts<'_>) -> Option<Verdict> {
+    let window = &facts.report.window;
+    let messages = facts.report.throughput.messages_in?;
+    (!window.partial && window.duration_ns < START_NS).then(|| Verdict {
+        suggestion: Some("give it input for a second or more".to_owned()),
+        ..plain(
+            VerdictKind::Unclear,
+            format!(
+                "The run was too short to tell what limits it: {} in {:.1} ms, most of which was its start.",
+                counted(messages, "message"),
+                window.duration_ns / 1e6
+            ),
+        )
+    })
 }
 
 fn busiest(facts: &Facts<'_>) -> Option<Verdict> {

@@ -428,10 +428,15 @@ impl Space {
         live::keep(&self.shared)
     }
 
-    /// Marks the orderly end of the process. Writers may still close after it.
-    pub fn finish(&self) {
+    /// Notes that the process lives now, so that a reader knows how long it lived if it is killed: three readings of clocks.
+    pub fn note_alive(&self) {
         self.shared.anchored.store(0, Ordering::Relaxed);
         self.shared.refresh_anchor();
+    }
+
+    /// Marks the orderly end of the process. Writers may still close after it.
+    pub fn finish(&self) {
+        self.note_alive();
         self.shared.identity.word(identity::STATE).store(2, Ordering::Release);
         if self.shared.in_session && std::process::id() == self.shared.pid {
             // Best effort: the identity, too, says that it ended.

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::libraries;
 use crate::mailbox;
+use crate::rest::RestEvents;
 
 /// How long the main thread sleeps when there was no command, and a waiting source until it looks whether the run ends.
 const IDLE: Duration = Duration::from_millis(5);
@@ -126,6 +127,7 @@ pub(crate) struct Control {
     failures: Sender<Receiver<RecordError>>,
     told: Receiver<Told>,
     is_paused: bool,
+    rest_events: RestEvents,
     /// The source rests; it has ended; the sink has.
     rests: bool,
     source_ended: bool,
@@ -153,6 +155,8 @@ impl Control {
         interrupt: Interrupt,
     ) -> Result<(Control, Reached), Failure> {
         let mailbox = space.mailbox().map_err(|error| Failure::coded("E0903", error.to_string()))?;
+        let rest_events =
+            RestEvents::new(space).map_err(|error| Failure::coded("E0903", error.to_string()))?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let (tell, told) = channel();
         let (orders, taken) = channel();
@@ -172,6 +176,7 @@ impl Control {
             failures,
             told,
             is_paused: false,
+            rest_events,
             rests: false,
             source_ended: false,
             is_over: false,
@@ -185,6 +190,7 @@ impl Control {
     pub(crate) fn serve(mut self, runtime: &Runtime, counts: impl Fn() -> String) -> Result<(), Failure> {
         runtime.start();
         while !self.is_over {
+            runtime.space().inspect(|space| space.note_alive());
             let polled = self.mailbox.poll();
             match polled.map_err(|error| Failure::coded("E0903", error.to_string()))? {
                 Some(received) => self.answer(runtime, received, &counts)?,
@@ -223,6 +229,7 @@ impl Control {
                 Err(format!("a run takes load, reload, move, pause, resume, drain and stop, not `{other}`"))
             }
         };
+        self.rest_events.note(self.is_paused);
         let answered = match (done, command.name.as_str()) {
             (Err(why), _) => received.failed(&why),
             (Ok(done), "load") => {

@@ -16,7 +16,6 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use indicatif::HumanCount;
 use thalweg_exec::{Blocking, In, Inputs, Out, Runtime, StreamSpec, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
@@ -28,6 +27,7 @@ use crate::control::{Outputs, Told, Valve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::io::{Next, Sink, SinkError, Source, recorded_at, unwritable};
+use crate::units::{count, counted};
 
 /// Failed records that are shown; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
@@ -47,11 +47,11 @@ pub(crate) struct Tally {
 impl Tally {
     /// Records that went in, came out, failed.
     pub(crate) fn counts(&self) -> String {
-        let count = |counter: &AtomicU64| HumanCount(counter.load(Ordering::Relaxed));
-        let (records_in, records_out) = (count(&self.records_in), count(&self.records_out));
+        let records_in = counted(self.records_in.load(Ordering::Relaxed), "record");
+        let records_out = count(self.records_out.load(Ordering::Relaxed));
         let failed = self.failed.load(Ordering::Relaxed);
         let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        format!("{records_in} records in, {records_out} out{failures}")
+        format!("{records_in} in, {records_out} out{failures}")
     }
 }
 
@@ -350,7 +350,10 @@ impl Ends {
         }
         let missing = sink.finish()?;
         if missing > 0 && !self.interrupt.is_stopping() {
-            self.broken(&format!("error[E0905]: {missing} records never came in the order of --order-by"));
+            self.broken(&format!(
+                "error[E0905]: {} never came in the order of --order-by",
+                counted(missing, "record")
+            ));
         }
         Ok(())
     }

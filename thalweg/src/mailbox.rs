@@ -22,7 +22,7 @@ pub(crate) fn move_command(task: u64, worker: u64) -> Command {
     Command::new(format!("task {task}"), "move").with(format!("worker {worker}"))
 }
 
-/// Answers the commands to a run without control, while it lives.
+/// Answers the commands to a run without control, while it lives, and notes that it does.
 pub(crate) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
@@ -34,8 +34,10 @@ impl Answering {
         let mut mailbox = space.mailbox().map_err(|error| Failure::coded("E0903", error.to_string()))?;
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
+        let space = space.clone();
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
+                space.note_alive();
                 answer_all(&mut mailbox, &mover);
                 thread::park_timeout(LOOK_EVERY);
             }

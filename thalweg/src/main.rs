@@ -12,6 +12,7 @@ mod libraries;
 mod mailbox;
 mod output;
 mod pattern;
+mod rest;
 mod spaces;
 mod table;
 mod units;

@@ -75,6 +75,11 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
+/// A count of things, in singular or plural: `1 record`, `63,640 records`.
+pub(crate) fn counted(value: u64, what: &str) -> String {
+    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +101,7 @@ mod tests {
         assert_eq!(share(0.0001), "<0.1 %");
         assert_eq!(count(1_063_640), "1,063,640");
         assert_eq!(count(63), "63");
+        assert_eq!([0, 1, 2000].map(|n| counted(n, "record")), ["0 records", "1 record", "2,000 records"]);
         assert_eq!(age(90_000.0), "1 d 1 h");
     }
 }

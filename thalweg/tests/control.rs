@@ -63,10 +63,10 @@ fn a_run_pauses_drains_and_stops() {
     let mut line = String::new();
     input.write_all(b"{\"<n>\": 1}\n").expect("it reads");
     output.read_line(&mut line).expect("a record");
-    assert!(run.done("pause", None).starts_with("paused: 1 records in, 1 out"));
+    assert!(run.done("pause", None).starts_with("paused: 1 record in, 1 out"));
     input.write_all(b"{\"<n>\": 2}\n").expect("the pipe takes it");
     // A paused run takes commands, but no records.
-    assert!(run.done("drain", None).starts_with("drained and paused: 1 records in, 1 out"));
+    assert!(run.done("drain", None).starts_with("drained and paused: 1 record in, 1 out"));
     assert!(run.done("resume", None).starts_with("resumed"));
     output.read_line(&mut line).expect("a record");
     assert_eq!(line, "{\"<n>\": 2}\n{\"<n>\": 3}\n");
@@ -82,11 +82,11 @@ fn a_cell_that_is_half_full_when_its_network_goes_is_told() {
     let mut input = run.child.stdin.take().expect("piped");
     input.write_all(b"{\"a\": 1}\n").expect("it reads");
     let until = Instant::now() + Duration::from_secs(20);
-    while !run.done("pause", None).contains("1 records in") {
+    while !run.done("pause", None).contains("1 record in") {
         assert!(Instant::now() < until, "the record never went in");
         run.done("resume", None);
     }
-    assert!(run.done("drain", None).contains("1 records in, 0 out, 1 failed"));
+    assert!(run.done("drain", None).contains("1 record in, 0 out, 1 failed"));
     run.done("stop", None);
     assert!(run.end(1).contains("never completed"));
 }

@@ -21,7 +21,7 @@ pub(crate) struct App {
     check: fn(&Path) -> Result<()>,
 }
 
-const APPS: [App; 5] = [
+const APPS: [App; 6] = [
     App {
         name: "ant",
         shows: "a schedule of 1,000 jobs by an ant colony, 45 ants in 100 steps",
@@ -29,6 +29,14 @@ const APPS: [App; 5] = [
         network: "apps/ant/ant.snet",
         ends: |folder| Ok(with_output(input("apps/ant/ant.jsonl"), &folder.join("schedule.jsonl"))),
         check: |folder| told("the schedule is in", &folder.join("schedule.jsonl")),
+    },
+    App {
+        name: "audio",
+        shows: "a chirp of 0.6 s, decoded, with an echo, as WAV",
+        package: "app-audio",
+        network: "apps/audio/audio.snet",
+        ends: audio_ends,
+        check: |folder| told("the sound is in", &folder.join("chirp.wav")),
     },
     App {
         name: "des",
@@ -178,6 +186,12 @@ fn with_output(mut ends: Vec<OsString>, file: &Path) -> Vec<OsString> {
     ends
 }
 
+fn audio_ends(folder: &Path) -> Result<Vec<OsString>> {
+    let mut ends = with_output(input("apps/audio/audio.jsonl"), &folder.join("chirp.wav"));
+    ends.extend(["--output-bytes", "data"].map(Into::into));
+    Ok(ends)
+}
+
 fn des_ends(folder: &Path) -> Result<Vec<OsString>> {
     let plain = folder.join("plain");
     let lines = (0..).flat_map(|line| format!("line {line:>10} of a file to be encrypted\n").into_bytes());
@@ -231,4 +245,17 @@ fn memory(child: &Child) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_app_can_be_run() {
+        let folders = std::fs::read_dir(process::root().join("apps")).unwrap();
+        for folder in folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()) {
+            assert!(APPS.iter().any(|app| app.network.starts_with(&format!("apps/{folder}/"))), "{folder}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Latencies of input messages, and which of them led to failures.
 
 use crate::lineage::{self, Lineage};
+use crate::message::Message;
 use crate::monitor::{Batch, Moment, Monitor, What};
 use crate::observation::Observation;
 use crate::report::{Latency, MessageTimes, Report, State};
@@ -26,7 +27,15 @@ impl Monitor for Latencies {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.dispatch", "run.stream_told", "net.entry", "net.exit", "exec.task_created", "exec.task_ended"]
+        &[
+            "run.dispatch",
+            "run.stream_told",
+            "net.entry",
+            "net.exit",
+            "net.record_failed",
+            "exec.task_created",
+            "exec.task_ended",
+        ]
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -91,6 +100,10 @@ impl Lineage {
             }
             What::Runtime(Observation::Entry { stream }) => self.entry(stream),
             What::Runtime(Observation::Exit { stream }) => self.exit(stream),
+            What::Runtime(Observation::RecordFailed { task, message: run }) => {
+                let component = batch.structure().task(task).map(|task| task.component);
+                self.failed(Message { stream: run.stream, index: run.first }, task, component, item.time);
+            }
             What::Runtime(Observation::TaskCreated { task, one_to_one, .. }) => {
                 let holder = self.holders.entry(task).or_default();
                 holder.one_to_one = one_to_one;

@@ -31,6 +31,8 @@ struct Worker {
     /// Said at its end or by the live table: busy, waiting.
     totals: Option<(u64, u64)>,
     totals_dispatches: Option<u64>,
+    /// When its row was last written.
+    updated: u64,
     on_task: u64,
     on_message: u64,
 }
@@ -52,6 +54,7 @@ impl Default for Worker {
             cpu: None,
             totals: None,
             totals_dispatches: None,
+            updated: 0,
             on_task: 0,
             on_message: 0,
         }
@@ -198,6 +201,7 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
         known.parked_since = parked.then_some(updated.max(begin));
     }
     known.totals_dispatches = Some(dispatches);
+    known.updated = updated;
     (known.on_task, known.on_message) = (task, message);
 }
 
@@ -209,7 +213,8 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
     let lifetime = ended.saturating_sub(started).saturating_sub(parked);
     let still_waiting = worker.waiting_since.map_or(0, |since| ended.saturating_sub(since));
     let (busy, waiting) = match worker.totals {
-        Some(totals) if !moment.whole => totals,
+        // The row says nothing of a wait that goes on since.
+        Some((busy, waiting)) if !moment.whole => (busy, waiting + unpublished(worker, ended)),
         _ => (worker.busy_ticks, worker.waiting_ticks + still_waiting),
     };
     let stuck_since = moment.ending.stuck.get(&id).filter(|_| moment.ending.state == State::Running);
@@ -232,6 +237,14 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
         on_message: on_task.is_some().then_some(worker.on_message),
         stuck_ns: stuck_since.map(|&since| moment.ns(moment.end.saturating_sub(since))),
         on_task,
+    }
+}
+
+/// How long a worker has waited that its row does not say yet.
+fn unpublished(worker: &Worker, end: u64) -> u64 {
+    match (worker.ended, worker.waiting_since) {
+        (None, Some(since)) => end.saturating_sub(since.max(worker.updated)),
+        _ => 0,
     }
 }
 

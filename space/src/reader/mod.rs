@@ -58,6 +58,8 @@ pub struct Info {
     pub command: String,
     /// The clock of its events.
     pub clock: Clock,
+    /// A moment at which the process lived, in ticks: the last that it noted.
+    pub lived_ticks: u64,
     /// Whether the process marked its orderly end.
     pub finished: bool,
     /// Whether it is to be kept by `clean`.
@@ -217,6 +219,11 @@ impl SpaceReader {
     /// Whether the process still runs on this machine (same pid, same start, same boot).
     pub fn is_alive(&self) -> bool {
         self.info().is_ok_and(|info| info.is_alive())
+    }
+
+    /// Whether the space was removed, as a run does with its own at its end.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.path.join(IDENTITY).try_exists(), Ok(false))
     }
 
     /// All settings with their values now.
@@ -552,7 +559,8 @@ fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
         return Err(Error::new(format!("{} is damaged: its clock has {hz} Hz", path.display())));
     }
     let second = (word(identity::ANCHOR_SECOND) != 0).then(|| anchor(identity::ANCHOR_SECOND + 8));
-    let clock = Clock::from_anchors(kind, hz as f64, anchor(identity::ANCHOR_FIRST), second);
+    let first = anchor(identity::ANCHOR_FIRST);
+    let clock = Clock::from_anchors(kind, hz as f64, first, second);
     let bytes = |at: usize| page[at..at + 16].try_into().expect("16 bytes");
     Ok(Info {
         version: word(identity::VERSION) as u32,
@@ -564,6 +572,7 @@ fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
         host: file::text(&page, identity::HOST, identity::HOST_BYTES),
         command: file::text(&page, identity::COMMAND, identity::COMMAND_BYTES),
         clock,
+        lived_ticks: second.map_or(first.ticks, |second| second.ticks.max(first.ticks)),
         finished: word(identity::STATE) == 2,
         keep: word(identity::FLAGS) & 1 != 0,
     })

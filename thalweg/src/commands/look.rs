@@ -81,7 +81,8 @@ pub(crate) fn look(
             follower.last(window.as_nanos() as f64).map_err(usage)?;
         }
         follower.poll();
-        return show(&follower.finish().map_err(usage)?, false);
+        let report = follower.finish().map_err(usage)?;
+        return if measured(&report) { show(&report, false) } else { Err(usage(UNTOLD)) };
     }
     follower.poll();
     loop {
@@ -93,6 +94,15 @@ pub(crate) fn look(
         }
     }
 }
+
+/// Whether the events tell what a part of a run that is over did; totals speak of the whole.
+fn measured(report: &Report) -> bool {
+    !report.window.partial || report.window.complete
+}
+
+const UNTOLD: &str = "the end of this run cannot be measured by itself: for that, every dispatch of it has to be recorded \
+    (`--monitor full`) and none of these events overwritten (a shorter --window, or --keep); without --window the whole run is \
+    reported";
 
 /// Takes the events of so much time. Whether the run ended meanwhile.
 fn follow(follower: &mut Follower<'_>, window: Duration) -> bool {

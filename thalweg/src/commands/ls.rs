@@ -10,6 +10,7 @@ use thalweg_space::reader::{Member, Session};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::rest::is_paused;
 use crate::spaces::{self, started};
 use crate::table::{Table, number, text};
 use crate::units::{age, bytes};
@@ -163,6 +164,7 @@ fn directory(path: &Path) -> String {
 fn state(space: &Listed) -> &'static str {
     let Ok(info) = &space.info else { return "unreadable" };
     match (space.alive, info.finished, info.keep) {
+        (true, false, _) if is_paused(&space.path) => "paused",
         (true, false, _) => "running",
         (_, true, true) => "ended, kept",
         (_, true, false) => "ended",

@@ -1,6 +1,8 @@
 //! `thalweg message`: one message's story, or the stories of those that took longest or led to failures.
 
-use thalweg_monitor::{FailedMessage, Hop, Message, MessageTimes, Story, report_space, slowest, story};
+use thalweg_monitor::{
+    FailedMessage, Hop, Message, MessageTimes, Report, Story, report_space, slowest, story,
+};
 
 use crate::Terminal;
 use crate::commands::look::usage;
@@ -8,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::spaces;
 use crate::table::{Table, number, text};
-use crate::units::duration;
+use crate::units::{count, counted, duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,8 +43,10 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
     let path = spaces::find(Some(&arguments.space))?;
     let mut output = Output::new(terminal);
     if arguments.failed {
-        let failures = report_space(&path, usize::MAX).map_err(usage)?.failures;
-        return print(&mut output, arguments.json, &failures, |output| print_failures(&failures, output));
+        let report = report_space(&path, usize::MAX).map_err(usage)?;
+        return print(&mut output, arguments.json, &report.failures, |output| {
+            print_failures(&report, output)
+        });
     }
     if let Some(count) = arguments.slowest {
         let found = slowest(&path, count as usize).map_err(usage)?;
@@ -152,10 +156,31 @@ fn print_slowest(found: &[(MessageTimes, Story)], output: &mut Output) -> Result
     output.text(&table.render(output.width, output.colour))
 }
 
-fn print_failures(failures: &[FailedMessage], output: &mut Output) -> Result<(), Failure> {
-    if failures.is_empty() {
-        return output.line("No message failed, as far as was told (modes metrics and full tell).");
+fn print_failures(report: &Report, output: &mut Output) -> Result<(), Failure> {
+    let failures = &report.failures;
+    if !failures.is_empty() {
+        output.text(&failed(failures).render(output.width, output.colour))?;
     }
+    let all: u64 = report.components.iter().map(|component| component.work.failed).sum();
+    let unlisted = all.saturating_sub(failures.len() as u64);
+    if unlisted > 0 {
+        let more = if failures.is_empty() { "" } else { " more" };
+        let messages = counted(unlisted, "message");
+        return output.line(&format!("{messages}{more} failed that are not listed: at most 1,000 are, and none whose events were overwritten."));
+    }
+    if failures.is_empty() {
+        let lost = report.window.lost;
+        let unless = if lost == 0 {
+            String::new()
+        } else {
+            format!(" in the events that are left ({} were lost)", count(lost))
+        };
+        return output.line(&format!("No message failed{unless}."));
+    }
+    Ok(())
+}
+
+fn failed(failures: &[FailedMessage]) -> Table {
     let mut table = Table::new(&[text("FAILED"), text("IN"), number("AT", 1), text("INPUT MESSAGE")]);
     for failed in failures {
         let cells = vec![
@@ -166,5 +191,5 @@ fn print_failures(failures: &[FailedMessage], output: &mut Output) -> Result<(),
         ];
         table.row(cells, false);
     }
-    output.text(&table.render(output.width, output.colour))
+    table
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
@@ -25,6 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
 use crate::libraries;
 use crate::mailbox::Answering;
+use crate::units::counted;
 
 const EXAMPLES: &str = "\
 Records are JSON Lines: one object a line, fields by name, tags in angle brackets, bytes in base64:
@@ -53,6 +54,8 @@ Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
 
+/// So many workers a processor are hardly meant.
+const CROWD: usize = 8;
 /// A run shorter than this shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
@@ -352,11 +355,26 @@ fn workers(arguments: &Arguments) -> Result<usize, Failure> {
             "--workers 0: a network needs at least one worker; leave the option out to use every processor"
                 .to_owned(),
         )),
-        Some(workers) => Ok(workers),
+        Some(workers) => {
+            let processors = processors();
+            if workers > CROWD * processors {
+                eprintln!(
+                    "warning: {workers} workers share {}: more workers than processors only take turns; for boxes \
+                     that wait, declare them blocking instead",
+                    counted(processors as u64, "processor")
+                );
+            }
+            Ok(workers)
+        }
         // It has nothing to do.
         None if arguments.threads => Ok(1),
-        None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+        None => Ok(processors()),
     }
+}
+
+/// The processors that this program may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn space(arguments: &Arguments) -> Result<Space, Failure> {
@@ -455,7 +473,7 @@ fn conclude(
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let failed = count(&tally.failed);
     let rate = count(&tally.records_in) as f64 / wall.as_secs_f64();
-    eprintln!("{} in {:.6} s, {} records/s in", tally.counts(), wall.as_secs_f64(), HumanCount(rate as u64),);
+    eprintln!("{} in {:.6} s, {}/s in", tally.counts(), wall.as_secs_f64(), counted(rate as u64, "record"));
     if let Some(space) = space {
         eprintln!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }
@@ -464,7 +482,8 @@ fn conclude(
     }
     if failed_tasks > 0 {
         return Err(Failure::Run(format!(
-            "{failed_tasks} tasks ended badly; the messages stand in the space's events"
+            "{} ended badly; the messages stand in the space's events",
+            counted(failed_tasks, "task")
         )));
     }
     if failed > 0 || tally.broken.load(Ordering::Relaxed) {
@@ -535,13 +554,7 @@ impl Progress {
                 let records_in = tally.records_in.load(Ordering::Relaxed);
                 let rate = (records_in - before) as f64 / before_at.elapsed().as_secs_f64();
                 (before, before_at) = (records_in, Instant::now());
-                bar.set_message(format!(
-                    "{} records in, {} out, {} failed, {} records/s",
-                    HumanCount(records_in),
-                    HumanCount(tally.records_out.load(Ordering::Relaxed)),
-                    HumanCount(tally.failed.load(Ordering::Relaxed)),
-                    HumanCount(rate as u64),
-                ));
+                bar.set_message(format!("{}, {}/s", tally.counts(), counted(rate as u64, "record")));
                 bar.tick();
             }
             bar.finish_and_clear();

@@ -117,7 +117,10 @@ impl Endpoint {
             _ => (None, written),
         };
         let Some((scheme, rest)) = scheme(rest) else {
-            return Ok(Endpoint { name, ..Endpoint::path(rest.into()) });
+            return match foreign_scheme(rest) {
+                Some(scheme) => Err(wrong(no_such_scheme(scheme))),
+                None => Ok(Endpoint { name, ..Endpoint::path(rest.into()) }),
+            };
         };
         let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
         let place = scheme.place(address).map_err(wrong)?;
@@ -169,6 +172,25 @@ fn scheme(text: &str) -> Option<(Scheme, &str)> {
         ("unix-listen:", Scheme::UnixListen),
     ];
     SCHEMES.iter().find_map(|(prefix, scheme)| Some((*scheme, text.strip_prefix(prefix)?)))
+}
+
+/// The scheme of a text that is written as an address, and not as a path.
+fn foreign_scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    (!scheme.is_empty() && scheme.chars().all(is_letter)).then_some(scheme)
+}
+
+fn no_such_scheme(scheme: &str) -> String {
+    const KNOWN: &str =
+        "there are file:PATH, tcp://HOST:PORT, tcp-listen://[HOST]:PORT, unix:PATH and unix-listen:PATH";
+    let pipe = match scheme {
+        "http" | "https" | "ftp" => {
+            "; let a program fetch it into a pipe: `curl -sS ADDRESS | thalweg run …`"
+        }
+        _ => "",
+    };
+    format!("`{scheme}://` is no scheme of a place: {KNOWN}{pipe}")
 }
 
 impl Scheme {
@@ -344,6 +366,11 @@ mod tests {
         assert!(wrong("tcp://here").contains("expected a host and a port"));
         assert!(wrong("tcp-listen://:99999").contains("expected a host and a port"));
         assert!(wrong("file:").contains("a path is missing"));
+        assert!(
+            wrong("http://x").contains("`http://` is no scheme of a place")
+                && wrong("http://x").contains("curl")
+        );
+        assert!(wrong("a=s3://bucket/x").contains("`s3://` is no scheme of a place: there are file:PATH"));
         assert!(wrong("file:a?speed=1").contains("no option \"speed\"; there are format"));
         assert!(wrong("file:a?rate=-1").contains("is no rate"));
         assert!(wrong("file:a?chunk=0").contains("at least 1"));

@@ -5,7 +5,7 @@ use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Wo
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text, wrapped};
-use crate::units::{bytes, count, duration, rate, ratio, share};
+use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 
 pub(crate) fn print(report: &Report, top: usize, output: &mut Output) -> Result<(), Failure> {
     let text = render(report, top, output.width, output.colour);
@@ -104,6 +104,10 @@ fn window(report: &Report) -> String {
         State::Ended => format!("ended after {lasted}"),
         State::Killed => format!("killed after {lasted}, without an orderly end"),
     };
+    let state = match window.paused_ns {
+        Some(rested) => format!("{state}, paused for the last {}", duration(rested)),
+        None => state,
+    };
     let modes: Vec<&str> = window.modes.iter().map(|span| span.mode.as_str()).collect();
     let mode = match modes.as_slice() {
         [] => "mode unknown".to_owned(),
@@ -118,7 +122,7 @@ fn window(report: &Report) -> String {
         (lost, _, Some(ns)) => format!("{} lost: the last {} are whole", count(lost), duration(ns)),
         (lost, _, None) => format!("{} lost", count(lost)),
     };
-    format!("{state}, {mode}, {} events, {lost}", count(window.events))
+    format!("{state}, {mode}, {}, {lost}", counted(window.events, "event"))
 }
 
 fn throughput(report: &Report) -> String {
@@ -130,7 +134,7 @@ fn throughput(report: &Report) -> String {
     ] {
         let Some(messages) = messages else { continue };
         let per_s = per_s.map_or(String::new(), |per_s| format!("  {}", rate(per_s)));
-        out.push_str(&format!("{name:<11} {} messages{per_s}\n", count(messages)));
+        out.push_str(&format!("{name:<11} {}{per_s}\n", counted(messages, "message")));
     }
     out
 }

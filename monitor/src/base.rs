@@ -1,0 +1,109 @@
+//! What tasks, streams and workers had done when measuring began anew.
+//!
+//! The live table's totals, and those in the events of an end, speak of a whole life. Of a window only what came after its begin
+//! counts, so what the live table said then is taken off both.
+
+use crate::TaskCounts;
+use crate::ids::IdMap;
+use crate::observation::{LiveRow, Observation, StreamTotals, TaskTotals};
+
+/// The totals at the begin of a window. Empty: all was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Base {
+    tasks: IdMap<TaskTotals>,
+    streams: IdMap<StreamTotals>,
+    workers: IdMap<WorkerTotals>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkerTotals {
+    busy_ticks: u64,
+    waiting_ticks: u64,
+    parked_ticks: u64,
+    dispatches: u64,
+}
+
+impl Base {
+    pub(crate) fn new(rows: &[LiveRow]) -> Base {
+        let mut base = Base::default();
+        for row in rows {
+            match *row {
+                LiveRow::Task { task, totals, .. } => drop(base.tasks.insert(task, totals)),
+                LiveRow::Stream { stream, totals, .. } => drop(base.streams.insert(stream, totals)),
+                LiveRow::Worker { worker, busy_ticks, waiting_ticks, parked_ticks, dispatches, .. } => {
+                    let totals = WorkerTotals { busy_ticks, waiting_ticks, parked_ticks, dispatches };
+                    base.workers.insert(worker, totals);
+                }
+            }
+        }
+        base
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.streams.is_empty() && self.workers.is_empty()
+    }
+
+    /// Takes what was before off a row of the live table.
+    pub(crate) fn subtract_from_row(&self, row: &mut LiveRow) {
+        match row {
+            LiveRow::Task { task, totals, .. } => *totals = self.task(*task, totals),
+            LiveRow::Stream { stream, totals, .. } => *totals = self.stream(*stream, totals),
+            LiveRow::Worker { worker, busy_ticks, waiting_ticks, parked_ticks, dispatches, .. } => {
+                let before = self.workers.get(worker).copied().unwrap_or_default();
+                *busy_ticks = busy_ticks.saturating_sub(before.busy_ticks);
+                *waiting_ticks = waiting_ticks.saturating_sub(before.waiting_ticks);
+                *parked_ticks = parked_ticks.saturating_sub(before.parked_ticks);
+                *dispatches = dispatches.saturating_sub(before.dispatches);
+            }
+        }
+    }
+
+    /// The observation without what was before, if it is the end of something.
+    pub(crate) fn subtract_from(&self, observation: &Observation) -> Observation {
+        match *observation {
+            Observation::TaskEnded { task, totals, ended_badly } => {
+                Observation::TaskEnded { task, totals: self.task(task, &totals), ended_badly }
+            }
+            Observation::StreamClosed { stream, totals } => {
+                Observation::StreamClosed { stream, totals: self.stream(stream, &totals) }
+            }
+            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks } => {
+                let before = self.workers.get(&worker).copied().unwrap_or_default();
+                Observation::WorkerEnded {
+                    worker,
+                    busy_ticks: busy_ticks.saturating_sub(before.busy_ticks),
+                    waiting_ticks: waiting_ticks.saturating_sub(before.waiting_ticks),
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn stream(&self, stream: u64, now: &StreamTotals) -> StreamTotals {
+        let Some(before) = self.streams.get(&stream) else { return *now };
+        StreamTotals {
+            written: now.written.saturating_sub(before.written),
+            read: now.read.saturating_sub(before.read),
+            dropped: now.dropped.saturating_sub(before.dropped),
+        }
+    }
+
+    fn task(&self, task: u64, now: &TaskTotals) -> TaskTotals {
+        let Some(before) = self.tasks.get(&task) else { return *now };
+        let counts = now.counts.map(|counts| {
+            let before = before.counts.unwrap_or_default();
+            TaskCounts {
+                dispatches: counts.dispatches.saturating_sub(before.dispatches),
+                reads: counts.reads.saturating_sub(before.reads),
+                writes: counts.writes.saturating_sub(before.writes),
+            }
+        });
+        TaskTotals {
+            busy_ticks: now.busy_ticks.saturating_sub(before.busy_ticks),
+            input_wait_ticks: now.input_wait_ticks.saturating_sub(before.input_wait_ticks),
+            output_wait_ticks: now.output_wait_ticks.saturating_sub(before.output_wait_ticks),
+            ready_ticks: now.ready_ticks.saturating_sub(before.ready_ticks),
+            counts,
+        }
+    }
+}
