@@ -171,7 +171,7 @@ fn a_command_runs_only_if_that_is_allowed() {
 fn more_answers_than_records_end_the_run_as_failed() {
     let output = ask("(n) -> (n)", "sed 'p'", PLAIN.0, PLAIN.1, &numbers(0..3));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("1 tasks ended badly"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("1 task ended badly"), "{}", text(&output.stderr));
 }
 
 #[test]
