@@ -8,6 +8,7 @@ mod ends;
 mod failure;
 mod interrupt;
 mod io;
+mod letters;
 mod libraries;
 mod mailbox;
 mod output;

@@ -66,10 +66,12 @@ impl BoxTask {
         input: In<Record>,
         out: Out<Record>,
     ) -> BoxTask {
+        let mut desk = Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max());
+        desk.keep_exactly(position.shared.limits.exact_failures());
         let caller = Caller {
             position,
             plans: PlanCache::new(),
-            desk: Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max()),
+            desk,
             called: None,
             early: Vec::new(),
             origin: None,
@@ -205,16 +207,26 @@ impl Caller {
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         match (self.called.take(), plan.in_place()) {
             (None, _) => self.call_apart(cx, pipe, record),
-            (Some(Called::Nothing), _) => pipe.output.end(cx, record.ends()),
+            (Some(Called::Nothing), _) => {
+                self.desk.settle();
+                pipe.output.end(cx, record.ends());
+            }
             (Some(Called::Last(variant, count)), Some(place)) => {
                 match plan.finish_in_place(place, (variant, count), &mut record) {
-                    Ok(()) => _ = pipe.output.send(cx, record),
-                    Err(reason) => self.position.fail_in(cx, pipe, record, reason),
+                    Ok(()) => {
+                        self.desk.settle();
+                        pipe.output.send(cx, record);
+                    }
+                    Err(reason) => {
+                        self.desk.give_back(&mut record.slots_mut()[place.calls.first_argument..]);
+                        self.position.fail_in(cx, pipe, record, reason);
+                    }
                 }
             }
             (Some(Called::Unsettled(done, fault)), Some(place)) => {
                 let plan = plan.clone();
                 self.desk.lift(record.slots_mut(), place.calls.first_output);
+                self.desk.give_back(&mut record.slots_mut()[place.calls.first_argument..]);
                 self.settle(cx, pipe, record, done, fault, plan);
             }
             (Some(_), None) => unreachable!("it was called in place"),
@@ -236,15 +248,22 @@ impl Caller {
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if !done || fault.is_some() || self.desk.generates() {
             let plan = plan.clone();
-            if !done || fault.is_some() {
-                plan.give_arguments_back(&mut record, self.desk.arguments());
-            }
+            plan.give_arguments_back(&mut record, &mut self.desk);
             return self.settle(cx, pipe, record, done, fault, plan);
         }
-        let Some(last) = self.desk.emitted() else { return pipe.output.end(cx, record.ends()) };
+        let Some(last) = self.desk.emitted() else {
+            self.desk.settle();
+            return pipe.output.end(cx, record.ends());
+        };
         match plan.build_last(last, record) {
-            Ok(record) => _ = pipe.output.send(cx, record),
-            Err((reason, record)) => self.position.fail_in(cx, pipe, record, reason),
+            Ok(record) => {
+                self.desk.settle();
+                pipe.output.send(cx, record);
+            }
+            Err((reason, mut record)) => {
+                plan.give_arguments_back(&mut record, &mut self.desk);
+                self.position.fail_in(cx, pipe, record, reason);
+            }
         }
     }
 

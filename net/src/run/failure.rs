@@ -22,7 +22,8 @@ pub struct RecordError {
     pub stream: u64,
     /// … and its number in that stream, from 0.
     pub index: u64,
-    /// The record; without what the component had taken off it already.
+    /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::StartOptions) a value that a
+    /// box had changed in place stands as a text that says so.
     pub record: Record,
 }
 

@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
+use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
@@ -19,10 +20,11 @@ use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 use crate::Terminal;
 use crate::commands::set::{known, value_of};
 use crate::control::Control;
-use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
+use crate::ends::{Ends, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
+use crate::letters::DeadLetters;
 use crate::libraries;
 use crate::mailbox::Answering;
 
@@ -148,7 +150,7 @@ pub(crate) struct Arguments {
     /// What happens after a record failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
-    /// Where --on-error dead-letter writes the records that failed, with component, reason and message: JSON Lines.
+    /// Where what failed is written as it came, records and unreadable input, with component and reason: JSON Lines.
     #[arg(
         long,
         value_name = "FILE",
@@ -258,20 +260,22 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let answering = (!arguments.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
     let started = Instant::now();
     let tally = Arc::new(Tally::default());
-    let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
+    let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
+    let running = network.start_with(&runtime, limits).map_err(|error| Failure::Run(error.to_string()))?;
     set(&arguments.set, &space)?;
     let ends = Arc::new(Ends {
         space: space.clone(),
         tally: Arc::clone(&tally),
         interrupt: interrupt.clone(),
         stop_on_error: arguments.on_error == OnError::Stop,
+        letters: dead_letters.map(Mutex::new),
     });
     let (failures, failed) = channel();
     let Running { input, output, errors } = running;
     // Nobody could have dropped the receiver yet.
     let _ = failures.send(errors);
     let (control, valve, outputs, told) = if arguments.control {
-        let program = (network, arguments.net.as_path(), boxes);
+        let program = (network, limits, arguments.net.as_path(), boxes);
         let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
         (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
     } else {
@@ -281,7 +285,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     // Sinks first: a source that is held goes on when nobody else is there who could.
     ends.spawn_sinks(&runtime, sinks, output, outputs)?;
     ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
-    let errors = ends.spawn_errors(failed, dead_letters, told)?;
+    let errors = ends.spawn_errors(failed, told)?;
     let progress = Progress::start(&tally);
     if let Some(control) = control {
         control.serve(&runtime, || tally.counts())?;
@@ -289,6 +293,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let ended = runtime.join();
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
+    ends.finish_letters();
     drop((progress, answering));
 
     space.finish();
@@ -330,6 +335,7 @@ fn sources(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Source>, 
         with: arguments.with.as_deref(),
         replay: arguments.replay,
         bytes_max: arguments.record_bytes,
+        keeps_raw: arguments.dead_letters.is_some(),
     };
     let open = |text: &OsString| Source::open(Endpoint::parse(text, Side::Input)?, &defaults, interrupt);
     arguments.input.iter().map(open).collect()
