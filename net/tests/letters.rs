@@ -188,8 +188,8 @@ fn check(box_name: &str, threads: bool) {
     let chosen =
         || values().into_iter().filter(|(boxes, _)| boxes.contains(&box_name)).map(|(_, value)| value);
     let kinds = chosen().count();
-    for how in 1..WAYS.len() {
-        let context = format!("{box_name}, {}, threads: {threads}", WAYS[how]);
+    for (how, way) in WAYS.iter().enumerate().skip(1) {
+        let context = format!("{box_name}, {way}, threads: {threads}");
         // Three at once, so that the second one stands in the middle of a batch.
         let made = || {
             (0..3 * kinds)

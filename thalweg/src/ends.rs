@@ -453,9 +453,9 @@ impl Ends {
     fn failed(&self, message: &str) {
         let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
         if before < FAILURES_SHOWN {
-            eprintln!("{message}");
+            say!("{message}");
         } else if before == FAILURES_SHOWN {
-            eprintln!("further failed records are only counted");
+            say!("further failed records are only counted");
         }
         if self.stop_on_error {
             self.interrupt.stop();
@@ -470,7 +470,7 @@ impl Ends {
     }
 
     fn broken(&self, message: &str) {
-        eprintln!("{message}");
+        say!("{message}");
         self.tally.broken.store(true, Ordering::Relaxed);
     }
 }

@@ -60,7 +60,8 @@ fn lines_that_are_no_records_are_kept_as_they_came() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", SAME);
     let path = folder.path().join("in.jsonl");
-    let input = b"{\"x\": 1}\n{\"x\": \n\n\xff\xfe{\"x\": \"\x80\"}\r\nnothing\n{\"x\": 2}\n  [1] \n{\"x\": 3";
+    let input =
+        b"{\"x\": 1}\n{\"x\": \n\n\xff\xfe{\"x\": \"\x80\"}\r\nnothing\n{\"x\": 2}\n  [1] \n{\"x\": 3";
     std::fs::write(&path, input).unwrap();
     let name = path.to_str().unwrap();
     let (found, output) = letters(&[&net, "--input", name], "");
@@ -112,8 +113,13 @@ fn a_line_that_is_too_long_is_kept_in_pieces() {
         let first = input.find(&long).unwrap() as u64;
         let second = input.rfind(&long).unwrap() as u64;
         let lines = if format == "csv" { [3, 5] } else { [2, 4] };
-        let wanted = [(lines[0], first, long.clone().into_bytes()), (lines[1], second, long.clone().into_bytes())];
-        assert!(whole == wanted, "{format}: {:?}", whole.iter().map(|w| (w.0, w.1, w.2.len())).collect::<Vec<_>>());
+        let wanted =
+            [(lines[0], first, long.clone().into_bytes()), (lines[1], second, long.clone().into_bytes())];
+        assert!(
+            whole == wanted,
+            "{format}: {:?}",
+            whole.iter().map(|w| (w.0, w.1, w.2.len())).collect::<Vec<_>>()
+        );
         assert!(!goes_on, "{format}: the last piece is the last");
     }
 }
@@ -209,7 +215,9 @@ fn what_a_box_in_c_took_is_in_the_letter() {
     let values = ["\"a text\"", "{\"$base64\": \"AAEC\"}", "[1, 2, 3]", "[0.5, 1.5]", "7", "0.25"];
     let records: Vec<String> = values
         .iter()
-        .flat_map(|value| (0..6).map(move |how| format!("{{\"a\": {value}, \"k\": \"kept\", \"<how>\": {how}}}\n")))
+        .flat_map(|value| {
+            (0..6).map(move |how| format!("{{\"a\": {value}, \"k\": \"kept\", \"<how>\": {how}}}\n"))
+        })
         .collect();
     let library = library.to_str().unwrap();
     let (found, output) = letters(&[&net, "--boxes", library, "--workers", "1"], &records.concat());
@@ -221,7 +229,10 @@ fn what_a_box_in_c_took_is_in_the_letter() {
     let found: Vec<Value> = found.iter().map(|letter| letter["record"].clone()).collect();
     assert_eq!(found, wanted, "{}", text(&output.stderr));
     // Without letters a message names what was changed, and shows all else as it came.
-    let output = run(&[&net, "--boxes", library, "--workers", "1"], "{\"a\": \"a text\", \"<how>\": 2}\n{\"a\": \"a text\", \"<how>\": 3}\n");
+    let output = run(
+        &[&net, "--boxes", library, "--workers", "1"],
+        "{\"a\": \"a text\", \"<how>\": 2}\n{\"a\": \"a text\", \"<how>\": 3}\n",
+    );
     let said = text(&output.stderr);
     assert!(said.contains("{a=\"a text\", <how>=2}"), "{said}");
     assert!(said.contains("{a=\"(changed in place by the box)\", <how>=3}"), "{said}");
@@ -237,7 +248,10 @@ fn letters_and_records_that_a_full_disk_does_not_take_are_counted() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
-    assert!(said.contains("dead letters are not in /dev/full") || said.contains("1 dead letter is not"), "{said}");
+    assert!(
+        said.contains("dead letters are not in /dev/full") || said.contains("1 dead letter is not"),
+        "{said}"
+    );
 
     let records: String = (0..1000).map(|n| format!("{{\"x\": {n}}}\n")).collect();
     let output = run(&[&net, "--output", "/dev/full"], &records);

@@ -12,6 +12,7 @@ use super::pipe::{Pipe, Work};
 use super::plan::BoxPlan;
 use super::seat::Seat;
 use crate::boxes::EntryOf;
+use crate::crash::Calling;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
 use crate::shape::{self, ShapeId};
@@ -175,8 +176,10 @@ impl Caller {
             progress.on(0);
         }
         let on = progress.cell();
+        let calling = Calling::new(&self.position, on);
         let (passed, succeeded) =
             self.desk.call_in_place(&entry, &place.calls, Record::rows(records), on, &mut early);
+        drop(calling);
         place.finish(&mut records[..passed]);
         if passed < count {
             let fault = early.fault;
@@ -237,11 +240,14 @@ impl Caller {
     fn call_apart(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
-        cx.progress(pipe.message().index).on(0);
+        let progress = cx.progress(pipe.message().index);
+        progress.on(0);
         plan.take_arguments(&mut record, self.desk.arguments());
         let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();
+        let calling = Calling::new(&self.position, progress.cell());
         let done = self.desk.call(&entry, &mut host);
+        drop(calling);
         let fault = host.fault;
         self.origin = self.desk.generates().then(|| (*entry).clone());
         drop(entry);
@@ -335,7 +341,9 @@ impl Caller {
         let Some(generating) = &mut self.generating else { return false };
         let Generating { generator, source, plan, .. } = &mut **generating;
         let mut host = Early { plan, source: Some(source.slots()), emitted: &mut self.early, fault: None };
+        let calling = Calling::new(&self.position, (None, pipe.message().index));
         let status = self.desk.poll(generator, &mut host);
+        drop(calling);
         let fault = host.fault;
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if status == Status::AGAIN && fault.is_none() {

@@ -76,6 +76,11 @@ impl Position {
         self.shared.program.path(self.component, self.instance.as_deref())
     }
 
+    /// The same, without memory of its own: for handlers of signals.
+    pub(crate) fn write_path(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        self.shared.program.write_path(self.component, self.instance.as_deref(), out)
+    }
+
     /// The record leaves the network as an error.
     #[cold]
     pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {

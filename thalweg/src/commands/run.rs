@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
+use thalweg_net::crash::CrashWatch;
 use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
@@ -49,8 +50,9 @@ Examples:
 
 With --control, other processes command the run: `thalweg load OTHER.snet`, `thalweg reload LIB`, pause, resume, drain,
 stop.
-Ctrl-C stops the source and lets the network finish; a second one ends at once.
-Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
+Ctrl-C stops the source and lets the network finish, as SIGTERM and SIGHUP do; a second one ends at once.
+Exit codes: 0 done, 1 records failed or a box ended the run, 2 bad arguments or files, 130 interrupted (by a signal: 128
+and its number, 129 for SIGHUP, 143 for SIGTERM).";
 
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
@@ -250,8 +252,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
     let workers = workers(&arguments)?;
     let space = space(&arguments)?;
-    let folder =
-        Folder { path: space.path().to_path_buf(), stays: arguments.keep || arguments.space.is_some() };
+    let stays = arguments.keep || arguments.space.is_some();
+    let folder = Folder::new(space.path(), stays, &interrupt);
     let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
 
     let runtime = Runtime::new(options(&arguments, workers, &space))
@@ -261,6 +263,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let started = Instant::now();
     let tally = Arc::new(Tally::default());
     let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
+    let crash_watch = CrashWatch::new(space.path())
+        .map_err(|error| Failure::Run(format!("cannot watch for crashes of boxes: {error}")))?;
     let running = network.start_with(&runtime, limits).map_err(|error| Failure::Run(error.to_string()))?;
     set(&arguments.set, &space)?;
     let ends = Arc::new(Ends {
@@ -291,6 +295,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         control.serve(&runtime, || tally.counts())?;
     }
     let ended = runtime.join();
+    drop(crash_watch);
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
     ends.finish_letters();
@@ -409,11 +414,18 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
 struct Folder {
     path: PathBuf,
     stays: bool,
+    interrupt: Interrupt,
 }
 
 impl Folder {
+    fn new(path: &Path, stays: bool, interrupt: &Interrupt) -> Folder {
+        interrupt.leave_behind((!stays).then_some(path));
+        Folder { path: path.to_path_buf(), stays, interrupt: interrupt.clone() }
+    }
+
     /// Removes it, or says where it stays.
     fn close(mut self) -> Result<Option<PathBuf>, Failure> {
+        self.interrupt.leave_behind(None);
         if self.stays {
             return Ok(Some(std::mem::take(&mut self.path)));
         }
@@ -461,12 +473,12 @@ fn conclude(
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let failed = count(&tally.failed);
     let rate = count(&tally.records_in) as f64 / wall.as_secs_f64();
-    eprintln!("{} in {:.6} s, {} records/s in", tally.counts(), wall.as_secs_f64(), HumanCount(rate as u64),);
+    say!("{} in {:.6} s, {} records/s in", tally.counts(), wall.as_secs_f64(), HumanCount(rate as u64),);
     if let Some(space) = space {
-        eprintln!("its space stays in {}: thalweg report {}", space.display(), space.display());
+        say!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }
     if interrupt.is_signalled() {
-        return Err(Failure::Interrupted);
+        return Err(interrupt.failure());
     }
     if failed_tasks > 0 {
         return Err(Failure::Run(format!(

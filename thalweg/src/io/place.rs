@@ -313,7 +313,7 @@ impl Listener {
         });
         match listener {
             Ok(listener) => {
-                eprintln!("listening at {}", listener.name);
+                say!("listening at {}", listener.name);
                 Ok(listener)
             }
             Err(error) => Err((name_of(place), explained(place, error))),
@@ -424,7 +424,7 @@ pub(crate) fn create(place: &Place, interrupt: &Interrupt) -> Result<(File, Stri
                 }
                 polled(listener.descriptor(), PATIENCE).map_err(failed)?;
             }
-            Err(Failure::Interrupted)
+            Err(interrupt.failure())
         }
     }
 }
