@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_ABI_VERSION 4u
+#define THALWEG_ABI_VERSION 5u
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ __attribute__((weak, visibility("hidden"))) const thalweg_owner *thalweg_library
 
 /* The head of a counted value. Its maker's table frees it, so memory never crosses allocators. */
 typedef struct thalweg_heap {
-    uint64_t references; /* changed atomically */
+    uint64_t references; /* owners, and the two marks below; changed atomically */
     const thalweg_heap_table *table;
     uint8_t *data;
     uint64_t length; /* bytes */
@@ -151,9 +151,21 @@ static inline thalweg_value thalweg_copy(const thalweg_value *value) {
     return *value;
 }
 
-/* Whether nobody else shares what the value leads to, so that it may be changed in place. */
+/* Marks in a count of references: the network keeps the value until the call has succeeded; its only owner may have changed
+ * it since, so it cannot be given back if the record fails. */
+#define THALWEG_KEPT (UINT64_C(1) << 62)
+#define THALWEG_CHANGED (UINT64_C(1) << 61)
+
+/* Whether nobody else shares what the value leads to, so that it may be changed in place: to be asked right before that. */
 static inline bool thalweg_is_unique(const thalweg_value *value) {
-    return thalweg_is_heap(value) && __atomic_load_n(&value->as.heap->references, __ATOMIC_ACQUIRE) == 1;
+    uint64_t references;
+    if (!thalweg_is_heap(value)) return false;
+    references = __atomic_load_n(&value->as.heap->references, __ATOMIC_ACQUIRE);
+    while (references == (THALWEG_KEPT | 1u))
+        if (__atomic_compare_exchange_n(&value->as.heap->references, &references, references | THALWEG_CHANGED, true,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return true;
+    return references == 1 || references == (THALWEG_KEPT | THALWEG_CHANGED | 1u);
 }
 
 static inline thalweg_value thalweg_int(int64_t integer) {

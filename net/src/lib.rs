@@ -8,6 +8,7 @@
 pub mod boxes;
 pub mod build;
 pub mod check;
+pub mod crash;
 mod error;
 mod events_of_boxes;
 pub mod expression;

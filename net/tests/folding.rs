@@ -12,7 +12,8 @@ use thalweg_net::{Boxes, Network, Value};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{RowKind, Space, SpaceOptions};
 
-const LIMITS: StartOptions = StartOptions { feedback_records: 1 << 20, replicas: 32, fold_after: 100 };
+const LIMITS: StartOptions =
+    StartOptions { feedback_records: 1 << 20, replicas: 32, fold_after: 100, exact_failures: false };
 
 /// A network that runs, fed and read by the test.
 struct Course {

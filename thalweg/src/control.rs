@@ -12,6 +12,7 @@ use std::time::Duration;
 use thalweg_exec::{Blocking, In, Out, Runtime, StreamSpec};
 use thalweg_net::library::unload_unused;
 use thalweg_net::record::Record;
+use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Loading, Network, RecordError, Running};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
@@ -121,6 +122,7 @@ pub(crate) struct Control {
     mailbox: Mailbox,
     boxes: Boxes,
     network: Network,
+    limits: StartOptions,
     path: PathBuf,
     interrupt: Interrupt,
     orders: Sender<Order>,
@@ -150,7 +152,7 @@ impl Control {
     pub(crate) fn new(
         space: &Space,
         runtime: &Runtime,
-        (network, path, boxes): (Network, &Path, Boxes),
+        (network, limits, path, boxes): (Network, StartOptions, &Path, Boxes),
         failures: Sender<Receiver<RecordError>>,
         interrupt: Interrupt,
     ) -> Result<(Control, Reached), Failure> {
@@ -170,6 +172,7 @@ impl Control {
             mailbox,
             boxes,
             network,
+            limits,
             path,
             interrupt,
             orders,
@@ -356,7 +359,7 @@ impl Control {
     /// Starts the network in the place of the one that has ended.
     fn open(&mut self, runtime: &Runtime) -> Result<(), String> {
         let Running { input, output, errors } =
-            self.network.start(runtime).map_err(|error| error.to_string())?;
+            self.network.start_with(runtime, self.limits).map_err(|error| error.to_string())?;
         runtime.start();
         (self.written, self.reported) = (false, false);
         self.failures.send(errors).map_err(|_| ENDING.to_owned())?;

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ use thalweg_space::{Site, Space};
 use crate::control::{Outputs, Told, Valve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::io::{Next, Sink, SinkError, Source, recorded_at, unwritable};
+use crate::io::{Lost, Malformed, Next, Raw, Sink, SinkError, Source, recorded_at, unwritable};
+use crate::letters::DeadLetters;
 use crate::units::{count, counted};
 
 /// Failed records that are shown; the others are counted.
@@ -61,6 +62,7 @@ pub(crate) struct Ends {
     pub(crate) tally: Arc<Tally>,
     pub(crate) interrupt: Interrupt,
     pub(crate) stop_on_error: bool,
+    pub(crate) letters: Option<Mutex<DeadLetters>>,
 }
 
 /// The way into the network.
@@ -125,14 +127,14 @@ impl Ends {
         mut source: Source,
         mut way: Way,
     ) -> Result<(), Failure> {
-        let ends = Arc::clone(self);
+        let (ends, called) = (Arc::clone(self), name.to_owned());
         runtime.spawn_blocking_attached(self.spec(name, "source")?, move |ports| {
             match &mut way {
                 Way::Gate(gate) => gate.input.iter_mut().for_each(|input| ports.output(input)),
                 Way::Merge(out) => ports.output(out),
             }
             move |blocking| {
-                ends.read_all(blocking, &mut source, &mut way);
+                ends.read_all(blocking, &called, &mut source, &mut way);
                 if let Way::Gate(gate) = way {
                     ends.close(*gate);
                 }
@@ -141,7 +143,7 @@ impl Ends {
         Ok(())
     }
 
-    fn read_all(&self, blocking: &mut Blocking, source: &mut Source, way: &mut Way) {
+    fn read_all(&self, blocking: &mut Blocking, called: &str, source: &mut Source, way: &mut Way) {
         loop {
             blocking.admit();
             if let Way::Gate(gate) = way
@@ -162,7 +164,7 @@ impl Ends {
                         blocking.flush();
                     }
                 }
-                Ok(Next::Malformed(message)) => self.failed(&format!("error[E0905]: {message}")),
+                Ok(Next::Malformed(malformed)) => self.malformed(called, &malformed),
                 Ok(Next::Pending) => {
                     if let Err(failure) = blocking.aside(|| source.wait()) {
                         self.broke(&failure);
@@ -279,13 +281,17 @@ impl Ends {
         (mut output, mut outputs): (In<Record>, Option<Outputs>),
     ) -> Result<(), Failure> {
         let ends = Arc::clone(self);
-        let spec = self.spec(sink.called.as_deref().unwrap_or(name), "sink")?;
+        let called = sink.called.as_deref().unwrap_or(name).to_owned();
+        let spec = self.spec(&called, "sink")?;
         runtime.spawn_blocking_attached(spec, move |ports| {
             ports.input(&mut output);
             outputs.iter_mut().for_each(|outputs| ports.input(&mut outputs.next));
             move |blocking| {
-                if let Err(SinkError::Write(error)) = ends.write_all(blocking, &mut sink, output, outputs) {
+                if let Err(SinkError::Write(error)) =
+                    ends.write_all(blocking, &called, &mut sink, output, outputs)
+                {
                     // Nobody reads on: not an error of ours, but the end of the run.
+                    ends.tally.records_out.fetch_sub(sink.unwritten(), Ordering::Relaxed);
                     if error.kind() != ErrorKind::BrokenPipe {
                         ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
                     }
@@ -308,7 +314,13 @@ impl Ends {
                 match choice.of(&record) {
                     // A sink that is gone has said why.
                     Some(index) => _ = blocking.feed(&mut choice.outs[index], record),
-                    None => self.failed(&format!("error[E0905]: no --output takes the record {record}")),
+                    None => {
+                        self.refused(
+                            "sinks",
+                            &format!("no --output takes the record {record}"),
+                            Some(&record),
+                        );
+                    }
                 }
                 if output.is_empty() {
                     blocking.flush();
@@ -324,6 +336,7 @@ impl Ends {
     fn write_all(
         &self,
         blocking: &mut Blocking,
+        called: &str,
         sink: &mut Sink,
         mut output: In<Record>,
         mut outputs: Option<Outputs>,
@@ -344,7 +357,7 @@ impl Ends {
                 Ok(()) => {
                     self.tally.records_out.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(SinkError::Record(message)) => self.failed(&format!("error[E0905]: {message}")),
+                Err(SinkError::Record(message, record)) => self.refused(called, &message, record.as_ref()),
                 Err(error) => return Err(error),
             }
         }
@@ -362,22 +375,18 @@ impl Ends {
     pub(crate) fn spawn_errors(
         self: &Arc<Self>,
         networks: Receiver<Receiver<RecordError>>,
-        mut dead_letters: Option<DeadLetters>,
         told: Option<Sender<Told>>,
     ) -> Result<JoinHandle<()>, Failure> {
         let ends = Arc::clone(self);
         let tell = move || {
             for errors in networks {
-                for error in errors {
+                while let Some(error) = ends.next_failure(&errors) {
                     ends.failed(&format!("error[E0801]: {error}"));
-                    let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.write(&error));
-                    ends.check_letters(&mut dead_letters, written);
+                    ends.letter(|letters| letters.failed(&error));
                 }
                 // Nobody listens any more when the run ends.
                 told.iter().for_each(|told| _ = told.send(Told::Reported));
             }
-            let written = dead_letters.as_mut().map_or(Ok(()), |letters| letters.file.flush());
-            ends.check_letters(&mut dead_letters, written);
         };
         std::thread::Builder::new()
             .name("errors".into())
@@ -385,13 +394,52 @@ impl Ends {
             .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
     }
 
-    /// Dead letters that cannot be written end the run.
-    fn check_letters(&self, letters: &mut Option<DeadLetters>, written: std::io::Result<()>) {
-        if let Err(error) = written
-            && let Some(lost) = letters.take()
-        {
-            self.broken(&format!("error[E0901]: cannot write {}: {error}", lost.name));
+    /// The next record that failed. While there is none, the letters of those before are safe in their file.
+    fn next_failure(&self, errors: &Receiver<RecordError>) -> Option<RecordError> {
+        if let Ok(error) = errors.try_recv() {
+            return Some(error);
+        }
+        self.letter(DeadLetters::flush);
+        errors.recv().ok()
+    }
+
+    /// Writes a dead letter, if they are wanted; ones that cannot be written end the run.
+    fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), String>) {
+        let Some(letters) = &self.letters else { return };
+        let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(why) = write(&mut letters) {
+            self.broken(&format!("error[E0901]: {why}"));
             self.interrupt.stop();
+        }
+    }
+
+    /// Writes the last dead letters, and says how many are lost. Call it when nothing can fail any more.
+    pub(crate) fn finish_letters(&self) {
+        self.letter(DeadLetters::flush);
+        let Some(letters) = &self.letters else { return };
+        if let Some(lost) = letters.lock().unwrap_or_else(PoisonError::into_inner).lost() {
+            self.broken(&format!("error[E0901]: {lost}"));
+        }
+    }
+
+    /// Something in an input that is no record.
+    fn malformed(&self, called: &str, malformed: &Malformed) {
+        let Malformed { what, lost } = malformed;
+        if !matches!(lost, Lost::Raw(Raw { goes_on: true, .. })) {
+            self.failed(&format!("error[E0905]: {what}"));
+        }
+        self.letter(|letters| match lost {
+            Lost::Raw(raw) => letters.unread(called, what, raw).and_then(|()| letters.flush()),
+            Lost::Record(record) => letters.refused(called, what, record).and_then(|()| letters.flush()),
+            Lost::Nothing => Ok(()),
+        });
+    }
+
+    /// A record that has left the network, and that no output takes.
+    fn refused(&self, called: &str, why: &str, record: Option<&Record>) {
+        self.failed(&format!("error[E0905]: {why}"));
+        if let Some(record) = record {
+            self.letter(|letters| letters.refused(called, why, record).and_then(|()| letters.flush()));
         }
     }
 
@@ -408,9 +456,9 @@ impl Ends {
     fn failed(&self, message: &str) {
         let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
         if before < FAILURES_SHOWN {
-            eprintln!("{message}");
+            say!("{message}");
         } else if before == FAILURES_SHOWN {
-            eprintln!("further failed records are only counted");
+            say!("further failed records are only counted");
         }
         if self.stop_on_error {
             self.interrupt.stop();
@@ -425,7 +473,7 @@ impl Ends {
     }
 
     fn broken(&self, message: &str) {
-        eprintln!("{message}");
+        say!("{message}");
         self.tally.broken.store(true, Ordering::Relaxed);
     }
 }
@@ -503,30 +551,4 @@ fn created(path: &Path) -> Result<(String, BufWriter<File>), Failure> {
     let name = path.display().to_string();
     let file = File::create(path).map_err(|error| unwritable(&name, &error))?;
     Ok((name, BufWriter::new(file)))
-}
-
-/// The file that keeps the records that failed.
-pub(crate) struct DeadLetters {
-    name: String,
-    file: BufWriter<File>,
-}
-
-impl DeadLetters {
-    pub(crate) fn create(path: &Path) -> Result<DeadLetters, Failure> {
-        let (name, file) = created(path)?;
-        Ok(DeadLetters { name, file })
-    }
-
-    /// One line: where, why, which message, and the record as a file of records has it.
-    fn write(&mut self, error: &RecordError) -> std::io::Result<()> {
-        let (component, reason) = (serde_json::json!(error.component), serde_json::json!(error.reason));
-        let RecordError { stream, index, .. } = error;
-        let mut line = format!(
-            r#"{{"component":{component},"reason":{reason},"stream":{stream},"index":{index},"record":"#
-        )
-        .into_bytes();
-        json::write_record(&error.record, &mut line);
-        line.extend(b"}\n");
-        self.file.write_all(&line)
-    }
 }

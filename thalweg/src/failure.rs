@@ -17,8 +17,8 @@ pub(crate) enum Failure {
     Run(String),
     /// Everything was said already; only the exit code is left.
     Said(u8),
-    /// Interrupted by the user: exit code 130.
-    Interrupted,
+    /// Interrupted by a signal: its exit code.
+    Interrupted(u8),
 }
 
 impl Failure {
@@ -35,8 +35,7 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Coded(..) | Failure::Text(_) => Failure::USAGE,
             Failure::Run(_) => 1,
-            Failure::Said(code) => *code,
-            Failure::Interrupted => 130,
+            Failure::Said(code) | Failure::Interrupted(code) => *code,
         }
     }
 
@@ -45,14 +44,14 @@ impl Failure {
         match self {
             Failure::Usage(message) | Failure::Run(message) => {
                 let word = if terminal.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
-                eprintln!("{word}: {message}");
+                say!("{word}: {message}");
             }
             Failure::Coded(code, message) => {
                 let (on, off) = if terminal.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-                eprintln!("{on}error[{code}]{off}: {message}");
+                say!("{on}error[{code}]{off}: {message}");
             }
             Failure::Text(diagnostics) => print_diagnostics(diagnostics, terminal),
-            Failure::Interrupted => eprintln!("interrupted"),
+            Failure::Interrupted(_) => say!("interrupted"),
             Failure::Said(_) => {}
         }
     }
@@ -61,6 +60,6 @@ impl Failure {
 /// Prints diagnostics on standard error, each with its excerpt.
 pub(crate) fn print_diagnostics(diagnostics: &[Diagnostic], terminal: Terminal) {
     for diagnostic in diagnostics {
-        eprintln!("{}", diagnostic.render(terminal.colour));
+        say!("{}", diagnostic.render(terminal.colour));
     }
 }

@@ -1,30 +1,61 @@
-//! Ctrl-C: once asks the run to drain, twice ends the program at once.
+//! Signals that ask a run to end: the first one lets it drain, the second one ends the program at once.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::exit;
+
+use crate::failure::Failure;
 
 /// Whether somebody asked the run to end. Clones share the request.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
-    signalled: Arc<AtomicBool>,
+    /// The signal that came; 0 is none. Written by the thread that listens.
+    signal: Arc<AtomicI32>,
     stopped: Arc<AtomicBool>,
     resting: Arc<AtomicBool>,
+    /// What is removed when the program ends at once.
+    leftover: Arc<Mutex<Option<PathBuf>>>,
 }
 
 impl Interrupt {
-    /// Listens to SIGINT and SIGTERM from now on: the first is noted, the second ends the program with code 130.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on: the first is noted, the second ends the program with its code. A
+    /// SIGHUP that the program was started to ignore (`nohup`) stays ignored.
     pub(crate) fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
-        for signal in [SIGINT, SIGTERM] {
-            // The order matters: the shutdown looks at what an earlier signal has left.
-            flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt.signalled))?;
-            flag::register(signal, Arc::clone(&interrupt.signalled))?;
-        }
+        let all = [SIGINT, SIGTERM, SIGHUP];
+        let heard = all.iter().filter(|&&signal| signal != SIGHUP || !is_ignored(signal));
+        let mut signals = Signals::new(heard)?;
+        let noted = interrupt.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                noted.note(signal);
+            }
+        })?;
         Ok(interrupt)
+    }
+
+    fn note(&self, signal: i32) {
+        if self.signal.swap(signal, Ordering::Relaxed) == 0 {
+            return;
+        }
+        if let Some(leftover) = self.leftover().take() {
+            remove(&leftover);
+        }
+        exit(i32::from(exit_code(signal)));
+    }
+
+    /// What to remove when the program ends at once; nothing from now on if it is none.
+    pub(crate) fn leave_behind(&self, leftover: Option<&Path>) {
+        *self.leftover() = leftover.map(Path::to_path_buf);
+    }
+
+    fn leftover(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the run to end from within: the output is closed, or a record failed and the user wants no more.
@@ -49,6 +80,33 @@ impl Interrupt {
 
     /// Whether it was the user who asked.
     pub(crate) fn is_signalled(&self) -> bool {
-        self.signalled.load(Ordering::Relaxed)
+        self.signal.load(Ordering::Relaxed) != 0
     }
+
+    /// How a command ends that the user interrupted.
+    pub(crate) fn failure(&self) -> Failure {
+        Failure::Interrupted(exit_code(self.signal.load(Ordering::Relaxed)))
+    }
+}
+
+/// 128 and the signal, as shells have it.
+fn exit_code(signal: i32) -> u8 {
+    128 + u8::try_from(if signal == 0 { SIGINT } else { signal }).unwrap_or(0)
+}
+
+/// Removes a directory to which others may still be adding files.
+fn remove(folder: &Path) {
+    for _ in 0..100 {
+        if std::fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+            return;
+        }
+    }
+}
+
+/// Whether the program was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

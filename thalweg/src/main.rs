@@ -2,12 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod said;
+
 mod commands;
 mod control;
 mod ends;
 mod failure;
 mod interrupt;
 mod io;
+mod letters;
 mod libraries;
 mod mailbox;
 mod output;
@@ -34,7 +38,8 @@ Examples:
   thalweg set monitor.mode full                      see every message, while it runs
   thalweg load better.snet                           another network for a run with --control
 
-Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted.
+Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted (128 and
+the signal that ended it).
 `thalweg explain E0301` says what the code of an error means.";
 
 /// Runs networks of stream-processing boxes and says what limits their flow.

@@ -96,7 +96,7 @@ fn a_lost_block_is_a_gap_and_is_counted() {
     assert!(damaged.window.lost > 100 && damaged.window.gaps >= 1, "{:?}", damaged.window);
     assert_eq!(damaged.window.events + damaged.window.lost, whole.window.events);
     let told = note(&damaged, "lost");
-    assert!(told.starts_with(&format!("{} events were lost in", damaged.window.lost)), "{told}");
+    assert!(told.starts_with(&format!("{} events lost in", damaged.window.lost)), "{told}");
 }
 
 #[test]

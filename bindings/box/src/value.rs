@@ -1,5 +1,6 @@
 //! Values: what the labels of a record stand for.
 
+use crate::abi::kept::Keep;
 use crate::{Array, Bytes, Opaque, Text};
 use std::fmt;
 
@@ -69,9 +70,10 @@ pub trait Argument: Sized {
     /// The value as `Self`, or what was expected instead of it.
     fn from_value(value: Value) -> Result<Self, Mismatch>;
 
-    /// The value in a slot as `Self`; what it leaves there is any value.
+    /// The value in a slot as `Self`, kept before as the argument of this number; what it leaves there is any value.
     #[inline(always)]
-    fn from_slot(slot: &mut Value) -> Result<Self, Mismatch> {
+    fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<Self, Mismatch> {
+        keep.value(index, slot);
         Self::from_value(slot.take())
     }
 }
@@ -97,8 +99,13 @@ macro_rules! argument {
         $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         argument!($type, $expected, {
             #[inline(always)]
-            fn from_slot(slot: &mut Value) -> Result<$type, Mismatch> {
-                if let $plain = *slot { Ok($number) } else { Self::from_value(slot.take()) }
+            fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<$type, Mismatch> {
+                if let $plain = *slot {
+                    keep.number(index, slot);
+                    return Ok($number);
+                }
+                keep.value(index, slot);
+                Self::from_value(slot.take())
             }
         }, $plain => $number, $($pattern $(if let $found = $test)? => $result),+);
     };

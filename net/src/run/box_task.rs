@@ -12,6 +12,7 @@ use super::pipe::{Pipe, Work};
 use super::plan::BoxPlan;
 use super::seat::Seat;
 use crate::boxes::EntryOf;
+use crate::crash::Calling;
 use crate::plan::{PlanCache, RecordFault};
 use crate::record::Record;
 use crate::shape::{self, ShapeId};
@@ -66,10 +67,12 @@ impl BoxTask {
         input: In<Record>,
         out: Out<Record>,
     ) -> BoxTask {
+        let mut desk = Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max());
+        desk.keep_exactly(position.shared.limits.exact_failures());
         let caller = Caller {
             position,
             plans: PlanCache::new(),
-            desk: Desk::new(part.input.as_ref().map_or(0, Vec::len), part.output_length_max()),
+            desk,
             called: None,
             early: Vec::new(),
             origin: None,
@@ -173,8 +176,10 @@ impl Caller {
             progress.on(0);
         }
         let on = progress.cell();
+        let calling = Calling::new(&self.position, on);
         let (passed, succeeded) =
             self.desk.call_in_place(&entry, &place.calls, Record::rows(records), on, &mut early);
+        drop(calling);
         place.finish(&mut records[..passed]);
         if passed < count {
             let fault = early.fault;
@@ -205,16 +210,26 @@ impl Caller {
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         match (self.called.take(), plan.in_place()) {
             (None, _) => self.call_apart(cx, pipe, record),
-            (Some(Called::Nothing), _) => pipe.output.end(cx, record.ends()),
+            (Some(Called::Nothing), _) => {
+                self.desk.settle();
+                pipe.output.end(cx, record.ends());
+            }
             (Some(Called::Last(variant, count)), Some(place)) => {
                 match plan.finish_in_place(place, (variant, count), &mut record) {
-                    Ok(()) => _ = pipe.output.send(cx, record),
-                    Err(reason) => self.position.fail_in(cx, pipe, record, reason),
+                    Ok(()) => {
+                        self.desk.settle();
+                        pipe.output.send(cx, record);
+                    }
+                    Err(reason) => {
+                        self.desk.give_back(&mut record.slots_mut()[place.calls.first_argument..]);
+                        self.position.fail_in(cx, pipe, record, reason);
+                    }
                 }
             }
             (Some(Called::Unsettled(done, fault)), Some(place)) => {
                 let plan = plan.clone();
                 self.desk.lift(record.slots_mut(), place.calls.first_output);
+                self.desk.give_back(&mut record.slots_mut()[place.calls.first_argument..]);
                 self.settle(cx, pipe, record, done, fault, plan);
             }
             (Some(_), None) => unreachable!("it was called in place"),
@@ -225,26 +240,36 @@ impl Caller {
     fn call_apart(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe, mut record: Record) {
         let shape = record.shape();
         let Ok(plan) = self.plans.get(shape, || BoxPlan::new(&self.part, shape)) else { return };
-        cx.progress(pipe.message().index).on(0);
+        let progress = cx.progress(pipe.message().index);
+        progress.on(0);
         plan.take_arguments(&mut record, self.desk.arguments());
         let mut host = Early { plan, source: Some(record.slots()), emitted: &mut self.early, fault: None };
         let entry = self.seat.hold();
+        let calling = Calling::new(&self.position, progress.cell());
         let done = self.desk.call(&entry, &mut host);
+        drop(calling);
         let fault = host.fault;
         self.origin = self.desk.generates().then(|| (*entry).clone());
         drop(entry);
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if !done || fault.is_some() || self.desk.generates() {
             let plan = plan.clone();
-            if !done || fault.is_some() {
-                plan.give_arguments_back(&mut record, self.desk.arguments());
-            }
+            plan.give_arguments_back(&mut record, &mut self.desk);
             return self.settle(cx, pipe, record, done, fault, plan);
         }
-        let Some(last) = self.desk.emitted() else { return pipe.output.end(cx, record.ends()) };
+        let Some(last) = self.desk.emitted() else {
+            self.desk.settle();
+            return pipe.output.end(cx, record.ends());
+        };
         match plan.build_last(last, record) {
-            Ok(record) => _ = pipe.output.send(cx, record),
-            Err((reason, record)) => self.position.fail_in(cx, pipe, record, reason),
+            Ok(record) => {
+                self.desk.settle();
+                pipe.output.send(cx, record);
+            }
+            Err((reason, mut record)) => {
+                plan.give_arguments_back(&mut record, &mut self.desk);
+                self.position.fail_in(cx, pipe, record, reason);
+            }
         }
     }
 
@@ -316,7 +341,9 @@ impl Caller {
         let Some(generating) = &mut self.generating else { return false };
         let Generating { generator, source, plan, .. } = &mut **generating;
         let mut host = Early { plan, source: Some(source.slots()), emitted: &mut self.early, fault: None };
+        let calling = Calling::new(&self.position, (None, pipe.message().index));
         let status = self.desk.poll(generator, &mut host);
+        drop(calling);
         let fault = host.fault;
         self.early.drain(..).for_each(|record| _ = pipe.output.send(cx, record));
         if status == Status::AGAIN && fault.is_none() {

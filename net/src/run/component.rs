@@ -3,7 +3,7 @@
 //!
 //! A component stands for all its replicas; which of them a task belongs to, its [`Instance`] says.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use thalweg_space::{Site, SiteRef, Space};
@@ -46,6 +46,13 @@ pub(crate) struct Component {
     /// What it is part of; the main net is its own parent.
     parent: ComponentId,
     pub(crate) kind: Kind,
+}
+
+impl Component {
+    /// What this one, which is `id`, is part of.
+    fn outer(&self, id: ComponentId) -> Option<ComponentId> {
+        (self.parent != id).then_some(self.parent)
+    }
 }
 
 /// What a component does.
@@ -144,29 +151,62 @@ impl Program {
     pub(crate) fn path(&self, id: ComponentId, instance: Option<&Instance>) -> String {
         path(&self.components, id, instance)
     }
+
+    /// Writes the same to `out`, without memory of its own.
+    pub(crate) fn write_path(
+        &self,
+        id: ComponentId,
+        instance: Option<&Instance>,
+        out: &mut impl fmt::Write,
+    ) -> fmt::Result {
+        write_path(&self.components, id, instance, out)
+    }
 }
 
 fn path(components: &[Component], id: ComponentId, instance: Option<&Instance>) -> String {
-    let mut names = Vec::new();
-    let (mut at, mut instance) = (id, instance);
-    loop {
-        let component = &components[at.0 as usize];
-        let mut name = component.name.to_string();
-        if let Some(inside) = instance
-            && inside.of == at
-            && at != id
-        {
-            let _ = write!(name, "[{}]", inside.replica);
-            instance = inside.parent.as_deref();
+    let mut path = String::new();
+    write_path(components, id, instance, &mut path).expect("writing to memory does not fail");
+    path
+}
+
+fn write_path(
+    components: &[Component],
+    id: ComponentId,
+    instance: Option<&Instance>,
+    out: &mut impl fmt::Write,
+) -> fmt::Result {
+    let depth = std::iter::successors(Some(id), |id| components[id.0 as usize].outer(*id)).count();
+    for up in (0..depth).rev() {
+        let (name, replica) = upwards(components, id, instance, up);
+        out.write_str(name)?;
+        if let Some(replica) = replica {
+            write!(out, "[{replica}]")?;
         }
-        names.push(name);
-        if component.parent == at {
-            break;
+        if up > 0 {
+            out.write_char('/')?;
         }
-        at = component.parent;
     }
-    names.reverse();
-    names.join("/")
+    Ok(())
+}
+
+/// The component so many steps further out, and which replica of it the instance belongs to.
+fn upwards<'a>(
+    components: &'a [Component],
+    id: ComponentId,
+    mut instance: Option<&Instance>,
+    steps: usize,
+) -> (&'a str, Option<i64>) {
+    let (mut at, mut replica) = (id, None);
+    for step in 0..=steps {
+        replica = instance.filter(|inside| inside.of == at && at != id).map(|inside| inside.replica);
+        if replica.is_some() {
+            instance = instance.and_then(|inside| inside.parent.as_deref());
+        }
+        if step < steps {
+            at = components[at.0 as usize].parent;
+        }
+    }
+    (&components[at.0 as usize].name, replica)
 }
 
 fn compiled(patterns: &[ast::Pattern]) -> Vec<Pattern> {

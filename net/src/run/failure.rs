@@ -22,7 +22,8 @@ pub struct RecordError {
     pub stream: u64,
     /// … and its number in that stream, from 0.
     pub index: u64,
-    /// The record; without what the component had taken off it already.
+    /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::StartOptions) a value that a
+    /// box had changed in place stands as a text that says so.
     pub record: Record,
 }
 
@@ -73,6 +74,11 @@ impl Position {
     /// The component, as the names on the way to it, with replicas.
     pub(crate) fn path(&self) -> String {
         self.shared.program.path(self.component, self.instance.as_deref())
+    }
+
+    /// The same, without memory of its own: for handlers of signals.
+    pub(crate) fn write_path(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        self.shared.program.write_path(self.component, self.instance.as_deref(), out)
     }
 
     /// The record leaves the network as an error.

@@ -14,11 +14,19 @@ pub struct StartOptions {
     pub replicas: u64,
     /// After how many records that all left at an exit what follows in a star without state is folded back.
     pub fold_after: u64,
+    /// Whether records that fail keep even those values as they came that a box changed in place, as dead letters want it.
+    /// Then boxes that change bytes, texts and arrays change copies.
+    pub exact_failures: bool,
 }
 
 impl Default for StartOptions {
     fn default() -> StartOptions {
-        StartOptions { feedback_records: 1 << 20, replicas: 1 << 14, fold_after: 1 << 12 }
+        StartOptions {
+            feedback_records: 1 << 20,
+            replicas: 1 << 14,
+            fold_after: 1 << 12,
+            exact_failures: false,
+        }
     }
 }
 
@@ -28,6 +36,7 @@ pub(crate) struct Limits {
     feedback_records: Limit,
     replicas: Limit,
     fold_after: Limit,
+    exact_failures: bool,
 }
 
 /// A limit: a setting, or a plain number where there is no space.
@@ -55,7 +64,7 @@ impl Limit {
 
 impl Limits {
     pub(crate) fn new(space: Option<&Space>, options: StartOptions) -> Result<Limits, Error> {
-        let StartOptions { feedback_records, replicas, fold_after } = options;
+        let StartOptions { feedback_records, replicas, fold_after, exact_failures } = options;
         let limit = |name, doc, unit, default| Limit::new(space, name, doc, unit, default);
         Ok(Limits {
             feedback_records: limit(
@@ -76,6 +85,7 @@ impl Limits {
                 "records",
                 fold_after,
             )?,
+            exact_failures,
         })
     }
 
@@ -89,5 +99,9 @@ impl Limits {
 
     pub(crate) fn fold_after(&self) -> usize {
         self.fold_after.now()
+    }
+
+    pub(crate) fn exact_failures(&self) -> bool {
+        self.exact_failures
     }
 }

@@ -46,6 +46,7 @@ use crate::error::Error;
 use crate::network::Network;
 use crate::record::Record;
 
+pub(crate) use self::failure::Position;
 pub use self::failure::RecordError;
 pub use self::limits::StartOptions;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_box::{Emitted, Place, Value};
+use thalweg_box::{Desk, Emitted, Place, Value};
 
 use super::component::BoxPart;
 use crate::label::Label;
@@ -150,10 +150,12 @@ impl BoxPlan {
         }
     }
 
-    /// Moves what a failed call left of its arguments back to the record, to be told with it.
+    /// Moves the arguments of a call back to the record as they were before it: it failed, or goes on and may fail later.
     #[cold]
-    pub(crate) fn give_arguments_back(&self, record: &mut Record, arguments: &mut [Value]) {
-        self.take_arguments(record, arguments);
+    pub(crate) fn give_arguments_back(&self, record: &mut Record, desk: &mut Desk) {
+        let mut arguments = vec![Value::default(); self.take.arguments().len()];
+        desk.give_back(&mut arguments);
+        self.take_arguments(record, &mut arguments);
     }
 
     /// A record of what the box emitted and what the record with these slots hands down, which keeps its values.

@@ -105,7 +105,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             Ok(())
         }
         _ => {
-            eprintln!("{}: {counts}", arguments.net.display());
+            say!("{}: {counts}", arguments.net.display());
             Err(Failure::Said(Failure::USAGE))
         }
     }

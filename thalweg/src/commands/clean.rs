@@ -30,10 +30,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     output.flush()?;
     if !cleaned.kept.is_empty() {
-        eprintln!("{} kept runs are left: --all removes them too", cleaned.kept.len());
+        say!("{} kept runs are left: --all removes them too", cleaned.kept.len());
     }
     for (path, error) in &cleaned.problems {
-        eprintln!("left alone: {}: {error}", path.display());
+        say!("left alone: {}: {error}", path.display());
     }
     if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
 }

@@ -36,7 +36,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             output.line(&session_object(session).to_string())?;
         }
     } else if listed.is_empty() && sessions.is_empty() {
-        eprintln!("no runs in {}", spaces::parent()?.display());
+        say!("no runs in {}", spaces::parent()?.display());
     } else {
         output.text(&table(&listed, &sessions).render(output.width, output.colour))?;
     }

@@ -2,15 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options, Runtime};
+use thalweg_net::crash::CrashWatch;
+use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
@@ -19,10 +21,11 @@ use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 use crate::Terminal;
 use crate::commands::set::{known, value_of};
 use crate::control::Control;
-use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
+use crate::ends::{Ends, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
+use crate::letters::DeadLetters;
 use crate::libraries;
 use crate::mailbox::Answering;
 use crate::units::counted;
@@ -48,8 +51,9 @@ Examples:
 
 With --control, other processes command the run: `thalweg load OTHER.snet`, `thalweg reload LIB`, pause, resume, drain,
 stop.
-Ctrl-C stops the source and lets the network finish; a second one ends at once.
-Exit codes: 0 done, 1 records failed, 2 bad arguments or files, 130 interrupted.";
+Ctrl-C stops the source and lets the network finish, as SIGTERM and SIGHUP do; a second one ends at once.
+Exit codes: 0 done, 1 records failed or a box ended the run, 2 bad arguments or files, 130 interrupted (by a signal: 128
+and its number, 129 for SIGHUP, 143 for SIGTERM).";
 
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
@@ -151,7 +155,7 @@ pub(crate) struct Arguments {
     /// What happens after a record failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
-    /// Where --on-error dead-letter writes the records that failed, with component, reason and message: JSON Lines.
+    /// Where what failed is written as it came, records and unreadable input, with component and reason: JSON Lines.
     #[arg(
         long,
         value_name = "FILE",
@@ -251,8 +255,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
     let workers = workers(&arguments)?;
     let space = space(&arguments)?;
-    let folder =
-        Folder { path: space.path().to_path_buf(), stays: arguments.keep || arguments.space.is_some() };
+    let stays = arguments.keep || arguments.space.is_some();
+    let folder = Folder::new(space.path(), stays, &interrupt);
     let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
 
     let runtime = Runtime::new(options(&arguments, workers, &space))
@@ -261,20 +265,24 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let answering = (!arguments.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
     let started = Instant::now();
     let tally = Arc::new(Tally::default());
-    let running = network.start(&runtime).map_err(|error| Failure::Run(error.to_string()))?;
+    let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
+    let crash_watch = CrashWatch::new(space.path())
+        .map_err(|error| Failure::Run(format!("cannot watch for crashes of boxes: {error}")))?;
+    let running = network.start_with(&runtime, limits).map_err(|error| Failure::Run(error.to_string()))?;
     set(&arguments.set, &space)?;
     let ends = Arc::new(Ends {
         space: space.clone(),
         tally: Arc::clone(&tally),
         interrupt: interrupt.clone(),
         stop_on_error: arguments.on_error == OnError::Stop,
+        letters: dead_letters.map(Mutex::new),
     });
     let (failures, failed) = channel();
     let Running { input, output, errors } = running;
     // Nobody could have dropped the receiver yet.
     let _ = failures.send(errors);
     let (control, valve, outputs, told) = if arguments.control {
-        let program = (network, arguments.net.as_path(), boxes);
+        let program = (network, limits, arguments.net.as_path(), boxes);
         let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
         (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
     } else {
@@ -284,14 +292,16 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     // Sinks first: a source that is held goes on when nobody else is there who could.
     ends.spawn_sinks(&runtime, sinks, output, outputs)?;
     ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
-    let errors = ends.spawn_errors(failed, dead_letters, told)?;
+    let errors = ends.spawn_errors(failed, told)?;
     let progress = Progress::start(&tally);
     if let Some(control) = control {
         control.serve(&runtime, || tally.counts())?;
     }
     let ended = runtime.join();
+    drop(crash_watch);
     let wall = started.elapsed();
     errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
+    ends.finish_letters();
     drop((progress, answering));
 
     space.finish();
@@ -333,6 +343,7 @@ fn sources(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Source>, 
         with: arguments.with.as_deref(),
         replay: arguments.replay,
         bytes_max: arguments.record_bytes,
+        keeps_raw: arguments.dead_letters.is_some(),
     };
     let open = |text: &OsString| Source::open(Endpoint::parse(text, Side::Input)?, &defaults, interrupt);
     arguments.input.iter().map(open).collect()
@@ -421,11 +432,18 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
 struct Folder {
     path: PathBuf,
     stays: bool,
+    interrupt: Interrupt,
 }
 
 impl Folder {
+    fn new(path: &Path, stays: bool, interrupt: &Interrupt) -> Folder {
+        interrupt.leave_behind((!stays).then_some(path));
+        Folder { path: path.to_path_buf(), stays, interrupt: interrupt.clone() }
+    }
+
     /// Removes it, or says where it stays.
     fn close(mut self) -> Result<Option<PathBuf>, Failure> {
+        self.interrupt.leave_behind(None);
         if self.stays {
             return Ok(Some(std::mem::take(&mut self.path)));
         }
@@ -473,12 +491,12 @@ fn conclude(
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let failed = count(&tally.failed);
     let rate = count(&tally.records_in) as f64 / wall.as_secs_f64();
-    eprintln!("{} in {:.6} s, {}/s in", tally.counts(), wall.as_secs_f64(), counted(rate as u64, "record"));
+    say!("{} in {:.6} s, {}/s in", tally.counts(), wall.as_secs_f64(), counted(rate as u64, "record"));
     if let Some(space) = space {
-        eprintln!("its space stays in {}: thalweg report {}", space.display(), space.display());
+        say!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }
     if interrupt.is_signalled() {
-        return Err(Failure::Interrupted);
+        return Err(interrupt.failure());
     }
     if failed_tasks > 0 {
         return Err(Failure::Run(format!(

@@ -79,7 +79,7 @@ impl Chunks {
             let taken = available.len().min(missing);
             self.is_over = taken == 0;
             self.ahead.extend_from_slice(&available[..taken]);
-            self.input.file.consume(taken);
+            self.input.consume(taken);
         }
         Ok(self.ahead.len() == self.chunk_bytes)
     }
@@ -113,7 +113,7 @@ impl Whole {
         let most = self.bytes_max as u64;
         self.input.file.get_ref().take(most + 1).read_to_end(&mut data)?;
         if data.len() > self.bytes_max {
-            return Ok(Next::Malformed(format!(
+            return Ok(Next::malformed(format!(
                 "{}: a file of more than {most} bytes; --record-bytes allows for more",
                 self.input.name
             )));

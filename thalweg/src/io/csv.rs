@@ -13,8 +13,11 @@ use thalweg_net::record::Record;
 use thalweg_net::shape::{self, ShapeId};
 
 use super::place::Input;
-use super::source::Next;
+use super::source::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
+
+/// What of a row that is too long is handed on at once.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Records of a file with a line of labels and a line for each record.
 pub(crate) struct Csv {
@@ -60,6 +63,9 @@ impl Csv {
             if !self.input.is_ready()? {
                 return Ok(Next::Pending);
             }
+            if self.row.too_long && self.input.kept_bytes() >= PIECE_BYTES {
+                return Ok(self.too_long(true));
+            }
             match self.step()? {
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::OutputFull => self.row.lengthen(self.bytes_max),
@@ -68,6 +74,7 @@ impl Csv {
                 ReadRecordResult::Record => {
                     let next = self.record();
                     self.row.clear();
+                    self.input.begin();
                     if let Some(next) = next? {
                         return Ok(next);
                     }
@@ -81,7 +88,7 @@ impl Csv {
         let row = &mut self.row;
         let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
         let (result, taken, written, ended) = self.reader.read_record(available, bytes, ends);
-        self.input.file.consume(taken);
+        self.input.consume(taken);
         row.length += written;
         row.count += ended;
         Ok(result)
@@ -89,16 +96,8 @@ impl Csv {
 
     /// What the row stands for; nothing if it is the labels.
     fn record(&mut self) -> io::Result<Option<Next>> {
-        // The reader stands behind the row, if that ended with a line.
-        let line = self.reader.line() - u64::from(self.columns.is_some());
-        let place = format_args!("{}:{line}", self.input.name);
-        let malformed = |what: String| Ok(Some(Next::Malformed(what)));
         if self.row.too_long {
-            let most = self.bytes_max;
-            return malformed(format!(
-                "{place}: a row of more than {most} bytes or {} cells; --record-bytes allows for more",
-                Row::CELLS_MAX
-            ));
+            return Ok(Some(self.too_long(false)));
         }
         let Some(columns) = &self.columns else {
             let read = Columns::read(&self.row);
@@ -107,8 +106,42 @@ impl Csv {
         };
         match columns.record(&self.row) {
             Ok(record) => Ok(Some(Next::Record(record))),
-            Err(what) => malformed(format!("{place}: {what}")),
+            Err(what) => {
+                let line = self.line();
+                let what = format!("{}:{line}: {what}", self.input.name);
+                Ok(Some(self.malformed(what, line, false)))
+            }
         }
+    }
+
+    /// The line of the row. The reader stands behind it, if it ended with a line.
+    fn line(&self) -> u64 {
+        self.reader.line() - u64::from(self.columns.is_some())
+    }
+
+    /// A row that is too long, or a piece of one.
+    fn too_long(&mut self, goes_on: bool) -> Next {
+        // In the middle of the row the reader stands in it.
+        let line = if goes_on { self.reader.line() } else { self.line() };
+        let (name, most) = (&self.input.name, self.bytes_max);
+        let what = format!(
+            "{name}:{line}: a row of more than {most} bytes or {} cells; --record-bytes allows for more",
+            Row::CELLS_MAX
+        );
+        self.malformed(what, line, goes_on)
+    }
+
+    fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
+        let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
+            // Ends of lines before it, of which the reader takes no notice.
+            let before = raw.bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+            raw.bytes.drain(..before);
+            raw.byte += before as u64;
+            let behind = raw.bytes.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
+            raw.bytes.truncate(raw.bytes.len() - behind);
+            raw
+        });
+        Next::Malformed(Malformed { what, lost: raw.map_or(Lost::Nothing, Lost::Raw) })
     }
 }
 
@@ -315,7 +348,9 @@ mod tests {
         loop {
             match csv.next(&Interrupt::default()) {
                 Ok(Next::Record(record)) => all.push(Ok(record)),
-                Ok(Next::Malformed(what)) => all.push(Err(what.rsplit_once("in.csv:").unwrap().1.to_owned())),
+                Ok(Next::Malformed(Malformed { what, .. })) => {
+                    all.push(Err(what.rsplit_once("in.csv:").unwrap().1.to_owned()));
+                }
                 Ok(Next::End) => return all,
                 Ok(Next::Pending) => panic!("a file is ready"),
                 Err(error) => {

@@ -22,6 +22,7 @@ impl Guarded {
     /// The next record begins.
     pub(crate) fn begin(&mut self) {
         self.left = self.bytes_max;
+        self.input.begin();
     }
 }
 
@@ -53,6 +54,6 @@ impl BufRead for Guarded {
     fn consume(&mut self, count: usize) {
         self.consumed = true;
         self.left -= count;
-        self.input.file.consume(count);
+        self.input.consume(count);
     }
 }

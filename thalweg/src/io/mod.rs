@@ -12,6 +12,6 @@ mod source;
 
 pub(crate) use endpoint::{Endpoint, Format, Side, label_name, rate};
 pub(crate) use pace::recorded_at;
-pub(crate) use place::unwritable;
+pub(crate) use place::{Raw, unwritable};
 pub(crate) use sink::{Sink, SinkDefaults, SinkError};
-pub(crate) use source::{Defaults, Next, Source};
+pub(crate) use source::{Defaults, Lost, Malformed, Next, Source};

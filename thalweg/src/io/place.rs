@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -31,6 +31,41 @@ pub(crate) struct Input {
     pub(crate) name: String,
     /// Waiting for more can take for ever: a terminal, a pipe, a socket.
     waits: bool,
+    /// Bytes taken so far.
+    taken: u64,
+    /// What was taken since a record began, if that is wanted, to be handed on if it is no record.
+    kept: Option<Kept>,
+}
+
+/// Bytes of an input that are no record, and where they stand.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    /// How messages name the input.
+    pub(crate) input: String,
+    /// From 1, if lines are counted there.
+    pub(crate) line: Option<u64>,
+    /// How many bytes stand before them.
+    pub(crate) byte: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// They are handed on in pieces, and this is not the last.
+    pub(crate) goes_on: bool,
+}
+
+impl Raw {
+    /// Without the white space around it.
+    pub(super) fn trimmed(mut self) -> Raw {
+        let before = self.bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.byte += before as u64;
+        self.bytes = self.bytes.trim_ascii().to_vec();
+        self
+    }
+}
+
+/// The bytes of a record as it is read.
+#[derive(Default)]
+struct Kept {
+    begin: u64,
+    bytes: Vec<u8>,
 }
 
 impl Input {
@@ -51,12 +86,47 @@ impl Input {
     fn of(file: File, name: String) -> Result<Input, Failure> {
         let metadata = file.metadata().map_err(|error| unreadable(&name, &error))?;
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Input { file, name, waits: !metadata.is_file() })
+        Ok(Input { file, name, waits: !metadata.is_file(), taken: 0, kept: None })
     }
 
     fn peer(socket: OwnedFd, name: String) -> Input {
         let file = BufReader::with_capacity(BUFFER_BYTES, File::from(socket));
-        Input { file, name, waits: true }
+        Input { file, name, waits: true, taken: 0, kept: None }
+    }
+
+    /// Keeps the bytes of each record until the next one begins.
+    pub(super) fn keep(&mut self) {
+        self.kept = Some(Kept::default());
+    }
+
+    /// Takes so many bytes off what was read.
+    pub(super) fn consume(&mut self, count: usize) {
+        if let Some(kept) = &mut self.kept {
+            kept.bytes.extend_from_slice(&self.file.buffer()[..count]);
+        }
+        self.taken += count as u64;
+        self.file.consume(count);
+    }
+
+    /// A record begins.
+    pub(super) fn begin(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.begin = self.taken;
+            kept.bytes.clear();
+        }
+    }
+
+    /// How many bytes are kept.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.bytes.len())
+    }
+
+    /// The bytes since the record began, which is none; `goes_on`: further ones will follow. None if nobody wants them.
+    pub(super) fn raw(&mut self, line: Option<u64>, goes_on: bool) -> Option<Raw> {
+        let kept = self.kept.as_mut()?;
+        let (byte, bytes) = (kept.begin, std::mem::take(&mut kept.bytes));
+        kept.begin = self.taken;
+        Some(Raw { input: self.name.clone(), line, byte, bytes, goes_on })
     }
 
     /// Whether there is something that was read already, or can be without asking who writes it.
@@ -243,7 +313,7 @@ impl Listener {
         });
         match listener {
             Ok(listener) => {
-                eprintln!("listening at {}", listener.name);
+                say!("listening at {}", listener.name);
                 Ok(listener)
             }
             Err(error) => Err((name_of(place), explained(place, error))),
@@ -354,7 +424,7 @@ pub(crate) fn create(place: &Place, interrupt: &Interrupt) -> Result<(File, Stri
                 }
                 polled(listener.descriptor(), PATIENCE).map_err(failed)?;
             }
-            Err(Failure::Interrupted)
+            Err(interrupt.failure())
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) enum SinkError {
     /// Writing failed; nothing more can be written.
     Write(io::Error),
     /// This record has no such field or tag, or a value that the format has no form for; others may do.
-    Record(String),
+    Record(String, Option<Record>),
 }
 
 impl From<io::Error> for SinkError {
@@ -127,12 +127,11 @@ impl Sink {
 
     /// Writes `record` now, or keeps it until its turn has come.
     pub(crate) fn take(&mut self, record: Record) -> Result<(), SinkError> {
-        let Some(order) = &mut self.order else { return self.writer.write(&record) };
+        let Some(order) = &mut self.order else { return self.writer.write(record) };
         let Some(&Value::Int(number)) = record.get(order.tag) else {
             let tag = order.tag.name();
-            return Err(SinkError::Record(format!(
-                "a record without <{tag}> has no place in the order of --order-by {tag}"
-            )));
+            let what = format!("a record without <{tag}> has no place in the order of --order-by {tag}");
+            return Err(SinkError::Record(what, Some(record)));
         };
         if number > order.next {
             order.arrivals += 1;
@@ -142,7 +141,7 @@ impl Sink {
             }
         } else {
             order.next = order.next.max(number + 1);
-            self.writer.write(&record)?;
+            self.writer.write(record)?;
         }
         self.write_early()
     }
@@ -154,7 +153,7 @@ impl Sink {
                 Some(first) if first.key().0 <= order.next => {
                     order.next = order.next.max(first.key().0 + 1);
                     let record = first.remove();
-                    self.writer.write(&record)?;
+                    self.writer.write(record)?;
                 }
                 _ => break,
             }
@@ -182,6 +181,11 @@ impl Sink {
         Ok(self.order.as_ref().map_or(0, |order| order.missing))
     }
 
+    /// How many of the records that were taken did not get into the file, after writing failed.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.writer.unwritten()
+    }
+
     /// Hands what is buffered to the file: whoever reads it should not wait for the buffer to fill.
     pub(crate) fn flush(&mut self) -> Result<(), SinkError> {
         self.writer.flush()
@@ -202,7 +206,15 @@ impl Writer {
         Ok((Writer::Folder(folder), name))
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    /// Writes a record; one that is refused is handed back.
+    fn write(&mut self, record: Record) -> Result<(), SinkError> {
+        self.try_write(&record).map_err(|error| match error {
+            SinkError::Record(what, _) => SinkError::Record(what, Some(record)),
+            error => error,
+        })
+    }
+
+    fn try_write(&mut self, record: &Record) -> Result<(), SinkError> {
         let (file, form, line) = match self {
             Writer::Folder(folder) => return write_file(folder, record),
             Writer::File { file, form, line } => (file, form, line),
@@ -213,15 +225,14 @@ impl Writer {
                 json::write_record(record, line);
                 line.push(b'\n');
             }
-            Form::Xml => xml::write_record(record, line).map_err(SinkError::Record)?,
-            Form::Csv(csv) => csv.write(record, line).map_err(SinkError::Record)?,
+            Form::Xml => xml::write_record(record, line).map_err(refused)?,
+            Form::Csv(csv) => csv.write(record, line).map_err(refused)?,
             Form::Line(label) => {
                 line.extend_from_slice(bytes_of(record, *label)?);
                 if line.contains(&b'\n') {
                     let name = label.name();
-                    return Err(SinkError::Record(format!(
-                        "the field `{name}` has several lines; write it as bytes, or as JSON"
-                    )));
+                    let what = "has several lines; write it as bytes, or as JSON";
+                    return Err(refused(format!("the field `{name}` {what}")));
                 }
                 line.push(b'\n');
             }
@@ -241,6 +252,20 @@ impl Writer {
         }
     }
 
+    /// How many records end in what is still buffered. Bytes without anything between them have no ends.
+    fn unwritten(&self) -> u64 {
+        let Writer::File { file, form, .. } = self else { return 0 };
+        let buffer = file.buffer();
+        let lines = memchr::memchr_iter(b'\n', buffer).count();
+        let count = match form {
+            Form::Json | Form::Line(_) => lines,
+            Form::Csv(_) => rows_that_end(buffer),
+            Form::Xml => memchr::memmem::find_iter(buffer, b"</record>").count(),
+            Form::Bytes(_) => 0,
+        };
+        count as u64
+    }
+
     fn finish(&mut self) -> Result<(), SinkError> {
         if let Writer::File { file, form: Form::Xml, line } = self {
             line.clear();
@@ -251,6 +276,20 @@ impl Writer {
     }
 }
 
+/// How many rows end in the bytes, which may begin in the middle of one and end with one.
+fn rows_that_end(bytes: &[u8]) -> usize {
+    let mut quoted = false;
+    let mut ends = |byte: &&u8| {
+        quoted ^= **byte == b'"';
+        **byte == b'\n' && !quoted
+    };
+    bytes.iter().rev().filter(|byte| ends(byte)).count()
+}
+
+fn refused(what: String) -> SinkError {
+    SinkError::Record(what, None)
+}
+
 /// The bytes of a field, or of its text.
 fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
     match record.get(label) {
@@ -258,7 +297,7 @@ fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
         Some(Value::Text(text)) => Ok(text.as_str().as_bytes()),
         other => {
             let (name, kind) = (label.name(), other.map_or("nothing", Value::kind));
-            Err(SinkError::Record(format!(
+            Err(refused(format!(
                 "the output wants bytes or text in the field `{name}`, this record has {kind}"
             )))
         }
@@ -269,16 +308,19 @@ fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
 fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     let name = match record.get(Label::field("name")) {
         Some(Value::Text(name)) => name.as_str(),
-        _ => return Err(SinkError::Record("a file needs its name as text in the field `name`".to_owned())),
+        _ => return Err(refused("a file needs its name as text in the field `name`".to_owned())),
     };
     // Data must not choose a place outside of the directory.
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
-        return Err(SinkError::Record(format!("{name:?} is no name of a file in the output's directory")));
+        return Err(refused(format!("{name:?} is no name of a file in the output's directory")));
     }
     let path = folder.join(name);
     let data = bytes_of(record, Label::field("data"))?;
-    std::fs::write(&path, data)
-        .map_err(|error| SinkError::Write(io::Error::new(error.kind(), format!("{name}: {error}"))))
+    std::fs::write(&path, data).map_err(|error| {
+        // Half a file would look like a whole one.
+        let _ = std::fs::remove_file(&path);
+        SinkError::Write(io::Error::new(error.kind(), format!("{name}: {error}")))
+    })
 }
 
 #[cfg(test)]
@@ -306,7 +348,7 @@ mod tests {
         };
         assert!(write("a b.txt").is_ok());
         for name in ["../escaped", "/tmp/escaped", "..", "", "a\0b"] {
-            assert!(matches!(write(name), Err(SinkError::Record(_))), "{name:?}");
+            assert!(matches!(write(name), Err(SinkError::Record(..))), "{name:?}");
         }
         let written: Vec<_> = std::fs::read_dir(folder.path().join("out")).unwrap().collect();
         assert_eq!(written.len(), 1);
@@ -347,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut sink = sink(&folder.path().join("out"), Format::Json, Some(("seq", 4)));
         let lost = sink.take(Record::from_pairs([(Label::tag("other"), Value::Int(1))]));
-        assert!(matches!(lost, Err(SinkError::Record(message)) if message.contains("<seq>")));
+        assert!(matches!(lost, Err(SinkError::Record(message, Some(_))) if message.contains("<seq>")));
         assert!(sink.take(numbered(0)).is_ok());
     }
 }

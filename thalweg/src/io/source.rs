@@ -17,7 +17,7 @@ use super::endpoint::{Endpoint, Format, Place};
 use super::guarded::Guarded;
 use super::lines::{Lines, Meaning};
 use super::pace::{Rate, Replay, sleep_towards};
-use super::place::{Following, Input, Inputs, Peers, unreadable};
+use super::place::{Following, Input, Inputs, Peers, Raw, unreadable};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -25,12 +25,36 @@ use crate::interrupt::Interrupt;
 pub(crate) enum Next {
     /// A record for the network.
     Record(Record),
-    /// Something that is not a record: where it stands and what is wrong with it.
-    Malformed(String),
+    /// Something that is not a record.
+    Malformed(Malformed),
     /// Nothing yet: the source should wait.
     Pending,
     /// The input is at its end, or the run should end.
     End,
+}
+
+/// Something that is not a record.
+pub(crate) struct Malformed {
+    /// Where it stands and what is wrong with it.
+    pub(crate) what: String,
+    pub(crate) lost: Lost,
+}
+
+/// What of the input does not enter, for a dead letter.
+pub(crate) enum Lost {
+    /// These bytes.
+    Raw(Raw),
+    /// A record.
+    Record(Record),
+    /// Nothing, or nobody wants it.
+    Nothing,
+}
+
+impl Next {
+    /// Something that is not a record and of which there is nothing to be kept.
+    pub(crate) fn malformed(what: String) -> Next {
+        Next::Malformed(Malformed { what, lost: Lost::Nothing })
+    }
 }
 
 /// What holds for all sources that do not say otherwise.
@@ -44,6 +68,8 @@ pub(crate) struct Defaults<'a> {
     pub(crate) replay: Option<f64>,
     /// Bytes of a record at most.
     pub(crate) bytes_max: usize,
+    /// Whether what is no record is to be handed on as it came.
+    pub(crate) keeps_raw: bool,
 }
 
 /// How the inputs of a source are read.
@@ -53,6 +79,7 @@ struct Reading {
     label: Option<String>,
     chunk_bytes: usize,
     bytes_max: usize,
+    keeps_raw: bool,
 }
 
 /// Records from one place.
@@ -100,6 +127,7 @@ impl Source {
                 label: options.label.or_else(|| defaults.label.map(str::to_owned)),
                 chunk_bytes: options.chunk.unwrap_or(defaults.chunk_bytes),
                 bytes_max: defaults.bytes_max,
+                keeps_raw: defaults.keeps_raw,
             },
             extra,
             rate: options.rate.or(defaults.rate).map(Rate::new),
@@ -155,7 +183,10 @@ impl Source {
                 Ok(Next::Pending)
             }
             Ok(_) => Ok(Next::Record(record)),
-            Err(what) => Ok(Next::Malformed(format!("{}: {what}", self.place()))),
+            Err(what) => {
+                let what = format!("{}: {what}", self.place());
+                Ok(Next::Malformed(Malformed { what, lost: Lost::Record(record) }))
+            }
         }
     }
 
@@ -170,7 +201,7 @@ impl Source {
                     Err(error) if matches!(self.inputs, Inputs::Peers(_, Peers::All)) => {
                         let what = format!("{}: {error}", reader.input().name);
                         self.reader = None;
-                        return Ok(Next::Malformed(what));
+                        return Ok(Next::malformed(what));
                     }
                     Err(error) => return Err(unreadable(&reader.input().name, &error)),
                 }
@@ -236,7 +267,10 @@ enum Reader {
 }
 
 impl Reading {
-    fn reader(&self, input: Input, interrupt: &Interrupt) -> Reader {
+    fn reader(&self, mut input: Input, interrupt: &Interrupt) -> Reader {
+        if self.keeps_raw {
+            input.keep();
+        }
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
         let told = || Format::of(Path::new(&input.name));
         match self.format.or_else(told).unwrap_or(Format::Json) {
@@ -294,8 +328,14 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
         Some(Ok(record)) => Next::Record(record),
         // What ended in its middle because the run ends is no fault of the input's.
         Some(Err(_)) if interrupt.is_stopping() => Next::End,
-        Some(Err(XmlError::Input(error))) => return Err(error),
-        Some(Err(error)) => Next::Malformed(format!("{}: {error}", records.input().input.name)),
+        Some(Err(XmlError::Input(error))) if error.kind() != io::ErrorKind::InvalidData => return Err(error),
+        Some(Err(error)) => {
+            let rest = if matches!(error, XmlError::Input(_)) { "; nothing after it is read" } else { "" };
+            let input = &mut records.input_mut().input;
+            let what = format!("{}: {error}{rest}", input.name);
+            let lost = input.raw(None, false).map_or(Lost::Nothing, |raw| Lost::Raw(raw.trimmed()));
+            Next::Malformed(Malformed { what, lost })
+        }
     })
 }
 

@@ -10,11 +10,13 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
+#[allow(dead_code, reason = "not every test runs one to its end")]
 pub(crate) fn run(arguments: &[&str], input: &str) -> Output {
     fed(Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("run").args(arguments), input)
 }
 
 /// Runs `command` on `input`.
+#[allow(dead_code, reason = "as above")]
 pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     let mut child = started(command);
     let mut fed = child.stdin.take().expect("piped");

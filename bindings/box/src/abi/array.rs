@@ -169,7 +169,7 @@ impl Array {
     /// becomes this value.
     pub fn make_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         let elements = self.as_slice::<T>()?;
-        if !self.0.unique() {
+        if !self.0.may_change() {
             *self = Array::new(elements, self.0.header().form & SCALAR);
         }
         let count = self.len();

@@ -4,6 +4,7 @@
 //! nobody has to say who drops what. The last emission of a call simply stays in the output slots: a box that
 //! emits one record per call crosses the boundary once.
 
+use super::kept::{Keep, Keeper, Kept};
 use crate::value::{Argument, Mismatch, Tuple, Value};
 use std::any::Any;
 use std::ffi::c_void;
@@ -56,6 +57,10 @@ struct Batch {
     output_count: u32,
     /// 1: the host took an emission before the last during the call.
     early: u32,
+    /// 1: a record that fails has to leave as it came, even where a box changes values in place.
+    exact: u32,
+    /// Where each call keeps its arguments; of the record after those that are done they are still there.
+    kept: *mut Kept,
 }
 
 /// One box of a library.
@@ -108,7 +113,8 @@ const _: () = {
     assert!(offset_of!(BoxEntry, argument_count) == 16 && offset_of!(BoxEntry, blocking) == 20);
     assert!(offset_of!(BoxEntry, call) == 24 && offset_of!(BoxEntry, data) == 32);
     assert!(offset_of!(BoxEntry, call_batch) == 40 && size_of::<BoxEntry>() == 48);
-    assert!(offset_of!(Batch, count) == 32 && offset_of!(Batch, early) == 56 && size_of::<Batch>() == 64);
+    assert!(offset_of!(Batch, count) == 32 && offset_of!(Batch, early) == 56);
+    assert!(offset_of!(Batch, exact) == 60 && offset_of!(Batch, kept) == 64 && size_of::<Batch>() == 72);
 };
 
 /// What the host offers during a call.
@@ -300,18 +306,22 @@ impl<E: Display> Outcome for Result<(), E> {
 pub trait BoxFunction<Arguments>: Send + Sync + 'static {
     /// How many arguments.
     const COUNT: usize;
-    /// Takes the arguments out of their slots and runs.
-    fn run(&self, arguments: &mut [Value], out: &mut Out) -> Result<(), String>;
+    /// Takes the arguments out of their slots, each of them kept before, and runs.
+    fn run(&self, arguments: &mut [Value], keep: impl Keep, out: &mut Out) -> Result<(), String>;
 }
 
 #[inline(always)]
-fn argument<T: Argument>(arguments: &mut [Value], index: usize) -> Result<T, String> {
-    T::from_slot(&mut arguments[index]).map_err(|mismatch| wrong_argument(index, &mismatch))
+fn argument<T: Argument>(arguments: &mut [Value], keep: impl Keep, index: usize) -> Result<T, String> {
+    let taken = T::from_slot(&mut arguments[index], keep, index);
+    taken.map_err(|mismatch| wrong_argument(arguments, keep, index, &mismatch))
 }
 
 #[cold]
 #[inline(never)]
-fn wrong_argument(index: usize, mismatch: &Mismatch) -> String {
+fn wrong_argument(arguments: &[Value], keep: impl Keep, index: usize, mismatch: &Mismatch) -> String {
+    for (later, value) in arguments.iter().enumerate().skip(index + 1) {
+        keep.value(later, value);
+    }
     format!("argument {}: {mismatch}", index + 1)
 }
 
@@ -325,8 +335,8 @@ macro_rules! box_function {
         {
             const COUNT: usize = $count;
             #[inline(always)]
-            fn run(&self, _arguments: &mut [Value], out: &mut Out) -> std::result::Result<(), String> {
-                self($(argument::<$name>(_arguments, $index)?,)* out).outcome()
+            fn run(&self, _arguments: &mut [Value], _keep: impl Keep, out: &mut Out) -> std::result::Result<(), String> {
+                self($(argument::<$name>(_arguments, _keep, $index)?,)* out).outcome()
             }
         }
     };
@@ -363,7 +373,8 @@ unsafe extern "C" fn call<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    guard(out, |out| function.run(arguments, out))
+    // Who calls keeps the arguments.
+    guard(out, |out| function.run(arguments, (), out))
 }
 
 unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
@@ -383,6 +394,7 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
         // record, with an offset, leads to that many valid values, which nobody else uses during the call.
         unsafe {
             let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
+            let keeper = (*batch).keeper();
             for done in 0..count {
                 (*batch).done = done;
                 if let Some(at) = at.as_ref() {
@@ -392,10 +404,11 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
                 let arguments = record.add(argument_offset as usize).cast::<Value>();
                 out.values = record.add(output_offset as usize).cast();
                 out.held = 0;
-                function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), out)?;
+                function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, out)?;
                 if !(*batch).is_usual(out) {
                     return Ok(());
                 }
+                (*batch).settle(F::COUNT, out);
             }
             (*batch).done = count;
         }
@@ -412,6 +425,28 @@ impl Batch {
     fn is_usual(&self, out: &Out) -> bool {
         let one = out.held == 1 && self.early == 0 && out.generator.state.is_null();
         one && out.variant == 1 && out.count == self.output_count && self.has_integers(out)
+    }
+
+    #[inline(always)]
+    fn keeper(&self) -> Keeper {
+        Keeper { kept: self.kept, exact: self.exact != 0 }
+    }
+
+    /// Lets the arguments of a call go that gave one record.
+    ///
+    /// # Safety
+    /// They were kept, and `out` stands after the call.
+    #[inline(always)]
+    unsafe fn settle(&self, argument_count: usize, out: &Out) {
+        for index in 0..argument_count {
+            // SAFETY: the desk keeps as many as the call has arguments, and the output has `output_count` valid values.
+            unsafe {
+                let kept = self.kept.add(index);
+                if (*kept).is_heap() {
+                    (*kept).settle(std::slice::from_raw_parts(out.values, self.output_count as usize));
+                }
+            }
+        }
     }
 
     #[inline(always)]
@@ -496,7 +531,9 @@ impl BoxEntry {
         for (slot, argument) in desk.arguments().iter_mut().zip(arguments) {
             *slot = argument;
         }
-        if !desk.call(self, &mut host) {
+        let succeeded = desk.call(self, &mut host);
+        desk.settle();
+        if !succeeded {
             return Err(desk.failure());
         }
         if let Some(last) = desk.emitted() {
@@ -555,6 +592,8 @@ pub struct Desk {
     out: Out,
     failure: Option<String>,
     arguments: Box<[Value]>,
+    /// The arguments of the call that was last, as they were before it, until they are let go or given back.
+    kept: Box<[Kept]>,
     /// Where emissions go, unless a call is in place.
     slots: Box<[Value]>,
     /// During calls in place: the records, which slot of each the output begins with, how many slots each has.
@@ -592,9 +631,18 @@ impl Desk {
             argument_count: argument_count as u32,
             output_count: 0,
             early: 0,
+            exact: 0,
+            kept: std::ptr::null_mut(),
         };
         let (arguments, slots) = (values(argument_count), values(slot_count));
-        Desk { out, failure: None, arguments, slots, batch, first_output: 0, slot_count: 0 }
+        let kept = (0..argument_count).map(|_| Kept::NOTHING).collect();
+        Desk { out, failure: None, arguments, kept, slots, batch, first_output: 0, slot_count: 0 }
+    }
+
+    /// Says whether arguments are to be given back as they were even where boxes change values in place, which costs these a
+    /// copy. Otherwise what was changed is named instead.
+    pub fn keep_exactly(&mut self, exact: bool) {
+        self.batch.exact = u32::from(exact);
     }
 
     /// Where the arguments are put before a call. What a box left of them is still there after it.
@@ -604,15 +652,42 @@ impl Desk {
     }
 
     /// Calls a box; whether it succeeded. All records it emitted but the last went to `host`; the last is for
-    /// [`Desk::emitted`], also if the box failed after it.
+    /// [`Desk::emitted`], also if the box failed after it. Then the arguments are to be let go ([`Desk::settle`]) or taken
+    /// back ([`Desk::give_back`]).
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
+        let keeper = self.keeper();
+        self.arguments.iter().enumerate().for_each(|(index, argument)| keeper.value(index, argument));
         let (arguments, count) = (self.arguments.as_mut_ptr(), self.arguments.len() as u32);
         let out = self.out_apart(host);
         // SAFETY: `data` belongs to `call`; the arguments are valid values; desk and host live during the call and
         // nobody else uses them.
         let status = unsafe { (entry.call)(entry.data, arguments, count, out) };
         status == Status::DONE
+    }
+
+    /// Lets what the call that was last took go: it has succeeded.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.kept.iter_mut().for_each(|kept| kept.settle(&[]));
+    }
+
+    /// Gives the call's arguments back as they were before it. What a box changed in place is named instead, unless
+    /// [`Desk::keep_exactly`] was asked for.
+    #[cold]
+    pub fn give_back(&mut self, arguments: &mut [Value]) {
+        for (kept, argument) in self.kept.iter_mut().zip(arguments) {
+            if let Some(value) = kept.give_back() {
+                *argument = value;
+            }
+        }
+    }
+
+    /// Keeps the arguments of the next call, for which nothing is kept yet.
+    #[inline]
+    fn keeper(&mut self) -> Keeper {
+        self.settle();
+        Keeper { kept: self.kept.as_mut_ptr(), exact: self.batch.exact != 0 }
     }
 
     /// Calls a function that is no box and may fail; whether it succeeded. What it emits is dropped.
@@ -649,7 +724,8 @@ impl Desk {
 
     /// Calls a box with records whose slots hold its arguments and take its output, one after the other, as long as each
     /// gives exactly one record of the first variant, as the place says. How many did, and whether the last call succeeded:
-    /// if not all did, the record after these stands as its call left it; see [`Desk::emitted_in_place`] and [`Desk::lift`].
+    /// if not all did, the record after these stands as its call left it; see [`Desk::emitted_in_place`] and [`Desk::lift`],
+    /// and its arguments are to be let go ([`Desk::settle`]) or taken back ([`Desk::give_back`]).
     /// `on` says where to tell which message the box is at, and the number of the first.
     ///
     /// # Panics
@@ -671,12 +747,14 @@ impl Desk {
         self.out.table = const { &OutTable { take: take_in_place::<H>, fail } };
         self.out.capacity = output_count as u32;
         (self.first_output, self.slot_count) = (first_output, records.slot_count);
+        let kept = self.keeper().kept;
         let offset = |slot: usize| (records.slots_offset + slot * size_of::<Value>()) as u32;
         let batch = &mut self.batch;
         (batch.records, batch.count, batch.done) = (records.first, records.count as u32, 0);
         (batch.at, batch.first) = (on.0.map_or(std::ptr::null(), std::ptr::from_ref), on.1);
         (batch.argument_offset, batch.output_offset) = (offset(first_argument), offset(first_output));
         (batch.output_count, batch.integers, batch.early) = (output_count as u32, integers, 0);
+        batch.kept = kept;
         let desk = std::ptr::from_mut(self);
         // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
         // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
@@ -757,6 +835,7 @@ impl Desk {
 impl Drop for Desk {
     fn drop(&mut self) {
         drop(self.generator());
+        self.settle();
     }
 }
 
@@ -863,10 +942,15 @@ unsafe fn call_each(entry: &BoxEntry, desk: *mut Desk) -> Status {
             let arguments = record.add((*batch).argument_offset as usize).cast::<Value>();
             (*desk).out.values = record.add((*batch).output_offset as usize).cast();
             (*desk).out.held = 0;
+            let keeper = (*batch).keeper();
+            for index in 0..(*batch).argument_count as usize {
+                keeper.value(index, &*arguments.add(index));
+            }
             let status = (entry.call)(entry.data, arguments, (*batch).argument_count, desk.cast());
             if status != Status::DONE || !(*batch).is_usual(&(*desk).out) {
                 return status;
             }
+            (*batch).settle((*batch).argument_count as usize, &(*desk).out);
             (*batch).done += 1;
         }
     }

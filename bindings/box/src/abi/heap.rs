@@ -6,7 +6,8 @@
 //! Bytes, Text, Array, Opaque = one pointer ─► Header { references, table, data, length, capacity, form }
 //! ```
 
-use super::owner::{OWNER, OwnerCell, count_gone, count_gone_from, count_made};
+use super::kept;
+use super::owner::{OWNER, OwnerCell, count_gone_from, count_made};
 use std::any::TypeId;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
@@ -17,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The head of a value on the heap.
 #[repr(C)]
 pub struct Header {
-    /// Owners. Written by every owner: +1 relaxed when cloned, −1 with release when dropped; the last one
-    /// reads with acquire before it frees.
-    references: AtomicU64,
+    /// Owners, and beside them the marks of a call that [keeps](super::kept) the value. Written by every owner: +1 relaxed
+    /// when cloned, −1 with release when dropped; the last one reads with acquire before it frees.
+    pub(super) references: AtomicU64,
     table: *const HeapTable,
     /// Bytes, texts and arrays: the first byte. Opaque values: the value.
     pub(super) data: *mut u8,
@@ -133,7 +134,7 @@ impl Block {
 
     /// The bytes to change; the caller is the only owner.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        debug_assert!(self.unique());
+        debug_assert!(self.may_change());
         let header = self.header();
         if header.length == 0 {
             return &mut [];
@@ -142,23 +143,30 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(header.data, header.length as usize) }
     }
 
-    /// Whether this is the only owner; then no other thread can become one.
-    pub(super) fn unique(&self) -> bool {
-        // Acquire pairs with the release of the owners that went away.
-        self.header().references.load(Ordering::Acquire) == 1
+    /// Whether this is the only owner, who may change the value; then no other thread can become one.
+    pub(super) fn may_change(&self) -> bool {
+        kept::may_change(&self.header().references)
     }
 
-    /// The vector, if this is the only owner and this library made it.
+    /// The owner that was counted for whoever has `header`.
+    pub(super) fn counted(header: NonNull<Header>) -> Block {
+        Block(header)
+    }
+
+    /// The vector, if this is the only owner and this library made it. What is left has no bytes.
     fn try_into_vec(self) -> Result<Vec<u8>, Block> {
-        if !self.unique() || !std::ptr::eq(self.header().table, &BYTES_TABLE) {
+        if !std::ptr::eq(self.header().table, &BYTES_TABLE) || !self.may_change() {
             return Err(self);
         }
-        let block = ManuallyDrop::new(self);
-        // SAFETY: the only owner, and `from_vec` of this library made it: the parts are those of a vector.
+        let header = self.0.as_ptr();
+        let empty = NonNull::dangling().as_ptr();
+        // SAFETY: the only owner, and `from_vec` of this library made it: the parts are those of a vector, and what takes
+        // their place are those of an empty one.
         unsafe {
-            let header = Box::from_raw(block.0.as_ptr());
-            count_gone();
-            Ok(Vec::from_raw_parts(header.data, header.length as usize, header.capacity as usize))
+            let data = std::mem::replace(&mut (*header).data, empty);
+            let (length, capacity) = ((*header).length as usize, (*header).capacity as usize);
+            ((*header).length, (*header).capacity) = (0, 0);
+            Ok(Vec::from_raw_parts(data, length, capacity))
         }
     }
 }
@@ -177,16 +185,24 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.header().references.fetch_sub(1, Ordering::Release) == 1 {
             std::sync::atomic::fence(Ordering::Acquire);
-            // SAFETY: the last owner. The table is that of the library that made the header, which stays loaded until
-            // the value is counted off; its owner is read before.
-            unsafe {
-                let table = &*self.header().table;
-                let owner =
-                    table.owner.as_ref().map_or(std::ptr::null_mut(), |cell| cell.load(Ordering::Relaxed));
-                (table.free)(self.0.as_ptr());
-                count_gone_from(owner);
-            }
+            // SAFETY: the last owner, and no call keeps the value.
+            unsafe { free(self.0) };
         }
+    }
+}
+
+/// Frees a value.
+///
+/// # Safety
+/// Nobody owns it or keeps it any more.
+pub(super) unsafe fn free(header: NonNull<Header>) {
+    // SAFETY: the table is that of the library that made the header, which stays loaded until the value is counted off; its
+    // owner is read before.
+    unsafe {
+        let table = &*header.as_ref().table;
+        let owner = table.owner.as_ref().map_or(std::ptr::null_mut(), |cell| cell.load(Ordering::Relaxed));
+        (table.free)(header.as_ptr());
+        count_gone_from(owner);
     }
 }
 
@@ -215,7 +231,7 @@ impl Bytes {
 
     /// The bytes to change: in place if this is the only owner, else of a copy that becomes this value.
     pub fn make_mut(&mut self) -> &mut [u8] {
-        if !self.0.unique() {
+        if !self.0.may_change() {
             *self = Bytes::from_vec(self.as_slice().to_vec());
         }
         self.0.bytes_mut()
@@ -265,7 +281,7 @@ impl Text {
 
     /// The text to change, without changing its length: in place if this is the only owner, else of a copy.
     pub fn make_mut(&mut self) -> &mut str {
-        if !self.0.unique() {
+        if !self.0.may_change() {
             *self = Text::from_string(self.as_str().to_owned());
         }
         // SAFETY: a text is UTF-8, as in `as_str`, and `&mut str` keeps it so.
@@ -397,7 +413,7 @@ impl Opaque {
 
     /// The value to change, if it is a `T` that this library made and this is its only owner.
     pub fn get_mut<T: Send + Sync + 'static>(&mut self) -> Option<&mut T> {
-        if !self.0.unique() {
+        if !self.0.may_change() {
             return None;
         }
         // SAFETY: as in `get`, and the only owner is borrowed mutably.
@@ -407,7 +423,7 @@ impl Opaque {
     /// The value to change: in place if this is its only owner, else of a copy that becomes this value. `None` if it is
     /// no `T` that this library made.
     pub fn make_mut<T: Clone + Send + Sync + 'static>(&mut self) -> Option<&mut T> {
-        if !self.0.unique() {
+        if !self.0.may_change() {
             *self = Opaque::new(self.get::<T>()?.clone());
         }
         self.get_mut()

@@ -8,6 +8,7 @@ pub mod array;
 pub mod entry;
 pub mod event;
 pub mod heap;
+pub mod kept;
 pub mod owner;
 pub mod parameter;
 
@@ -18,7 +19,7 @@ use parameter::Parameter;
 use std::sync::atomic::Ordering;
 
 /// The version of everything in this module. A library built for another version is refused when loaded.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// First word of a [`LibraryTable`]: the bytes `thalwegB`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");

@@ -80,12 +80,6 @@ pub(super) fn count_made() {
     }
 }
 
-/// Counts a value of this library off.
-#[inline]
-pub(super) fn count_gone() {
-    count_gone_from(OWNER.load(Ordering::Relaxed));
-}
-
 /// Counts a value off that belonged to `owner`, or to nobody.
 #[inline]
 pub(super) fn count_gone_from(owner: *const Owner) {

@@ -128,7 +128,7 @@ impl Live {
             thread::sleep(left.min(LOOK_EVERY));
             self.follower.poll();
             if self.interrupt.is_signalled() {
-                return Err(Failure::Interrupted);
+                return Err(self.interrupt.failure());
             }
             if !self.follower.is_running() {
                 return Err(Failure::Run("the run ended before it was measured".to_owned()));

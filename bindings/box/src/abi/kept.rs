@@ -1,0 +1,204 @@
+//! What a call may take from its record, kept so that a record that fails leaves the network as it came.
+//!
+//! Before a box is called, each of its arguments is *kept*: numbers are copied, and a value on the heap stays in memory until
+//! the call has succeeded, whatever the box does with it. A value with one owner is only marked in its count of references,
+//! so the box is still its only owner and may change it in place; then it cannot be given back, and the mark says so. Where
+//! records have to leave as they came ([`Keeper::exact`]) it is counted instead, and a box that changes it gets a copy.
+//!
+//! ```text
+//! references = KEPT · CHANGED · owners        kept, one owner ── make_mut ──► KEPT | CHANGED | 1
+//! ```
+
+use super::heap::{Block, Header, free};
+use crate::value::Value;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// In a count of references: a call keeps the value in memory without being an owner.
+pub(super) const KEPT: u64 = 1 << 62;
+/// Beside [`KEPT`]: the only owner may have changed the value since.
+pub(super) const CHANGED: u64 = 1 << 61;
+/// The owners in a count of references.
+const OWNERS: u64 = CHANGED - 1;
+
+/// Beside the kind of what is kept: its value is marked, not counted.
+const MARKED: u64 = 1 << 8;
+const TEXT: u64 = 3;
+const OPAQUE: u64 = 5;
+
+/// An argument as it was before a call: the two words of its value; kind 0 is none.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Kept {
+    kind: u64,
+    payload: u64,
+}
+
+const _: () = assert!(size_of::<Kept>() == size_of::<Value>());
+
+/// Keeps arguments before they are taken.
+pub trait Keep: Copy {
+    /// The argument of this number is this value, a plain number.
+    fn number(self, index: usize, number: &Value);
+    /// The argument of this number is this value.
+    fn value(self, index: usize, value: &Value);
+}
+
+/// Keeps nothing: the caller does.
+impl Keep for () {
+    #[inline(always)]
+    fn number(self, _: usize, _: &Value) {}
+    #[inline(always)]
+    fn value(self, _: usize, _: &Value) {}
+}
+
+/// Keeps the arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeper {
+    /// As many as the call has arguments; nobody else uses them during the call.
+    pub(super) kept: *mut Kept,
+    /// Whether what a box changes has to be given back as it was.
+    pub(super) exact: bool,
+}
+
+impl Keep for Keeper {
+    #[inline(always)]
+    fn number(self, index: usize, number: &Value) {
+        // SAFETY: the call has an argument of this number, by whoever made the keeper.
+        unsafe { self.kept.add(index).write(Kept::of(number)) };
+    }
+
+    #[inline(always)]
+    fn value(self, index: usize, value: &Value) {
+        let mut kept = Kept::of(value);
+        if kept.kind >= TEXT {
+            kept.keep(self.exact);
+        }
+        // SAFETY: as above.
+        unsafe { self.kept.add(index).write(kept) };
+    }
+}
+
+impl Kept {
+    pub(super) const NOTHING: Kept = Kept { kind: 0, payload: 0 };
+
+    /// The words of a value.
+    #[inline(always)]
+    fn of(value: &Value) -> Kept {
+        let words: *const u64 = std::ptr::from_ref(value).cast();
+        // SAFETY: a value is two words without padding.
+        unsafe { Kept { kind: words.read(), payload: words.add(1).read() } }
+    }
+
+    /// Whether there is something on the heap to be let go.
+    #[inline(always)]
+    pub(super) fn is_heap(&self) -> bool {
+        self.kind >= TEXT
+    }
+
+    fn header(&self) -> NonNull<Header> {
+        debug_assert!(self.is_heap());
+        NonNull::new(self.payload as *mut Header).expect("a value on the heap has a head")
+    }
+
+    fn references(&self) -> &AtomicU64 {
+        // SAFETY: the value is kept, so its head is there.
+        unsafe { &(*self.header().as_ptr()).references }
+    }
+
+    /// Keeps the value in memory.
+    fn keep(&mut self, exact: bool) {
+        let references = self.references();
+        if references.load(Ordering::Acquire) != 1 {
+            references.fetch_add(1, Ordering::Relaxed);
+        } else if exact && self.kind != OPAQUE {
+            // The argument is the only owner, so nobody else counts meanwhile.
+            references.store(2, Ordering::Relaxed);
+        } else {
+            references.store(KEPT | 1, Ordering::Relaxed);
+            self.kind |= MARKED;
+        }
+    }
+
+    /// Lets the value go: the call has succeeded, and `output` is what it wrote, which nobody else has seen yet.
+    pub(super) fn settle(&mut self, output: &[Value]) {
+        if self.is_heap() {
+            let now = self.references().load(Ordering::Acquire);
+            let (ours, alone) = if self.is_marked() { (0, now & OWNERS) } else { (1, now.wrapping_sub(1)) };
+            if alone == 0 {
+                // Nobody owns it any more, so nobody can become an owner.
+                // SAFETY: it is kept, and by nobody else.
+                unsafe { free(self.header()) };
+            } else if alone == 1 && output.iter().any(|value| self.is(value)) {
+                // Its only owner stands in the output.
+                self.references().store(1, Ordering::Relaxed);
+            } else if ours == 1 {
+                drop(self.block());
+            } else if self.references().fetch_and(OWNERS, Ordering::AcqRel) & OWNERS == 0 {
+                // SAFETY: nobody owns it or keeps it any more.
+                unsafe { free(self.header()) };
+            }
+        }
+        *self = Kept::NOTHING;
+    }
+
+    fn is_marked(&self) -> bool {
+        self.kind & MARKED != 0
+    }
+
+    /// Whether this was kept of `value`, which leads to the heap.
+    fn is(&self, value: &Value) -> bool {
+        let other = Kept::of(value);
+        other.is_heap() && other.payload == self.payload
+    }
+
+    /// What is counted for this.
+    fn block(&self) -> Block {
+        Block::counted(self.header())
+    }
+
+    /// The value as it was, in place of what a failed call left; `None` if nothing was kept.
+    pub(super) fn give_back(&mut self) -> Option<Value> {
+        let kept = std::mem::replace(self, Kept::NOTHING);
+        if kept.kind == 0 {
+            return None;
+        }
+        if kept.is_marked() && !kept.becomes_owner() {
+            return Some(Value::from("(changed in place by the box)"));
+        }
+        let words = [kept.kind & !MARKED, kept.payload];
+        // SAFETY: these are the words of a value, whose head counts it.
+        Some(ManuallyDrop::into_inner(unsafe { std::mem::transmute::<[u64; 2], ManuallyDrop<Value>>(words) }))
+    }
+
+    /// Makes the mark an owner; false if the value was changed: then it was let go.
+    fn becomes_owner(&self) -> bool {
+        let unchanged = |now: u64| (now & CHANGED == 0).then_some((now & OWNERS) + 1);
+        if self.references().fetch_update(Ordering::AcqRel, Ordering::Acquire, unchanged).is_ok() {
+            return true;
+        }
+        if self.references().fetch_and(OWNERS, Ordering::AcqRel) & OWNERS == 0 {
+            // SAFETY: nobody owns it or keeps it any more.
+            unsafe { free(self.header()) };
+        }
+        false
+    }
+}
+
+/// Whether who has the value may change it, given its count: the only owner, as long as no call keeps it as it was.
+#[inline]
+pub(super) fn may_change(references: &AtomicU64) -> bool {
+    // Acquire pairs with the release of the owners that went away.
+    let now = references.load(Ordering::Acquire);
+    now == 1 || now & KEPT != 0 && may_change_kept(references)
+}
+
+#[cold]
+fn may_change_kept(references: &AtomicU64) -> bool {
+    let changed = |now: u64| (now & OWNERS == 1).then_some(now | CHANGED);
+    // Only a mark takes a change: without one, the last owner but one has gone meanwhile, or the call has ended.
+    let marked = |now: u64| if now & KEPT != 0 { changed(now) } else { None };
+    references.fetch_update(Ordering::AcqRel, Ordering::Acquire, marked).is_ok()
+        || references.load(Ordering::Acquire) == 1
+}

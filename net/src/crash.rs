@@ -1,0 +1,258 @@
+//! What is said of a box that ends the process: one line that names the box and its message. A room for unsafe: signal
+//! handlers, and what they read of the call that they interrupt.
+//!
+//! Each thread notes which call of a box it is in. A handler for the signals of a crash, and one that `exit` runs, look at the
+//! note of the thread they run on and write the line to standard error, with nothing that allocates, locks or waits. Then the
+//! process ends as it would have without them: by the signal; after `exit` with code 1, since records are missing. `_exit` and
+//! SIGKILL run nothing of the process; who ended it stands in the space alone, in the live rows of its workers.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::fmt::{self, Write as _};
+use std::io;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::run::Position;
+
+/// The signals of a crash, and what they mean.
+const SIGNALS: [(c_int, &str, &str); 5] = [
+    (libc::SIGSEGV, "SIGSEGV", "memory that it may not use"),
+    (libc::SIGBUS, "SIGBUS", "memory that is not there"),
+    (libc::SIGABRT, "SIGABRT", "it was aborted"),
+    (libc::SIGILL, "SIGILL", "an instruction that there is not"),
+    (libc::SIGFPE, "SIGFPE", "a calculation without a result"),
+];
+
+/// The call of a box that a thread is in.
+#[derive(Clone, Copy)]
+struct Call {
+    position: *const Position,
+    /// Where the number of its message stands, if anybody looks there; else `message` is it.
+    at: *const AtomicU64,
+    message: u64,
+}
+
+thread_local! {
+    // Without a destructor, so that a handler may read it at any time.
+    static CALL: Cell<Call> = const { Cell::new(Call { position: ptr::null(), at: ptr::null(), message: 0 }) };
+}
+
+/// Notes that the calling thread is in a call, as long as it lives.
+pub(crate) struct Calling<'a>(PhantomData<(&'a Position, *const ())>);
+
+impl<'a> Calling<'a> {
+    /// The box at `position` is called. `at` is where the number of its message will stand, beginning with `message`.
+    #[inline(always)]
+    pub(crate) fn new(position: &'a Position, (at, message): (Option<&'a AtomicU64>, u64)) -> Calling<'a> {
+        let at = at.map_or(ptr::null(), ptr::from_ref);
+        CALL.set(Call { position, at, message });
+        Calling(PhantomData)
+    }
+}
+
+impl Drop for Calling<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        CALL.set(Call { position: ptr::null(), at: ptr::null(), message: 0 });
+    }
+}
+
+/// Says which box it was when one ends the process, until this is dropped. One at a time.
+#[derive(Debug)]
+pub struct CrashWatch {
+    before: [libc::sigaction; SIGNALS.len()],
+}
+
+/// The process that is watched; 0 is none. A child of a fork is another one.
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+/// Whether the line was written.
+static SAID: AtomicBool = AtomicBool::new(false);
+/// How to see the report; it stays for ever.
+static ADVICE: AtomicPtr<String> = AtomicPtr::new(ptr::null_mut());
+
+impl CrashWatch {
+    /// Begins to watch, once the libraries of the boxes are loaded. `space` is where the run is recorded.
+    ///
+    /// # Errors
+    /// When handlers cannot be set.
+    pub fn new(space: &Path) -> io::Result<CrashWatch> {
+        let advice = format!("`thalweg report {}` shows what was recorded", space.display());
+        // A handler may read the one before.
+        ADVICE.store(Box::into_raw(Box::new(advice)), Ordering::Release);
+        at_exit()?;
+        let before = SIGNALS.map(|(signal, ..)| set(signal, on_crash as *const () as libc::sighandler_t));
+        WATCHED.store(std::process::id(), Ordering::Release);
+        Ok(CrashWatch { before })
+    }
+}
+
+impl Drop for CrashWatch {
+    fn drop(&mut self) {
+        WATCHED.store(0, Ordering::Release);
+        for ((signal, ..), before) in SIGNALS.iter().zip(&self.before) {
+            // SAFETY: what `sigaction` gave back is put back.
+            unsafe { libc::sigaction(*signal, before, ptr::null_mut()) };
+        }
+    }
+}
+
+/// Lets the functions that run at the end of the process look at how it came; once for the process.
+fn at_exit() -> io::Result<()> {
+    unsafe extern "C" {
+        fn at_quick_exit(function: extern "C" fn()) -> c_int;
+    }
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    // SAFETY: the function stays as long as the process, and unwinds nowhere.
+    let failed = unsafe { libc::atexit(on_exit) != 0 || at_quick_exit(on_exit) != 0 };
+    if failed { Err(io::Error::other("no room for a function that runs at the end")) } else { Ok(()) }
+}
+
+/// Sets the handler of a signal; what was set before.
+fn set(signal: c_int, handler: libc::sighandler_t) -> libc::sigaction {
+    // SAFETY: all zeroes are a valid action; both outlive the call. The handler takes what SA_SIGINFO gives it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut before: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(signal, &action, &mut before);
+        before
+    }
+}
+
+extern "C" fn on_exit() {
+    if WATCHED.load(Ordering::Acquire) != std::process::id() {
+        return;
+    }
+    say(|line| {
+        let call = CALL.get();
+        call.name(line)?;
+        line.write_str(" ended the process by `exit`")?;
+        call.message(line)
+    });
+    // SAFETY: ends the process; nothing of it runs after that.
+    unsafe { libc::_exit(1) }
+}
+
+extern "C" fn on_crash(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    if WATCHED.load(Ordering::Acquire) == std::process::id() {
+        let &(_, name, mut meaning) =
+            SIGNALS.iter().find(|(number, ..)| *number == signal).unwrap_or(&SIGNALS[0]);
+        // SAFETY: the kernel gives both for the time of the call.
+        if signal == libc::SIGSEGV && unsafe { is_beside_stack(info, context) } {
+            meaning = "its stack is used up";
+        }
+        say(|line| {
+            let call = CALL.get();
+            call.name(line)?;
+            write!(line, " crashed by {name} ({meaning})")?;
+            call.message(line)
+        });
+    }
+    // As it would have ended: the signal waits until this returns.
+    // SAFETY: both may be called in a handler.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// Whether the address that could not be used is next to the stack pointer, where the guard page of a full stack is.
+///
+/// # Safety
+/// `info` and `context` are what a handler of SIGSEGV was given.
+unsafe fn is_beside_stack(info: *const libc::siginfo_t, context: *const c_void) -> bool {
+    const NEAR: u64 = 64 << 10;
+    // SAFETY: as demanded of the caller.
+    let (address, stack) = unsafe { ((*info).si_addr() as u64, stack_pointer(context)) };
+    stack.is_some_and(|stack| address.abs_diff(stack) < NEAR)
+}
+
+/// # Safety
+/// `context` is what a handler was given.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
+    // SAFETY: as demanded of the caller.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    Some(context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64)
+}
+
+/// # Safety
+/// `context` is what a handler was given.
+#[cfg(target_arch = "aarch64")]
+unsafe fn stack_pointer(context: *const c_void) -> Option<u64> {
+    // SAFETY: as demanded of the caller.
+    Some(unsafe { &*context.cast::<libc::ucontext_t>() }.uc_mcontext.sp)
+}
+
+/// # Safety
+/// None is needed.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn stack_pointer(_: *const c_void) -> Option<u64> {
+    None
+}
+
+impl Call {
+    /// The box, or that it was none.
+    fn name(self, line: &mut Line) -> fmt::Result {
+        // SAFETY: the position lives as long as the call, in which this thread is.
+        match unsafe { self.position.as_ref() } {
+            Some(position) => position.write_path(line),
+            None => line.write_str("something outside of the boxes"),
+        }
+    }
+
+    fn message(self, line: &mut Line) -> fmt::Result {
+        if self.position.is_null() {
+            return Ok(());
+        }
+        // SAFETY: where the number stands lives as long as the call.
+        let number = unsafe { self.at.as_ref() }.map_or(self.message, |at| at.load(Ordering::Relaxed));
+        write!(line, " on message {number} of its input")
+    }
+}
+
+/// Writes what happened as one line on standard error, the first time.
+fn say(what: impl FnOnce(&mut Line) -> fmt::Result) {
+    if SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut line = Line { bytes: [0; Line::BYTES], length: 0 };
+    // What does not fit is cut off.
+    let _ = line.write_str("error[E0802]: ").and_then(|()| what(&mut line));
+    // SAFETY: the advice was leaked.
+    if let Some(advice) = unsafe { ADVICE.load(Ordering::Acquire).as_ref() } {
+        let _ = write!(line, ": the run ends here, what was inside the network is lost; {advice}");
+    }
+    line.length = line.length.min(Line::BYTES - 1);
+    line.bytes[line.length] = b'\n';
+    // SAFETY: so many bytes are there.
+    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.length + 1) };
+}
+
+/// A line on the stack.
+struct Line {
+    bytes: [u8; Line::BYTES],
+    length: usize,
+}
+
+impl Line {
+    const BYTES: usize = 1024;
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.bytes[self.length..];
+        let count = text.len().min(room.len());
+        room[..count].copy_from_slice(&text.as_bytes()[..count]);
+        self.length += count;
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! How a run ends that does not end by itself: boxes that end the process are named, signals end it in order.
+
+mod program;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use program::{started, write};
+use serde_json::{Value, json};
+
+const SIGILL: i32 = 4;
+const SIGABRT: i32 = 6;
+const SIGBUS: i32 = 7;
+const SIGFPE: i32 = 8;
+const SIGSEGV: i32 = 11;
+
+/// Ends the process at `<n> = 2` as the name of the box says.
+const BOXES: &str = r#"
+#define _GNU_SOURCE
+#include "thalweg.h"
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void end_by(const char *how) {
+    if (strcmp(how, "exit") == 0) exit(0);
+    if (strcmp(how, "quick_exit") == 0) quick_exit(0);
+    if (strcmp(how, "_exit") == 0) _exit(0);
+    if (strcmp(how, "segv") == 0) *(volatile int *)(uintptr_t)8 = 1;
+    if (strcmp(how, "abort") == 0) abort();
+    if (strcmp(how, "fpe") == 0) raise(SIGFPE);
+    if (strcmp(how, "ill") == 0) __builtin_trap();
+    if (strcmp(how, "bus") == 0) {
+        FILE_OF_NOTHING
+    }
+    if (strcmp(how, "hang") == 0) for (;;) pause();
+    /* In a child the box may do as it likes. */
+    if (strcmp(how, "child") == 0 && fork() == 0) exit(0);
+}
+
+static thalweg_status ending(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+    int64_t n = 0;
+    (void)count;
+    thalweg_get_int(&arguments[0], &n);
+    if (n == 2) end_by((const char *)data);
+    thalweg_emit(out, 1, 1, (thalweg_value[]){thalweg_int(n)});
+    return THALWEG_DONE;
+}
+
+#define ENTRY(name) \
+    {(const uint8_t *)"box " name " ((<n>) -> (<n>))", sizeof("box " name " ((<n>) -> (<n>))") - 1, 1, 0, ending, name, NULL}
+static const thalweg_box boxes[] = {ENTRY("exit"), ENTRY("quick_exit"), ENTRY("_exit"), ENTRY("segv"), ENTRY("abort"),
+                                    ENTRY("fpe"), ENTRY("ill"), ENTRY("bus"), ENTRY("hang"), ENTRY("child")};
+THALWEG_LIBRARY(boxes)
+"#;
+
+const BUS: &str = r#"int file = memfd_create("nothing", 0);
+        *(volatile char *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) = 1;"#;
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("spaces")).unwrap();
+        Place { folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn library_in_c(&self) -> String {
+        let source = write(self.path(), "ending.c", &BOXES.replace("FILE_OF_NOTHING", BUS));
+        let library = self.path().join("libending.so");
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
+        let mut compile = Command::new("cc");
+        compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]).arg(include);
+        assert!(compile.arg(&source).arg("-o").arg(&library).status().unwrap().success());
+        library.to_str().unwrap().to_owned()
+    }
+
+    /// A run of `<n>` from 0 to 3 through a net called `main`, whose spaces are in a folder of their own.
+    fn start(&self, net: &str, library: &str, more: &[&str]) -> Child {
+        let net = write(self.path(), "main.snet", net);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(["run", &net, "--boxes", library, "--workers", "1"]).args(more);
+        started(command.env("THALWEG_SPACES", self.path().join("spaces")))
+    }
+
+    fn spaces(&self) -> Vec<PathBuf> {
+        let spaces = std::fs::read_dir(self.path().join("spaces")).unwrap();
+        spaces.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// How a run on `input` ends, and what it says.
+    fn run(&self, net: &str, library: &str, more: &[&str], input: &str) -> (ExitStatus, String, String) {
+        let mut child = self.start(net, library, more);
+        // It may be gone before it has read all.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (output.status, text(&output.stdout), text(&output.stderr))
+    }
+
+    /// The state of the run in its report, and the task and message that its worker was on.
+    fn report(&self, space: &Path) -> (Value, Value, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = command.args(["report", "--json"]).arg(space).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let worker = &report["workers"][0];
+        (report["window"]["state"].clone(), worker["on_task"].clone(), worker["on_message"].clone())
+    }
+}
+
+fn input(more: &str) -> String {
+    (0..4).map(|n| format!("{{\"<n>\": {n}{more}}}\n")).collect()
+}
+
+/// A run that a box ended: the line names the box and its message, and the space is there.
+#[track_caller]
+fn check(
+    place: &Place,
+    (status, _, said): (ExitStatus, String, String),
+    path: &str,
+    how: &str,
+    end: Result<i32, i32>,
+) {
+    assert_eq!(status.code().ok_or(status.signal().unwrap_or(0)), end, "{path}: {said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("E0802")).collect();
+    let [line] = lines[..] else { panic!("{path}: {said}") };
+    let begin = format!("error[E0802]: {path} {how} on message 2 of its input: the run ends here");
+    assert!(line.starts_with(&begin), "{said}");
+    let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
+    assert!(
+        line.ends_with(&format!("; `thalweg report {}` shows what was recorded", space.display())),
+        "{said}"
+    );
+    // A box with a thread of its own is on no worker, and workers tell no replicas.
+    let on = if path.ends_with("waiting") {
+        (Value::Null, Value::Null)
+    } else {
+        (json!(path.replace("[7]", "")), json!(2))
+    };
+    assert_eq!(place.report(space), (json!("killed"), on.0, on.1));
+}
+
+#[test]
+fn boxes_in_c_that_end_the_process_are_named() {
+    for (name, how, end) in [
+        ("exit", "ended the process by `exit`", Ok(1)),
+        ("quick_exit", "ended the process by `exit`", Ok(1)),
+        ("segv", "crashed by SIGSEGV (memory that it may not use)", Err(SIGSEGV)),
+        ("abort", "crashed by SIGABRT (it was aborted)", Err(SIGABRT)),
+        ("fpe", "crashed by SIGFPE (a calculation without a result)", Err(SIGFPE)),
+        ("ill", "crashed by SIGILL (an instruction that there is not)", Err(SIGILL)),
+        ("bus", "crashed by SIGBUS (memory that is not there)", Err(SIGBUS)),
+    ] {
+        let place = Place::new();
+        let library = place.library_in_c();
+        let net = format!("net main {{ box {name} ((<n>) -> (<n>)); }} connect {name};");
+        let ended = place.run(&net, &library, &[], &input(""));
+        check(&place, ended, &format!("main/{name}"), how, end);
+    }
+}
+
+/// Nothing of the process runs after `_exit`: its space says who it was.
+#[test]
+fn the_report_names_a_box_that_calls_underscore_exit() {
+    let place = Place::new();
+    let library = place.library_in_c();
+    let net = "net main { box _exit ((<n>) -> (<n>)); } connect _exit;";
+    let (status, _, said) = place.run(net, &library, &[], &input(""));
+    assert_eq!(status.code(), Some(0), "{said}");
+    let [space] = &place.spaces()[..] else { panic!("{:?}", place.spaces()) };
+    assert_eq!(place.report(space), (json!("killed"), json!("main/_exit"), json!(2)));
+}
+
+#[test]
+fn a_child_of_a_box_may_exit() {
+    let place = Place::new();
+    let library = place.library_in_c();
+    let net = "net main { box child ((<n>) -> (<n>)); } connect child;";
+    let (status, out, said) = place.run(net, &library, &[], &input(""));
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!((out.lines().count(), said.contains("E0802")), (4, false), "{said}");
+}
+
+#[test]
+fn boxes_in_rust_that_end_the_process_are_named() {
+    let program = Path::new(env!("CARGO_BIN_EXE_thalweg"));
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "ending_boxes"]);
+    build.args(program.iter().any(|part| part == "release").then_some("--release"));
+    let target = program.ancestors().nth(2).expect("a target folder");
+    assert!(build.arg("--target-dir").arg(target).status().unwrap().success());
+    let library = program.with_file_name("examples").join("libending_boxes.so");
+    let library = library.to_str().unwrap();
+    let overflows = "crashed by SIGSEGV (its stack is used up)";
+    for (name, how, said, end) in [
+        ("ending", 0, "ended the process by `exit`", Ok(1)),
+        ("waiting", 0, "ended the process by `exit`", Ok(1)),
+        ("ending", 1, "crashed by SIGABRT (it was aborted)", Err(SIGABRT)),
+        ("waiting", 1, "crashed by SIGABRT (it was aborted)", Err(SIGABRT)),
+        ("ending", 2, overflows, Err(SIGSEGV)),
+        ("waiting", 2, overflows, Err(SIGSEGV)),
+    ] {
+        let place = Place::new();
+        let net = format!("net main {{ box {name} ((<n>, <how>) -> (<n>)); }} connect {name};");
+        let ended = place.run(&net, library, &[], &input(&format!(", \"<how>\": {how}")));
+        check(&place, ended, &format!("main/{name}"), said, end);
+    }
+    let place = Place::new();
+    let net = "net main { box later ((<n>) -> (<n>)); } connect later ! <k>;";
+    let ended = place.run(net, library, &[], &input(", \"<k>\": 7"));
+    check(&place, ended, "main/split[7]/later", "ended the process by `exit`", Ok(1));
+}
+
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn each_signal_ends_a_run_in_order_with_its_own_code() {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+        let place = Place::new();
+        let library = place.library_in_c();
+        let net = "net main { box child ((<n>) -> (<n>)); } connect child;";
+        let mut child = place.start(net, &library, &[]);
+        let mut fed = child.stdin.take().unwrap();
+        fed.write_all(input("").as_bytes()).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        (0..4).for_each(|_| _ = output.read_line(&mut String::new()).unwrap());
+        signal(&child, name);
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{name}: {said}");
+        assert!(said.contains("4 records in, 4 out"), "{name}: {said}");
+        assert!(place.spaces().is_empty(), "{name}: {:?}", place.spaces());
+    }
+}
+
+/// Sends a signal again and again until the process is gone.
+fn force(child: &mut Child, name: &str) -> ExitStatus {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(Instant::now() < until, "{name}: it goes on");
+        signal(child, name);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_run_that_hangs_and_leaves_nothing_behind() {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+        for keep in [false, true] {
+            let place = Place::new();
+            let library = place.library_in_c();
+            let net = "net main { box hang ((<n>) -> (<n>)); } connect hang;";
+            let kept: &[&str] = if keep { &["--keep"] } else { &[] };
+            let mut child = place.start(net, &library, kept);
+            child.stdin.take().unwrap().write_all(input("").as_bytes()).unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            // The box hangs in the third record, so the second is out or waits for the end of its dispatch.
+            while place.spaces().is_empty() {
+                std::thread::yield_now();
+            }
+            let _ = output.fill_buf().map(<[u8]>::len);
+            assert_eq!(force(&mut child, name).code(), Some(code), "{name}");
+            assert_eq!(place.spaces().len(), usize::from(keep), "{name}: {:?}", place.spaces());
+        }
+    }
+}
+
+/// `nohup` starts programs with SIGHUP ignored.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let place = Place::new();
+    let net = write(place.path(), "same.snet", "net same connect [];");
+    let line = format!("trap '' HUP; exec {} run {net}", env!("CARGO_BIN_EXE_thalweg"));
+    let mut child =
+        started(Command::new("sh").args(["-c", &line]).env("THALWEG_SPACES", place.path().join("spaces")));
+    let mut fed = child.stdin.take().unwrap();
+    fed.write_all(b"{\"x\": 1}\n").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    signal(&child, "HUP");
+    fed.write_all(b"{\"x\": 2}\n").unwrap();
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    drop(fed);
+    assert_eq!(line, "{\"x\": 2}\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// When a terminal is gone, nobody reads what the run says of it.
+#[test]
+fn a_run_ends_in_order_where_nobody_reads_what_it_says() {
+    let place = Place::new();
+    let net = write(place.path(), "same.snet", "net same connect [];");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(["run", &net]).env("THALWEG_SPACES", place.path().join("spaces"));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    let mut fed = child.stdin.take().unwrap();
+    fed.write_all(b"{\"x\": 1}\nno record\n{\"x\": 2}\n").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    (0..2).for_each(|_| _ = output.read_line(&mut String::new()).unwrap());
+    signal(&child, "HUP");
+    assert_eq!(child.wait().unwrap().code(), Some(129));
+    assert!(place.spaces().is_empty());
+}
