@@ -47,7 +47,7 @@ use crate::network::Network;
 use crate::record::Record;
 
 pub use self::failure::RecordError;
-pub use self::limits::StartOptions;
+pub use self::limits::{StartOptions, Ties};
 
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
 #[derive(Debug)]
