@@ -34,7 +34,7 @@ enum Route {
 pub enum Choice<'a> {
     /// To this branch.
     One(usize),
-    /// To any of these, which match equally well; ascending, at least two.
+    /// To the first of these, which match equally well, or, where room decides, to any; ascending, at least two.
     Tie(&'a [usize]),
     /// Nowhere: an error of the record.
     None,

@@ -7,13 +7,18 @@ use std::time::{Duration, Instant};
 use thalweg_exec::{Options, Runtime, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
-use thalweg_net::run::StartOptions;
+use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::{Boxes, Network, Value};
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{RowKind, Space, SpaceOptions};
 
-const LIMITS: StartOptions =
-    StartOptions { feedback_records: 1 << 20, replicas: 32, fold_after: 100, exact_failures: false };
+const LIMITS: StartOptions = StartOptions {
+    feedback_records: 1 << 20,
+    replicas: 32,
+    fold_after: 100,
+    exact_failures: false,
+    ties: Ties::Leftmost,
+};
 
 /// A network that runs, fed and read by the test.
 struct Course {

@@ -10,13 +10,18 @@ use std::sync::{Mutex, PoisonError};
 use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, Task, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
-use thalweg_net::run::StartOptions;
+use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::shape::{self, ShapeId};
 use thalweg_net::{Boxes, Network, Value};
 use thalweg_space::{Space, SpaceOptions};
 
-const FOLDING: StartOptions =
-    StartOptions { feedback_records: 1 << 20, replicas: 256, fold_after: 100, exact_failures: false };
+const FOLDING: StartOptions = StartOptions {
+    feedback_records: 1 << 20,
+    replicas: 256,
+    fold_after: 100,
+    exact_failures: false,
+    ties: Ties::Leftmost,
+};
 const NOT_FOLDING: StartOptions = StartOptions { replicas: 1 << 40, fold_after: 1 << 40, ..FOLDING };
 
 /// What the process may have more at the end: the allocator keeps a little here and there.

@@ -1055,8 +1055,8 @@ impl<'a> Types<'a> {
         let warning = self
             .warning("W0603", message, at)
             .label("this one")
-                    .also(&source, branches[first].at.span, "and this one")
-            .remark("which of them takes such a record is decided while the network runs, and may change from run to run")
+            .also(&source, branches[first].at.span, "and this one")
+            .remark("the leftmost of them takes such a record, unless the setting `net.ties` is `demand`")
             .help("let one of them ask for a label that the other does not ask for");
         self.tell(node.at, warning);
     }

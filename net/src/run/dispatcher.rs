@@ -43,7 +43,10 @@ impl ParallelDispatcher {
         };
         let (branch, count) = match self.router.choose(first) {
             Choice::One(branch) => (branch, alike(records)),
-            Choice::Tie(tied) => (emptiest(&mut self.branches, cx, tied), 1),
+            Choice::Tie(tied) if self.position.shared.limits.ties_by_demand() => {
+                (emptiest(&mut self.branches, cx, tied), 1)
+            }
+            Choice::Tie(tied) => (tied[0], alike(records)),
             Choice::None => {
                 if let Some(record) = self.input.next(cx) {
                     self.position.fail(cx, self.input.message(), record, NO_BRANCH.to_owned());

@@ -1,11 +1,12 @@
-//! What a running network keeps at most: settings of its space, which may be changed while it runs.
+//! What a running network keeps at most, and how it chooses: settings of its space, which may be changed while it runs.
 
 use thalweg_space::{Setting, SettingSpec, Space};
 
 use crate::error::Error;
 
-/// What a network keeps at most, at its start. With a space these are the settings `net.feedback_records`, `net.replicas`
-/// and `net.fold_after`, and a later network of the same space takes their values of then.
+/// What a network keeps at most and how it chooses, at its start. With a space these are the settings
+/// `net.feedback_records`, `net.replicas`, `net.fold_after` and `net.ties`, and a later network of the same space takes
+/// their values of then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartOptions {
     /// How many records wait in the back channel of a feedback; further ones fail.
@@ -17,6 +18,17 @@ pub struct StartOptions {
     /// Whether records that fail keep even those values as they came that a box changed in place, as dead letters want it.
     /// Then boxes that change bytes, texts and arrays change copies.
     pub exact_failures: bool,
+    /// Which of several branches gets a record that fits them equally well.
+    pub ties: Ties,
+}
+
+/// Which of several branches that fit a record equally well gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// The leftmost, in every run.
+    Leftmost,
+    /// The one with the most room in its input stream: what a run gives may differ from run to run.
+    Demand,
 }
 
 impl Default for StartOptions {
@@ -26,6 +38,7 @@ impl Default for StartOptions {
             replicas: 1 << 14,
             fold_after: 1 << 12,
             exact_failures: false,
+            ties: Ties::Leftmost,
         }
     }
 }
@@ -37,6 +50,7 @@ pub(crate) struct Limits {
     replicas: Limit,
     fold_after: Limit,
     exact_failures: bool,
+    ties: Limit,
 }
 
 /// A limit: a setting, or a plain number where there is no space.
@@ -53,18 +67,35 @@ impl Limit {
         space.setting(spec).map(Limit::Setting).map_err(|error| Error::new(error.to_string()))
     }
 
-    fn now(&self) -> usize {
-        let value = match self {
+    /// One of some choices, as its number.
+    fn choice(
+        space: Option<&Space>,
+        name: &str,
+        doc: &str,
+        choices: &[&str],
+        default: u64,
+    ) -> Result<Limit, Error> {
+        let Some(space) = space else { return Ok(Limit::Plain(default)) };
+        let spec =
+            SettingSpec { name, doc, unit: "", min: 0, max: choices.len() as u64 - 1, default, choices };
+        space.setting(spec).map(Limit::Setting).map_err(|error| Error::new(error.to_string()))
+    }
+
+    fn value(&self) -> u64 {
+        match self {
             Limit::Setting(setting) => setting.load(),
             Limit::Plain(value) => *value,
-        };
-        value.max(1) as usize
+        }
+    }
+
+    fn now(&self) -> usize {
+        self.value().max(1) as usize
     }
 }
 
 impl Limits {
     pub(crate) fn new(space: Option<&Space>, options: StartOptions) -> Result<Limits, Error> {
-        let StartOptions { feedback_records, replicas, fold_after, exact_failures } = options;
+        let StartOptions { feedback_records, replicas, fold_after, exact_failures, ties } = options;
         let limit = |name, doc, unit, default| Limit::new(space, name, doc, unit, default);
         Ok(Limits {
             feedback_records: limit(
@@ -86,6 +117,13 @@ impl Limits {
                 fold_after,
             )?,
             exact_failures,
+            ties: Limit::choice(
+                space,
+                "net.ties",
+                "Which of several branches that fit a record equally well gets it",
+                &["leftmost", "demand"],
+                ties as u64,
+            )?,
         })
     }
 
@@ -103,5 +141,10 @@ impl Limits {
 
     pub(crate) fn exact_failures(&self) -> bool {
         self.exact_failures
+    }
+
+    /// Whether the room of the branches decides a tie, and not their order.
+    pub(crate) fn ties_by_demand(&self) -> bool {
+        self.ties.value() == Ties::Demand as u64
     }
 }

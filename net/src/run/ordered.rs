@@ -184,11 +184,16 @@ impl OrderedParallel {
         let Some(first) = records.first() else {
             return Err(if self.input.ended() { Stop::Ended } else { Stop::InputEmpty });
         };
-        if first.shape() != ShapeId::MARK
-            && let Choice::One(branch) = self.router.choose(first)
-        {
-            let count = alike(records);
-            return self.turns.send_run(cx, &mut self.input, branch, count);
+        if first.shape() != ShapeId::MARK {
+            let branch = match self.router.choose(first) {
+                Choice::One(branch) => Some(branch),
+                Choice::Tie(tied) if !self.position.shared.limits.ties_by_demand() => Some(tied[0]),
+                Choice::Tie(_) | Choice::None => None,
+            };
+            if let Some(branch) = branch {
+                let count = alike(records);
+                return self.turns.send_run(cx, &mut self.input, branch, count);
+            }
         }
         if let Some(record) = self.input.next(cx) {
             self.dispatch_one(cx, record);

@@ -50,8 +50,34 @@ fn a_record_leaves_a_star_before_the_first_replica() {
 }
 
 #[test]
-fn a_tie_goes_to_one_branch() {
+fn a_tie_goes_to_the_leftmost_branch() {
     check("(turn | turn) || turn", &[r#"{"a": 1}"#], &[r#"{"b": 1}"#]);
+    let input = [r#"{"a": 1, "b": 1}"#; 40];
+    for (net, k) in [
+        ("[{a} -> {<k = 1>}] | [{a} -> {<k = 2>}]", 1),
+        ("[{a} -> {<k = 1>}] || [{b} -> {<k = 2>}]", 1),
+        ("[] | ([{b} -> {<k = 1>}] || [{a} -> {<k = 2>}]) | [{a} -> {<k = 3>}]", 1),
+        ("[{c} -> {<k = 1>}] | ([{a} -> {<k = 2>}] | [{b} -> {<k = 3>}]) ** {<k>}", 2),
+    ] {
+        let wanted = |label: &str| format!(r#"{{"{label}": 1, "<k>": {k}}}"#);
+        let wanted = wanted(if net.contains("{b} -> {<k = 1>}") { "a" } else { "b" });
+        check(net, &input, &[wanted.as_str(); 40]);
+    }
+}
+
+#[test]
+fn by_demand_a_tie_goes_where_there_is_room() {
+    let records = vec![r#"{"a": 1}"#.to_owned(); 40];
+    for operator in ["|", "||"] {
+        let net = format!("[{{a}} -> {{<k = 1>}}] {operator} [{{a}} -> {{<k = 2>}}]");
+        for (options, branches) in [(0, 1), (2, 1), (4, 2)] {
+            let (mut found, failed) = run_alone(&net, records.clone(), options);
+            assert_eq!((found.len(), failed.len()), (40, 0));
+            found.sort();
+            found.dedup();
+            assert_eq!(found.len(), branches, "{net}, options {options}");
+        }
+    }
 }
 
 #[test]

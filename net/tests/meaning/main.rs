@@ -23,7 +23,7 @@ fn kept_cases() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case = Case::read(&std::fs::read_to_string(&path).unwrap());
-        for options in 0..4 {
+        for options in 0..8 {
             let verdict = try_case(&case, options);
             assert!(matches!(verdict, Verdict::Right), "{}: {verdict:?}\n{case}", path.display());
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_net::check::{Net, Node, NodeKind, Resolved};
+use thalweg_net::run::Ties;
 use thalweg_net::syntax::ast::{Filter, Item, ItemValue, Label, LabelAt, LabelKind, Pattern, TagExpr};
 
 use crate::boxes;
@@ -96,13 +97,15 @@ pub(crate) struct TooMuch;
 
 type Runs = Result<BTreeSet<Run>, TooMuch>;
 
-/// All outcomes of a network; `ordered`: each with the order of its records.
+/// All outcomes of a network; `ordered`: each with the order of its records; `ties`: who gets a record that fits several
+/// branches equally well.
 pub(crate) fn outcomes(
     resolved: &Resolved,
     input: &[Labels],
     ordered: bool,
+    ties: Ties,
 ) -> Result<BTreeSet<Outcome>, TooMuch> {
-    let mut oracle = Oracle { resolved, ordered, work: 0 };
+    let mut oracle = Oracle { resolved, ordered, ties, work: 0 };
     let input = input.iter().map(|labels| Rec { labels: labels.clone(), around: Vec::new() }).collect();
     let runs = oracle.net(resolved.net(resolved.main), State::Fresh, input)?;
     let outcome = |run: Run| {
@@ -129,6 +132,7 @@ pub(crate) fn has_cells(resolved: &Resolved) -> bool {
 struct Oracle<'a> {
     resolved: &'a Resolved,
     ordered: bool,
+    ties: Ties,
     work: usize,
 }
 
@@ -284,7 +288,10 @@ impl Oracle<'_> {
                 failed.push(Fault::NoBranch);
                 continue;
             };
-            let tied: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] == Some(*most)).collect();
+            let mut tied: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] == Some(*most)).collect();
+            if self.ties == Ties::Leftmost {
+                tied.truncate(1);
+            }
             let mut longer = BTreeSet::new();
             for way in &ways {
                 for &branch in &tied {

@@ -11,7 +11,7 @@ use thalweg_exec::{Context, In, Options, Out, Ports, Runtime, Stop, Task, TaskSp
 use thalweg_net::check::{Resolved, check_text};
 use thalweg_net::label::LabelKind;
 use thalweg_net::record::Record;
-use thalweg_net::run::StartOptions;
+use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::syntax::ast::Label;
 use thalweg_net::{Network, Value, json};
 
@@ -49,7 +49,7 @@ impl Verdict {
     }
 }
 
-/// Runs a case on one or two workers, with wide or narrow streams, as `options` says.
+/// Runs a case on one or two workers, with wide or narrow streams, and ties as `options` says.
 pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     begin(case);
     let Some(resolved) = check_text("main", &case.net, Some(&boxes().known())).resolved else {
@@ -58,9 +58,11 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     let records: Vec<Record> =
         case.records.iter().map(|r| json::read_record(r.as_bytes()).unwrap()).collect();
     let input: Vec<Labels> = records.iter().map(labels_of).collect();
-    let Some((ordered, allowed)) = allowed(&resolved, &input) else { return Verdict::TooMuch };
-    let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
     let options = options_of(options);
+    let Some((ordered, allowed)) = allowed(&resolved, &input, options.1.ties) else {
+        return Verdict::TooMuch;
+    };
+    let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
     let (workers, capacity) = (options.0.workers, options.0.capacity);
     let mut outcome = run(&network, records, options);
     if !ordered {
@@ -87,14 +89,14 @@ fn shown(outcome: &Outcome) -> String {
 }
 
 /// The outcomes, with whether they tell the order.
-fn allowed(resolved: &Resolved, input: &[Labels]) -> Option<(bool, BTreeSet<Outcome>)> {
-    if let Ok(outcomes) = outcomes(resolved, input, true) {
+fn allowed(resolved: &Resolved, input: &[Labels], ties: Ties) -> Option<(bool, BTreeSet<Outcome>)> {
+    if let Ok(outcomes) = outcomes(resolved, input, true, ties) {
         return Some((true, outcomes));
     }
     if has_cells(resolved) {
         return None;
     }
-    Some((false, outcomes(resolved, input, false).ok()?))
+    Some((false, outcomes(resolved, input, false, ties).ok()?))
 }
 
 fn labels_of(record: &Record) -> Labels {
@@ -203,12 +205,15 @@ pub(crate) fn normal(record: &str) -> String {
     format!("{:?}", labels_of(&json::read_record(record.as_bytes()).unwrap()))
 }
 
-/// With two workers replicas are folded back as soon as they can be.
+/// With two workers replicas are folded back as soon as they can be. From 4 on, room decides ties.
 fn options_of(options: u64) -> (Options, StartOptions) {
     let (workers, capacity) = [(1, 64), (2, 1), (1, 1), (2, 3)][(options % 4) as usize];
     let mut limits = StartOptions::default();
     if workers == 2 {
         (limits.replicas, limits.fold_after) = (1, 1);
+    }
+    if options % 8 >= 4 {
+        limits.ties = Ties::Demand;
     }
     (Options { workers, capacity, ..Options::default() }, limits)
 }
