@@ -20,6 +20,7 @@ mod lttng;
 mod measure;
 mod observed;
 mod output;
+mod pack;
 mod plot;
 mod record;
 mod relay;
@@ -40,7 +41,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des, analysis; all if none is given
+  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des, analysis, pack; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -52,7 +53,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -63,6 +64,7 @@ const GROUPS: [Group; 10] = [
     ("boxes", boxes::cases),
     ("des", des::cases),
     ("analysis", analysis::cases),
+    ("pack", pack::cases),
 ];
 
 /// What this program does for itself in another process: on the space in a directory.

@@ -8,6 +8,7 @@ use serde_json::Value;
 const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-space-derive", &[]),
     ("thalweg-space", &["thalweg-space-derive"]),
+    ("thalweg-pack", &[]),
     ("thalweg-box", &[]),
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-box", "thalweg-exec"]),

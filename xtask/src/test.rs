@@ -41,7 +41,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        what: "ten minutes each of damaged spaces, random networks and random records (needs cargo-fuzz)",
+        what: "ten minutes each of damaged spaces, random networks, records and packs (needs cargo-fuzz)",
         run: fuzz,
         long: true,
     },
@@ -250,6 +250,7 @@ fn fuzz(count: &mut Count) -> Result<()> {
         ("damaged", "space/fuzz", "detect_leaks=0", "-detect_leaks=0"),
         ("language", "net/fuzz", "detect_leaks=1", "-dict=net/fuzz/words.dict"),
         ("records", "net/fuzz", "detect_leaks=1", "-max_len=4096"),
+        ("pack", "pack/fuzz", "detect_leaks=1", "-max_len=4096"),
     ] {
         let Some(mut command) = nightly() else {
             return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");

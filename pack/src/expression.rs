@@ -1,0 +1,233 @@
+//! Expressions that were checked: programs for a small stack.
+
+use crate::check::{STACK_MAX, check};
+use crate::glob::Glob;
+use crate::problem::Problem;
+use crate::schema::{Schema, Type};
+use crate::syntax::{Compare, parse};
+
+/// Where an expression gets its fields from, by their numbers in the [`Schema`].
+pub trait Values {
+    /// A number in the unit that the schema declares, or a truth value as 1 or 0; `NaN` if it is not known.
+    fn number(&self, field: usize) -> f64;
+
+    /// A text, if it is known.
+    fn text(&self, field: usize) -> Option<&str> {
+        let _ = field;
+        None
+    }
+}
+
+/// One step. Steps only lead forward, so that a program ends after at most as many as it has.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    Constant(f64),
+    Field(u16),
+    Scaled {
+        field: u16,
+        factor: f64,
+    },
+    TextIs {
+        field: u16,
+        text: u16,
+        equal: bool,
+    },
+    TextLike {
+        field: u16,
+        glob: u16,
+    },
+    Negative,
+    Not,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Min,
+    Max,
+    Absolute,
+    Floor,
+    Ceil,
+    Round,
+    Root,
+    Logarithm,
+    Known,
+    Compare(Compare),
+    /// False stays, and the rest of the `and` is left out; true goes.
+    ElseFalse(u16),
+    /// True stays, and the rest of the `or` is left out; false goes.
+    ElseTrue(u16),
+    /// Takes a truth value off; leads on if it was false.
+    Unless(u16),
+    Jump(u16),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Program {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) texts: Vec<Box<str>>,
+    pub(crate) globs: Vec<Glob>,
+}
+
+/// An expression that fits its schema: evaluated without failing, in time bounded by its length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    program: Program,
+    of: Type,
+}
+
+impl Expression {
+    /// Reads and checks an expression of any type.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(text: &str, schema: &Schema) -> Result<Expression, Vec<Problem>> {
+        let node = parse(text).map_err(|problem| vec![problem])?;
+        let (program, of) = check(&node, schema)?;
+        Ok(Expression { program, of })
+    }
+
+    /// Reads and checks an expression that is true or false.
+    ///
+    /// # Errors
+    /// As [`Expression::read`], and when it is a number.
+    pub fn condition(text: &str, schema: &Schema) -> Result<Expression, Vec<Problem>> {
+        let expression = Expression::read(text, schema)?;
+        match expression.of {
+            Type::Truth => Ok(expression),
+            _ => {
+                let problem =
+                    Problem::new(0..text.len(), "a condition is true or false, and this is a number");
+                Err(vec![problem.help("compare it with something, as in `x > 0`")])
+            }
+        }
+    }
+
+    /// What it is.
+    pub fn of(&self) -> Type {
+        self.of
+    }
+
+    /// Whether the condition holds. What is not known fulfils no comparison.
+    #[inline]
+    pub fn holds(&self, values: &impl Values) -> bool {
+        is_true(self.number(values))
+    }
+
+    /// Its value: a number in nanoseconds and bytes, or 1 or 0; `NaN` if something that it needs is not known, or where there is
+    /// none (0 / 0).
+    pub fn number(&self, values: &impl Values) -> f64 {
+        // A name and a constant are what most conditions are.
+        if let [first, Op::Constant(bound), Op::Compare(how)] = &self.program.ops[..]
+            && let Some(value) = load(first, values)
+        {
+            return from_truth(compare(*how, value, *bound));
+        }
+        self.run(values)
+    }
+
+    fn run(&self, values: &impl Values) -> f64 {
+        let program = &self.program;
+        let mut stack = [0.0_f64; STACK_MAX];
+        let (mut top, mut at) = (0, 0);
+        while let Some(op) = program.ops.get(at) {
+            at += 1;
+            match op {
+                Op::Constant(_) | Op::Field(_) | Op::Scaled { .. } => {
+                    stack[top] = load(op, values).unwrap_or(f64::NAN);
+                    top += 1;
+                }
+                Op::TextIs { field, text, equal } => {
+                    let found = values.text(usize::from(*field));
+                    let is =
+                        found.is_some_and(|found| (*found == *program.texts[usize::from(*text)]) == *equal);
+                    stack[top] = from_truth(is);
+                    top += 1;
+                }
+                Op::TextLike { field, glob } => {
+                    let found = values.text(usize::from(*field));
+                    let is = found.is_some_and(|found| program.globs[usize::from(*glob)].matches(found));
+                    stack[top] = from_truth(is);
+                    top += 1;
+                }
+                Op::ElseFalse(to) if !is_true(stack[top - 1]) => {
+                    stack[top - 1] = 0.0;
+                    at = usize::from(*to);
+                }
+                Op::ElseTrue(to) if is_true(stack[top - 1]) => at = usize::from(*to),
+                Op::Unless(to) if !is_true(stack[top - 1]) => {
+                    top -= 1;
+                    at = usize::from(*to);
+                }
+                Op::ElseFalse(_) | Op::ElseTrue(_) | Op::Unless(_) => top -= 1,
+                Op::Jump(to) => at = usize::from(*to),
+                Op::Add | Op::Subtract | Op::Multiply | Op::Divide | Op::Min | Op::Max | Op::Compare(_) => {
+                    top -= 1;
+                    stack[top - 1] = of_two(op, stack[top - 1], stack[top]);
+                }
+                _ => stack[top - 1] = of_one(op, stack[top - 1]),
+            }
+        }
+        stack[0]
+    }
+}
+
+#[inline]
+fn load(op: &Op, values: &impl Values) -> Option<f64> {
+    match *op {
+        Op::Constant(value) => Some(value),
+        Op::Field(field) => Some(values.number(usize::from(field))),
+        Op::Scaled { field, factor } => Some(values.number(usize::from(field)) * factor),
+        _ => None,
+    }
+}
+
+fn of_one(op: &Op, value: f64) -> f64 {
+    match op {
+        Op::Negative => -value,
+        Op::Not => from_truth(!is_true(value)),
+        Op::Absolute => value.abs(),
+        Op::Floor => value.floor(),
+        Op::Ceil => value.ceil(),
+        Op::Round => value.round(),
+        Op::Root => value.sqrt(),
+        Op::Logarithm => value.log2(),
+        Op::Known => from_truth(!value.is_nan()),
+        _ => value,
+    }
+}
+
+/// `NaN` if one of them is.
+fn of_two(op: &Op, left: f64, right: f64) -> f64 {
+    match op {
+        Op::Add => left + right,
+        Op::Subtract => left - right,
+        Op::Multiply => left * right,
+        Op::Divide => left / right,
+        Op::Compare(how) => from_truth(compare(*how, left, right)),
+        _ if left.is_nan() || right.is_nan() => f64::NAN,
+        Op::Min => left.min(right),
+        _ => left.max(right),
+    }
+}
+
+/// False where one of them is not known.
+#[inline]
+fn compare(how: Compare, left: f64, right: f64) -> bool {
+    match how {
+        Compare::Equal => left == right,
+        Compare::Unequal => left != right && !left.is_nan() && !right.is_nan(),
+        Compare::Less => left < right,
+        Compare::LessOrEqual => left <= right,
+        Compare::Greater => left > right,
+        Compare::GreaterOrEqual => left >= right,
+    }
+}
+
+#[inline]
+fn is_true(value: f64) -> bool {
+    value > 0.5
+}
+
+fn from_truth(value: bool) -> f64 {
+    if value { 1.0 } else { 0.0 }
+}

@@ -1,0 +1,49 @@
+//! Knowledge as data: *packs*, and the expressions in them.
+//!
+//! A pack is a file in TOML that says what identifies an area (a network of ours, a link, a foreign library), what is measured there,
+//! which conditions to look for, which model predicts what a change would bring, which settings may be changed within which limits,
+//! and what to do, with its inverse. [`Pack::read`] checks all of it and reports every mistake with its place.
+//!
+//! Conditions, models and filters are [`Expression`]s of one small language. It is typed (numbers carry units, so time is never
+//! compared with bytes), total (every expression has a value for every input; what is not known stays unknown and fulfils no
+//! condition) and bounded in time (no loops, no recursion: a program runs each of its steps at most once).
+//!
+//! ```
+//! use thalweg_pack::{Expression, Schema, Values};
+//!
+//! let mut schema = Schema::default();
+//! let wait = schema.number("stream.wait", "us")?;
+//! let full = schema.number("stream.full_share", "share")?;
+//! let slow = Expression::condition("stream.wait > 1.5 ms and stream.full_share >= 20 %", &schema)
+//!     .map_err(|problems| problems[0].to_string())?;
+//!
+//! struct Row([f64; 2]);
+//! impl Values for Row {
+//!     fn number(&self, field: usize) -> f64 {
+//!         self.0[field]
+//!     }
+//! }
+//! assert_eq!((wait, full), (0, 1));
+//! assert!(slow.holds(&Row([2000.0, 0.25])));
+//! assert!(!slow.holds(&Row([2000.0, f64::NAN])), "what is not known fulfils no condition");
+//! # Ok::<(), String>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod check;
+mod expression;
+mod glob;
+mod lexer;
+mod pack;
+mod problem;
+mod schema;
+mod syntax;
+mod table;
+mod unit;
+
+pub use expression::{Expression, Values};
+pub use glob::Glob;
+pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
+pub use problem::{Problem, nearest};
+pub use schema::{Schema, Type};
+pub use unit::{Dimension, Unit};

@@ -1,0 +1,91 @@
+//! What is wrong with a text, where, and what to do about it.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A mistake in a pack or an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong.
+    pub message: String,
+    /// Where: bytes of the text it was read from.
+    pub span: Range<usize>,
+    /// What to do, if that is known.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Problem {
+        Problem { message: message.into(), span, help: None }
+    }
+
+    pub(crate) fn help(self, help: impl Into<String>) -> Problem {
+        Problem { help: Some(help.into()), ..self }
+    }
+
+    /// A problem of a part of a text that begins at `by` in the whole.
+    pub(crate) fn moved(self, by: usize) -> Problem {
+        Problem { span: self.span.start + by..self.span.end + by, ..self }
+    }
+
+    /// Line and column of the problem in `text`, both from 1; columns count characters.
+    pub fn place(&self, text: &str) -> (usize, usize) {
+        let before = text.get(..self.span.start).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+
+    /// The problem with its line of `text`, which was read from `file`, and the place marked.
+    pub fn render(&self, file: &str, text: &str) -> String {
+        let (line, column) = self.place(text);
+        let shown = text.lines().nth(line - 1).unwrap_or("");
+        let width =
+            text.get(self.span.clone()).map_or(1, |part| part.lines().next().unwrap_or("").chars().count());
+        let room = shown.chars().count().saturating_sub(column - 1).max(1);
+        let marks = "^".repeat(width.clamp(1, room));
+        let help = self.help.as_ref().map_or(String::new(), |help| format!("\n  = help: {help}"));
+        let (message, gutter) = (&self.message, line.to_string());
+        let blank = " ".repeat(gutter.len());
+        format!(
+            "error: {message}\n{blank}--> {file}:{line}:{column}\n{blank} |\n{gutter} | {shown}\n{blank} | {}{marks}{help}",
+            " ".repeat(column - 1)
+        )
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.help {
+            Some(help) => write!(f, "{}: {help}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// The candidate that is a likely slip of the pen away from `name`.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|&(distance, _)| distance <= 1 + name.chars().count() / 3)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions and replacements between two words, of their first hundred characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(100).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().take(100).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

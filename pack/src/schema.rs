@@ -1,0 +1,72 @@
+//! The names that an expression may use.
+
+use crate::unit::{Dimension, Unit};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A number that measures this.
+    Number(Dimension),
+    /// True or false.
+    Truth,
+    /// A text.
+    Text,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) of: Type,
+    /// What a value has to be multiplied with to be in the unit that is computed with.
+    pub(crate) factor: f64,
+}
+
+/// Fields by name, numbered in the order in which they were declared.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    pub(crate) fields: Vec<Field>,
+}
+
+impl Schema {
+    /// Declares a number with its unit (`ns`, `B/s`, `messages`, `share`, `%`, …); returns the field's number.
+    ///
+    /// # Errors
+    /// When the name is declared already, or nobody knows the unit.
+    pub fn number(&mut self, name: &str, unit: &str) -> Result<usize, String> {
+        let found = Unit::parse(unit).ok_or_else(|| format!("there is no unit `{unit}`"))?;
+        self.declare(Field { name: name.to_owned(), of: Type::Number(found.dimension), factor: found.factor })
+    }
+
+    /// Declares a truth value: 1 true, 0 false.
+    ///
+    /// # Errors
+    /// When the name is declared already.
+    pub fn truth(&mut self, name: &str) -> Result<usize, String> {
+        self.declare(Field { name: name.to_owned(), of: Type::Truth, factor: 1.0 })
+    }
+
+    /// Declares a text.
+    ///
+    /// # Errors
+    /// When the name is declared already.
+    pub fn text(&mut self, name: &str) -> Result<usize, String> {
+        self.declare(Field { name: name.to_owned(), of: Type::Text, factor: 1.0 })
+    }
+
+    pub(crate) fn declare(&mut self, field: Field) -> Result<usize, String> {
+        if self.find(&field.name).is_some() {
+            return Err(format!("`{}` is declared twice", field.name));
+        }
+        self.fields.push(field);
+        Ok(self.fields.len() - 1)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+
+    /// The names, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| field.name.as_str())
+    }
+}

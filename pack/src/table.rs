@@ -1,0 +1,202 @@
+//! Tables of a TOML file, read with what they must and may hold.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use crate::problem::{Problem, nearest};
+
+/// A text of the file, and where it begins there.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// Of the value with its quotes.
+    pub(crate) span: Range<usize>,
+    /// Where its first byte stands, if it stands in the file as it is, without escapes.
+    inside: Option<usize>,
+}
+
+impl Text {
+    /// A problem of a part of this text as one of the file.
+    pub(crate) fn place(&self, problem: Problem) -> Problem {
+        match self.inside {
+            Some(at) => problem.moved(at),
+            None => Problem { span: self.span.clone(), ..problem },
+        }
+    }
+}
+
+/// The whole file: its text, and all that is wrong with it.
+pub(crate) struct File<'t> {
+    pub(crate) text: &'t str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'t> File<'t> {
+    /// Reads the file as far as it can be.
+    pub(crate) fn parse(text: &'t str) -> (File<'t>, Spanned<DeTable<'t>>) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let problem =
+            |error: toml::de::Error| Problem::new(error.span().unwrap_or(0..0), error.message().to_owned());
+        let problems = RefCell::new(errors.into_iter().map(problem).collect());
+        (File { text, problems }, table)
+    }
+
+    pub(crate) fn wrong(&self, problem: Problem) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// Whether nothing was found wrong.
+    pub(crate) fn is_right(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// All problems, in the order of the file.
+    pub(crate) fn problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        problems.dedup();
+        problems
+    }
+}
+
+/// A table of the file. What is asked for is known; what else it holds is a problem.
+pub(crate) struct Table<'f, 't> {
+    file: &'f File<'t>,
+    table: &'f DeTable<'t>,
+    span: Range<usize>,
+    /// What it is, for messages: "a measure".
+    what: &'static str,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'f, 't> Table<'f, 't> {
+    pub(crate) fn new(
+        file: &'f File<'t>,
+        table: &'f DeTable<'t>,
+        span: Range<usize>,
+        what: &'static str,
+    ) -> Table<'f, 't> {
+        Table { file, table, span, what, known: RefCell::new(Vec::new()) }
+    }
+
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    fn find(&self, key: &'static str) -> Option<&'f Spanned<DeValue<'t>>> {
+        self.known.borrow_mut().push(key);
+        self.table.iter().find(|(name, _)| *name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    fn not_a<T>(&self, value: &Spanned<DeValue<'t>>, key: &str, wanted: &str) -> Option<T> {
+        let found = value.get_ref().type_str();
+        self.file
+            .wrong(Problem::new(value.span(), format!("`{key}` has to be {wanted}, and this is {found}")));
+        None
+    }
+
+    /// A text, if there is one under this key.
+    pub(crate) fn text(&self, key: &'static str) -> Option<Text> {
+        let value = self.find(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => Some(self.text_of(text, value.span())),
+            _ => self.not_a(value, key, "a text"),
+        }
+    }
+
+    fn text_of(&self, text: &DeString<'t>, span: Range<usize>) -> Text {
+        let written = self.file.text.get(span.clone()).unwrap_or("");
+        let inside = written.find(&**text).filter(|_| !text.is_empty()).map(|at| span.start + at);
+        Text { text: text.clone().into_owned(), span, inside }
+    }
+
+    /// A text that has to be there.
+    pub(crate) fn required(&self, key: &'static str) -> Option<Text> {
+        let is_there = self.table.iter().any(|(name, _)| *name.get_ref() == key);
+        let found = self.text(key);
+        if !is_there {
+            self.file.wrong(Problem::new(self.span(), format!("{} needs `{key}`", self.what)));
+        }
+        found
+    }
+
+    /// A number, if there is one under this key.
+    pub(crate) fn number(&self, key: &'static str) -> Option<f64> {
+        let value = self.find(key)?;
+        let parsed = match value.get_ref() {
+            DeValue::Integer(number) => {
+                i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64)
+            }
+            DeValue::Float(number) => number.as_str().parse::<f64>().ok().filter(|number| number.is_finite()),
+            _ => None,
+        };
+        parsed.or_else(|| self.not_a(value, key, "a number"))
+    }
+
+    /// A list of texts; empty if there is none.
+    pub(crate) fn texts(&self, key: &'static str) -> Vec<Text> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let Some(list) = value.get_ref().as_array() else {
+            return self.not_a(value, key, "a list of texts").unwrap_or_default();
+        };
+        let text = |value: &'f Spanned<DeValue<'t>>| match value.get_ref() {
+            DeValue::String(text) => Some(self.text_of(text, value.span())),
+            _ => self.not_a(value, key, "a list of texts"),
+        };
+        list.iter().filter_map(text).collect()
+    }
+
+    /// Names with texts, in their order; empty if there are none.
+    pub(crate) fn named(&self, key: &'static str) -> Vec<(Text, Text)> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            return self.not_a(value, key, "a table of texts").unwrap_or_default();
+        };
+        let pair = |(name, value): (&Spanned<DeString<'t>>, &'f Spanned<DeValue<'t>>)| match value.get_ref() {
+            DeValue::String(text) => {
+                Some((self.text_of(name.get_ref(), name.span()), self.text_of(text, value.span())))
+            }
+            _ => self.not_a(value, name.get_ref(), "a text"),
+        };
+        table.iter().filter_map(pair).collect()
+    }
+
+    /// A table under this key, if there is one.
+    pub(crate) fn table(&self, key: &'static str, what: &'static str) -> Option<Table<'f, 't>> {
+        let value = self.find(key)?;
+        match value.get_ref().as_table() {
+            Some(table) => Some(Table::new(self.file, table, value.span(), what)),
+            None => self.not_a(value, key, "a table"),
+        }
+    }
+
+    /// The tables under this key, each begun by `[[key]]`.
+    pub(crate) fn tables(&self, key: &'static str, what: &'static str) -> Vec<Table<'f, 't>> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let Some(list) = value.get_ref().as_array() else {
+            return self.not_a(value, key, "tables, each begun by double brackets").unwrap_or_default();
+        };
+        let table = |value: &'f Spanned<DeValue<'t>>| match value.get_ref().as_table() {
+            Some(table) => Some(Table::new(self.file, table, value.span(), what)),
+            None => self.not_a(value, key, "a table"),
+        };
+        list.iter().filter_map(table).collect()
+    }
+
+    /// What it holds that nobody asked for is a problem.
+    pub(crate) fn finish(self) {
+        let known = self.known.into_inner();
+        for (name, _) in
+            self.table.iter().filter(|(name, _)| !known.iter().any(|key| *name.get_ref() == *key))
+        {
+            let problem = Problem::new(name.span(), format!("{} has no `{}`", self.what, name.get_ref()));
+            self.file.wrong(match nearest(name.get_ref(), known.iter().copied()) {
+                Some(near) => problem.help(format!("did you mean `{near}`?")),
+                None => problem.help(format!("there are {}", known.join(", "))),
+            });
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Packs: a whole one, what is wrong with others, and damaged ones.
+
+use proptest::prelude::*;
+use thalweg_pack::{Change, Pack, Schema, Values, When};
+
+const NARROW: &str = r#"
+format = 1
+name = "narrow-streams"
+about = "Streams that hold few messages make their ends wake each other too often."
+area = "network"
+
+[[measure]]
+name = "turns"
+is = "min(stream.full_share, stream.empty_share)"
+unit = "share"
+
+[[measure]]
+name = "wanted"
+is = "max(64, 4 * stream.capacity)"
+
+[[condition]]
+name = "narrow"
+when = "turns > 10 % and stream.capacity <= 16"
+says = "Both ends of the stream wait in turn."
+
+[[model]]
+name = "period"
+is = "stream.service / (1 - turns)"
+unit = "us"
+
+[[point]]
+setting = "exec.capacity"
+min = 1
+max = 100
+
+[[action]]
+on = "narrow"
+set = "exec.capacity"
+to = "wanted * 10"
+unless = "memory > 1 GB"
+gain = "period"
+
+[[action]]
+on = "narrow"
+command = ["move", "task 1", "worker 2"]
+inverse = ["move", "task 1", "worker 1"]
+"#;
+
+fn schema() -> Schema {
+    let mut schema = Schema::default();
+    for (name, unit) in [
+        ("stream.full_share", "share"),
+        ("stream.empty_share", "share"),
+        ("stream.capacity", "messages"),
+        ("stream.service", "ns"),
+        ("memory", "MB"),
+    ] {
+        schema.number(name, unit).unwrap();
+    }
+    schema
+}
+
+struct Row([f64; 5]);
+
+impl Values for Row {
+    fn number(&self, field: usize) -> f64 {
+        self.0[field]
+    }
+}
+
+#[test]
+fn a_pack_says_what_is_to_be_done() {
+    let pack = Pack::read(NARROW, &schema()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(
+        (pack.name.as_str(), pack.area.as_str(), pack.measures.len()),
+        ("narrow-streams", "network", 2)
+    );
+    let due = |row: Row| {
+        let measured = pack.measured(&row);
+        pack.due(&measured).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    // 64 · 10, brought to the point's limit; and the command.
+    assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 10.0])), [Some(100.0), None]);
+    assert_eq!(due(Row([0.3, 0.2, 8.0, 500.0, 2000.0])), [None], "memory keeps the setting as it is");
+    assert_eq!(due(Row([0.3, 0.05, 8.0, 500.0, 10.0])), []);
+    assert_eq!(due(Row([f64::NAN, 0.2, 8.0, 500.0, 10.0])), [], "what is not known is no reason to act");
+    let row = Row([0.5, 0.5, 8.0, 500.0, 10.0]);
+    assert_eq!(pack.models[pack.actions[0].gain.unwrap()].is.number(&pack.measured(&row)), 1000.0);
+    assert!(matches!(&pack.actions[1].change, Change::Command { inverse, .. } if inverse[2] == "worker 1"));
+}
+
+#[test]
+fn probes_of_a_library_are_fields() {
+    let text = r#"
+format = 1
+name = "mpi"
+about = "Point to point messages of MPI."
+area = "mpi"
+
+[identity]
+library = "libmpi.so*"
+symbols = ["MPI_Send"]
+
+[[probe]]
+name = "send"
+function = "MPI_Send"
+at = "exit"
+fields = { count = "messages", took = "us", peer = "text" }
+
+[[measure]]
+name = "slow"
+is = "send.took / max(send.count, 1)"
+unit = "us"
+
+[[condition]]
+name = "late"
+when = "slow > 1 ms and send.peer like \"node*\""
+says = "Sends wait for the receiver."
+"#;
+    let pack = Pack::read(text, &Schema::default()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(pack.probes[0].at, When::Exit);
+    assert!(pack.identity.unwrap().library.matches("libmpi.so.40"));
+    let fields: Vec<usize> = pack.probes[0].fields.iter().map(|(_, number)| *number).collect();
+    assert_eq!(fields.len(), 3);
+}
+
+/// The page's examples are packs.
+#[test]
+fn the_examples_of_the_page_are_packs() {
+    let page = include_str!("../../docs/packs.md");
+    let examples: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let pack = Pack::read(example, &schema());
+        assert!(
+            pack.is_ok(),
+            "{}",
+            pack.unwrap_err().iter().map(|p| p.render("packs.md", example)).collect::<String>()
+        );
+    }
+}
+
+/// The pack with a change, which must be refused: for this reason, at this line.
+fn wrong(from: &str, to: &str, reason: &str, line: usize) {
+    assert!(NARROW.contains(from), "{from}");
+    let text = NARROW.replacen(from, to, 1);
+    let problems = Pack::read(&text, &schema()).expect_err(to);
+    let found: Vec<String> = problems.iter().map(|p| format!("{} {}", p.place(&text).0, p)).collect();
+    assert!(
+        found.iter().any(|found| found.contains(reason) && found.starts_with(&format!("{line} "))),
+        "{to}: {found:#?}"
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    wrong("format = 1", "format = 2", "this is format 2; format 1 is known", 1);
+    wrong("area = \"network\"", "aera = \"network\"", "a pack needs `area`", 1);
+    wrong("area = \"network\"", "aera = \"network\"", "did you mean `area`?", 5);
+    wrong("unit = \"share\"", "unit = \"ms\"", "the expression is a plain number, and `ms` is a time", 10);
+    wrong("unit = \"us\"", "unit = \"usec\"", "there is no unit `usec`", 24);
+    wrong("turns > 10 %", "turn > 10 %", "did you mean `turns`?", 18);
+    wrong("stream.capacity <= 16", "stream.capacity", "a number where true or false", 18);
+    wrong("name = \"wanted\"", "name = \"turns\"", "`turns` is declared twice", 13);
+    wrong("on = \"narrow\"", "on = \"narow\"", "did you mean `narrow`?", 32);
+    wrong("set = \"exec.capacity\"", "set = \"exec.quantum\"", "there is no point `exec.quantum`", 33);
+    wrong("gain = \"period\"", "gain = \"rate\"", "there is no model `rate`", 36);
+    wrong("min = 1", "min = 1000", "no value lies between 1000 and 100", 26);
+    wrong("inverse = [", "# ", "needs `inverse`", 38);
+    wrong("min = 1", "min = \"1\"", "`min` has to be a number", 28);
+    wrong("name = \"period\"", "name = \"period", "", 22);
+    // The place within the expression, behind escapes, too.
+    let text = NARROW.replace("stream.full_share, ", "stream.fall_share, ");
+    let problem = &Pack::read(&text, &schema()).unwrap_err()[0];
+    assert_eq!(&text[problem.span.clone()], "stream.fall_share");
+    assert!(
+        problem.render("narrow.toml", &text).contains("--> narrow.toml:9:11"),
+        "{}",
+        problem.render("narrow.toml", &text)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Whatever a file is damaged into, it is refused or understood.
+    #[test]
+    fn damaged_packs_are_refused_or_understood(at in 0..NARROW.len(), gone in 0usize..30, new in "[a-z\\[\\]\"=\n ö0-9.]{0,12}") {
+        let end = (at + gone).min(NARROW.len());
+        let text = format!("{}{new}{}", &NARROW[..at], &NARROW[end..]);
+        match Pack::read(&text, &schema()) {
+            Ok(pack) => {
+                let row = Row([0.3, 0.2, 8.0, 500.0, 10.0]);
+                let measured = pack.measured(&row);
+                pack.due(&measured);
+            }
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                for problem in problems {
+                    prop_assert!(!problem.render("pack.toml", &text).is_empty());
+                }
+            }
+        }
+    }
+}
