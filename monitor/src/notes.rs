@@ -71,6 +71,16 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
     notes
 }
 
+/// That the report's own accounts do not add up.
+pub(crate) fn not_adding_up(wrong: &[String]) -> Option<Note> {
+    let first = wrong.first()?;
+    let text = format!(
+        "This report's accounts do not add up in {} places, which is a mistake of Thalweg's: {first}.",
+        wrong.len()
+    );
+    Some(Note { code: "sums".to_owned(), text })
+}
+
 fn about_modes(structure: &Structure) -> Option<(&'static str, &'static str)> {
     let modes: Vec<Mode> = structure.modes.iter().map(|&(_, mode)| mode).collect();
     if structure.dispatches > 0 {
