@@ -183,11 +183,13 @@ impl Admission {
         }
     }
 
-    /// Wakes a thread that sleeps so: see [`Parker::unpark`].
-    pub(crate) fn unpark(&self, parker: &Parker) {
+    /// Wakes a thread that sleeps so: see [`Parker::unpark`]. Whether it did sleep.
+    pub(crate) fn unpark(&self, parker: &Parker) -> bool {
         self.wakes();
-        if !parker.unpark() {
+        let slept = parker.unpark();
+        if !slept {
             self.falls_asleep();
         }
+        slept
     }
 }

@@ -1,6 +1,7 @@
 //! What the runtime asks of Linux itself: pinning a thread, what a thread used, and a barrier in every thread.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 
@@ -54,6 +55,35 @@ pub(crate) fn used() -> Used {
 fn delayed_ns() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     told.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// How long the calling thread stood in a processor's queue, asked for again and again.
+pub(crate) struct Delays {
+    schedstat: std::fs::File,
+    told_ns: u64,
+}
+
+impl Delays {
+    /// None where the kernel does not tell.
+    pub(crate) fn of_this_thread() -> Option<Delays> {
+        let schedstat = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
+        let mut delays = Delays { schedstat, told_ns: 0 };
+        delays.told_ns = delays.read_ns()?;
+        Some(delays)
+    }
+
+    /// How long it did since this was asked last.
+    pub(crate) fn more_ns(&mut self) -> u64 {
+        let before = self.told_ns;
+        self.told_ns = self.read_ns().unwrap_or(before);
+        self.told_ns.saturating_sub(before)
+    }
+
+    fn read_ns(&self) -> Option<u64> {
+        let mut told = [0; 80];
+        let length = self.schedstat.read_at(&mut told, 0).ok()?;
+        std::str::from_utf8(&told[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    }
 }
 
 /// A processor that this process may run on.

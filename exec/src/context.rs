@@ -162,7 +162,7 @@ impl Context<'_> {
         if self.full { unsafe { self.core.as_ref() }.last_read() } else { None }
     }
 
-    /// As [`Context::derived`], of a message popped earlier; nothing is said where that is not known.
+    /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch; nothing is said where that is not known.
     #[inline]
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {

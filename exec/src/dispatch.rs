@@ -14,12 +14,13 @@ use std::thread;
 
 use thalweg_space::{LiveRow, NameRef};
 
-use crate::affinity::{self, Used};
+use crate::affinity::{self, Delays, Used};
 use crate::context::Context;
 use crate::events::{
-    Cause, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
+    Cause, Kept, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
+use crate::inbox::Pushed;
 use crate::lineage::Lineage;
 use crate::moving::Moving;
 use crate::observe::{AdoptedMode, ReadBefore, Share, put, stream_cell, task_cell, task_state, worker_cell};
@@ -69,6 +70,9 @@ pub(crate) struct Core {
     /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
     /// streams in one part has one time.
     is_fresh: bool,
+    /// Since the clock was read the thread did what belongs to no dispatch and may take long, such as to wake another thread: the
+    /// next dispatch begins with a look at the clock.
+    pub(crate) clock_lags: bool,
     /// When measuring began, or was switched on.
     pub(crate) measured_since: u64,
     /// When mode full began, if that was while running.
@@ -78,6 +82,11 @@ pub(crate) struct Core {
     pub(crate) dispatches: u64,
     pub(crate) started: u64,
     pub(crate) waiting_ticks: u64,
+    /// Time between dispatches and waits, as far as the clock was read at its end: see [`Core::own_work`].
+    pub(crate) own_ticks: u64,
+    /// Time that the worker could have run and had no processor, part of none of the others; and where the kernel tells that.
+    pub(crate) kept_ticks: u64,
+    pub(crate) delays: Option<Delays>,
     /// The worker takes no part, and for how long it did not until it last woke.
     pub(crate) parked: bool,
     pub(crate) parked_ticks: u64,
@@ -120,6 +129,13 @@ impl Touch {
         self.state().load(Ordering::Relaxed) & NOTED != 0
     }
 }
+
+/// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. Who is put
+/// off it for another process is so for longer.
+pub(crate) const LONG_NS: u64 = 200_000;
+
+/// Likewise what a worker does between dispatches: who wakes another thread may have to let it go first.
+const OWN_WORK_NS: u64 = 20_000;
 
 /// A dispatch is delayed by no more, however many messages it took.
 const DELAY_NS_MAX: u64 = 100_000_000;
@@ -164,12 +180,16 @@ impl Core {
             by_demand: false,
             now,
             is_fresh: false,
+            clock_lags: false,
             measured_since: if mode == Mode::Off { now } else { 0 },
             full_since: 0,
             began: now,
             dispatches: 0,
             started: now,
             waiting_ticks: 0,
+            own_ticks: 0,
+            kept_ticks: 0,
+            delays: None,
             parked: false,
             parked_ticks: 0,
             used_told: now,
@@ -360,9 +380,12 @@ impl Core {
     #[inline(never)]
     fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
         let stamp = if self.mode == Mode::Off { 0 } else { self.now };
-        if wake_elsewhere(&self.shared, task, stamp) {
-            self.tell_ready(task, cause, by_stream);
+        let woken = wake_elsewhere(&self.shared, task, stamp);
+        if woken == Woken::Already {
+            return;
         }
+        self.clock_lags |= woken == Woken::Roused;
+        self.tell_ready(task, cause, by_stream);
     }
 
     #[inline]
@@ -610,6 +633,43 @@ impl Core {
         self.now
     }
 
+    /// Reads the clock between two dispatches: what the thread did since the last one, or since it waited, was its own work, such
+    /// as to wake others.
+    #[cold]
+    pub(crate) fn own_work(&mut self) -> u64 {
+        let before = self.now;
+        let now = self.clock();
+        if self.mode != Mode::Off {
+            let kept = self.kept_of(now - before, OWN_WORK_NS);
+            self.own_ticks += now - before - kept;
+            self.tell_kept(0, kept);
+        }
+        self.clock_lags = false;
+        now
+    }
+
+    /// For how much of the last `ticks` the worker was kept from its processor, which is asked if those are `long_ns` or more.
+    pub(crate) fn kept_of(&mut self, ticks: u64, long_ns: u64) -> u64 {
+        let Some(delays) = self.delays.as_mut().filter(|_| ticks >= self.shared.clock.ns_to_ticks(long_ns))
+        else {
+            return 0;
+        };
+        let kept = self.shared.clock.ns_to_ticks(delays.more_ns()).min(ticks);
+        self.kept_ticks += kept;
+        kept
+    }
+
+    /// Tells of time that is counted as kept from the processor.
+    pub(crate) fn tell_kept(&mut self, task: u64, duration_ticks: u64) {
+        let worker = self.worker;
+        if duration_ticks > 0
+            && self.mode == Mode::Full
+            && let Some(recorder) = &mut self.recorder
+        {
+            recorder.at(self.now, &Kept { worker, task, duration_ticks });
+        }
+    }
+
     /// Adopts the mode that is set now.
     #[inline]
     pub(crate) fn adopt_mode(&mut self) {
@@ -661,12 +721,14 @@ impl Core {
         let messages = if reads > 0 { reads } else { writes };
         let now = self.clock_after_delay(task.id, messages as u64);
         task.turn(Share::Busy, now, self.measured_since);
+        let lasted = now.saturating_sub(self.began);
+        let kept = if lasted >= self.shared.long_ticks { self.kept_in(task, lasted) } else { 0 };
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
         {
             let dispatched = TaskDispatched {
                 task: task.id.0,
-                duration_ticks: now.saturating_sub(self.began),
+                duration_ticks: lasted,
                 worker: task.worker(),
                 reads: reads as u32,
                 writes: writes as u32,
@@ -682,6 +744,7 @@ impl Core {
             if let Some(recorder) = &mut self.recorder {
                 self.lineage.take().for_each(|derived| recorder.same(&derived));
             }
+            self.tell_kept(task.id.0, kept);
         }
         for &touch in &self.touched {
             // SAFETY: an end on the list is kept until the list is emptied.
@@ -693,6 +756,14 @@ impl Core {
         if now - self.used_told >= self.shared.usage_ticks {
             self.tell_used();
         }
+    }
+
+    /// For how much of a long dispatch that ends now its worker was kept from the processor.
+    #[cold]
+    fn kept_in(&mut self, task: &TaskCell, lasted: u64) -> u64 {
+        let kept = self.kept_of(lasted, 0);
+        task.kept(kept);
+        kept
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.
@@ -740,12 +811,17 @@ impl Core {
     #[cold]
     pub(crate) fn tell_used(&mut self) {
         self.used_told = self.now;
+        self.clock_lags = true;
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { self.task.as_ref() }.filter(|task| task.blocking).map_or(0, |task| task.id.0);
         if let Some(recorder) = &mut self.recorder {
             let Used { cpu_ns, preempted, delayed_ns } = affinity::used();
             let worker = if task == 0 { self.worker } else { OWN_THREAD };
-            recorder.at(self.now, &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns });
+            let (own_ticks, kept_ticks) = (self.own_ticks, self.kept_ticks);
+            recorder.at(
+                self.now,
+                &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns, own_ticks, kept_ticks },
+            );
         }
     }
 
@@ -780,9 +856,10 @@ impl Core {
         }
     }
 
-    /// The time until now that the worker neither waited nor was parked.
+    /// The time until now that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
     pub(crate) fn busy_ticks(&self) -> u64 {
-        (self.now - self.started).saturating_sub(self.waiting_ticks + self.parked_ticks)
+        let others = self.waiting_ticks + self.parked_ticks + self.own_ticks + self.kept_ticks;
+        (self.now - self.started).saturating_sub(others)
     }
 
     pub(crate) fn show_worker(&self) {
@@ -1096,8 +1173,10 @@ impl Core {
             return;
         }
         let waited_for = task.waits_for.replace(Share::Ready);
-        if waited_for == Share::Ready && task.counts.dispatches.get() > 0 && core.mode == mode_before {
-            // It did not wait: what its thread did since (it woke others, it told events) belongs to this dispatch.
+        let lags = std::mem::take(&mut core.clock_lags);
+        let begun = task.counts.dispatches.get() > 0 && core.mode == mode_before;
+        if waited_for == Share::Ready && begun && !lags {
+            // It did not wait: what little its thread did since (it told events) belongs to this dispatch.
             show_running(task);
             return;
         }
@@ -1131,6 +1210,9 @@ impl Core {
                 }
             }
             if core.mode != Mode::Off {
+                if core.clock_lags {
+                    core.own_work();
+                }
                 cell.turn(Share::Ready, core.now, core.measured_since);
                 core.begin_time(cell);
             }
@@ -1275,10 +1357,10 @@ impl Core {
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
             if core.mode != Mode::Off {
-                // Closing its ports is the task's own work.
-                let now = core.clock();
+                // To close its ports is to wake others.
+                let now = core.own_work();
                 core.is_fresh = true;
-                task.turn(Share::Busy, now, core.measured_since);
+                task.turn(Share::Ready, now, core.measured_since);
             }
             core.show_task(task, 0, 0);
             task.show_end(outcome);
@@ -1308,7 +1390,7 @@ impl Core {
                 let Some(&task) = core.live.last() else { break };
                 core.task = task.as_ptr();
                 // It waited until now: its end is no part of the last dispatch.
-                core.began = core.clock();
+                core.began = core.own_work();
                 let cell = task.as_ref();
                 if cell.state.get() == State::Idle && core.mode != Mode::Off {
                     cell.turn(cell.waits_for.get(), core.began, core.measured_since);
@@ -1351,40 +1433,53 @@ pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// Wakes a task of another worker of `shared`, or a blocking one; `stamp` is the time, if it is measured. False: somebody was
-/// faster.
-pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> bool {
+/// What came of waking a task of another thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Somebody was faster, or its worker has ended.
+    Already,
+    /// Its thread is awake.
+    Told,
+    /// Its thread slept: waking it took a call of the system.
+    Roused,
+}
+
+/// Wakes a task of another worker of `shared`, or a blocking one; `stamp` is the time, if it is measured.
+pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> Woken {
     if task.in_inbox.load(Ordering::Relaxed) {
         // The swap decides, but there is no need to overwrite the time of who was first.
     } else {
         task.set_woken_at(stamp);
     }
     if task.in_inbox.swap(true, Ordering::AcqRel) {
-        return false;
+        return Woken::Already;
     }
     if task.blocking {
-        shared.admission.unpark(&task.parker);
-        return true;
+        return if shared.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Told };
     }
-    send(shared, task.counted_reference())
+    match send(shared, task.counted_reference()) {
+        Pushed::Refused => Woken::Already,
+        Pushed::Taken => Woken::Told,
+        Pushed::Woke => Woken::Roused,
+    }
 }
 
-/// Puts a task of `shared`, with the caller's reference, into its worker's inbox.
-pub(crate) fn send(shared: &Shared, task: NonNull<TaskCell>) -> bool {
+/// Puts a task of `shared`, with the caller's reference, into its worker's inbox; if that refuses it, the reference is given up.
+pub(crate) fn send(shared: &Shared, task: NonNull<TaskCell>) -> Pushed {
     // SAFETY: the caller's reference.
     let worker = unsafe { task.as_ref() }.worker();
-    let sent = shared.inboxes[worker as usize].push(task);
-    if !sent {
+    let pushed = shared.inboxes[worker as usize].push(task);
+    if pushed == Pushed::Refused {
         // SAFETY: refused, so it is still ours.
         unsafe { TaskCell::release(task.as_ptr()) }
     }
-    sent
+    pushed
 }
 
 /// Wakes a task from a thread that may have no part in the runtime but by the task.
 pub(crate) fn wake_from_outside(task: &TaskCell) {
     let shared = task.shared.clone();
-    wake_elsewhere(&shared, task, 0);
+    let _ = wake_elsewhere(&shared, task, 0);
 }
 
 /// Closes a writing end that no dispatch of this thread uses.

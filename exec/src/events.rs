@@ -61,12 +61,32 @@ pub(crate) struct WorkerResumed {
 pub(crate) struct WorkerEnded {
     /// The worker.
     pub(crate) worker: u32,
-    /// Time it dispatched tasks, the scheduling between them included.
+    /// Time it dispatched tasks, the little between them included.
     #[field(unit = "ticks")]
     pub(crate) busy_ticks: u64,
     /// Time it had no ready task, but took part.
     #[field(unit = "ticks")]
     pub(crate) waiting_ticks: u64,
+    /// Time between dispatches and waits that it measured: it woke others, moved tasks.
+    #[field(unit = "ticks")]
+    pub(crate) own_ticks: u64,
+    /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
+    #[field(unit = "ticks")]
+    pub(crate) kept_ticks: u64,
+}
+
+/// For so long a worker could have run and had no processor: in the dispatch that ended with the event before; or, of task 0, in
+/// the wait that ends with the next event, or in its own work that ends with this one.
+#[derive(Kind)]
+#[kind(name = "exec.kept")]
+pub(crate) struct Kept {
+    /// The worker.
+    pub(crate) worker: u32,
+    /// The task whose dispatch it was, or 0.
+    pub(crate) task: u64,
+    /// For how long.
+    #[field(unit = "ticks")]
+    pub(crate) duration_ticks: u64,
 }
 
 /// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
@@ -86,6 +106,12 @@ pub(crate) struct ThreadUsed {
     /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
     #[field(unit = "ns")]
     pub(crate) delayed_ns: u64,
+    /// Of a worker: its own work so far, see `exec.worker_ended`.
+    #[field(unit = "ticks")]
+    pub(crate) own_ticks: u64,
+    /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
+    #[field(unit = "ticks")]
+    pub(crate) kept_ticks: u64,
 }
 
 /// A task was created.
@@ -409,6 +435,7 @@ kinds! {
     worker_parked: WorkerParked,
     worker_unparked: WorkerUnparked,
     thread_used: ThreadUsed,
+    kept: Kept,
     task_created: TaskCreated,
     task_mapped: TaskMapped,
     task_moved: TaskMoved,

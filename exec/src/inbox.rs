@@ -20,6 +20,17 @@ pub(crate) trait Asked: Send + Sync {
     fn answer(&self, core: &mut Core);
 }
 
+/// What became of a task that was pushed into an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// The worker has ended: the reference to the task stays the caller's.
+    Refused,
+    /// The worker takes it when it looks.
+    Taken,
+    /// The worker slept and was woken, by a call of the system.
+    Woke,
+}
+
 /// A worker's copy of what is asked, and the letter that came before it.
 pub(crate) struct Letter {
     next: *mut Letter,
@@ -67,9 +78,8 @@ impl Inbox {
         }
     }
 
-    /// Hands a task to the worker, with the caller's reference to it. False (and the reference stays the
-    /// caller's) when the worker has ended.
-    pub(crate) fn push(&self, task: NonNull<TaskCell>) -> bool {
+    /// Hands a task to the worker, with the caller's reference to it.
+    pub(crate) fn push(&self, task: NonNull<TaskCell>) -> Pushed {
         // Without a look, which would fetch the line twice: mostly it is empty.
         let mut first = std::ptr::null_mut();
         loop {
@@ -78,14 +88,11 @@ impl Inbox {
             unsafe { task.as_ref() }.next_in_inbox.store(next, Ordering::Relaxed);
             match self.first.compare_exchange(first, task.as_ptr(), Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => break,
-                Err(now) if now == shut() => return false,
+                Err(now) if now == shut() => return Pushed::Refused,
                 Err(now) => first = now,
             }
         }
-        if first == asleep() {
-            self.admission.unpark(&self.parker);
-        }
-        true
+        if first == asleep() && self.admission.unpark(&self.parker) { Pushed::Woke } else { Pushed::Taken }
     }
 
     /// Leaves a letter for the worker, which the caller then [wakes](Inbox::wake). True: there was none before.

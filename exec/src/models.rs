@@ -30,6 +30,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::dispatch::wake_from_outside;
+use crate::inbox::Pushed;
 use crate::observe::ObservedStream;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
@@ -204,7 +205,7 @@ fn loom_inbox_never_sleeps_over_a_task() {
             let shared = shared.clone();
             thread::spawn(move || {
                 let task = task;
-                assert!(shared.inboxes[0].push(task.get().counted_reference()));
+                assert_ne!(shared.inboxes[0].push(task.get().counted_reference()), Pushed::Refused);
             })
         });
         let mut count = 0;
@@ -418,7 +419,7 @@ fn loom_moved_task_gets_its_message() {
             let give = || {
                 t.state.set(State::Moving);
                 t.leave_worker();
-                assert!(shared.inboxes[1].push(t.counted_reference()));
+                assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
             };
             if !t.in_inbox.swap(true, Ordering::AcqRel) {
                 return give();
@@ -492,7 +493,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let me = shared.tokens_for_model();
         assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
         t.leave_worker();
-        assert!(shared.inboxes[1].push(t.counted_reference()));
+        assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
         let for_second = shared.clone();
         let second = thread::spawn(move || {
             let (shared, r, t) = (for_second, ring.get(), task.get());

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
 use crate::events::{Cause, TaskMoved};
-use crate::inbox::{Asked, Inbox};
+use crate::inbox::{Asked, Inbox, Pushed};
 use crate::observe::Share;
 use crate::parker::Parker;
 use crate::ring::NOBODY;
@@ -303,6 +303,7 @@ impl Core {
         }
         for asked in letters {
             asked.answer(self);
+            self.clock_lags = true;
         }
         self.feed();
     }
@@ -317,7 +318,7 @@ impl Core {
             return;
         }
         self.moving.until_look = LOOK_EVERY;
-        let now = self.clock();
+        let now = self.own_work();
         if now < self.moving.busy_since + self.shared.clock.ns_to_ticks(BUSY_NS) {
             return;
         }
@@ -392,7 +393,7 @@ impl Core {
         self.me = self.shared.token(self.worker);
         self.moving.gave_to = Some(to);
         if self.recorder.is_some() {
-            let now = self.clock();
+            let now = self.own_work();
             if let Some(recorder) = &mut self.recorder {
                 recorder.at(now, &TaskMoved { task: cell.id.0, from: self.worker, worker: to });
             }
@@ -400,7 +401,9 @@ impl Core {
         cell.state.set(State::Moving);
         cell.leave_worker();
         let shared = self.shared.clone();
-        if !shared.inboxes[to as usize].push(task) {
+        // What a move takes is no part of the next dispatch.
+        self.clock_lags = true;
+        if shared.inboxes[to as usize].push(task) == Pushed::Refused {
             // The other has ended (the run is aborted): it stays.
             self.arrive(task);
         }
@@ -415,6 +418,7 @@ impl Core {
         self.shared.task_moved(cell, from);
         cell.in_inbox.swap(false, Ordering::AcqRel);
         self.me = self.shared.token(self.worker);
+        self.clock_lags = true;
         self.adopt(task);
         let (least, most) = PATIENCE_NS;
         let clock = &self.shared.clock;

@@ -126,6 +126,14 @@ impl Times {
         self.until.set(now);
     }
 
+    /// Of what was told as busy, so much was none: the thread had no processor.
+    pub(crate) fn kept(&self, ticks: u64) {
+        let [busy, .., ready] = &self.shares;
+        let ticks = ticks.min(busy.get());
+        busy.set(busy.get() - ticks);
+        ready.set(ready.get() + ticks);
+    }
+
     #[inline]
     pub(crate) fn share(&self, share: Share) -> u64 {
         self.shares[share as usize].get()

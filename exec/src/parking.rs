@@ -188,7 +188,7 @@ impl Core {
             return;
         }
         self.parked = parked;
-        let now = self.clock();
+        let now = self.own_work();
         let worker = self.worker;
         if let Some(row) = &self.row {
             put(row, worker_cell::STATE, if parked { worker_state::PARKED } else { worker_state::RUNNING });

@@ -16,11 +16,11 @@ use crate::affinity::{self, Processor};
 use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
-use crate::dispatch::{self, Core};
+use crate::dispatch::{self, Core, LONG_NS};
 use crate::events::{
     Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
 };
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Pushed};
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
 use crate::observe::ObservedStream;
@@ -211,6 +211,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Ticks between two looks at what a thread used of its processor.
     pub(crate) usage_ticks: u64,
+    /// What a dispatch lasts at least that asks whether its thread was kept from its processor.
+    pub(crate) long_ticks: u64,
     next_task: AtomicU64,
     next_stream: AtomicU64,
     /// How often something was set.
@@ -378,6 +380,7 @@ impl Shared {
             attention: AtomicU32::new(0),
             tokens: crate::sync::AtomicU64::new(0),
             usage_ticks: clock.ns_to_ticks(USAGE_NS),
+            long_ticks: clock.ns_to_ticks(LONG_NS),
             clock,
             outside: Mutex::new(outside),
             space: options.space.clone(),
@@ -571,7 +574,7 @@ impl Shared {
         for inbox in self.manned() {
             inbox.wake();
         }
-        self.each_blocking(|task, _| self.admission.unpark(&task.parker));
+        self.each_blocking(|task, _| _ = self.admission.unpark(&task.parker));
     }
 
     /// Goes through the blocking tasks that have not ended.
@@ -716,7 +719,7 @@ fn release_into(task: NonNull<TaskCell>) {
     let cell = unsafe { task.as_ref() };
     let (shared, keep) = (cell.shared.clone(), cell.counted());
     cell.in_inbox.store(true, Ordering::Relaxed);
-    if !dispatch::send(&shared, task) {
+    if dispatch::send(&shared, task) == Pushed::Refused {
         // SAFETY: the worker refused it, so nobody else touches the body.
         drop(unsafe { cell.body() }.take());
         shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));

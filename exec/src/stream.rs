@@ -399,6 +399,13 @@ impl<T: Send + 'static> In<T> {
         self.ring().id
     }
 
+    /// The message that comes next, whether it is there already or not: its stream and its index there, for
+    /// [`Context::derived_from`].
+    #[inline]
+    pub fn next_message(&self) -> (u64, u64) {
+        (self.ring().id, self.ring().popped.get() as u64)
+    }
+
     /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
     #[inline(always)]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {

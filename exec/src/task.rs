@@ -273,6 +273,13 @@ impl TaskCell {
         }
     }
 
+    /// Of its busy time, so much was none: see [`Times::kept`].
+    pub(crate) fn kept(&self, ticks: u64) {
+        if let Some(observed) = self.observed() {
+            observed.times.kept(ticks);
+        }
+    }
+
     /// Its time so far that was told as `share`.
     #[inline]
     pub(crate) fn share(&self, share: Share) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg_space::{RowKind, Space};
 
-use crate::affinity::{self, Processor};
+use crate::affinity::{self, Delays, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
@@ -73,16 +73,19 @@ fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
 impl Core {
     /// Looks for about the price of a sleep whether something came, then sleeps.
     fn wait(&mut self, number: u32) {
-        let before = self.clock();
+        let before = self.own_work();
         self.adopt_mode();
         if self.parked {
             return self.wait_parked(before);
         }
         self.tell_waiting(number);
-        let asked = self.look_out(before);
+        let (asked, slept) = self.look_out(before);
         let now = self.clock();
         self.waited_since(before, asked);
-        self.waiting_ticks += now - before;
+        // What was kept before it slept was noticed, or was little.
+        let kept = if slept && self.mode != Mode::Off { self.kept_of(now - before, 0) } else { 0 };
+        self.waiting_ticks += now - before - kept;
+        self.tell_kept(0, kept);
         self.tell_resumed(number);
     }
 
@@ -96,8 +99,8 @@ impl Core {
         self.show_worker();
     }
 
-    /// Returns when something came, or after a sleep; true if it said meanwhile that this worker is hungry.
-    fn look_out(&mut self, before: u64) -> bool {
+    /// Returns when something came, or after a sleep: whether it said meanwhile that this worker is hungry, and whether it slept.
+    fn look_out(&mut self, before: u64) -> (bool, bool) {
         let spin_ticks = self.shared.spin_ticks(self.recorder.as_mut());
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
         let bare_ticks = self.shared.clock.ns_to_ticks(BARE_NS);
@@ -105,7 +108,7 @@ impl Core {
         while waited < spin_ticks {
             let bare = waited < bare_ticks;
             if (0..LOOKS).any(|_| self.something_came(bare)) {
-                return asked;
+                return (asked, false);
             }
             waited = self.shared.clock.now().saturating_sub(before);
             if waited >= ask_ticks && !asked {
@@ -113,7 +116,7 @@ impl Core {
             }
         }
         self.sleep();
-        asked
+        (asked, true)
     }
 
     fn sleep(&self) {
@@ -174,12 +177,13 @@ impl Core {
             put(row, worker_cell::CLOCK_READING, clock_reading_ps);
         }
         self.row = row;
+        self.delays = Delays::of_this_thread();
         self.telling_ticks = self.shared.clock.ns_to_ticks(EVENT_NS + clock_reading_ps / 1000);
         recorder.at(self.now, &WorkerStarted { worker: self.worker, core, node, clock_reading_ps });
     }
 
     fn tell_worker_ended(&mut self) {
-        let now = self.clock();
+        let now = self.own_work();
         self.show_worker();
         if self.mode != Mode::Off {
             self.tell_used();
@@ -190,7 +194,13 @@ impl Core {
         }
         let busy_ticks = self.busy_ticks();
         let Some(recorder) = &mut self.recorder else { return };
-        let ended = WorkerEnded { worker: self.worker, busy_ticks, waiting_ticks: self.waiting_ticks };
+        let ended = WorkerEnded {
+            worker: self.worker,
+            busy_ticks,
+            waiting_ticks: self.waiting_ticks,
+            own_ticks: self.own_ticks,
+            kept_ticks: self.kept_ticks,
+        };
         recorder.at(now, &ended);
     }
 }

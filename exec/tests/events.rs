@@ -238,6 +238,74 @@ fn full_tells_everything_and_it_adds_up() {
     }
 }
 
+/// A worker's time as its events tell it one after the other.
+#[derive(Debug, Default, PartialEq)]
+struct WorkerTime {
+    busy: u64,
+    waiting: u64,
+    own: u64,
+    kept: u64,
+    /// Of the own work, that before a dispatch.
+    before_dispatches: u64,
+}
+
+impl WorkerTime {
+    fn of(events: &[&Told]) -> WorkerTime {
+        let mut all = WorkerTime::default();
+        // Until when it is told, and for how long of what comes it was kept from its processor.
+        let (mut until, mut kept) = (0, 0);
+        for event in events {
+            let mut since = |until: &mut u64, time: u64| {
+                let ticks = time - *until - std::mem::take(&mut kept);
+                *until = time;
+                ticks
+            };
+            match event.name.as_str() {
+                "exec.worker_started" => until = event.time,
+                "exec.task_dispatched" => {
+                    let gap = since(&mut until, event.time - event.get("duration_ticks"));
+                    all.own += gap;
+                    all.before_dispatches += gap;
+                    all.busy += since(&mut until, event.time);
+                }
+                "exec.worker_waiting" | "exec.worker_ended" => all.own += since(&mut until, event.time),
+                "exec.worker_resumed" => all.waiting += since(&mut until, event.time),
+                "exec.kept" => {
+                    all.kept += event.get("duration_ticks");
+                    match event.get("task") {
+                        0 => kept += event.get("duration_ticks"),
+                        _ => all.busy -= event.get("duration_ticks"),
+                    }
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+/// No tick of a worker is told twice or not at all; and to wake a thread that sleeps is no part of the dispatch that comes next.
+#[test]
+fn a_workers_time_is_told_to_the_tick() {
+    for workers in [1, 2] {
+        let place = Place::new();
+        run_chain(place.runtime(workers, Mode::Full), 3000, 20, |_| {});
+        let events = place.events();
+        let mut woke = 0;
+        for ended in named(&events, "worker_ended") {
+            let of_worker: Vec<&Told> = events.iter().filter(|event| event.writer == ended.writer).collect();
+            let time = WorkerTime::of(&of_worker);
+            woke += time.before_dispatches;
+            let before_dispatches = time.before_dispatches;
+            let [busy, waiting, own, kept] =
+                ["busy_ticks", "waiting_ticks", "own_ticks", "kept_ticks"].map(|name| ended.get(name));
+            assert_eq!(time, WorkerTime { busy, waiting, own, kept, before_dispatches });
+            assert_eq!(busy + waiting + own + kept, ended.time - of_worker[0].time);
+        }
+        assert!(woke > 0, "the sink never slept");
+    }
+}
+
 /// A dispatch's events follow it at once, at its time, and its counts are theirs.
 fn check_dispatches(events: &[Told]) {
     let mut by_writer: HashMap<u32, Vec<&Told>> = HashMap::new();

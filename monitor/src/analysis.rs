@@ -14,7 +14,7 @@ use crate::base::Base;
 use crate::compose::{COMPOSED, Composer, Sink};
 use crate::monitor::{Batch, Buffer, Item, Kind, Moment, Monitor, Open, Value, What, wants};
 use crate::monitors::built_in;
-use crate::notes::{notes, places};
+use crate::notes::{not_adding_up, notes, places};
 use crate::observation::{KIND_NAMES, LiveRow, LiveState, Mode, Observation};
 use crate::report::{ModeSpan, Note, Report, SpaceInfo, State, Window};
 use crate::structure::{OWN_THREAD, Task};
@@ -317,6 +317,10 @@ impl<'m> Analysis<'m> {
         report.notes = places(&report, &moment);
         report.notes.extend(notes(&report, &self.notes, structure));
         report.verdict = verdict::verdict(&report);
+        let wrong = report.contradictions();
+        // No test that makes a report can pass by this.
+        debug_assert_eq!(wrong, Vec::<String>::new(), "the report's accounts do not add up");
+        report.notes.extend(not_adding_up(&wrong));
         shorten(&mut report, self.options.top);
         report
     }

@@ -67,12 +67,13 @@ impl Base {
             Observation::StreamClosed { stream, totals } => {
                 Observation::StreamClosed { stream, totals: self.stream(stream, &totals) }
             }
-            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks } => {
+            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides } => {
                 let before = self.workers.get(&worker).copied().unwrap_or_default();
                 Observation::WorkerEnded {
                     worker,
                     busy_ticks: busy_ticks.saturating_sub(before.busy_ticks),
                     waiting_ticks: waiting_ticks.saturating_sub(before.waiting_ticks),
+                    besides,
                 }
             }
             other => other,

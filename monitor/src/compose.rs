@@ -51,6 +51,7 @@ struct Telling {
     worker: u64,
     start: u64,
     end: u64,
+    kept: u64,
     reads: Vec<Run>,
     writes: Vec<Run>,
     derived: Vec<Derived>,
@@ -128,6 +129,15 @@ impl Composer {
                 self.end_dispatch(time, writer, task, Outcome::Yielded, 0, sink);
                 sink.observation(time, writer, observation);
             }
+            Observation::Kept { task, duration, .. } => {
+                if let Some(telling) = self.telling.get_mut(&writer)
+                    && telling.active
+                    && telling.task == task
+                {
+                    telling.kept = duration.min(telling.end - telling.start);
+                }
+                sink.observation(time, writer, observation);
+            }
             Observation::TaskReady { task, by_stream } => {
                 self.structure.tasks.entry(task).or_default().timeline.made_ready(time, by_stream);
                 sink.observation(time, writer, observation);
@@ -155,7 +165,7 @@ impl Composer {
             }
             Observation::TaskCreated { task, component, replica, blocking, .. } => {
                 let state = self.structure.tasks.entry(task).or_default();
-                *state = Task { component, replica, blocking, ..*state };
+                *state = Task { component, replica, blocking, created: Some(time), ..*state };
                 state.timeline.created(time);
                 self.structure.components.entry(component).or_default().tasks += 1;
             }
@@ -221,8 +231,10 @@ impl Composer {
         telling.active = true;
         telling.worker = worker;
         telling.task = task;
+        // A thread does one thing at a time, whatever is told.
+        telling.start = time.saturating_sub(duration).max(first).max(telling.end).min(time);
         telling.end = time;
-        telling.start = time.saturating_sub(duration).max(first.min(time));
+        telling.kept = 0;
         telling.reads.clear();
         telling.writes.clear();
         telling.derived.clear();
@@ -307,6 +319,7 @@ impl Composer {
                 worker: on_worker.then_some(telling.worker),
                 start,
                 end: telling.end,
+                kept: telling.kept.min(telling.end - start),
                 outcome,
                 stream,
                 reads: buffer.runs(&telling.reads),

@@ -14,7 +14,7 @@ use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
 use crate::message::Message;
 use crate::monitor::{Monitor, Value};
 use crate::observation::{
-    Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
+    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };
 use crate::report::{MessageTimes, Report, SpaceInfo, State};
 use crate::story::{Found, Story, Tracing};
@@ -425,6 +425,7 @@ enum What {
     TaskMapped,
     TaskMoved,
     ThreadUsed,
+    Kept,
     TaskReady,
     TaskDispatched,
     MessageWorked,
@@ -452,7 +453,12 @@ const KINDS: &[Row] = &[
     ("exec.worker_started", What::WorkerStarted, &["worker"], &["core", "node", "clock_reading_ps"]),
     ("exec.worker_waiting", What::WorkerWaiting, &["worker"], &[]),
     ("exec.worker_resumed", What::WorkerResumed, &["worker"], &[]),
-    ("exec.worker_ended", What::WorkerEnded, &["worker"], &["busy_ticks", "waiting_ticks"]),
+    (
+        "exec.worker_ended",
+        What::WorkerEnded,
+        &["worker"],
+        &["busy_ticks", "waiting_ticks", "own_ticks", "kept_ticks"],
+    ),
     ("exec.worker_parked", What::WorkerParked, &["worker"], &[]),
     ("exec.worker_unparked", What::WorkerUnparked, &["worker"], &[]),
     (
@@ -463,7 +469,13 @@ const KINDS: &[Row] = &[
     ),
     ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
     ("exec.task_moved", What::TaskMoved, &["task", "worker"], &[]),
-    ("exec.thread_used", What::ThreadUsed, &["worker", "task", "cpu_ns"], &["preempted", "delayed_ns"]),
+    (
+        "exec.thread_used",
+        What::ThreadUsed,
+        &["worker", "task", "cpu_ns"],
+        &["preempted", "delayed_ns", "own_ticks", "kept_ticks"],
+    ),
+    ("exec.kept", What::Kept, &["worker", "task", "duration_ticks"], &[]),
     ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
     ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
     ("exec.message_worked", What::MessageWorked, &["task", "duration_ticks"], &[]),
@@ -653,9 +665,13 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
         What::WorkerUnparked => Observation::WorkerUnparked { worker: get(0) },
         What::WorkerWaiting => Observation::WorkerWaiting { worker: get(0) },
         What::WorkerResumed => Observation::WorkerResumed { worker: get(0) },
-        What::WorkerEnded => {
-            Observation::WorkerEnded { worker: get(0), busy_ticks: get(1), waiting_ticks: get(2) }
-        }
+        What::WorkerEnded => Observation::WorkerEnded {
+            worker: get(0),
+            busy_ticks: get(1),
+            waiting_ticks: get(2),
+            besides: Besides { own_ticks: get(3), kept_ticks: get(4) },
+        },
+        What::Kept => Observation::Kept { worker: get(0), task: get(1), duration: get(2) },
         What::TaskCreated => Observation::TaskCreated {
             task: get(0),
             component: get(1),
@@ -675,6 +691,7 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             cpu_ns: get(2),
             preempted: get(3),
             delayed_ns: known.fields[4].map(|field| event.u64(field)).filter(|&ns| ns != u64::MAX),
+            besides: Besides { own_ticks: get(5), kept_ticks: get(6) },
         },
         What::TaskEnded => Observation::TaskEnded {
             task: get(0),

@@ -24,6 +24,7 @@ mod report;
 mod roots;
 mod story;
 mod structure;
+mod sums;
 mod timeline;
 mod verdict;
 
@@ -32,7 +33,7 @@ pub use decode::{Follower, names, report_space, slowest, story};
 pub use message::{Message, NotAMessage};
 pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
 pub use observation::{
-    Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
+    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };
 pub use report::{
     BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,

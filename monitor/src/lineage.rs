@@ -156,6 +156,9 @@ pub(crate) struct Holder {
     /// Whether it wrote what cannot descend from a message read before, without a word on whence. If it never says
     /// whence, nothing is known of what it writes.
     mute: bool,
+    /// Whether it writes input messages or reads output messages: then its empty dispatches are no part of the network's work.
+    is_outside: bool,
+    empty_ticks: u64,
     deferred: VecDeque<Dispatch>,
 }
 
@@ -177,6 +180,8 @@ pub(crate) struct Dispatch {
     pub(crate) worker: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// Of that without a processor.
+    kept: u64,
     reads: Vec<Run>,
     writes: Vec<Run>,
     derived: Vec<Derived>,
@@ -193,6 +198,7 @@ impl Dispatch {
             to.extend_from_slice(from);
         }
         (self.task, self.worker, self.start, self.end) = (of.task, of.worker, of.start, of.end);
+        self.kept = of.kept;
         self.outcome = of.outcome;
         copy(&mut self.reads, batch.reads(of));
         copy(&mut self.writes, batch.writes(of));
@@ -208,8 +214,43 @@ impl Dispatch {
         })
     }
 
+    /// Ticks that the task ran.
+    pub(crate) fn busy(&self) -> u64 {
+        self.end - self.start - self.kept
+    }
+
     pub(crate) fn moments(&self, count: u64, position: u64) -> Moments {
         Moments::spread(self.start, self.end - self.start, count, position)
+    }
+}
+
+/// Where the execution time of dispatches went, in ticks. The four are all of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Charged {
+    /// To known input messages.
+    pub(crate) attributed: f64,
+    /// To messages whose root is not known.
+    pub(crate) unattributed: f64,
+    /// Dispatches that read and wrote nothing.
+    pub(crate) empty: u64,
+    /// To what is no part of the network: the writing of input messages, the reading of output messages, and empty dispatches of
+    /// tasks that do so.
+    pub(crate) outside: f64,
+}
+
+impl Charged {
+    /// Charges `count` messages of a root, each with so many ticks.
+    fn charge(&mut self, root: Root, count: u64, each: f64) {
+        let to = if root == UNKNOWN { &mut self.unattributed } else { &mut self.attributed };
+        *to += each * count as f64;
+    }
+
+    /// Adds the empty dispatches of a task that is not seen again.
+    fn settle(&mut self, holder: &Holder) {
+        match holder.is_outside {
+            true => self.outside += holder.empty_ticks as f64,
+            false => self.empty += holder.empty_ticks,
+        }
     }
 }
 
@@ -229,9 +270,8 @@ pub(crate) struct Lineage {
     deferred: usize,
     /// Messages written whose root is not known.
     pub(crate) unattributed: u64,
-    /// Execution time of dispatches that read or wrote messages without a known root.
-    pub(crate) unattributed_ticks: f64,
-    pub(crate) attributed_ticks: f64,
+    /// Where the time of dispatches went.
+    pub(crate) charged: Charged,
     taken: Vec<Taken>,
     /// What the current dispatch writes before it reads anything descends from this.
     carried: Option<Taken>,
@@ -271,8 +311,7 @@ impl Lineage {
             trace: None,
             deferred: 0,
             unattributed: 0,
-            unattributed_ticks: 0.0,
-            attributed_ticks: 0.0,
+            charged: Charged::default(),
             taken: Vec::new(),
             carried: None,
             runnable: Vec::new(),
@@ -302,7 +341,8 @@ impl Lineage {
         self.failures.clear();
         self.untraced.clear();
         self.unattributed = 0;
-        (self.unattributed_ticks, self.attributed_ticks) = (0.0, 0.0);
+        self.charged = Charged::default();
+        self.holders.values_mut().for_each(|holder| holder.empty_ticks = 0);
     }
 
     /// What failed, oldest first, with the input messages it came from.
@@ -348,6 +388,13 @@ impl Lineage {
             flow.role = Role::Exit;
             flow.segments.0.clear();
         }
+    }
+
+    /// Where all time went until now.
+    pub(crate) fn charged(&self) -> Charged {
+        let mut charged = self.charged;
+        self.holders.values().for_each(|holder| charged.settle(holder));
+        charged
     }
 
     /// A task is no more: what it held has no further descendants.
@@ -437,8 +484,10 @@ impl Lineage {
 
     /// Forgets a task, unless dispatches of it are deferred.
     fn forget(&mut self, task: u64) {
-        if self.holders.get(&task).is_some_and(|holder| holder.deferred.is_empty()) {
-            self.holders.remove(&task);
+        if self.holders.get(&task).is_some_and(|holder| holder.deferred.is_empty())
+            && let Some(holder) = self.holders.remove(&task)
+        {
+            self.charged.settle(&holder);
         }
     }
 
@@ -494,16 +543,16 @@ impl Lineage {
         let mut taken = std::mem::take(&mut self.taken);
         let mut holder = self.holders.remove(&dispatch.task).unwrap_or_default();
         let reads: u64 = dispatch.reads.iter().map(|run| run.count).sum();
-        let lost = self.take_reads(dispatch, reads, &mut taken);
+        let (lost, outside) = self.take_reads(dispatch, reads, &mut taken);
+        holder.is_outside |= outside;
         if lost {
             holder.unsync(&mut self.roots);
         }
         let writes: u64 = dispatch.writes.iter().map(|run| run.count).sum();
-        let share = if reads == 0 && writes > 0 {
-            (dispatch.end - dispatch.start) as f64 / writes as f64
-        } else {
-            0.0
-        };
+        let share = if reads == 0 && writes > 0 { dispatch.busy() as f64 / writes as f64 } else { 0.0 };
+        if reads == 0 && writes == 0 {
+            holder.empty_ticks += dispatch.busy();
+        }
         let released_from = holder.kept.len();
         if holder.one_to_one && holder.synced {
             holder.kept.extend(taken.drain(..));
@@ -529,17 +578,19 @@ impl Lineage {
     }
 
     /// Takes from the streams what was read, and charges it its share of the time. Says whether messages before it
-    /// went unseen.
-    fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> bool {
-        let share = (dispatch.end - dispatch.start) as f64 / reads.max(1) as f64;
+    /// went unseen, and whether some had left the network.
+    fn take_reads(&mut self, dispatch: &Dispatch, reads: u64, taken: &mut Vec<Taken>) -> (bool, bool) {
+        let share = dispatch.busy() as f64 / reads.max(1) as f64;
         let mut position = 0;
-        let mut lost = false;
+        let (mut lost, mut outside) = (false, false);
         for read in &dispatch.reads {
             if let Some(trace) = &mut self.trace {
                 trace.read(read, dispatch, reads, position);
             }
-            let Some(flow) = self.flows.get_mut(&read.stream) else { continue };
+            let flow = self.flows.entry(read.stream).or_default();
             if flow.role == Role::Exit {
+                outside = true;
+                self.charged.outside += share * read.count as f64;
                 position += read.count;
                 continue;
             }
@@ -563,12 +614,8 @@ impl Lineage {
                         Segment::unknown(next, until - next)
                     }
                 };
-                if segment.root == UNKNOWN {
-                    self.unattributed_ticks += share * segment.count as f64;
-                } else {
-                    self.attributed_ticks += share * segment.count as f64;
-                    self.roots.serve(segment.root, segment.count, segment.step, share);
-                }
+                self.charged.charge(segment.root, segment.count, share);
+                self.roots.serve(segment.root, segment.count, segment.step, share);
                 taken.push(Taken {
                     stream: read.stream,
                     segment,
@@ -579,7 +626,7 @@ impl Lineage {
             }
             position += read.count;
         }
-        lost
+        (lost, outside)
     }
 
     /// Puts on the streams what the task said descends from what.
@@ -639,7 +686,9 @@ impl Lineage {
                 holder.unsync(&mut self.roots);
             }
             let mut next = known.max(write.first);
+            holder.is_outside |= matches!(flow.role, Role::Entry(_));
             if let (Role::Entry(entry), true) = (flow.role, next < end) {
+                self.charged.outside += share * (end - next) as f64;
                 let moments = dispatch.moments(writes, position + (next - write.first));
                 self.roots.enter(entry, next, end - next, moments);
                 let segment = Segment { first: next, count: end - next, root: root(entry, next), step: 1 };
@@ -669,13 +718,8 @@ impl Lineage {
             self.unattributed += segment.count;
         }
         if share > 0.0 {
-            let ticks = share * segment.count as f64;
-            if segment.root == UNKNOWN {
-                self.unattributed_ticks += ticks;
-            } else {
-                self.attributed_ticks += ticks;
-                self.roots.serve(segment.root, segment.count, segment.step, share);
-            }
+            self.charged.charge(segment.root, segment.count, share);
+            self.roots.serve(segment.root, segment.count, segment.step, share);
         }
         let flow = self.flows.entry(stream).or_default();
         let run = dispatch.writes.iter().find(|write| write.stream == stream);

@@ -247,6 +247,8 @@ pub struct Dispatch {
     pub start: u64,
     /// See `start`.
     pub end: u64,
+    /// For so many ticks of that its thread could have run and had no processor, as far as that was noticed.
+    pub kept: u64,
     /// Why it ended.
     pub outcome: Outcome,
     /// The stream the task waits for since, 0 if none or several.
@@ -255,6 +257,13 @@ pub struct Dispatch {
     pub(crate) writes: Span,
     pub(crate) derived: Span,
     pub(crate) failed: Span,
+}
+
+impl Dispatch {
+    /// Ticks that the task ran.
+    pub fn busy(&self) -> u64 {
+        self.end - self.start - self.kept
+    }
 }
 
 /// How a dispatch ended.

@@ -77,6 +77,16 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// That the report's own accounts do not add up.
+pub(crate) fn not_adding_up(wrong: &[String]) -> Option<Note> {
+    let first = wrong.first()?;
+    let text = format!(
+        "This report's accounts do not add up in {}, which is a mistake of Thalweg's: {first}.",
+        counted(wrong.len() as u64, "place")
+    );
+    Some(Note { code: "sums".to_owned(), text })
+}
+
 fn about_modes(structure: &Structure) -> Option<(&'static str, &'static str)> {
     let modes: Vec<Mode> = structure.modes.iter().map(|&(_, mode)| mode).collect();
     if structure.dispatches > 0 {

@@ -113,6 +113,18 @@ pub enum Observation {
         busy_ticks: u64,
         /// Time it found nothing to run.
         waiting_ticks: u64,
+        /// What else it told of its time.
+        besides: Besides,
+    },
+    /// For so long a worker could have run and had no processor.
+    Kept {
+        /// The worker.
+        worker: u64,
+        /// The task whose dispatch it was, told just before; 0: none, so it was in the wait that ends next, or in the worker's own
+        /// work that ends now.
+        task: u64,
+        /// For how long.
+        duration: u64,
     },
     /// A task exists.
     TaskCreated {
@@ -155,6 +167,8 @@ pub enum Observation {
         preempted: u64,
         /// Time it could have run and had no processor, if that is known.
         delayed_ns: Option<u64>,
+        /// Of a worker: what else it told of its time.
+        besides: Besides,
     },
     /// A task may run.
     TaskReady {
@@ -262,8 +276,17 @@ pub enum Observation {
     },
 }
 
+/// What a worker's time was besides dispatches and waits, up to a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Besides {
+    /// Own work: it woke other threads, moved tasks.
+    pub own_ticks: u64,
+    /// It could have run and had no processor.
+    pub kept_ticks: u64,
+}
+
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 28] = [
+pub(crate) const KIND_NAMES: [&str; 29] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -292,6 +315,7 @@ pub(crate) const KIND_NAMES: [&str; 28] = [
     "exec.message_worked",
     "exec.deadlocked",
     "control.paused",
+    "exec.kept",
 ];
 
 impl Observation {
@@ -327,6 +351,7 @@ impl Observation {
             Observation::MessageWorked { .. } => 25,
             Observation::Deadlocked { .. } => 26,
             Observation::Paused { .. } => 27,
+            Observation::Kept { .. } => 28,
         }
     }
 }

@@ -445,8 +445,22 @@ pub struct Latency {
     pub unmeasured: u64,
     /// Messages written whose input message is not known.
     pub unattributed: u64,
-    /// Share of the execution time that belongs to known input messages.
+    /// Share of the tasks' busy time inside the network that belongs to known input messages, and so is in `service`. The rest is
+    /// that of messages whose input is not known, and of dispatches that read and wrote nothing.
     pub attributed_share: Option<f64>,
+    /// Busy time that belongs to known input messages, of those that did not leave as well. This and the three that follow are all
+    /// tasks' busy time, as far as dispatches were seen.
+    #[serde(default)]
+    pub attributed_ns: Option<f64>,
+    /// Busy time that belongs to messages whose input message is not known.
+    #[serde(default)]
+    pub unattributed_ns: Option<f64>,
+    /// Busy time of dispatches inside the network that read and wrote nothing.
+    #[serde(default)]
+    pub empty_ns: Option<f64>,
+    /// Busy time outside the network: of those who write input messages or read output messages.
+    #[serde(default)]
+    pub outside_ns: Option<f64>,
 }
 
 /// Times of many messages.
@@ -479,7 +493,7 @@ pub struct TaskShares {
     pub input_wait: f64,
     /// Waiting for room.
     pub output_wait: f64,
-    /// Could have run, and did not.
+    /// Could have run, and did not: others did, or its thread had no processor, or woke others.
     pub ready: f64,
 }
 
@@ -544,11 +558,21 @@ pub struct Work {
     /// Share of the dispatches seen that ended so.
     #[serde(default)]
     pub yield_share: Option<f64>,
+    /// Dispatches that read and wrote nothing.
+    #[serde(default)]
+    pub empty: Option<u64>,
     /// Time it ran.
     pub busy_ns: Option<f64>,
+    /// Of that, in dispatches that read and wrote nothing.
+    #[serde(default)]
+    pub empty_ns: Option<f64>,
+    /// From its beginning, or the window's, to its end, or the window's; of a component, that of all its tasks together.
+    #[serde(default)]
+    pub lifetime_ns: Option<f64>,
     /// How its time divides.
     pub shares: Option<TaskShares>,
-    /// Time it ran, per message read (or written, if it reads none).
+    /// Time it ran, per message read (or written, if it reads none), without that of dispatches that read and wrote nothing where that
+    /// is known.
     pub service_ns: Option<f64>,
     /// Records that failed.
     pub failed: u64,
@@ -666,14 +690,20 @@ pub struct Worker {
     pub stuck_ns: Option<f64>,
 }
 
-/// How a worker's time divides; the three sum to 1.
+/// How a worker's time divides; the five sum to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerShares {
     /// Running tasks.
     pub busy: f64,
     /// Nothing to run.
     pub waiting: f64,
-    /// Neither: scheduling, reading the clock.
+    /// Its own work: it woke other threads, moved tasks.
+    #[serde(default)]
+    pub own: f64,
+    /// It could have run and had no processor, as far as it noticed at once; `delayed_ns` is what the kernel says of its whole life.
+    #[serde(default)]
+    pub kept: f64,
+    /// None of these: where nothing was told of its time.
     pub unaccounted: f64,
 }
 

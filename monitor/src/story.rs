@@ -206,7 +206,7 @@ impl Follow {
             self.add(message);
         }
         let Some(followed) = self.by_stream.get(&run.stream) else { return };
-        let service_ticks = (dispatch.end - dispatch.start) as f64 / reads.max(1) as f64;
+        let service_ticks = dispatch.busy() as f64 / reads.max(1) as f64;
         for &index in followed.range(run.first..run.first + run.count) {
             let Some(node) = self.nodes.get_mut(&Message { stream: run.stream, index }) else { continue };
             let (task, worker, start) = (dispatch.task, dispatch.worker, dispatch.start);

@@ -41,6 +41,8 @@ pub struct Task {
     pub inputs: u32,
     /// See `inputs`.
     pub outputs: u32,
+    /// When it was created, if that was told.
+    pub(crate) created: Option<u64>,
     pub(crate) timeline: Timeline,
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn utilisation(report: &Report) -> Vec<Utilisation> {
     });
     let workers = report.workers.iter().filter_map(|worker| {
         let shares = worker.shares?;
-        let busy = shares.busy + shares.unaccounted;
+        let busy = load(&shares);
         Some(Utilisation {
             name: format!("worker {}", worker.id),
             task: None,
@@ -206,8 +206,9 @@ fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
     }
 }
 
+/// The part of its time that a worker has nothing to spare of.
 fn load(shares: &WorkerShares) -> f64 {
-    shares.busy + shares.unaccounted
+    shares.busy + shares.own + shares.kept + shares.unaccounted
 }
 
 fn plain(kind: VerdictKind, text: String) -> Verdict {
@@ -1034,7 +1035,7 @@ mod tests {
     }
 
     fn worker(id: u64, busy: f64) -> Worker {
-        let shares = WorkerShares { busy, waiting: 1.0 - busy, unaccounted: 0.0 };
+        let shares = WorkerShares { busy, waiting: 1.0 - busy, own: 0.0, kept: 0.0, unaccounted: 0.0 };
         Worker { id, lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
     }
 

@@ -97,7 +97,7 @@ impl Script {
             worker,
             Observation::WorkerStarted { worker, core: worker as i64, node: -1, clock_reading_ps: 0 },
         );
-        self.at(ended, worker, Observation::WorkerEnded { worker, busy_ticks: 0, waiting_ticks: 0 })
+        self.at(ended, worker, worker_ended(worker, 0, 0))
     }
 
     /// One tick is one microsecond, so that a million ticks are a second.
@@ -138,6 +138,10 @@ impl Script {
             },
         )
     }
+}
+
+fn worker_ended(worker: u64, busy_ticks: u64, waiting_ticks: u64) -> Observation {
+    Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides: Besides::default() }
 }
 
 fn near(got: f64, want: f64) {
@@ -653,7 +657,7 @@ fn metrics_mode_speaks_from_totals() {
         Observation::TaskEnded { task: SOURCE, totals: TaskTotals::default(), ended_badly: false },
     );
     script.at(400, 0, Observation::TaskEnded { task: BOX, totals, ended_badly: false });
-    script.at(500, 0, Observation::WorkerEnded { worker: 0, busy_ticks: 300, waiting_ticks: 150 });
+    script.at(500, 0, worker_ended(0, 300, 150));
     script.rows.push(LiveRow::Stream {
         stream: EXIT,
         name: EXIT,
@@ -970,7 +974,7 @@ proptest! {
         }
         for worker in &report.workers {
             if let Some(shares) = worker.shares {
-                near(shares.busy + shares.waiting + shares.unaccounted, 1.0);
+                near(shares.busy + shares.waiting + shares.own + shares.kept + shares.unaccounted, 1.0);
             }
         }
     }

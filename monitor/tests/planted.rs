@@ -269,7 +269,14 @@ impl<'n> Simulation<'n> {
                     let cpu_ns = if self.net.tasks[n].sleeps { busy / 50 } else { busy };
                     self.tell(
                         thread,
-                        Observation::ThreadUsed { worker, task, cpu_ns, preempted: 0, delayed_ns: None },
+                        Observation::ThreadUsed {
+                            worker,
+                            task,
+                            cpu_ns,
+                            preempted: 0,
+                            delayed_ns: None,
+                            besides: Besides::default(),
+                        },
                     );
                 }
                 self.tell(
@@ -336,11 +343,17 @@ impl<'n> Simulation<'n> {
                 cpu_ns: busy - lost,
                 preempted: lost / SLICE,
                 delayed_ns: Some(lost),
+                besides: Besides::default(),
             };
             self.tell(worker, used);
             self.tell(
                 worker,
-                Observation::WorkerEnded { worker: worker as u64, busy_ticks: 0, waiting_ticks: 0 },
+                Observation::WorkerEnded {
+                    worker: worker as u64,
+                    busy_ticks: 0,
+                    waiting_ticks: 0,
+                    besides: Besides::default(),
+                },
             );
         }
         report(self.net, &self.events)

@@ -61,6 +61,8 @@ fn accounts_add_up(report: &Value, mode: &str, context: &str) {
         // Every message is followed from its entry to its exit.
         let followed = &report["latency"]["end_to_end"]["count"];
         assert_eq!(*followed, messages, "{context}: {}", report["latency"]);
+        // Nor is there any other whose input is not known, such as what unfolds the rounds.
+        assert_eq!(report["latency"]["unattributed"], 0, "{context}: {}", report["latency"]);
     }
 
     assert_eq!(report["broken_count"], 0, "{context}: {}", report["broken"]);

@@ -215,6 +215,12 @@ fn check(seed: u64) -> Result<(), String> {
         }
     }
     let report = report_space(&ran.place.0, 1000).unwrap();
+    if report.latency.unattributed > 0 && !net.contains(" \\ ") {
+        return Err(format!(
+            "seed {seed}: of {} messages no input is known\n{net}",
+            report.latency.unattributed
+        ));
+    }
     let input = |input: &Option<String>| Some(input.as_deref()?.parse::<Message>().ok()?.index);
     let mut told: Vec<Option<u64>> = report.failures.iter().map(|failed| input(&failed.input)).collect();
     let mut failed: Vec<Option<u64>> = ran.failed.into_iter().map(Some).collect();

@@ -53,7 +53,9 @@ impl Monitor for Latencies {
             self.lineage.finish();
         }
         let lineage = &self.lineage;
-        let ticks = lineage.attributed_ticks + lineage.unattributed_ticks;
+        let charged = lineage.charged();
+        let inside = charged.attributed + charged.unattributed + charged.empty as f64;
+        let ns = |ticks: f64| (lineage.roots.entered > 0).then_some(ticks * moment.ns_per_tick);
         report.latency = Latency {
             service: lineage.roots.service.summary(),
             end_to_end: lineage.roots.end_to_end.summary(),
@@ -62,7 +64,11 @@ impl Monitor for Latencies {
             in_flight: lineage.roots.incomplete(),
             unmeasured: lineage.roots.unmeasured,
             unattributed: lineage.unattributed,
-            attributed_share: (ticks > 0.0).then(|| lineage.attributed_ticks / ticks),
+            attributed_share: (inside > 0.0).then(|| charged.attributed / inside),
+            attributed_ns: ns(charged.attributed),
+            unattributed_ns: ns(charged.unattributed),
+            empty_ns: ns(charged.empty as f64),
+            outside_ns: ns(charged.outside),
         };
         report.slowest = lineage
             .roots

@@ -8,6 +8,7 @@ use crate::ids::IdMap;
 use crate::monitor::{Batch, For, Moment, Monitor, Open, Outcome, Wait, What};
 use crate::observation::{LiveRow, LiveState, Observation, TaskCounts, TaskTotals};
 use crate::report::{self, Component, Report, TaskShares, Work};
+use crate::structure::{Structure, Task};
 
 /// Ended tasks kept at least; of more, the busiest.
 const KEPT_MIN: usize = 256;
@@ -60,9 +61,24 @@ struct Sum {
     ticks: Ticks,
     counts: TaskCounts,
     yields: Yields,
+    empty: Empty,
     moves: u64,
     failed: u64,
     cpu: Option<Cpu>,
+}
+
+/// Dispatches that read and wrote nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Empty {
+    count: u64,
+    ticks: u64,
+}
+
+impl Empty {
+    fn add(&mut self, other: Empty) {
+        self.count += other.count;
+        self.ticks += other.ticks;
+    }
 }
 
 /// Dispatches seen, and how many of them ended with their quantum spent.
@@ -128,6 +144,10 @@ struct ComponentSum {
     ticks: Ticks,
     counts: TaskCounts,
     yields: Yields,
+    empty: Empty,
+    /// Lifetimes together, and of how many tasks they are not known.
+    lifetime: u64,
+    lifetimes_unknown: u64,
     /// Tasks whose counts are not known.
     uncounted: u64,
     failed: u64,
@@ -143,6 +163,8 @@ struct Summary {
     ticks: Ticks,
     counts: Option<TaskCounts>,
     yields: Yields,
+    empty: Empty,
+    lifetime: Option<u64>,
     moves: u64,
     failed: u64,
     ended_badly: bool,
@@ -172,6 +194,9 @@ impl Ended {
         sum.tasks_live += u64::from(live);
         sum.ticks.add(&task.ticks);
         sum.yields.add(task.yields);
+        sum.empty.add(task.empty);
+        sum.lifetime += task.lifetime.unwrap_or(0);
+        sum.lifetimes_unknown += u64::from(task.lifetime.is_none());
         match task.counts {
             None => sum.uncounted += 1,
             Some(counts) => add_counts(&mut sum.counts, &counts),
@@ -220,12 +245,18 @@ impl Monitor for Shares {
                 What::Dispatch(dispatch) => {
                     let messages = |runs: &[crate::Run]| runs.iter().map(|run| run.count).sum::<u64>();
                     let task = self.tasks.entry(dispatch.task).or_default();
+                    let (reads, writes) =
+                        (messages(batch.reads(&dispatch)), messages(batch.writes(&dispatch)));
                     task.counts.dispatches += 1;
-                    task.counts.reads += messages(batch.reads(&dispatch));
-                    task.counts.writes += messages(batch.writes(&dispatch));
+                    task.counts.reads += reads;
+                    task.counts.writes += writes;
+                    if reads == 0 && writes == 0 {
+                        task.empty.add(Empty { count: 1, ticks: dispatch.busy() });
+                    }
                     let spent = u64::from(dispatch.outcome == Outcome::Yielded);
                     task.yields.add(Yields { spent, seen: 1 });
-                    task.ticks.busy += dispatch.end - dispatch.start;
+                    task.ticks.busy += dispatch.busy();
+                    task.ticks.ready += dispatch.kept;
                 }
                 What::Wait(wait) => self.tasks.entry(wait.task).or_default().ticks.wait(&wait),
                 What::Runtime(Observation::RecordFailed { task, .. }) => {
@@ -241,7 +272,7 @@ impl Monitor for Shares {
                     sum.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
                 }
                 What::Runtime(Observation::TaskEnded { task, ref totals, ended_badly }) => {
-                    self.task_ended(batch, task, totals, ended_badly);
+                    self.task_ended(batch, item.time, task, totals, ended_badly);
                 }
                 _ => {}
             }
@@ -285,7 +316,7 @@ fn task_rows(rows: &[LiveRow]) -> HashMap<u64, (LiveState, TaskTotals)> {
 }
 
 impl Shares {
-    fn task_ended(&mut self, batch: &Batch<'_>, id: u64, totals: &TaskTotals, ended_badly: bool) {
+    fn task_ended(&mut self, batch: &Batch<'_>, time: u64, id: u64, totals: &TaskTotals, ended_badly: bool) {
         let sum = self.tasks.remove(&id).unwrap_or_default();
         let Some(task) = batch.structure().task(id) else { return };
         let whole = batch.structure().whole();
@@ -297,6 +328,8 @@ impl Shares {
             ticks: if whole { sum.ticks } else { Ticks::from(totals) },
             counts: if whole { Some(sum.counts) } else { totals.counts },
             yields: sum.yields,
+            empty: sum.empty,
+            lifetime: lifetime(batch.structure(), task, time).filter(|_| whole),
             moves: sum.moves,
             failed: sum.failed,
             ended_badly,
@@ -332,6 +365,8 @@ impl Shares {
             ticks: if moment.whole { ticks } else { row.map_or(ticks, Ticks::from) },
             counts: if moment.whole { Some(sum.counts) } else { row.and_then(|row| row.counts) },
             yields: sum.yields,
+            empty: sum.empty,
+            lifetime: lifetime(moment.structure, &task, moment.end).filter(|_| moment.whole),
             moves: sum.moves,
             failed: sum.failed,
             ended_badly: false,
@@ -339,6 +374,12 @@ impl Shares {
             state: state(open, task.timeline.now().is_some()),
         }
     }
+}
+
+/// How long a task lived within what is measured, until this time; `None`: it is not known when it was created.
+fn lifetime(structure: &Structure, task: &Task, until: u64) -> Option<u64> {
+    let begin = structure.begin.unwrap_or(0);
+    Some(until.saturating_sub(task.created?.max(begin)))
 }
 
 /// A word for what a task was doing at the end.
@@ -352,15 +393,24 @@ fn state(open: &Open, known: bool) -> &'static str {
     }
 }
 
-fn work(
-    moment: &Moment<'_>,
-    ticks: &Ticks,
+/// What a task, or all of a component, did, as far as it is known.
+struct Account<'a> {
+    ticks: &'a Ticks,
     counts: Option<TaskCounts>,
+    yields: Yields,
+    empty: Empty,
+    lifetime: Option<u64>,
     failed: u64,
     ended_badly: u64,
-) -> Work {
+}
+
+fn work(moment: &Moment<'_>, of: Account<'_>) -> Work {
+    let Account { ticks, counts, yields, empty, lifetime, failed, ended_badly } = of;
     let sum = ticks.sum();
-    let share = |part: u64| part as f64 / sum as f64;
+    let share = |part: u64| part as f64 / lifetime.filter(|&ticks| ticks > 0).unwrap_or(sum) as f64;
+    // Of a part of the dispatches nothing is known of the others.
+    let empty = Some(empty).filter(|_| moment.whole);
+    let worked = ticks.busy.saturating_sub(empty.map_or(0, |empty| empty.ticks));
     let messages = counts.map(|counts| if counts.reads > 0 { counts.reads } else { counts.writes });
     Work {
         messages_in: counts.map(|counts| counts.reads),
@@ -369,9 +419,12 @@ fn work(
             .filter(|counts| counts.reads > 0)
             .map(|counts| counts.writes as f64 / counts.reads as f64),
         dispatches: counts.map(|counts| counts.dispatches).filter(|&dispatches| dispatches > 0),
-        yields: None,
-        yield_share: None,
+        yields: moment.whole.then_some(yields.spent),
+        yield_share: yields.share(),
+        empty: empty.map(|empty| empty.count),
         busy_ns: (sum > 0).then(|| moment.ns(ticks.busy)),
+        empty_ns: empty.map(|empty| moment.ns(empty.ticks)),
+        lifetime_ns: lifetime.map(|ticks| moment.ns(ticks)),
         shares: (sum > 0).then(|| TaskShares {
             busy: share(ticks.busy),
             input_wait: share(ticks.input_wait),
@@ -380,15 +433,10 @@ fn work(
         }),
         service_ns: messages
             .filter(|&messages| messages > 0 && sum > 0)
-            .map(|messages| moment.ns(ticks.busy) / messages as f64),
+            .map(|messages| moment.ns(worked) / messages as f64),
         failed,
         ended_badly,
     }
-}
-
-fn tell_yields(moment: &Moment<'_>, yields: Yields, work: &mut Work) {
-    work.yields = moment.whole.then_some(yields.spent);
-    work.yield_share = yields.share();
 }
 
 fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Component> {
@@ -403,15 +451,22 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
         .into_values()
         .map(|(name, sum)| {
             let counts = (sum.uncounted == 0).then_some(sum.counts).or_else(|| counted(report, &name.path));
-            let mut work = work(moment, &sum.ticks, counts, sum.failed, sum.ended_badly);
-            tell_yields(moment, sum.yields, &mut work);
+            let account = Account {
+                ticks: &sum.ticks,
+                counts,
+                yields: sum.yields,
+                empty: sum.empty,
+                lifetime: (sum.lifetimes_unknown == 0).then_some(sum.lifetime),
+                failed: sum.failed,
+                ended_badly: sum.ended_badly,
+            };
             Component {
                 path: name.path,
                 kind: name.kind,
                 place: name.place,
                 tasks: sum.tasks,
                 tasks_live: sum.tasks_live,
-                work,
+                work: work(moment, account),
                 service: None,
             }
         })
@@ -447,8 +502,15 @@ fn counted(report: &Report, path: &str) -> Option<TaskCounts> {
 
 fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task {
     let several = all.components.get(&task.component).is_some_and(|sum| sum.tasks > 1);
-    let mut work = work(moment, &task.ticks, task.counts, task.failed, u64::from(task.ended_badly));
-    tell_yields(moment, task.yields, &mut work);
+    let account = Account {
+        ticks: &task.ticks,
+        counts: task.counts,
+        yields: task.yields,
+        empty: task.empty,
+        lifetime: task.lifetime,
+        failed: task.failed,
+        ended_badly: u64::from(task.ended_badly),
+    };
     report::Task {
         id: task.id,
         name: moment.names.task(task.component, task.replica, several),
@@ -457,7 +519,7 @@ fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task
         moves: task.moves,
         cpu_ns: task.cpu.map(|cpu| cpu.used_ns()),
         delayed_ns: task.cpu.and_then(|cpu| cpu.delayed_ns()),
-        work,
+        work: work(moment, account),
     }
 }
 
@@ -468,6 +530,9 @@ impl ComponentSum {
         self.ticks.add(&other.ticks);
         add_counts(&mut self.counts, &other.counts);
         self.yields.add(other.yields);
+        self.empty.add(other.empty);
+        self.lifetime += other.lifetime;
+        self.lifetimes_unknown += other.lifetimes_unknown;
         self.uncounted += other.uncounted;
         self.failed += other.failed;
         self.ended_badly += other.ended_badly;

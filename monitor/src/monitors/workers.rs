@@ -1,9 +1,9 @@
 //! How the time of every worker divides.
 
 use crate::ids::IdMap;
-use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::monitor::{Batch, Dispatch, Moment, Monitor, What};
 use crate::monitors::shares::{Cpu, Used};
-use crate::observation::{LiveRow, Observation};
+use crate::observation::{Besides, LiveRow, Observation};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
 use crate::structure::OWN_THREAD;
 
@@ -23,18 +23,32 @@ struct Worker {
     waiting_since: Option<u64>,
     parked_since: Option<u64>,
     parked_ticks: u64,
-    busy_ticks: u64,
-    waiting_ticks: u64,
+    /// Until when its time is told; what it was kept from its processor since then.
+    until: Option<u64>,
+    kept_since: u64,
+    ticks: Ticks,
     dispatches: u64,
     messages: u64,
     cpu: Option<Cpu>,
     /// Said at its end or by the live table: busy, waiting.
     totals: Option<(u64, u64)>,
+    /// What else it said of its time, and had said when measuring began.
+    besides: Besides,
+    besides_before: Besides,
     totals_dispatches: Option<u64>,
     /// When its row was last written.
     updated: u64,
     on_task: u64,
     on_message: u64,
+}
+
+/// How a worker's time divides.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    busy: u64,
+    waiting: u64,
+    own: u64,
+    kept: u64,
 }
 
 impl Default for Worker {
@@ -47,12 +61,15 @@ impl Default for Worker {
             waiting_since: None,
             parked_since: None,
             parked_ticks: 0,
-            busy_ticks: 0,
-            waiting_ticks: 0,
+            until: None,
+            kept_since: 0,
+            ticks: Ticks::default(),
             dispatches: 0,
             messages: 0,
             cpu: None,
             totals: None,
+            besides: Besides::default(),
+            besides_before: Besides::default(),
             totals_dispatches: None,
             updated: 0,
             on_task: 0,
@@ -62,6 +79,24 @@ impl Default for Worker {
 }
 
 impl Worker {
+    /// Its time is told up to `time`. Returns what is new of it, less what it was kept from its processor.
+    fn tell_until(&mut self, time: u64) -> u64 {
+        let since = self.until.replace(time).unwrap_or(time);
+        self.until = Some(time.max(since));
+        let kept = std::mem::take(&mut self.kept_since).min(time.saturating_sub(since));
+        self.ticks.kept += kept;
+        time.saturating_sub(since) - kept
+    }
+
+    fn dispatched(&mut self, dispatch: &Dispatch) {
+        self.ticks.own += self.tell_until(dispatch.start);
+        // One thread does one thing at a time, whatever is told.
+        let told = self.tell_until(dispatch.end);
+        let kept = dispatch.kept.min(told);
+        self.ticks.busy += told - kept;
+        self.ticks.kept += kept;
+    }
+
     fn parked(&mut self, time: u64) {
         self.resumed(time);
         self.parked_since = Some(time);
@@ -70,12 +105,21 @@ impl Worker {
     fn unparked(&mut self, time: u64) {
         if let Some(since) = self.parked_since.take() {
             self.parked_ticks += time.saturating_sub(since);
+            self.until = self.until.max(Some(time));
         }
     }
 
+    fn waits(&mut self, time: u64) {
+        self.ticks.own += self.tell_until(time);
+        self.waiting_since = Some(time);
+    }
+
+    /// It waits no more; if it did not, all until now was its own work.
     fn resumed(&mut self, time: u64) {
-        if let Some(since) = self.waiting_since.take() {
-            self.waiting_ticks += time.saturating_sub(since);
+        let ticks = self.tell_until(time);
+        match self.waiting_since.take() {
+            Some(_) => self.ticks.waiting += ticks,
+            None => self.ticks.own += ticks,
         }
     }
 }
@@ -86,7 +130,7 @@ impl Monitor for Workers {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.dispatch", "exec.worker_*", "exec.thread_used"]
+        &["run.dispatch", "exec.worker_*", "exec.thread_used", "exec.kept"]
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -97,7 +141,7 @@ impl Monitor for Workers {
                     let state = self.workers.entry(worker).or_default();
                     state.dispatches += 1;
                     state.messages += batch.reads(&dispatch).iter().map(|run| run.count).sum::<u64>();
-                    state.busy_ticks += dispatch.end - dispatch.start;
+                    state.dispatched(&dispatch);
                 }
                 What::Runtime(observation) => self.observe(item.time, &observation),
                 _ => {}
@@ -112,8 +156,10 @@ impl Monitor for Workers {
             worker.started = worker.started.map(|started| started.max(time));
             worker.waiting_since = worker.waiting_since.map(|since| since.max(time));
             worker.parked_since = worker.parked_since.map(|since| since.max(time));
-            worker.parked_ticks = 0;
-            (worker.busy_ticks, worker.waiting_ticks, worker.dispatches, worker.messages) = (0, 0, 0, 0);
+            worker.until = worker.until.map(|until| until.max(time));
+            worker.besides_before = worker.besides;
+            (worker.ticks, worker.parked_ticks, worker.kept_since) = (Ticks::default(), 0, 0);
+            (worker.dispatches, worker.messages) = (0, 0);
             if let Some(cpu) = &mut worker.cpu {
                 cpu.restart();
             }
@@ -138,23 +184,28 @@ impl Workers {
             Observation::WorkerStarted { worker, core, node, .. } => {
                 let state = self.workers.entry(worker).or_default();
                 (state.core, state.node) = (core, node);
-                state.started = Some(time);
+                (state.started, state.until) = (Some(time), Some(time));
             }
-            Observation::WorkerWaiting { worker } => {
-                self.workers.entry(worker).or_default().waiting_since = Some(time);
+            Observation::WorkerWaiting { worker } => self.workers.entry(worker).or_default().waits(time),
+            Observation::Kept { worker, task: 0, duration } => {
+                self.workers.entry(worker).or_default().kept_since += duration;
             }
             Observation::WorkerResumed { worker } => self.workers.entry(worker).or_default().resumed(time),
             Observation::WorkerParked { worker } => self.workers.entry(worker).or_default().parked(time),
             Observation::WorkerUnparked { worker } => self.workers.entry(worker).or_default().unparked(time),
-            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks } => {
+            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides } => {
                 let state = self.workers.entry(worker).or_default();
-                state.resumed(time);
                 state.unparked(time);
+                state.resumed(time);
                 state.ended = Some(time);
                 state.totals = Some((busy_ticks, waiting_ticks));
+                state.besides = besides;
             }
-            Observation::ThreadUsed { worker, cpu_ns, preempted, delayed_ns, .. } if worker < OWN_THREAD => {
+            Observation::ThreadUsed { worker, cpu_ns, preempted, delayed_ns, besides, .. }
+                if worker < OWN_THREAD =>
+            {
                 let state = self.workers.entry(worker).or_default();
+                state.besides = besides;
                 state.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
             }
             _ => {}
@@ -192,7 +243,8 @@ fn take_row(workers: &mut IdMap<Worker>, row: &LiveRow, begin: u64) {
     if ended && known.ended.is_none() && updated > 0 {
         known.ended = Some(updated);
     }
-    if known.totals.is_none() {
+    // What it said at its end is of all its life.
+    if known.totals.is_none() || begin > 0 {
         known.totals = Some((busy_ticks, waiting_ticks));
     }
     // Events tell it in every mode; the row, if they were overwritten.
@@ -211,12 +263,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
     let still_parked = worker.parked_since.map_or(0, |since| ended.saturating_sub(since));
     let parked = worker.parked_ticks + still_parked;
     let lifetime = ended.saturating_sub(started).saturating_sub(parked);
-    let still_waiting = worker.waiting_since.map_or(0, |since| ended.saturating_sub(since));
-    let (busy, waiting) = match worker.totals {
-        // The row says nothing of a wait that goes on since.
-        Some((busy, waiting)) if !moment.whole => (busy, waiting + unpublished(worker, ended)),
-        _ => (worker.busy_ticks, worker.waiting_ticks + still_waiting),
-    };
+    let ticks = ticks(moment, worker, ended);
     let stuck_since = moment.ending.stuck.get(&id).filter(|_| moment.ending.state == State::Running);
     let held = moment.ending.state == State::Killed || stuck_since.is_some();
     let on_task = (held && worker.ended.is_none() && worker.on_task != 0)
@@ -228,7 +275,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
         node: u64::try_from(worker.node).ok(),
         lifetime_ns: moment.ns(lifetime),
         parked_ns: moment.ns(parked),
-        shares: shares(lifetime, busy, waiting),
+        shares: shares(moment, lifetime, ticks),
         dispatches: if moment.whole { Some(worker.dispatches) } else { worker.totals_dispatches },
         messages: moment.whole.then_some(worker.messages),
         cpu_ns: worker.cpu.map(|cpu| cpu.used_ns()),
@@ -248,15 +295,37 @@ fn unpublished(worker: &Worker, end: u64) -> u64 {
     }
 }
 
-/// Busy, waiting and the rest of a worker's lifetime. Published at different moments, the parts may exceed the whole by
-/// a little: then they are the whole.
-fn shares(lifetime: u64, busy: u64, waiting: u64) -> Option<WorkerShares> {
+/// How a worker's time divides: as its events tell, or else as it says itself.
+fn ticks(moment: &Moment<'_>, worker: &Worker, ended: u64) -> Ticks {
+    if let (Some((busy, waiting)), false) = (worker.totals, moment.whole) {
+        let Besides { own_ticks, kept_ticks } = worker.besides_before;
+        let own = worker.besides.own_ticks.saturating_sub(own_ticks);
+        // The row says nothing of a wait that goes on since.
+        let waiting = waiting + unpublished(worker, ended);
+        return Ticks { busy, waiting, own, kept: worker.besides.kept_ticks.saturating_sub(kept_ticks) };
+    }
+    let still_waiting = worker.waiting_since.map_or(0, |since| ended.saturating_sub(since));
+    Ticks { waiting: worker.ticks.waiting + still_waiting, ..worker.ticks }
+}
+
+/// The parts of a worker's lifetime. While it lives they are published at different moments and may exceed the whole by a
+/// little: then they are the whole.
+fn shares(moment: &Moment<'_>, lifetime: u64, ticks: Ticks) -> Option<WorkerShares> {
+    let Ticks { busy, waiting, own, kept } = ticks;
     if busy == 0 && waiting == 0 || lifetime == 0 {
         return None;
     }
-    let total = lifetime.max(busy.saturating_add(waiting)) as f64;
-    let (busy, waiting) = (busy as f64 / total, waiting as f64 / total);
-    Some(WorkerShares { busy, waiting, unaccounted: (1.0 - busy - waiting).max(0.0) })
+    let known = [busy, waiting, own, kept].into_iter().fold(0, u64::saturating_add);
+    let exact = moment.whole && moment.ending.state == State::Ended;
+    let total = if exact { lifetime } else { lifetime.max(known) } as f64;
+    let share = |ticks: u64| ticks as f64 / total;
+    Some(WorkerShares {
+        busy: share(busy),
+        waiting: share(waiting),
+        own: share(own),
+        kept: share(kept),
+        unaccounted: ((total - known as f64) / total).max(0.0),
+    })
 }
 
 fn throughput(moment: &Moment<'_>, report: &Report, workers: &IdMap<Worker>) -> Throughput {

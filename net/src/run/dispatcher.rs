@@ -9,7 +9,7 @@ use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 use super::component::{ComponentId, Instance};
 use super::failure::Position;
 use super::input::{Announced, Input, announce};
-use super::output::push;
+use super::output::{push, push_because};
 use super::replicas::{Replicas, Room};
 use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::label::Label;
@@ -274,7 +274,8 @@ impl SplitDispatcher {
 
     /// Sends the next `count` records to the replica of a value.
     fn send_run(&mut self, cx: &mut Context<'_>, value: i64, count: usize) -> Result<usize, Stop> {
-        let replica = self.replica(cx, value);
+        let cause = Some(self.input.next_message());
+        let replica = self.replica(cx, value, cause);
         match self.input.transfer(cx, count, &mut self.outs[replica].out) {
             0 => Err(Stop::OutputFull),
             moved => Ok(moved),
@@ -282,30 +283,30 @@ impl SplitDispatcher {
     }
 
     fn send(&mut self, cx: &mut Context<'_>, value: i64, record: Record) {
-        let replica = self.replica(cx, value);
+        let replica = self.replica(cx, value, None);
         self.waiting.push_back((Some(replica), record));
         self.flush(cx);
     }
 
-    /// The place of a value's replica, which is made if need be.
+    /// The place of a value's replica, which is made if need be; `cause`: for which message, if not for the one read last.
     #[inline]
-    fn replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
+    fn replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
         match self.replicas.place(value) {
             Some(replica) => replica,
-            None => self.make_replica(cx, value),
+            None => self.make_replica(cx, value, cause),
         }
     }
 
     #[cold]
-    fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
+    fn make_replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
         let (out, input) = self.choice.replica(&self.position, cx, self.body, self.around, value);
         let made = SplitOut { out, output: input.id(), token: Arc::new(()) };
         let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
         let announced =
             Announced { input, after: folded.map(|folded| folded.output), token: Some(made.token.clone()) };
-        self.waiting.push_back((None, announce(announced)));
         // A record for a replica must not wait while its place is given away.
-        let kept = if self.waiting.len() > 1 { usize::MAX } else { self.position.shared.limits.replicas() };
+        let kept = if self.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
+        self.announce(cx, announce(announced), cause);
         let place = match self.replicas.insert(value, kept) {
             Room::Next => {
                 self.outs.push(made);
@@ -324,12 +325,22 @@ impl SplitDispatcher {
         place
     }
 
+    /// Tells the collector of a replica.
+    fn announce(&mut self, cx: &mut Context<'_>, announcement: Record, cause: Option<(u64, u64)>) {
+        let refused = match cause.filter(|_| self.waiting.is_empty()) {
+            Some(cause) => push_because(&mut self.announcements, cx, announcement, cause).err(),
+            None => Some(announcement),
+        };
+        // When there is room, the message that it descends from will be the one read last.
+        self.waiting.extend(refused.map(|announcement| (None, announcement)));
+    }
+
     /// Writes what waits; whether nothing waits any more.
     fn flush(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some((replica, record)) = self.waiting.pop_front() {
             let pushed = match replica {
                 Some(replica) => push(&mut self.outs[replica].out, cx, record),
-                None => self.announcements.push(cx, record),
+                None => push(&mut self.announcements, cx, record),
             };
             if let Err(record) = pushed {
                 self.waiting.push_front((replica, record));

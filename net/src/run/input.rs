@@ -100,6 +100,11 @@ impl Input {
         self.stream.is_empty()
     }
 
+    /// The message that comes next, as the runtime counts: what is sent because of it descends from it.
+    pub(crate) fn next_message(&self) -> (u64, u64) {
+        self.stream.next_message()
+    }
+
     /// The message read last; before the first one, the first.
     pub(crate) fn message(&self) -> Message {
         Message { stream: self.stream.id(), index: self.read.saturating_sub(1) }

@@ -16,7 +16,7 @@ use super::component::ComponentId;
 use super::dispatcher::{NO_BRANCH, SplitChoice, alike, dispatch_all, emptiest};
 use super::failure::Position;
 use super::input::Input;
-use super::output::{Output, push};
+use super::output::{Output, push, push_because};
 use super::replicas::{Replicas, Room};
 use super::unfold::Around;
 use crate::record::{Ends, Record};
@@ -76,7 +76,7 @@ impl Turns {
     /// Sends a record to a branch, as a group of its own.
     fn send(&mut self, cx: &mut Context<'_>, branch: usize, mut record: Record, outer: Ends) {
         record.set_ends(Ends::GROUP);
-        self.turn(cx, Turn::Groups(Groups::new(branch, outer, 1)));
+        self.turn(cx, Turn::Groups(Groups::new(branch, outer, 1)), None);
         if self.waiting.is_empty() {
             if let Err(record) = push(&mut self.branches[branch], cx, record) {
                 self.waiting.push_back(Waiting::Record(branch, record));
@@ -102,31 +102,32 @@ impl Turns {
             return Ok(1);
         }
         let room = if self.turns.room(cx) == 0 { 0 } else { self.branches[branch].room(cx).min(count) };
+        let first = from.next_message();
         let (records, _) = from.upcoming(cx, room);
         let Some(outer) = records.first().map(Record::ends) else { return Err(Stop::OutputFull) };
         let alike = records.iter().position(|record| record.ends() != outer).unwrap_or(records.len());
         records[..alike].iter_mut().for_each(|record| record.set_ends(Ends::GROUP));
-        self.turn(cx, Turn::Groups(Groups::new(branch, outer, alike)));
+        self.turn(cx, Turn::Groups(Groups::new(branch, outer, alike)), Some(first));
         let moved = from.transfer(cx, alike, &mut self.branches[branch]);
         debug_assert_eq!(moved, alike, "there was room");
         Ok(moved)
     }
 
+    /// Tells the collector; `cause`: for which message, if not for the one read last.
     #[inline]
-    fn turn(&mut self, cx: &mut Context<'_>, turn: Turn) {
-        if self.waiting.is_empty() {
-            if let Err(turn) = self.turns.push(cx, turn) {
-                self.waiting.push_back(Waiting::Turn(turn));
-            }
-        } else {
-            self.waiting.push_back(Waiting::Turn(turn));
-        }
+    fn turn(&mut self, cx: &mut Context<'_>, turn: Turn, cause: Option<(u64, u64)>) {
+        let refused = match cause {
+            _ if !self.waiting.is_empty() => Some(turn),
+            None => push(&mut self.turns, cx, turn).err(),
+            Some(cause) => push_because(&mut self.turns, cx, turn, cause).err(),
+        };
+        self.waiting.extend(refused.map(Waiting::Turn));
     }
 
     /// A group from outside ends here, if one does.
     fn end(&mut self, cx: &mut Context<'_>, outer: Ends) {
         if outer != Ends::NOTHING {
-            self.turn(cx, Turn::Ends(outer));
+            self.turn(cx, Turn::Ends(outer), None);
         }
     }
 
@@ -140,7 +141,7 @@ impl Turns {
     fn flush_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(waiting) = self.waiting.pop_front() {
             let refused = match waiting {
-                Waiting::Turn(turn) => self.turns.push(cx, turn).err().map(Waiting::Turn),
+                Waiting::Turn(turn) => push(&mut self.turns, cx, turn).err().map(Waiting::Turn),
                 Waiting::Record(branch, record) => {
                     let refused = push(&mut self.branches[branch], cx, record).err();
                     refused.map(|record| Waiting::Record(branch, record))
@@ -310,7 +311,7 @@ impl OrderedSplit {
                 place
             }
         };
-        self.turns.turn(cx, Turn::Input(replica, output));
+        self.turns.turn(cx, Turn::Input(replica, output), None);
         replica
     }
 }

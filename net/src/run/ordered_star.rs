@@ -51,7 +51,7 @@ impl OrderedExit {
                 }
             }
             Ok(Way::In) => {
-                self.exit.need_inside(cx, OrderedExit::new);
+                self.exit.need_inside(cx, None, OrderedExit::new);
                 self.exit.note(Way::In, 1);
                 record.set_ends(if last { Ends::GROUP } else { Ends::NOTHING });
                 self.exit.push(cx, Way::In, record);

@@ -74,12 +74,24 @@ impl Output {
     }
 }
 
-/// Writes a record that descends from the message read last; gives it back if the stream is full.
+/// Writes a message that descends from the one read last; gives it back if the stream is full.
 #[inline(always)]
-pub(crate) fn push(out: &mut Out<Record>, cx: &mut Context<'_>, record: Record) -> Result<(), Record> {
+pub(crate) fn push<T: Send + 'static>(out: &mut Out<T>, cx: &mut Context<'_>, record: T) -> Result<(), T> {
     out.push(cx, record)?;
     if cx.full() {
         cx.derived(out);
     }
+    Ok(())
+}
+
+/// Writes a message that descends from `cause`, which the task looks at and takes in this dispatch; gives it back if the stream is full.
+pub(crate) fn push_because<T: Send + 'static>(
+    out: &mut Out<T>,
+    cx: &mut Context<'_>,
+    message: T,
+    cause: (u64, u64),
+) -> Result<(), T> {
+    out.push(cx, message)?;
+    cx.derived_from(out, cx.full().then_some(cause));
     Ok(())
 }

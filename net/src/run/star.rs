@@ -9,7 +9,7 @@ use super::component::{ComponentId, Instance};
 use super::dispatcher::dispatch_all;
 use super::failure::Position;
 use super::input::{Announced, Input, announce};
-use super::output::push;
+use super::output::{push, push_because};
 use super::unfold::{Around, REPLICAS_MAX, Unfolding};
 use crate::pattern::Pattern;
 use crate::record::Record;
@@ -91,15 +91,32 @@ impl Exit {
         self.position.fail(cx, self.input.message(), record, reason);
     }
 
-    /// Makes the replica, if it is not there, and behind it the next exit, as the task that `task` makes of it.
-    pub(crate) fn need_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) {
+    /// Makes the replica, if it is not there, and behind it the next exit, as the task that `task` makes of it; `cause`: for which
+    /// message, if not for the one read last.
+    pub(crate) fn need_inside<T: Task>(
+        &mut self,
+        cx: &mut Context<'_>,
+        cause: Option<(u64, u64)>,
+        task: impl FnOnce(Exit) -> T,
+    ) {
         if self.inside.is_none() {
-            self.make_inside(cx, task);
+            let announcement = self.make_inside(cx, task);
+            self.announce(cx, announcement, cause);
         }
     }
 
+    /// Tells the collector of the exit behind a replica.
+    fn announce(&mut self, cx: &mut Context<'_>, announcement: Record, cause: Option<(u64, u64)>) {
+        let refused = match cause.filter(|_| self.waiting.is_empty()) {
+            Some(cause) => push_because(&mut self.out, cx, announcement, cause).err(),
+            None => return self.push(cx, Way::Out, announcement),
+        };
+        // When there is room, the message that it descends from will be the one read last.
+        self.waiting.extend(refused.map(|announcement| (Way::Out, announcement)));
+    }
+
     #[cold]
-    fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) {
+    fn make_inside<T: Task>(&mut self, cx: &mut Context<'_>, task: impl FnOnce(Exit) -> T) -> Record {
         let Position { shared, component, instance } = self.position.clone();
         let instance = Some(Arc::new(Instance { of: component, replica: self.replica, parent: instance }));
         let parent = cx.task_id();
@@ -113,7 +130,7 @@ impl Exit {
         unfolding.spawn(self.position.component, task(Exit { replica: self.replica + 1, ..next }));
         self.inside = Some(inside);
         let after = self.announced.replace(announced.id());
-        self.push(cx, Way::Out, announce(Announced { input: announced, after, token: None }));
+        announce(Announced { input: announced, after, token: None })
     }
 
     pub(crate) fn push(&mut self, cx: &mut Context<'_>, way: Way, record: Record) {
@@ -126,7 +143,6 @@ impl Exit {
         while let Some((way, record)) = self.waiting.pop_front() {
             let pushed = match (way, &mut self.inside) {
                 (Way::In, Some(inside)) => push(inside, cx, record),
-                _ if record.shape() == ShapeId::MESSAGE => self.out.push(cx, record),
                 _ => push(&mut self.out, cx, record),
             };
             if let Err(record) = pushed {
@@ -198,7 +214,8 @@ impl StarExit {
 
     fn send(&mut self, cx: &mut Context<'_>, way: Way, count: usize) -> Result<usize, Stop> {
         if way == Way::In {
-            self.0.need_inside(cx, StarExit);
+            let cause = Some(self.0.input.next_message());
+            self.0.need_inside(cx, cause, StarExit);
         }
         let Exit { input, out, inside, .. } = &mut self.0;
         let out = match (way, inside) {

@@ -330,6 +330,8 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
         number("CORE", 2),
         number("BUSY", 0),
         number("WAITING", 0),
+        number("OWN WORK", 0),
+        number("KEPT OFF", 0),
         number("REST", 0),
         number("PROCESSOR", 4),
         number("DISPATCHES", 1),
@@ -346,7 +348,11 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
             known(worker.core, |core| core.to_string()),
             known(worker.shares, |shares| share(shares.busy)),
             known(worker.shares, |shares| share(shares.waiting)),
-            known(worker.shares, |shares| share(shares.unaccounted)),
+            known(worker.shares, |shares| share(shares.own)),
+            known(worker.shares, |shares| share(shares.kept)),
+            known(worker.shares.filter(|shares| shares.unaccounted > 0.0), |shares| {
+                share(shares.unaccounted)
+            }),
             known(worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0), |ns| share(ns / worker.lifetime_ns)),
             known(worker.dispatches, count),
             known(worker.messages, count),

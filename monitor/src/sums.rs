@@ -1,0 +1,369 @@
+//! Whether a report's accounts add up: every whole against its parts, by the report's own figures and nothing else.
+//!
+//! What must hold depends on what the report speaks of. Shares are parts of one whole always. Figures of different parts of
+//! the report agree where the run has ended: while it lives, its threads publish at different moments. And where every event
+//! was seen, all that follows from events agrees as well. Streams that the report itself calls broken are left out, and so is
+//! everything but shares where events contradict themselves ([`Window::malformed`](crate::Window::malformed)).
+
+use std::collections::BTreeMap;
+
+use crate::report::{Component, Report, State, Stream, Task, TaskShares, Work, WorkerShares};
+
+/// Sums of floating-point numbers are exact to this part of them, and a nanosecond.
+const EXACT: f64 = 1e-6;
+/// Lists that are this long may have been cut.
+const LIST_MAX: usize = 64;
+/// What waiting leads to is followed until next to nothing is left.
+const LED_ON: f64 = 1e-3;
+
+impl Report {
+    /// What of this report does not add up, each in a sentence; none if all does.
+    pub fn contradictions(&self) -> Vec<String> {
+        let mut sums = Sums { report: self, found: Vec::new() };
+        sums.shares();
+        if self.window.malformed == 0 {
+            sums.work();
+            sums.streams();
+            sums.latency();
+            sums.waiting();
+            sums.telling();
+            if sums.is_settled() {
+                sums.messages();
+            }
+            if sums.is_exact() {
+                sums.components();
+                sums.workers();
+                sums.time();
+            }
+        }
+        sums.found
+    }
+}
+
+/// Looks for contradictions.
+struct Sums<'r> {
+    report: &'r Report,
+    found: Vec<String>,
+}
+
+impl Sums<'_> {
+    /// The run is over, and the report speaks of all of it.
+    fn is_settled(&self) -> bool {
+        let window = &self.report.window;
+        window.state == State::Ended && !window.partial && window.lost == 0
+    }
+
+    /// Every event of it was seen.
+    fn is_exact(&self) -> bool {
+        self.is_settled() && self.report.window.complete
+    }
+
+    /// Every task is in the list.
+    fn has_all_tasks(&self) -> bool {
+        self.report.tasks.len() as u64 == self.report.tasks_count
+    }
+
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(what());
+        }
+    }
+
+    fn same(&mut self, what: &str, whole: f64, parts: f64) {
+        self.within(what, whole, parts, EXACT * whole.abs().max(parts.abs()) + 1.0);
+    }
+
+    fn within(&mut self, what: &str, whole: f64, parts: f64, tolerance: f64) {
+        // Not a number is no sum.
+        let holds = (whole - parts).abs() <= tolerance;
+        self.check(holds, || format!("{what}: the whole is {whole}, its parts are {parts}"));
+    }
+
+    fn same_count(&mut self, what: &str, whole: u64, parts: u64) {
+        self.check(whole == parts, || format!("{what}: the whole is {whole}, its parts are {parts}"));
+    }
+
+    // ---- shares
+
+    fn shares(&mut self) {
+        let report = self.report;
+        for (name, work) in works(report) {
+            if let Some(shares) = work.shares {
+                self.parts_of_one(&name, &task_parts(shares));
+            }
+        }
+        for worker in &report.workers {
+            if let Some(shares) = worker.shares {
+                self.parts_of_one(&format!("worker {}", worker.id), &worker_parts(shares));
+            }
+        }
+    }
+
+    fn parts_of_one(&mut self, name: &str, parts: &[f64]) {
+        let sum: f64 = parts.iter().sum();
+        let holds =
+            (sum - 1.0).abs() <= EXACT && parts.iter().all(|part| (-EXACT..=1.0 + EXACT).contains(part));
+        self.check(holds, || format!("the shares of {name}, {parts:?}, add up to {sum}"));
+    }
+
+    // ---- what tasks did
+
+    fn work(&mut self) {
+        for (name, work) in works(self.report) {
+            if let (Some(busy_ns), Some(shares), Some(lifetime_ns)) =
+                (work.busy_ns, work.shares, work.lifetime_ns)
+            {
+                self.same(
+                    &format!("the busy time of {name}, by its share"),
+                    busy_ns,
+                    shares.busy * lifetime_ns,
+                );
+            }
+            self.messages_and_empty(&name, work);
+        }
+    }
+
+    /// Busy time is that of messages and that of empty dispatches.
+    fn messages_and_empty(&mut self, name: &str, work: &Work) {
+        let (Some(busy_ns), Some(reads), Some(writes)) = (work.busy_ns, work.messages_in, work.messages_out)
+        else {
+            return;
+        };
+        let messages = if reads > 0 { reads } else { writes };
+        let empty_ns = work.empty_ns.unwrap_or(0.0);
+        let of_messages = work.service_ns.unwrap_or(0.0) * messages as f64;
+        // Nobody knows yet for what a task runs that has not stopped.
+        let is_over = self.report.window.state == State::Ended;
+        if is_over && (messages > 0 || work.empty_ns.is_some()) {
+            self.same(
+                &format!("the busy time of {name}, by messages and empty dispatches"),
+                busy_ns,
+                of_messages + empty_ns,
+            );
+        }
+        let empty = work.empty.unwrap_or(0);
+        let fits = work.dispatches.is_none_or(|dispatches| empty <= dispatches);
+        self.check(fits, || format!("{name} has {empty} empty dispatches, of {:?}", work.dispatches));
+    }
+
+    /// A component is all of its tasks.
+    fn components(&mut self) {
+        let report = self.report;
+        let tasks: u64 = report.components.iter().map(|component| component.tasks).sum();
+        self.same_count("tasks", report.tasks_count, tasks);
+        if !self.has_all_tasks() {
+            return;
+        }
+        let mut by_path: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
+        for task in &report.tasks {
+            by_path.entry(path_of(&task.name)).or_default().push(task);
+        }
+        for component in &report.components {
+            let tasks = by_path.remove(component.path.as_str()).unwrap_or_default();
+            self.component(component, &tasks);
+        }
+    }
+
+    fn component(&mut self, component: &Component, tasks: &[&Task]) {
+        let path = &component.path;
+        self.same_count(&format!("the tasks of {path}"), component.tasks, tasks.len() as u64);
+        let counts: [(&str, fn(&Work) -> u64); 6] = [
+            ("messages in", |work| work.messages_in.unwrap_or(0)),
+            ("messages out", |work| work.messages_out.unwrap_or(0)),
+            ("dispatches", |work| work.dispatches.unwrap_or(0)),
+            ("empty dispatches", |work| work.empty.unwrap_or(0)),
+            ("failed records", |work| work.failed),
+            ("tasks that ended badly", |work| work.ended_badly),
+        ];
+        for (what, count) in counts {
+            let parts = tasks.iter().map(|task| count(&task.work)).sum();
+            self.same_count(&format!("{what} of {path}"), count(&component.work), parts);
+        }
+        let times: [(&str, fn(&Work) -> Option<f64>); 3] = [
+            ("busy time", |work| work.busy_ns),
+            ("time of empty dispatches", |work| work.empty_ns),
+            ("lifetime", |work| work.lifetime_ns),
+        ];
+        for (what, time) in times {
+            let parts = tasks.iter().filter_map(|task| time(&task.work)).sum();
+            if let Some(whole) = time(&component.work) {
+                self.same(&format!("the {what} of {path}"), whole, parts);
+            }
+        }
+    }
+
+    // ---- messages
+
+    fn streams(&mut self) {
+        if self.report.window.partial {
+            return;
+        }
+        for stream in self.report.streams.iter().filter(|stream| stream.conserved == Some(true)) {
+            let (Some(written), Some(read)) = (stream.written, stream.read) else { continue };
+            let (held, dropped) = (stream.held.unwrap_or(0), stream.dropped.unwrap_or(0));
+            let parts = read + stream.failed + held + dropped;
+            // The ends of a stream that is open publish at different moments: what it holds.
+            let open = self.report.window.state != State::Ended;
+            let slack = if open { stream.streams * stream.capacity.max(64) } else { 0 };
+            self.check(written <= parts && parts - written <= slack, || {
+                format!(
+                    "stream {}: {written} messages written, {parts} read, failed, held or dropped",
+                    stream.name
+                )
+            });
+        }
+    }
+
+    /// What components read and wrote is what went through their streams.
+    fn messages(&mut self) {
+        let report = self.report;
+        let of_role = |role: &str| -> Option<u64> {
+            let mut streams = report.streams.iter().filter(|stream| stream.role == role).peekable();
+            streams.peek()?;
+            streams.map(|stream| stream.written).sum()
+        };
+        for (role, messages) in
+            [("entry", report.throughput.messages_in), ("exit", report.throughput.messages_out)]
+        {
+            let through = of_role(role);
+            self.check(through == messages, || {
+                format!("{through:?} messages went through the {role}, the throughput speaks of {messages:?}")
+            });
+        }
+        for component in &report.components {
+            let path = component.path.as_str();
+            let read =
+                moved(report, |stream| &stream.reader, path, |stream| Some(stream.read? + stream.failed));
+            let written = moved(report, |stream| &stream.writer, path, |stream| stream.written);
+            if let (Some(streams), Some(tasks)) = (read, component.work.messages_in) {
+                self.same_count(&format!("messages read by {path}, and by its tasks"), streams, tasks);
+            }
+            if let (Some(streams), Some(tasks)) = (written, component.work.messages_out) {
+                self.same_count(&format!("messages written by {path}, and by its tasks"), streams, tasks);
+            }
+        }
+    }
+
+    // ---- time
+
+    /// What workers did is what their tasks did.
+    fn workers(&mut self) {
+        let report = self.report;
+        if !self.has_all_tasks() {
+            return;
+        }
+        let on_workers = || report.tasks.iter().filter(|task| task.worker.is_some());
+        let busy_ns = |shares: Option<WorkerShares>, ns: f64| shares.map_or(0.0, |shares| shares.busy * ns);
+        let workers = report.workers.iter();
+        let busy: f64 = workers.clone().map(|worker| busy_ns(worker.shares, worker.lifetime_ns)).sum();
+        let of_tasks = on_workers().filter_map(|task| task.work.busy_ns).sum();
+        self.same("the busy time of all workers, by their tasks", busy, of_tasks);
+        let dispatches = workers.clone().filter_map(|worker| worker.dispatches).sum();
+        let of_tasks = on_workers().filter_map(|task| task.work.dispatches).sum();
+        self.same_count("dispatches of all workers, by their tasks", dispatches, of_tasks);
+        let messages = workers.filter_map(|worker| worker.messages).sum();
+        let of_tasks = on_workers().filter_map(|task| task.work.messages_in).sum();
+        self.same_count("messages of all workers, by their tasks", messages, of_tasks);
+    }
+
+    /// What tasks were busy with, and what they waited for.
+    fn time(&mut self) {
+        let report = self.report;
+        let works = || report.components.iter().map(|component| &component.work);
+        let latency = &report.latency;
+        if let (Some(attributed), Some(unattributed), Some(empty), Some(outside)) =
+            (latency.attributed_ns, latency.unattributed_ns, latency.empty_ns, latency.outside_ns)
+        {
+            let busy = works().filter_map(|work| work.busy_ns).sum();
+            let parts = attributed + unattributed + empty + outside;
+            self.same("the busy time of all components, by whose messages it was", busy, parts);
+        }
+        let waits = works().filter_map(|work| {
+            let shares = work.shares?;
+            Some((shares.input_wait + shares.output_wait) * work.lifetime_ns?)
+        });
+        let waited = waits.sum();
+        self.same("all waiting, by who waited", report.waiting.total_ns, waited);
+    }
+
+    fn latency(&mut self) {
+        let latency = &self.report.latency;
+        let count = |times: &Option<crate::Distribution>| times.map_or(0, |times| times.count);
+        let measured = count(&latency.service);
+        for (what, times) in [("end to end", &latency.end_to_end), ("waiting", &latency.waiting)] {
+            self.same_count(&format!("messages with a latency, {what}"), measured, count(times));
+        }
+        if !self.report.window.partial {
+            let parts = measured + latency.in_flight + latency.unmeasured;
+            self.same_count("input messages, measured or not", latency.entered, parts);
+        }
+        if let (Some(share), Some(attributed), Some(unattributed), Some(empty)) =
+            (latency.attributed_share, latency.attributed_ns, latency.unattributed_ns, latency.empty_ns)
+        {
+            let inside = attributed + unattributed + empty;
+            self.same("the time that belongs to known messages, by its share", attributed, share * inside);
+        }
+    }
+
+    fn waiting(&mut self) {
+        let waiting = &self.report.waiting;
+        let parts: f64 = waiting.matrix.iter().map(|edge| edge.ns).sum();
+        let tolerance = EXACT * waiting.total_ns + 1.0;
+        let is_cut = waiting.matrix.len() >= LIST_MAX && parts < waiting.total_ns;
+        if !is_cut {
+            self.within("all waiting, by pairs of components", waiting.total_ns, parts, tolerance);
+        }
+        let led: f64 = waiting.roots.iter().map(|root| root.ns).sum();
+        let is_cut = waiting.roots.len() >= LIST_MAX && led < waiting.total_ns;
+        if !is_cut {
+            self.within("all waiting, by its roots", waiting.total_ns, led, LED_ON * waiting.total_ns + 1e3);
+        }
+    }
+
+    fn telling(&mut self) {
+        let (telling, window) = (&self.report.telling, &self.report.window);
+        if let (Some(ns), Some(reading_ns)) = (telling.ns, telling.clock_reading_ns) {
+            let events = window.events.saturating_add(window.lost) as f64;
+            let parts = telling.clock_readings as f64 * reading_ns + events * telling.event_ns;
+            self.within("the time that telling took", ns, parts, EXACT * ns + reading_ns);
+        }
+    }
+}
+
+/// All components and tasks, by name, with what they did.
+fn works(report: &Report) -> impl Iterator<Item = (String, &Work)> {
+    let components = report.components.iter().map(|component| (component.path.clone(), &component.work));
+    let tasks = report.tasks.iter().map(|task| (format!("task {} ({})", task.id, task.name), &task.work));
+    components.chain(tasks)
+}
+
+fn task_parts(shares: TaskShares) -> [f64; 4] {
+    [shares.busy, shares.input_wait, shares.output_wait, shares.ready]
+}
+
+fn worker_parts(shares: WorkerShares) -> [f64; 5] {
+    [shares.busy, shares.waiting, shares.own, shares.kept, shares.unaccounted]
+}
+
+/// Path of a task's component.
+fn path_of(name: &str) -> &str {
+    name.split('[').next().unwrap_or(name)
+}
+
+/// What a component moved through the streams that it has an end of; `None` where it has none, or one is not known or broken,
+/// or had messages that nobody read.
+fn moved(
+    report: &Report,
+    end: impl Fn(&Stream) -> &Option<String>,
+    path: &str,
+    count: impl Fn(&Stream) -> Option<u64>,
+) -> Option<u64> {
+    let mut streams = report.streams.iter().filter(|stream| end(stream).as_deref() == Some(path)).peekable();
+    streams.peek()?;
+    streams
+        .map(|stream| {
+            let sound = stream.conserved == Some(true) && stream.dropped == Some(0);
+            count(stream).filter(|_| sound)
+        })
+        .sum()
+}
