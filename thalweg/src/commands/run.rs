@@ -19,7 +19,7 @@ use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 use crate::Terminal;
 use crate::commands::set::{known, value_of};
 use crate::control::Control;
-use crate::ends::{DeadLetters, Ends, Gate, Recording, Tally};
+use crate::ends::{DeadLetters, Ends, Failing, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
@@ -267,9 +267,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         stop_on_error: arguments.on_error == OnError::Stop,
     });
     let (failures, failed) = channel();
-    let Running { input, output, errors } = running;
+    let Running { input, output, errors, strays } = running;
     // Nobody could have dropped the receiver yet.
-    let _ = failures.send(errors);
+    let _ = failures.send(Failing { errors, strays });
     let (control, valve, outputs, told) = if arguments.control {
         let program = (network, arguments.net.as_path(), boxes);
         let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
