@@ -66,12 +66,42 @@ pub(crate) fn read_records(line: &[u8]) -> Result<Vec<Record>, JsonError> {
     read(line, |reader| reader.records())
 }
 
+/// The key by which a question to a program, and each answer, has the question's number. Labels are letters, digits and `_`, so
+/// it is none.
+const QUESTION: &str = "@";
+
+/// Reads a line that answers a question: `{"@": 17, "label": value, …}` (a record), or a list that begins with the question's
+/// number: `[17]` (no record), `[17, {…}, {…}]`. Which question it answers, if it says that, also where it is no answer.
+pub(crate) fn read_answer(line: &[u8]) -> (Option<i64>, Result<Vec<Record>, JsonError>) {
+    let mut question = None;
+    let records = read(line, |reader| {
+        reader.names_question = true;
+        let records = reader.records();
+        question = reader.question;
+        records
+    });
+    if records.is_err() && question.is_none() {
+        question = question_of(line);
+    }
+    (question, records)
+}
+
+/// The question of a line that is JSON, but no answer.
+#[cold]
+fn question_of(line: &[u8]) -> Option<i64> {
+    match serde_json::from_slice(line).ok()? {
+        serde_json::Value::Object(answer) => answer.get(QUESTION)?.as_i64(),
+        serde_json::Value::Array(list) => list.first()?.as_i64(),
+        _ => None,
+    }
+}
+
 fn read<R>(line: &[u8], read: impl FnOnce(&mut Reader) -> Result<R, Fault>) -> Result<R, JsonError> {
     let text = std::str::from_utf8(line).map_err(|error| JsonError {
         column: error.valid_up_to() + 1,
         message: "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}".into(),
     })?;
-    let read = LATEST.with_borrow_mut(|latest| read(&mut Reader { text, at: 0, latest, follows: true }));
+    let read = LATEST.with_borrow_mut(|latest| read(&mut Reader::new(text, latest)));
     read.map_err(|Fault { at, message }| JsonError {
         column: text[..at.min(text.len())].chars().count() + 1,
         message,
@@ -96,10 +126,25 @@ pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     write_pairs(shown.map(|slot| (labels[slot], &record.slots()[slot])), line);
 }
 
-/// Writes those labels, which the record has, in their order. False, and an unfinished line: it lacks one.
-pub(crate) fn write_labels(record: &Record, labels: &[Label], line: &mut Vec<u8>) -> bool {
+/// Writes those labels, which the record has, in their order, after the question's number, if it has one. False, and an
+/// unfinished line: the record lacks a label.
+pub(crate) fn write_question(
+    record: &Record,
+    question: Option<u64>,
+    labels: &[Label],
+    line: &mut Vec<u8>,
+) -> bool {
     let there = labels.iter().map_while(|&label| Some((label, record.get(label)?)));
-    write_pairs(there, line) == labels.len()
+    let start = line.len();
+    if write_pairs(there, line) != labels.len() {
+        return false;
+    }
+    if let Some(number) = question {
+        let separator = if labels.is_empty() { "" } else { ", " };
+        let name = format!("\"{QUESTION}\": {number}{separator}");
+        line.splice(start + 1..start + 1, name.bytes());
+    }
+    true
 }
 
 /// Writes an object; returns how many pairs it has.
@@ -192,9 +237,15 @@ struct Reader<'a, 'k> {
     latest: &'k mut Keys,
     /// Whether all keys so far are those of the line before.
     follows: bool,
+    /// Whether the line may name a question; which it does.
+    names_question: bool,
+    question: Option<i64>,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a, 'k> Reader<'a, 'k> {
+    fn new(text: &'a str, latest: &'k mut Keys) -> Reader<'a, 'k> {
+        Reader { text, at: 0, latest, follows: true, names_question: false, question: None }
+    }
     fn record(&mut self) -> Result<Record, Fault> {
         self.space();
         if self.peek() != Some(b'{') {
@@ -228,6 +279,7 @@ impl<'a> Reader<'a, '_> {
             Some(b'[') => {
                 self.at += 1;
                 self.space();
+                self.question_of_list()?;
                 while self.peek() != Some(b']') {
                     // Each may have other labels than the one before.
                     self.follows = true;
@@ -246,6 +298,52 @@ impl<'a> Reader<'a, '_> {
         }
         self.end(END)?;
         Ok(records)
+    }
+
+    /// The number at the beginning of a list, and what follows it.
+    fn question_of_list(&mut self) -> Result<(), Fault> {
+        if !self.names_question || !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
+            return Ok(());
+        }
+        self.name_question()?;
+        match self.peek() {
+            Some(b',') => self.at += 1,
+            Some(b']') => {}
+            _ => return fault(self.at, "expected `,` or `]` after the question's number"),
+        }
+        self.space();
+        Ok(())
+    }
+
+    /// Reads the number of a question, and the space after it.
+    fn name_question(&mut self) -> Result<(), Fault> {
+        let at = self.at;
+        let named = match self.value()? {
+            Value::Int(number) => number,
+            other => return fault(at, format!("a question is named by an integer, not {}", a(&other))),
+        };
+        if *self.question.get_or_insert(named) != named {
+            return fault(at, "the line answers two questions; print a line for each");
+        }
+        self.space();
+        Ok(())
+    }
+
+    /// Reads what follows the key of a question; whether another pair must follow.
+    fn question_pair(&mut self) -> Result<bool, Fault> {
+        self.space();
+        if self.peek() != Some(b':') {
+            return fault(self.at, "expected `:` after \"@\"");
+        }
+        self.at += 1;
+        self.space();
+        self.name_question()?;
+        self.at += 1;
+        match self.text.as_bytes().get(self.at - 1) {
+            Some(b',') => Ok(true),
+            Some(b'}') => Ok(false),
+            _ => fault(self.at - 1, "expected `,` or `}` after the question's number"),
+        }
     }
 
     fn finish(&mut self, start: usize, pairs: Vec<(Label, Value)>) -> Result<Record, Fault> {
@@ -304,6 +402,9 @@ impl<'a> Reader<'a, '_> {
             return fault(at, "expected a label in quotes, such as \"a\" or \"<t>\"");
         }
         let key = self.string()?;
+        if self.names_question && key == QUESTION {
+            return self.question_pair();
+        }
         let label = self.label(at, &key, pairs)?;
         self.space();
         if self.peek() != Some(b':') {

@@ -32,5 +32,5 @@ pub use boxes::Boxes;
 pub use error::Error;
 pub use library::Loading;
 pub use network::Network;
-pub use run::{RecordError, Running};
+pub use run::{RecordError, Running, StrayLine};
 pub use thalweg_box::Value;

@@ -21,6 +21,7 @@ use crate::check::{self, BoxId, Checked, Resolved};
 use crate::error::Error;
 use crate::run::seat::Seats;
 use crate::syntax::Diagnostic;
+use crate::syntax::ast::CommandMode;
 use thalweg_space::Space;
 
 /// A network: what [`Network::start`] unfolds into tasks. Can be started several times.
@@ -91,8 +92,8 @@ impl Network {
         self.implementations.iter().flatten()
     }
 
-    /// The command that the box is, if it is one.
-    pub(crate) fn command(&self, id: BoxId) -> Option<&str> {
+    /// The command that the box is, if it is one, and how it is asked.
+    pub(crate) fn command(&self, id: BoxId) -> Option<(CommandMode, &str)> {
         match self.implementations[id.0 as usize] {
             Some(_) => None,
             None => self.resolved.box_use(id).command(),

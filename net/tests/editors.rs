@@ -211,6 +211,7 @@ fn textmate_tells_what_a_piece_is() {
         &[("<metadata>", "comment"), ("net </metadata>", "comment"), ("{", "punctuation")],
     );
     grammar.check("<<< C | net >>> 0x1F", &[("<<< C |", "meta"), ("net >>>", "meta"), ("0x1F", "constant")]);
+    grammar.check("<<< exec filter | a >>>", &[("<<< exec filter |", "meta"), ("a >>>", "meta")]);
 }
 
 /// The words and signs that Vim's file has, from its patterns.

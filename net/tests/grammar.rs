@@ -93,7 +93,11 @@ impl Writer<'_> {
                 "id" => self.put(["a", "b", "_c1", "Dd", "netx"][self.state as usize % 5]),
                 "num" => self.put(["0", "7", "0x1F", "017"][self.state as usize % 4]),
                 "meta" => self.put("<metadata> <a/> </metadata>"),
-                "code" => self.put("<<< C | int f(); >>>"),
+                "code" => {
+                    self.put(
+                        ["<<< C | int f(); >>>", "<<< exec filter | grep a >>>"][self.state as usize % 2],
+                    );
+                }
                 other => panic!("no token `{other}`"),
             },
             Rule::Name(name) => {

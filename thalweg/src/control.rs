@@ -13,10 +13,11 @@ use thalweg_exec::{Blocking, In, Out, Runtime, StreamSpec};
 use thalweg_net::library::unload_unused;
 use thalweg_net::record::Record;
 use thalweg_net::run::StartOptions;
-use thalweg_net::{Boxes, Loading, Network, RecordError, Running};
+use thalweg_net::{Boxes, Loading, Network, Running};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
+use crate::ends::Failing;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::libraries;
@@ -126,7 +127,7 @@ pub(crate) struct Control {
     path: PathBuf,
     interrupt: Interrupt,
     orders: Sender<Order>,
-    failures: Sender<Receiver<RecordError>>,
+    failures: Sender<Failing>,
     told: Receiver<Told>,
     is_paused: bool,
     rest_events: RestEvents,
@@ -153,7 +154,7 @@ impl Control {
         space: &Space,
         runtime: &Runtime,
         (network, limits, path, boxes): (Network, StartOptions, &Path, Boxes),
-        failures: Sender<Receiver<RecordError>>,
+        failures: Sender<Failing>,
         interrupt: Interrupt,
     ) -> Result<(Control, Reached), Failure> {
         let mailbox = space.mailbox().map_err(|error| Failure::coded("E0903", error.to_string()))?;
@@ -358,11 +359,11 @@ impl Control {
 
     /// Starts the network in the place of the one that has ended.
     fn open(&mut self, runtime: &Runtime) -> Result<(), String> {
-        let Running { input, output, errors } =
+        let Running { input, output, errors, strays } =
             self.network.start_with(runtime, self.limits).map_err(|error| error.to_string())?;
         runtime.start();
         (self.written, self.reported) = (false, false);
-        self.failures.send(errors).map_err(|_| ENDING.to_owned())?;
+        self.failures.send(Failing { errors, strays }).map_err(|_| ENDING.to_owned())?;
         self.send(Order::Open(input, output))
     }
 

@@ -20,7 +20,7 @@ use thalweg_exec::{Blocking, In, Inputs, Out, Runtime, StreamSpec, TaskSpec};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::shape::ShapeId;
-use thalweg_net::{RecordError, json};
+use thalweg_net::{RecordError, StrayLine, json};
 use thalweg_space::{Site, Space};
 
 use crate::control::{Outputs, Told, Valve};
@@ -63,6 +63,12 @@ pub(crate) struct Ends {
     pub(crate) interrupt: Interrupt,
     pub(crate) stop_on_error: bool,
     pub(crate) letters: Option<Mutex<DeadLetters>>,
+}
+
+/// What goes wrong in a network while it runs.
+pub(crate) struct Failing {
+    pub(crate) errors: Receiver<RecordError>,
+    pub(crate) strays: Receiver<StrayLine>,
 }
 
 /// The way into the network.
@@ -374,16 +380,24 @@ impl Ends {
     /// Tells of failed records until the network has ended, and keeps them where dead letters go.
     pub(crate) fn spawn_errors(
         self: &Arc<Self>,
-        networks: Receiver<Receiver<RecordError>>,
+        networks: Receiver<Failing>,
         told: Option<Sender<Told>>,
     ) -> Result<JoinHandle<()>, Failure> {
         let ends = Arc::clone(self);
         let tell = move || {
-            for errors in networks {
-                while let Some(error) = ends.next_failure(&errors) {
-                    ends.failed(&format!("error[E0801]: {error}"));
-                    ends.letter(|letters| letters.failed(&error));
-                }
+            for Failing { errors, strays } in networks {
+                std::thread::scope(|scope| {
+                    let thread = std::thread::Builder::new().name("stray lines".into());
+                    if let Err(error) = thread.spawn_scoped(scope, || ends.tell_of_strays(strays)) {
+                        ends.broken(&format!(
+                            "error: cannot start a thread for lines that answer no record: {error}"
+                        ));
+                    }
+                    while let Some(error) = ends.next_failure(&errors) {
+                        ends.failed(&format!("error[E0801]: {error}"));
+                        ends.letter(|letters| letters.failed(&error));
+                    }
+                });
                 // Nobody listens any more when the run ends.
                 told.iter().for_each(|told| _ = told.send(Told::Reported));
             }
@@ -392,6 +406,20 @@ impl Ends {
             .name("errors".into())
             .spawn(tell)
             .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
+    }
+
+    /// Programs printed lines that answer no record: the first few are shown, and the run has failed.
+    fn tell_of_strays(&self, strays: Receiver<StrayLine>) {
+        for (before, stray) in strays.into_iter().enumerate() {
+            match before as u64 {
+                FAILURES_SHOWN => eprintln!("further lines that answer no record are not shown"),
+                0..FAILURES_SHOWN => self.broken(&format!("error[E0803]: {stray}")),
+                _ => {}
+            }
+            if self.stop_on_error {
+                self.interrupt.stop();
+            }
+        }
     }
 
     /// The next record that failed. While there is none, the letters of those before are safe in their file.

@@ -16,7 +16,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
     let name = &*used.name;
     let source = resolved.source(used.at);
     let Some(signature) = known.boxes.get(name) else {
-        if let Some(command) = used.command() {
+        if let Some((_, command)) = used.command() {
             return (!known.commands).then(|| refused_command(name, command, source, used.at.span));
         }
         let message = format!("box `{name}` has no implementation");

@@ -10,7 +10,9 @@
 
 use std::sync::Arc;
 
-use crate::syntax::ast::{BoxSignature, Code, Filter, Label, LabelAt, Meta, Name, Pattern};
+use crate::syntax::ast::{
+    BoxSignature, COMMAND_LANGUAGE, Code, CommandMode, Filter, Label, LabelAt, Meta, Name, Pattern,
+};
 use crate::syntax::{Source, Span};
 
 /// How deep components nest at most, counted through nets.
@@ -94,12 +96,13 @@ pub struct BoxUse {
 }
 
 impl BoxUse {
-    /// The command that its code is, if it is one: `<<< exec | jq -c --unbuffered .x >>>`. A box without input has
-    /// nothing to ask a command.
-    pub fn command(&self) -> Option<&str> {
+    /// The command that its code is, if it is one, and how it is asked: `<<< exec filter | grep --line-buffered a >>>`. A box
+    /// without input has nothing to ask a command.
+    pub fn command(&self) -> Option<(CommandMode, &str)> {
         self.signature.input.as_ref()?;
-        let code = self.codes.iter().find(|code| &*code.language.name == "exec")?;
-        Some(code.text.trim())
+        let code = self.codes.iter().find(|code| &*code.language.name == COMMAND_LANGUAGE)?;
+        let mode = code.mode.as_ref().and_then(|mode| CommandMode::of_word(&mode.name));
+        Some((mode.unwrap_or(CommandMode::Line), code.text.trim()))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::pattern::Pattern;
 use crate::plan::{CommonPlans, RecordFault};
 use crate::router::Router;
 use crate::shield::Shield;
-use crate::syntax::ast;
+use crate::syntax::ast::{self, CommandMode};
 
 /// How many components a network may have when nets are put in their places.
 const COMPONENTS_MAX: usize = 1 << 20;
@@ -346,10 +346,11 @@ impl Builder<'_> {
         Ok(Kind::Shielded(Arc::new(shield), parts))
     }
 
-    fn command_part(&self, id: BoxId, command: &str) -> CommandPart {
+    fn command_part(&self, id: BoxId, (mode, command): (CommandMode, &str)) -> CommandPart {
         let signature = &self.network.resolved.box_use(id).signature;
         CommandPart {
             command: command.into(),
+            mode,
             input: signature.input.iter().flat_map(|tuple| labels_of(&tuple.labels)).collect(),
             outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),
         }

@@ -36,6 +36,23 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
+/// A line that the program of a box printed, and that answers no record. It takes nothing from the network.
+#[derive(Debug)]
+pub struct StrayLine {
+    /// The component, as in [`RecordError::component`].
+    pub component: String,
+    /// What it printed and why that is no answer, in one line.
+    pub reason: String,
+}
+
+impl fmt::Display for StrayLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.component, self.reason)
+    }
+}
+
+impl std::error::Error for StrayLine {}
+
 /// How many failed records wait to be read before those who fail more wait too.
 pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
 
@@ -44,6 +61,7 @@ pub(crate) const FAILURES_WAITING_MAX: usize = 1024;
 pub(crate) struct Shared {
     pub(crate) program: Program,
     pub(crate) failures: SyncSender<RecordError>,
+    pub(crate) strays: SyncSender<StrayLine>,
     pub(crate) limits: Limits,
 }
 
@@ -79,6 +97,12 @@ impl Position {
     /// The same, without memory of its own: for handlers of signals.
     pub(crate) fn write_path(&self, out: &mut impl fmt::Write) -> fmt::Result {
         self.shared.program.write_path(self.component, self.instance.as_deref(), out)
+    }
+
+    /// Reports a line that answers no record.
+    #[cold]
+    pub(crate) fn complain(&self, reason: String) {
+        let _ = self.shared.strays.send(StrayLine { component: self.path(), reason });
     }
 
     /// The record leaves the network as an error.

@@ -47,7 +47,7 @@ use crate::network::Network;
 use crate::record::Record;
 
 pub(crate) use self::failure::Position;
-pub use self::failure::RecordError;
+pub use self::failure::{RecordError, StrayLine};
 pub use self::limits::{StartOptions, Ties};
 
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
@@ -60,6 +60,8 @@ pub struct Running {
     /// Records that failed come out here; it ends with the network. Somebody has to read it, or drop it: when many wait,
     /// the network waits.
     pub errors: Receiver<RecordError>,
+    /// Likewise, lines that the programs of boxes printed and that answer no record.
+    pub strays: Receiver<StrayLine>,
 }
 
 impl Network {
@@ -81,7 +83,9 @@ impl Network {
         let program = Program::new(self, space)?;
         let main = program.main;
         let (failures, errors) = sync_channel(FAILURES_WAITING_MAX);
-        let shared = Arc::new(Shared { program, failures, limits: Limits::new(space, options)? });
+        let (strays_out, strays) = sync_channel(FAILURES_WAITING_MAX);
+        let limits = Limits::new(space, options)?;
+        let shared = Arc::new(Shared { program, failures, strays: strays_out, limits });
         let mut unfolding = Unfolding::starting(shared, runtime);
         let (input, entry) = unfolding.stream();
         let output = unfolding.unfold_main(main, entry);
@@ -89,6 +93,6 @@ impl Network {
         if let Some(space) = space {
             events::announce_ends(space, input.id(), output.id())?;
         }
-        Ok(Running { input, output, errors })
+        Ok(Running { input, output, errors, strays })
     }
 }

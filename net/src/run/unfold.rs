@@ -19,6 +19,7 @@ use super::ordered_star::{ExitCollector, OrderedExit};
 use super::shield_task::{End, ShieldTask};
 use super::star::{Exit, StarExit};
 use crate::record::Record;
+use crate::syntax::ast::CommandMode;
 
 /// What the mapper should expect of a task when it cuts a network into contiguous pieces: a box works, all else hands
 /// records on.
@@ -154,6 +155,12 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                     () if blocking => self.spawn_blocking(id, |blocking| task.run_blocking(blocking)),
                     () => self.spawn_weighing(BOX_WEIGHT, id, task),
                 }
+                output
+            }
+            Kind::Command(part) if part.mode == CommandMode::Each => {
+                let (out, output) = self.stream();
+                let each = command::task(position, part.clone(), input, out);
+                self.spawn_blocking(id, |blocking| each.run(blocking));
                 output
             }
             Kind::Command(part) => {

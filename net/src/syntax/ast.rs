@@ -173,15 +173,49 @@ impl fmt::Display for Tuple {
     }
 }
 
-/// `<<< ID | text >>>`: code of a box in another language, kept as it is.
+/// `<<< ID | text >>>` or `<<< exec ID | text >>>`: code of a box in another language, kept as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Code {
     /// The language, such as `C`.
     pub language: Ident,
+    /// How a command is asked, such as `filter`.
+    pub mode: Option<Ident>,
     /// The text after `|`.
     pub text: Name,
     /// The whole.
     pub span: Span,
+}
+
+/// The language of code that is a command.
+pub const COMMAND_LANGUAGE: &str = "exec";
+
+/// How the lines that a command prints answer records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandMode {
+    /// One line a record, which names its question: `<<< exec | … >>>`.
+    Line,
+    /// None, one or many lines a record, which name their question: `<<< exec filter | … >>>`.
+    Filter,
+    /// All lines of a process that is asked about one record: `<<< exec each | … >>>`.
+    Each,
+    /// The k-th line answers the k-th record: `<<< exec lines | … >>>`.
+    Lines,
+}
+
+impl CommandMode {
+    /// The modes that have a word, in order.
+    pub const WORDS: [(&str, CommandMode); 3] =
+        [("each", CommandMode::Each), ("filter", CommandMode::Filter), ("lines", CommandMode::Lines)];
+
+    /// The mode of this word.
+    pub fn of_word(word: &str) -> Option<CommandMode> {
+        CommandMode::WORDS.into_iter().find(|(known, _)| *known == word).map(|(_, mode)| mode)
+    }
+
+    /// Whether questions have numbers, which answers repeat.
+    pub fn names_questions(self) -> bool {
+        matches!(self, CommandMode::Line | CommandMode::Filter)
+    }
 }
 
 /// `type NAME = {a} | {b};`

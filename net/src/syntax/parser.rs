@@ -652,14 +652,15 @@ impl<'a> Parser<'a> {
         let inner = &text[3..text.len() - 3];
         let lead = inner.len() - inner.trim_start().len();
         let word = inner.trim_start();
-        let length = word.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(word.len());
-        let body = word[length..].trim_start().strip_prefix('|');
-        let starts_well = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        let code = match body {
-            Some(body) if starts_well => {
-                let at = span.start as usize + 3 + lead;
-                let language = Ident { name: word[..length].into(), span: Span::new(at, at + length) };
-                Some(Code { language, text: body.into(), span })
+        let at = span.start as usize + 3 + lead;
+        let (language, rest) = leading_word(word, at);
+        let (mode, rest) = leading_word(rest, at + word.len() - rest.len());
+        let code = match (language, mode, rest.strip_prefix('|')) {
+            (Some(language), mode, Some(body)) => {
+                if let Some(mode) = &mode {
+                    self.check_mode(&language, mode);
+                }
+                Some(Code { language, mode, text: body.into(), span })
             }
             _ => {
                 let error = self
@@ -671,6 +672,28 @@ impl<'a> Parser<'a> {
         };
         self.advance();
         code
+    }
+
+    /// Only commands have modes, and these have names.
+    fn check_mode(&mut self, language: &Ident, mode: &Ident) {
+        if &*language.name != COMMAND_LANGUAGE {
+            let message = format!("code in {} has no mode", language.name);
+            let error = self
+                .error("E0104", message, mode.span)
+                .help(format!("write `<<< {} | … >>>`", language.name));
+            return self.report(error);
+        }
+        if CommandMode::of_word(&mode.name).is_some() {
+            return;
+        }
+        let words: Vec<_> = CommandMode::WORDS.into_iter().map(|(word, _)| word).collect();
+        let mut error = self.error("E0104", format!("a command has no mode `{}`", mode.name), mode.span);
+        if let Some(near) = suggest::nearest(&mode.name, words.iter().copied()) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        let known: Vec<_> = words.iter().map(|word| format!("`exec {word}`")).collect();
+        let error = error.help(format!("write `exec`, {}", known.join(", ")));
+        self.report(error);
     }
 
     /// `[Tuple] -> [Tuple {| Tuple}]`.
@@ -1488,6 +1511,14 @@ fn opener(kind: TokenKind) -> TokenKind {
         T::BracketClose => T::BracketOpen,
         _ => T::CellOpen,
     }
+}
+
+/// The word that a text begins with, which stands at `at`, and what follows the space after it.
+fn leading_word(text: &str, at: usize) -> (Option<Ident>, &str) {
+    let length = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let word = is_word.then(|| Ident { name: text[..length].into(), span: Span::new(at, at + length) });
+    (word, text[if is_word { length } else { 0 }..].trim_start())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 use crate::Terminal;
 use crate::commands::set::{known, value_of};
 use crate::control::Control;
-use crate::ends::{Ends, Gate, Recording, Tally};
+use crate::ends::{Ends, Failing, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
@@ -278,9 +278,9 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         letters: dead_letters.map(Mutex::new),
     });
     let (failures, failed) = channel();
-    let Running { input, output, errors } = running;
+    let Running { input, output, errors, strays } = running;
     // Nobody could have dropped the receiver yet.
-    let _ = failures.send(errors);
+    let _ = failures.send(Failing { errors, strays });
     let (control, valve, outputs, told) = if arguments.control {
         let program = (network, limits, arguments.net.as_path(), boxes);
         let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;

@@ -1,0 +1,397 @@
+//! Turns the program's answers into records, in the order of the questions.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_exec::Blocking;
+
+use super::OUTSTANDING_MAX;
+use super::emitter::Emitter;
+use super::link::{Link, Writing, locked};
+use super::process::{ANSWER_BYTES_MAX, Asker, Ended};
+use super::respondent::{Content, Heard, Listening, Respondent, Rest};
+use crate::record::Record;
+use crate::syntax::ast::CommandMode;
+
+/// How long the answerer waits, at first, for an answer that the program may hold back.
+const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+/// By how much batches that are asked again shrink when nothing came of one, and grow when all of it was answered.
+const BATCH_FACTOR: usize = 8;
+
+/// Turns the program's answers into records.
+pub(crate) struct Answerer {
+    asker: Asker,
+    mode: CommandMode,
+    link: Arc<Link>,
+    emitter: Emitter,
+    /// Records taken off the outstanding ones: the number of the next.
+    taken: u64,
+    /// The records before this one were sent to a process that died: they are asked again, …
+    again_end: u64,
+    /// … so many of them at once at most.
+    batch: usize,
+    /// The one whose answers come next, and last the one that the feeder writes to.
+    respondents: VecDeque<Respondent>,
+    /// Why no process will be started any more.
+    hopeless: Option<String>,
+    /// A filter that was asked about one record alone ended as `grep` does when it finds nothing.
+    finds_nothing: bool,
+    patience: Duration,
+}
+
+impl Answerer {
+    pub(super) fn new(asker: Asker, link: Arc<Link>, emitter: Emitter) -> Answerer {
+        Answerer {
+            mode: asker.part.mode,
+            asker,
+            link,
+            emitter,
+            taken: 0,
+            again_end: 0,
+            batch: OUTSTANDING_MAX,
+            respondents: VecDeque::new(),
+            hopeless: None,
+            finds_nothing: false,
+            patience: PATIENCE,
+        }
+    }
+
+    pub(crate) fn run(mut self, blocking: &mut Blocking) {
+        self.start();
+        while let Some(record) = self.emitter.pipe.input.next_blocking(blocking) {
+            let number = self.taken;
+            self.taken += 1;
+            if let Some(asked) = self.emitter.asked(blocking, record) {
+                let answers = self.answers(blocking, &asked.record, number);
+                self.link.note_answer();
+                self.emitter.settle(blocking, asked, answers);
+            }
+            if !self.emitter.drain(blocking) {
+                return;
+            }
+        }
+        while let Some(respondent) = self.respondents.pop_front() {
+            self.finish(respondent);
+        }
+    }
+
+    /// The answers to a record. `Err`: why it fails.
+    fn answers(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Content {
+        let mut gathered = Gathered::default();
+        loop {
+            self.prepare(blocking, record, number)?;
+            match self.hear(blocking, number) {
+                Heard::Answer(content) => {
+                    self.note_answer();
+                    if self.mode != CommandMode::Filter {
+                        return self.settled(content);
+                    }
+                    self.gather(&mut gathered, content);
+                }
+                Heard::Later(later) => return self.left_out(gathered, later),
+                Heard::Rest(Rest::Fails(reason)) if gathered.is_empty() => return self.fails(reason),
+                Heard::Rest(_) => return self.settled(gathered.content),
+                Heard::Nothing => self.close(),
+                Heard::End => {
+                    if !self.end() {
+                        gathered = Gathered::default();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sees to it that the first process is one that was asked about the record.
+    fn prepare(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Result<(), String> {
+        while self.respondents.front().is_some_and(|front| front.asked.end <= number)
+            && let Some(done) = self.respondents.pop_front()
+        {
+            self.finish(done);
+        }
+        if self.respondents.front().is_some_and(|front| front.asked.contains(&number)) {
+            return Ok(());
+        }
+        match &self.hopeless {
+            Some(reason) => Err(reason.clone()),
+            None => self.ask_again(blocking, record, number),
+        }
+    }
+
+    fn hear(&mut self, blocking: &mut Blocking, number: u64) -> Heard {
+        let Some(front) = self.respondents.front_mut() else { return Heard::End };
+        front.hear(number, &mut Listening { blocking, link: &self.link, patience: self.patience })
+    }
+
+    /// It is known what becomes of the record.
+    fn settled(&mut self, content: Content) -> Content {
+        if let Some(front) = self.respondents.front_mut() {
+            front.settled += 1;
+        }
+        content
+    }
+
+    /// The record fails with a reason that has the lines that answer no record.
+    fn fails(&mut self, reason: String) -> Content {
+        if let Some(front) = self.respondents.front_mut() {
+            front.strays.are_told = true;
+        }
+        self.settled(Err(reason))
+    }
+
+    /// An answer came: what was printed before it and answers nothing is not meant for this record.
+    fn note_answer(&mut self) {
+        self.learn();
+        let strays = self.respondents.front_mut().and_then(|front| front.strays.take());
+        self.complain(strays);
+    }
+
+    /// A program that was only slow is not taken for one that holds answers back the next time.
+    fn learn(&mut self) {
+        let closed_at = self.respondents.front_mut().and_then(|front| front.closed_at.take());
+        if let Some(took) = closed_at.map(|at| at.elapsed())
+            && took > self.patience / 2
+            && self.mode != CommandMode::Filter
+        {
+            self.patience = (4 * took).min(PATIENCE_MAX);
+        }
+    }
+
+    fn complain(&self, strays: Option<String>) {
+        if let Some(strays) = strays {
+            self.emitter.position.complain(format!("{} {strays}", self.asker.command()));
+        }
+    }
+
+    fn gather(&mut self, gathered: &mut Gathered, content: Content) {
+        let Some(front) = self.respondents.front_mut() else { return };
+        gathered.bytes += front.line_bytes();
+        if gathered.bytes > ANSWER_BYTES_MAX {
+            return front.process.gave_too_much();
+        }
+        gathered.add(content);
+    }
+
+    /// A later record was answered: what a filter has not answered has no answers; any other program left it out.
+    fn left_out(&mut self, gathered: Gathered, later: u64) -> Content {
+        let Some(front) = self.respondents.front_mut() else { return gathered.content };
+        let is_filter = self.mode == CommandMode::Filter;
+        if is_filter && (!gathered.is_empty() || front.strays.unnamed == 0) {
+            return self.settled(gathered.content);
+        }
+        let mut reason =
+            format!("{} has no answer to it, but answered question {later} after it", self.asker.command());
+        if !is_filter {
+            reason += "; it must answer every question, in order (`exec filter | …` need not)";
+        }
+        if let Some(strays) = front.strays.describe() {
+            reason += &format!("; it {strays}");
+        }
+        self.fails(reason)
+    }
+
+    /// Closes the input of a process that says nothing, and starts one for the feeder's next lines.
+    fn close(&mut self) {
+        // If the feeder is writing, the program has enough to read.
+        let Ok(mut writing) = self.link.writing.try_lock() else { return };
+        let Some(front) = self.respondents.front_mut() else { return };
+        let successor = if writing.is_over { None } else { Some(self.asker.start()) };
+        if let Some(Err(_)) = successor {
+            return;
+        }
+        front.asked.end = self.link.sent();
+        front.closed_at = Some(Instant::now());
+        let (rest, was_broken) = (writing.stdin.take(), writing.is_broken);
+        // What is buffered may have to wait for the program to read it.
+        front.process.feed(move || match rest {
+            _ if was_broken => Err(io::ErrorKind::BrokenPipe.into()),
+            Some(mut stdin) => stdin.flush(),
+            None => Ok(()),
+        });
+        if let Some(Ok((process, stdin))) = successor {
+            writing.restart(Some(stdin));
+            let asked = front.asked.end..u64::MAX;
+            self.respondents.push_back(Respondent::new(process, self.mode, asked));
+        }
+    }
+
+    /// Starts the first process.
+    fn start(&mut self) {
+        let link = Arc::clone(&self.link);
+        let mut writing = locked(&link.writing);
+        self.start_for_feeder(&mut writing);
+        link.note_start(&mut writing);
+    }
+
+    /// Starts a process for the feeder's next lines.
+    fn start_for_feeder(&mut self, writing: &mut Writing) {
+        match self.asker.start() {
+            Ok((process, stdin)) => {
+                writing.restart(Some(stdin));
+                let asked = self.link.sent()..u64::MAX;
+                self.respondents.push_back(Respondent::new(process, self.mode, asked));
+            }
+            Err(reason) => {
+                writing.restart(None);
+                self.hopeless = Some(reason);
+            }
+        }
+    }
+
+    /// No process will do any better than the last one.
+    fn give_up(&mut self, reason: String) {
+        self.respondents.clear();
+        self.hopeless = Some(reason);
+        locked(&self.link.writing).restart(None);
+    }
+
+    /// The first process has ended. Whether what it answered to the record is all there is.
+    fn end(&mut self) -> bool {
+        let Some(mut respondent) = self.respondents.pop_front() else { return false };
+        let mut ended = respondent.process.end();
+        let reason = format!("{} {}", self.asker.command(), ended.how);
+        if ended.cannot_run && respondent.answers == 0 {
+            self.give_up(reason);
+            return false;
+        }
+        if respondent.is_open() {
+            ended.is_fed &= self.retire(&mut respondent);
+        }
+        let is_clean = ended.is_clean();
+        respondent.rest = self.rest(&respondent, &ended, reason);
+        match respondent.rest {
+            Some(_) => self.respondents.push_front(respondent),
+            None => self.leave(respondent, &ended),
+        }
+        is_clean
+    }
+
+    /// The feeder goes on with another process than this one, which has ended. Whether this one took all that it was sent, and
+    /// there is nothing more.
+    fn retire(&mut self, respondent: &mut Respondent) -> bool {
+        let link = Arc::clone(&self.link);
+        let mut writing = locked(&link.writing);
+        respondent.asked.end = link.sent();
+        if writing.is_over {
+            return !writing.is_broken;
+        }
+        self.start_for_feeder(&mut writing);
+        false
+    }
+
+    /// What becomes of the records that a process left without an answer when it ended; none: they are asked again.
+    fn rest(&mut self, respondent: &Respondent, ended: &Ended, mut reason: String) -> Option<Rest> {
+        let Respondent { answers, strays, .. } = respondent;
+        let is_filter = self.mode == CommandMode::Filter;
+        let is_alone = respondent.again == Some(1) && respondent.settled == 0;
+        if is_filter && *answers == 0 && strays.count() == 0 && ended.found_nothing() {
+            self.finds_nothing |= is_alone;
+        }
+        let found_nothing = self.finds_nothing && *answers == 0 && ended.found_nothing();
+        if is_filter && strays.unnamed == 0 && (ended.is_clean() || found_nothing) {
+            return Some(Rest::NoAnswers);
+        }
+        let had_its_chance = *answers == 0 || is_filter || self.mode == CommandMode::Lines;
+        if !(is_alone || (ended.is_clean() || respondent.is_flooded()) && had_its_chance) {
+            return None;
+        }
+        if self.mode == CommandMode::Lines && *answers > 0 {
+            reason += &format!(
+                "; it printed fewer lines than it was asked for, so any of its answers to messages {} to {} may be another's",
+                respondent.asked.start,
+                respondent.asked.end - 1
+            );
+        }
+        if let Some(strays) = strays.describe() {
+            reason += &format!("; it {strays}");
+        }
+        Some(Rest::Fails(reason))
+    }
+
+    /// What a process left is asked again.
+    fn leave(&mut self, mut respondent: Respondent, ended: &Ended) {
+        self.complain(respondent.strays.take());
+        self.again_end = self.again_end.max(respondent.asked.end);
+        self.batch = match respondent.again {
+            Some(count) if respondent.settled == 0 => (count / BATCH_FACTOR).max(1),
+            Some(_) => self.batch,
+            // Probably it died of the record that it did not answer.
+            None if respondent.settled > 0 && !ended.is_clean() || ended.found_nothing() => 1,
+            None => OUTSTANDING_MAX,
+        };
+    }
+
+    /// Asks a process of its own about the record, and about those after it that are to be asked again.
+    fn ask_again(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> Result<(), String> {
+        let (lines, count, end) = self.next_batch(blocking, record, number);
+        let process = match self.asker.ask(lines) {
+            Ok(process) => process,
+            Err(reason) => {
+                self.give_up(reason.clone());
+                return Err(reason);
+            }
+        };
+        let mut respondent = Respondent::new(process, self.mode, number..end);
+        respondent.again = Some(count);
+        self.respondents.push_front(respondent);
+        Ok(())
+    }
+
+    /// The lines of those records, how many they are, and the number after the last.
+    fn next_batch(&mut self, blocking: &mut Blocking, record: &Record, number: u64) -> (Vec<u8>, usize, u64) {
+        let part = &self.asker.part;
+        let mut lines = Vec::new();
+        let mut count = usize::from(part.write_line(record, number, &mut lines));
+        let mut end = number + 1;
+        let most = (self.again_end.saturating_sub(end) as usize).min(self.batch - 1);
+        for next in self.emitter.pipe.input.upcoming(blocking.context(), most.max(1)).0.iter().take(most) {
+            let start = lines.len();
+            match part.write_line(next, end, &mut lines) {
+                true => count += 1,
+                false => lines.truncate(start),
+            }
+            end += 1;
+        }
+        (lines, count, end)
+    }
+
+    /// Waits for the end of a process of which it is known what becomes of all its records.
+    fn finish(&mut self, mut respondent: Respondent) {
+        if respondent.rest.is_none() {
+            respondent.read_surplus(respondent.asked.end.min(self.link.sent()));
+        }
+        if respondent.again.is_some() && !matches!(respondent.rest, Some(Rest::Fails(_))) {
+            self.batch = (self.batch * BATCH_FACTOR).min(OUTSTANDING_MAX);
+        }
+        self.complain(respondent.strays.take());
+    }
+}
+
+/// A filter's answers to one record.
+struct Gathered {
+    content: Content,
+    bytes: u64,
+}
+
+impl Default for Gathered {
+    fn default() -> Gathered {
+        Gathered { content: Ok(Vec::new()), bytes: 0 }
+    }
+}
+
+impl Gathered {
+    fn is_empty(&self) -> bool {
+        self.content.as_ref().is_ok_and(Vec::is_empty)
+    }
+
+    /// One that is wrong makes all wrong.
+    fn add(&mut self, content: Content) {
+        match (&mut self.content, content) {
+            (Ok(records), Ok(more)) => records.extend(more),
+            (Ok(_), Err(reason)) => self.content = Err(reason),
+            (Err(_), _) => {}
+        }
+    }
+}

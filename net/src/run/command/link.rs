@@ -1,0 +1,150 @@
+//! What the feeder and the answerer of a program share.
+
+use std::collections::VecDeque;
+use std::io::{BufWriter, Write};
+use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of lines without an answer at most (of several lines).
+const BYTES_MAX: usize = 1 << 20;
+
+/// What the two tasks share.
+#[derive(Default)]
+pub(super) struct Link {
+    pub(super) writing: Mutex<Writing>,
+    started: Condvar,
+    unanswered: Mutex<Unanswered>,
+    answered: Condvar,
+    /// How many records went past the feeder. The feeder writes it, under the lock of `writing`; whoever reads it without the
+    /// lock may see fewer.
+    sent: AtomicU64,
+    /// The feeder sends nothing more until there are answers. The feeder writes it; it is a hint only.
+    is_stalled: AtomicBool,
+}
+
+/// The program's standard input.
+#[derive(Default)]
+pub(super) struct Writing {
+    /// Of the process that was started last. None: it died, or was closed.
+    pub(super) stdin: Option<BufWriter<ChildStdin>>,
+    /// A process was started, or could not be.
+    is_started: bool,
+    /// The feeder will send nothing more.
+    pub(super) is_over: bool,
+    /// The process that was started last did not take all that it was to be sent.
+    pub(super) is_broken: bool,
+}
+
+/// The lengths of the lines that were sent and not answered.
+#[derive(Default)]
+struct Unanswered {
+    lines: VecDeque<usize>,
+    bytes: usize,
+}
+
+impl Writing {
+    /// From now on, lines go to this process.
+    pub(super) fn restart(&mut self, stdin: Option<ChildStdin>) {
+        self.stdin = stdin.filter(|_| !self.is_over).map(BufWriter::new);
+        self.is_broken = false;
+    }
+
+    fn check(&mut self, written: std::io::Result<()>) {
+        if written.is_err() {
+            self.stdin = None;
+            self.is_broken = true;
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn note_start(&self, writing: &mut Writing) {
+        writing.is_started = true;
+        self.started.notify_one();
+    }
+
+    pub(super) fn wait_for_start(&self) {
+        let mut writing = locked(&self.writing);
+        while !writing.is_started {
+            writing = self.started.wait(writing).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// How many records were sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// Does something that waits for answers to what was sent.
+    pub(super) fn stall<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.flush();
+        self.is_stalled.store(true, Ordering::Relaxed);
+        let done = wait();
+        self.is_stalled.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// Waits until the program has answered enough to be sent more.
+    pub(super) fn wait_for_room(&self, line: usize) {
+        let has_room =
+            |unanswered: &Unanswered| unanswered.lines.is_empty() || unanswered.bytes + line <= BYTES_MAX;
+        if has_room(&locked(&self.unanswered)) {
+            return;
+        }
+        self.stall(|| {
+            let mut unanswered = locked(&self.unanswered);
+            while !has_room(&unanswered) {
+                unanswered = self.answered.wait(unanswered).unwrap_or_else(PoisonError::into_inner);
+            }
+        });
+    }
+
+    /// Sends the line of the next record, which is outstanding already; none: the program is not asked about it.
+    pub(super) fn send(&self, line: Option<&[u8]>) {
+        let mut writing = locked(&self.writing);
+        self.sent.fetch_add(1, Ordering::Release);
+        let Some(line) = line else { return };
+        let mut unanswered = locked(&self.unanswered);
+        unanswered.lines.push_back(line.len());
+        unanswered.bytes += line.len();
+        drop(unanswered);
+        if let Some(stdin) = &mut writing.stdin {
+            let written = stdin.write_all(line);
+            writing.check(written);
+        }
+    }
+
+    pub(super) fn flush(&self) {
+        let mut writing = locked(&self.writing);
+        if let Some(stdin) = &mut writing.stdin {
+            let written = stdin.flush();
+            writing.check(written);
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.flush();
+        let mut writing = locked(&self.writing);
+        writing.stdin = None;
+        writing.is_over = true;
+    }
+
+    pub(super) fn note_answer(&self) {
+        let mut unanswered = locked(&self.unanswered);
+        if let Some(line) = unanswered.lines.pop_front() {
+            unanswered.bytes -= line;
+        }
+        drop(unanswered);
+        self.answered.notify_one();
+    }
+}
+
+/// A panic under these locks leaves every step either done or not begun.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,89 @@
+//! A box that is a program: it reads records as JSON Lines (*questions*) and prints lines that answer them.
+//!
+//! ```text
+//!           ┌── records without an answer yet ──┐
+//! records ─► feeder ── lines ─► program ── lines ─► answerer ─► records
+//! ```
+//! What says which record a line answers, is the box's mode, a word in the network's text ([`CommandMode`]). By default, and
+//! with `filter`, each question has a number under a key that is no label, and its answers repeat it. So a program that
+//! drops, doubles, swaps or invents lines, or prints a banner, shifts nobody's answer: a record without an answer fails by
+//! name, and a line that answers no record is an error of its own. With `lines` only the order says what answers what; with
+//! `each` every record has a process of its own ([`each`]).
+//!
+//! The program reads the labels that the box takes; what it does not take is inherited past it, as past any box. Answers come
+//! in the order of the questions.
+//!
+//! The feeder does not wait for answers: a program that writes in blocks gets on, too. If nothing comes for a while, its input
+//! is closed, which makes it write what it holds back, and the feeder goes on with a new process. When it dies with records
+//! unanswered, the feeder goes on with a new process, too, and the unanswered records are asked again, of processes of their
+//! own, in ever smaller batches, until the record that it dies of is alone: that fails, with what the program said last.
+
+use std::sync::Arc;
+
+use thalweg_exec::{In, Out};
+
+use self::answerer::Answerer;
+use self::each::Each;
+use self::emitter::Emitter;
+use self::feeder::Feeder;
+use self::link::Link;
+use self::process::Asker;
+use super::failure::Position;
+use super::pipe::Pipe;
+use crate::json;
+use crate::label::Label;
+use crate::record::Record;
+use crate::shape::ShapeId;
+use crate::syntax::ast::CommandMode;
+
+mod answerer;
+mod each;
+mod emitter;
+mod feeder;
+mod link;
+mod process;
+mod respondent;
+mod stray;
+
+/// Records without an answer at most.
+pub(crate) const OUTSTANDING_MAX: usize = 4096;
+
+/// A box's command and its labels.
+#[derive(Debug)]
+pub(crate) struct CommandPart {
+    pub(crate) command: Arc<str>,
+    pub(crate) mode: CommandMode,
+    pub(crate) input: Vec<Label>,
+    pub(crate) outputs: Arc<[Vec<Label>]>,
+}
+
+impl CommandPart {
+    /// The line that asks about the record of this number; false: it is a mark, or lacks a label that the box takes.
+    fn write_line(&self, record: &Record, number: u64, line: &mut Vec<u8>) -> bool {
+        let question = self.mode.names_questions().then_some(number);
+        let is_asked =
+            record.shape() != ShapeId::MARK && json::write_question(record, question, &self.input, line);
+        line.push(b'\n');
+        is_asked
+    }
+}
+
+/// The two tasks of such a box.
+pub(crate) fn tasks(
+    position: Position,
+    part: Arc<CommandPart>,
+    (input, sent): (In<Record>, Out<Record>),
+    (outstanding, out): (In<Record>, Out<Record>),
+) -> (Feeder, Answerer) {
+    let link = Arc::new(Link::default());
+    let feeder = Feeder::new(part.clone(), link.clone(), input, sent);
+    let asker = Asker { name: position.path(), part: part.clone() };
+    let emitter = Emitter::new(position, part, Pipe::new(outstanding, out));
+    (feeder, Answerer::new(asker, link, emitter))
+}
+
+/// The one task of a box that has a process for each record.
+pub(crate) fn task(position: Position, part: Arc<CommandPart>, input: In<Record>, out: Out<Record>) -> Each {
+    let asker = Asker { name: position.path(), part: part.clone() };
+    Each::new(asker, Emitter::new(position, part, Pipe::new(input, out)))
+}

@@ -1,0 +1,80 @@
+//! Lines that answer no record.
+
+use std::ops::Range;
+
+use super::process::quoted;
+
+/// What a process printed that answers no record: how many lines, and the first.
+#[derive(Default)]
+pub(super) struct Strays {
+    count: u64,
+    first: Option<(String, String)>,
+    /// Lines that may be answers, but do not say to what.
+    pub(super) unnamed: u64,
+    /// The reason why a record failed has them.
+    pub(super) are_told: bool,
+}
+
+impl Strays {
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// One more, and why it answers nothing.
+    pub(super) fn add(&mut self, line: &[u8], why: String) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| (quoted(line), why));
+    }
+
+    /// One more, which names no question; `fault`: why it could not be an answer that does.
+    pub(super) fn add_unnamed(&mut self, line: &[u8], fault: Option<String>) {
+        let text = line.trim_ascii();
+        if fault.is_none() || text.starts_with(b"{") || text.starts_with(b"[") {
+            self.unnamed += 1;
+            return self.add(line, UNNAMED.to_owned());
+        }
+        self.add(line, NO_ANSWER.to_owned());
+    }
+
+    /// What was printed, and why that answers nothing.
+    pub(super) fn describe(&self) -> Option<String> {
+        let (line, why) = self.first.as_ref()?;
+        Some(match self.count {
+            1 => format!("printed {line}, {why}"),
+            count => format!("printed {count} lines that answer no record, the first {line}, {why}"),
+        })
+    }
+
+    /// The same, if it was not told yet; forgets the lines.
+    pub(super) fn take(&mut self) -> Option<String> {
+        let strays = std::mem::take(self);
+        if strays.are_told { None } else { strays.describe() }
+    }
+
+    /// It names this question, which was not asked.
+    pub(super) fn unasked(question: i64) -> String {
+        format!("which answers a question of the number {question} that it was not asked")
+    }
+
+    /// It answers that question a second time, or after a later one.
+    pub(super) fn late(question: u64) -> String {
+        format!(
+            "which answers question {question} once more, or after a later one; answer in the order of the questions"
+        )
+    }
+
+    /// More lines than questions, of a process whose lines have no names.
+    pub(super) fn surplus(asked: &Range<u64>, end: u64) -> String {
+        let last = asked.end.min(end).saturating_sub(1);
+        format!(
+            "which is more than it was asked for, so any of its answers to messages {} to {last} may be another's: \
+             let answers name their questions (`exec | …`)",
+            asked.start
+        )
+    }
+}
+
+const UNNAMED: &str = "which does not say what it answers: pass \"@\" through from the question, or say in the network what \
+     answers what (`exec each | …` or `exec lines | …`)";
+const NO_ANSWER: &str =
+    "which is no answer: print nothing else to standard output (but to standard error, `>&2`)";
