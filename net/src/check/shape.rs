@@ -136,17 +136,6 @@ fn remove(set: &mut Rc<Set>, labels: &[Id]) {
     }
 }
 
-/// What a shape misses for the variant it comes nearest to; nothing if it can reach none.
-pub(super) fn least_missing(shape: &Shape, accepts: &[Set]) -> Set {
-    let missing = |variant: &Set| -> Option<Set> {
-        if shape.presence_of(variant) == Presence::Lacks {
-            return None;
-        }
-        Some(variant.iter().copied().filter(|&l| shape.presence(l) == Presence::Maybe).collect())
-    };
-    accepts.iter().filter_map(missing).min_by_key(|m| m.len()).unwrap_or_default()
-}
-
 /// The branches that records of a shape could take, with the records that could take each.
 ///
 /// `strict`: each binding tag of a record must be in the variant, as between branches.
@@ -199,7 +188,10 @@ pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usi
 }
 
 /// The records that match one of the patterns (with whether it has a guard), and those that do not.
-pub(super) fn divide(arriving: &Stream, patterns: &[(&Set, bool)]) -> (Stream, Stream) {
+pub(super) fn divide<'a>(
+    arriving: impl IntoIterator<Item = &'a Shape>,
+    patterns: &[(&Set, bool)],
+) -> (Stream, Stream) {
     let (mut matching, mut other) = (Stream::new(), Stream::new());
     for shape in arriving {
         let mut rest = Some(shape.clone());
