@@ -613,7 +613,7 @@ impl<'a> Types<'a> {
             .then(|| input.iter().map(|shape| shape.clone().doubtful()).collect());
         for shape in doubtful.as_ref().unwrap_or(input) {
             self.work += branches.len() / 4;
-            let won = route(shape, &accepts, true);
+            let won = route(shape, &accepts);
             self.tie(node, branches, &accepts, shape);
             if won.is_empty() && shape.sure {
                 self.no_branch(node, branches, &accepts, shape);
@@ -696,7 +696,7 @@ impl<'a> Types<'a> {
             out.extend(self.shielded(net, &arrow, None));
         }
         for shape in &input {
-            let won = route(shape, &border.accepts, false);
+            let won = route(shape, &border.accepts);
             if won.is_empty() && shape.sure && !border.accepts.is_empty() {
                 self.net_lacks(node, net, &border.accepts, shape);
             }

@@ -12,7 +12,7 @@
 //!
 //! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to. Of records
 //! that come there only if a guard says so, one has to, unless others come surely: the guard is trusted to keep the rest away.
-//! What a synchrocell lets pass, because it is complete or its guard fails, need not get further. A record that goes round for
+//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails, need not get further. A record that goes round for
 //! ever gets through.
 //!
 //! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it). More
@@ -403,14 +403,18 @@ impl Types<'_> {
 
     fn way_of_cell(&mut self, node: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Option<Way> {
         let sets = self.pattern_sets(node, patterns);
-        let matched = sets.iter().filter(|set| is_part(set, has));
+        // What goes on is the record that the first pattern matches.
+        let first = is_part(&sets[0], has);
+        let matched = sets.iter().filter(|set| is_part(set, has) && (!first || is_part(&sets[0], set)));
         let asked = matched.rev().max_by_key(|set| set.len())?.clone();
         let entered = Flow::entering(has);
         let mut outs = vec![Flow { surety: Surety::Past, ..entered.clone() }];
-        if is_part(&sets[0], has) {
-            let mut joined = (**has).clone();
-            sets[1..].iter().for_each(|set| add(&mut joined, set));
-            outs.push(Flow { has: Rc::new(joined), ..entered });
+        if first {
+            let mut others = Set::new();
+            sets[1..].iter().for_each(|set| add(&mut others, set));
+            let own = has.iter().copied().filter(|&l| !holds(&others, l)).collect();
+            add(&mut others, has);
+            outs.push(Flow { has: Rc::new(others), own: Rc::new(own), ..entered });
         }
         Some(Way { asked, outs })
     }
