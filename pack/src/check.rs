@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::expression::{Op, Program};
 use crate::glob::Glob;
-use crate::problem::{Problem, nearest};
+use crate::problem::Problem;
 use crate::schema::{Schema, Type};
+use crate::suggest::nearest;
 use crate::syntax::{Arithmetic, Compare, Kind, Node};
 use crate::unit::Dimension;
 

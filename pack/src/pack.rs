@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::expression::{Expression, Values};
 use crate::glob::Glob;
-use crate::problem::{Problem, nearest};
+use crate::problem::Problem;
 use crate::schema::{Field, Schema, Type};
+use crate::suggest::nearest;
 use crate::table::{File, Table, Text};
 use crate::unit::Unit;
 

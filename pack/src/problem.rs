@@ -63,29 +63,3 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
-
-/// The candidate that is a likely slip of the pen away from `name`.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|&(distance, _)| distance <= 1 + name.chars().count() / 3)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions and replacements between two words, of their first hundred characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(100).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().take(100).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}

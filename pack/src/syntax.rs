@@ -17,7 +17,8 @@
 use std::ops::Range;
 
 use crate::lexer::{Spanned, Token, words};
-use crate::problem::{Problem, nearest};
+use crate::problem::Problem;
+use crate::suggest::nearest;
 use crate::unit::Unit;
 
 /// Brackets and operators nested deeper than this are refused.

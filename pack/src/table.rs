@@ -6,7 +6,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::problem::{Problem, nearest};
+use crate::problem::Problem;
+use crate::suggest::nearest;
 
 /// A text of the file, and where it begins there.
 #[derive(Clone, Debug)]

@@ -113,31 +113,10 @@ pub(crate) fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }
 
-/// The candidate that is a likely slip of the pen away.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|&(distance, candidate)| {
-            distance <= 1 + name.chars().count() / 3 || candidate.contains(name) && name.len() > 2
-        })
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions and replacements between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(200).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().take(200).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+/// The candidate that is a likely slip of the pen away, or else one that holds the name.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    thalweg_pack::nearest(name, candidates.clone())
+        .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())
 }
 
 #[cfg(test)]
@@ -152,7 +131,6 @@ mod tests {
         assert_eq!(near("monitor.mod"), Some("monitor.mode"));
         assert_eq!(near("capacity"), Some("exec.capacity"));
         assert_eq!(near("zzz"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::KnownBoxes;
 use super::resolved::{BoxUse, Resolved};
-use crate::syntax::{Diagnostic, Source, Span, suggest};
+use crate::syntax::{Diagnostic, Source, Span};
 
 /// Tells boxes without an implementation, and those whose implementation has another signature.
 /// Looks at the first `used` boxes, those of the main net.
@@ -22,7 +22,7 @@ fn check_box(resolved: &Resolved, used: &BoxUse, known: &KnownBoxes) -> Option<D
         let message = format!("box `{name}` has no implementation");
         let mut error = Diagnostic::error("E0401", message, source, used.at.span)
             .label("not in a library that was given");
-        if let Some(near) = suggest::nearest(name, known.boxes.keys().map(String::as_str)) {
+        if let Some(near) = thalweg_pack::nearest(name, known.boxes.keys().map(String::as_str)) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         if let Some(code) = used.codes.first() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::resolved::{Place, SourceId};
 use crate::syntax::ast::Name;
-use crate::syntax::{Diagnostic, Source, Span, suggest};
+use crate::syntax::{Diagnostic, Source, Span};
 
 /// Where texts come from: the file system, except what is given here.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ fn nearest_file(path: &Path) -> Option<PathBuf> {
     let dir = path.parent()?;
     let names: Vec<String> = snet_files(dir);
     let name = path.file_name()?.to_string_lossy();
-    suggest::nearest(&name, names.iter().map(String::as_str)).map(|near| dir.join(near))
+    thalweg_pack::nearest(&name, names.iter().map(String::as_str)).map(|near| dir.join(near))
 }
 
 /// The names of the `.snet` files of a directory (at most 1,000), sorted.

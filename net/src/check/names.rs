@@ -13,7 +13,7 @@ use super::KnownBoxes;
 use super::index::{Definition, DefinitionKind, Files, Index, Reference};
 use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
-use crate::syntax::{Diagnostic, Source, Span, parse, suggest};
+use crate::syntax::{Diagnostic, Source, Span, parse};
 
 /// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
 pub(super) const HOLE: NetId = NetId(u32::MAX);
@@ -294,7 +294,7 @@ impl<'a> Resolver<'a> {
         let nets = components.iter().filter(|(_, (c, _))| matches!(c, Component::Net(_)));
         let mut nets: Vec<(&Name, &Place)> = nets.map(|(name, (_, at))| (name, at)).collect();
         nets.sort_by_key(|(_, at)| at.span);
-        let near = suggest::nearest(name, nets.iter().map(|(n, _)| &***n));
+        let near = thalweg_pack::nearest(name, nets.iter().map(|(n, _)| &***n));
         let meant = nets.iter().find(|(n, _)| Some(&***n) == near).or(nets.last());
         match meant {
             Some((net, place)) => {
@@ -536,7 +536,7 @@ impl<'a> Resolver<'a> {
         let at = self.place(scope, name.span);
         let mut error =
             self.error(code, format!("there is no {what} named `{name}`"), at).label("not defined");
-        if let Some(near) = suggest::nearest(&name.name, all.iter().map(|n| &**n)) {
+        if let Some(near) = thalweg_pack::nearest(&name.name, all.iter().map(|n| &**n)) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         self.report_once(error);
@@ -868,7 +868,7 @@ impl<'a> Resolver<'a> {
         if let Some(dir) = &self.units[self.scopes[scope].unit].dir {
             all.extend(self.files.networks(dir).iter().map(|f| Name::from(f.trim_end_matches(".snet"))));
         }
-        if let Some(near) = suggest::nearest(&name.name, all.iter().map(|n| &**n)) {
+        if let Some(near) = thalweg_pack::nearest(&name.name, all.iter().map(|n| &**n)) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         if let Some(signature) = self.boxes_known.and_then(|k| k.boxes.get(&*name.name)) {

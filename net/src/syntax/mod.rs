@@ -12,14 +12,12 @@ mod format;
 mod lexer;
 mod parser;
 mod source;
-pub(crate) mod suggest;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
 pub use format::format;
 pub(crate) use parser::{Fragment, parse_fragment};
 pub use parser::{parse, parse_box};
 pub use source::{LineColumn, Source, Span};
-pub use suggest::nearest;
 
 /// How deep brackets, nets, postfix combinators and expressions may nest.
 pub const NESTING_MAX: usize = 256;

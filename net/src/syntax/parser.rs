@@ -13,7 +13,6 @@ use super::ast::*;
 use super::diagnostic::Diagnostic;
 use super::lexer::{Lexed, Token, TokenKind, lex};
 use super::source::{Source, Span};
-use super::suggest;
 
 use TokenKind as T;
 
@@ -407,7 +406,7 @@ impl<'a> Parser<'a> {
             T::Ident => {
                 let word = self.source.slice(self.span());
                 const KINDS: [TokenKind; 5] = [T::Net, T::Box, T::Type, T::Typesig, T::Connect];
-                match suggest::nearest(word, KINDS.map(TokenKind::text)) {
+                match thalweg_pack::nearest(word, KINDS.map(TokenKind::text)) {
                     Some(near) => {
                         error = error.help(format!("did you mean `{near}`?"));
                         meant = KINDS.into_iter().find(|kind| kind.text() == near);
@@ -551,7 +550,7 @@ impl<'a> Parser<'a> {
         let mut error = self.expected_error(what);
         if self.at(T::Ident) {
             let word = self.source.slice(self.span());
-            if suggest::nearest(word, ["connect"]).is_some() {
+            if thalweg_pack::nearest(word, ["connect"]).is_some() {
                 error = error.help("did you mean `connect`?");
             } else {
                 error = error.help("a topology follows the word `connect`");
@@ -688,7 +687,7 @@ impl<'a> Parser<'a> {
         }
         let words: Vec<_> = CommandMode::WORDS.into_iter().map(|(word, _)| word).collect();
         let mut error = self.error("E0104", format!("a command has no mode `{}`", mode.name), mode.span);
-        if let Some(near) = suggest::nearest(&mode.name, words.iter().copied()) {
+        if let Some(near) = thalweg_pack::nearest(&mode.name, words.iter().copied()) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         let known: Vec<_> = words.iter().map(|word| format!("`exec {word}`")).collect();
@@ -1465,7 +1464,7 @@ impl<'a> Parser<'a> {
             "min" => Some(BinaryOp::Min),
             "max" => Some(BinaryOp::Max),
             word => {
-                let near = suggest::nearest(word, ["abs", "min", "max"]);
+                let near = thalweg_pack::nearest(word, ["abs", "min", "max"]);
                 let mut error = self.error("E0201", format!("there is no function `{word}`"), name);
                 error = error.remark("the functions over tags are `abs(e)`, `min(e, f)` and `max(e, f)`");
                 if let Some(near) = near {

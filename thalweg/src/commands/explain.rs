@@ -1,6 +1,6 @@
 //! `thalweg explain`: the page of a code of an error or a warning.
 
-use thalweg_net::syntax::nearest;
+use thalweg_pack::nearest;
 
 use crate::Terminal;
 use crate::failure::Failure;
