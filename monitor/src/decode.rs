@@ -111,6 +111,8 @@ pub struct Follower<'m> {
     watch: Option<Watch>,
     /// Bytes of events written before measuring began; `None`: not known.
     bytes_before: Option<u64>,
+    /// What was published of the disk before it was measured, if that is known.
+    disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
 }
 
@@ -154,8 +156,9 @@ impl<'m> Follower<'m> {
         let watch = Some(Watch::begin(&reader, alive && !reader.info()?.finished));
         let events = reader.events();
         let decoder = Decoder::default();
-        let bytes_before = Some(0);
-        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, damage: Vec::new() })
+        let (bytes_before, disk_before) = (Some(0), Some([0.0; 2]));
+        let damage = Vec::new();
+        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, disk_before, damage })
     }
 
     /// Adds a monitor of one's own; before anything was polled.
@@ -192,6 +195,7 @@ impl<'m> Follower<'m> {
         let now = self.reader.info().map_or(0, |info| info.clock.now());
         let rows = self.rows();
         self.bytes_before = self.event_bytes();
+        self.disk_before = disk_ns(&self.reader);
         self.analysis.restart(now, rows);
     }
 
@@ -210,6 +214,7 @@ impl<'m> Follower<'m> {
         while events.poll(POLL_ITEMS, &mut look)? > 0 {}
         let ticks = ns * self.reader.info()?.clock.hz() / 1e9;
         self.bytes_before = None;
+        self.disk_before = None;
         self.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
         Ok(())
     }
@@ -247,6 +252,12 @@ impl<'m> Follower<'m> {
         Some(self.reader.writers().ok()?.iter().map(|writer| writer.head).sum())
     }
 
+    /// How long the disk was full, and how long the run waited for it, while it was measured.
+    fn disk_ns(&self) -> Option<[f64; 2]> {
+        let ([full, held], before) = (disk_ns(&self.reader)?, self.disk_before?);
+        Some([full - before[0], held - before[1]])
+    }
+
     fn ending(&mut self) -> Result<(Names, Ending), Error> {
         let rows = self.rows();
         let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
@@ -268,6 +279,7 @@ impl<'m> Follower<'m> {
             event_bytes: self
                 .bytes_before
                 .and_then(|before| Some(self.event_bytes()?.saturating_sub(before))),
+            disk_ns: self.disk_ns(),
             space: SpaceInfo {
                 path: self.reader.path().display().to_string(),
                 name: info.name,
@@ -339,6 +351,14 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
     let value = which(setting);
     let choice = setting.choices.get(usize::try_from(value).ok()?);
     choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
+}
+
+/// What a run that keeps its events has published of its disk: for how long it was full, and for how long of that the run
+/// waited for it.
+fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
+    let settings = reader.settings().ok()?;
+    let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
+    Some([published("archive.full_ns")?, published("archive.held_ns")?])
 }
 
 /// The names and component paths of a space.
