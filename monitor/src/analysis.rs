@@ -92,6 +92,8 @@ pub struct Ending {
     pub stuck: HashMap<u64, u64>,
     /// Bytes of events written while it was measured, headers of blocks included, if that is known.
     pub event_bytes: Option<u64>,
+    /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
+    pub disk_ns: Option<[f64; 2]>,
     /// Where all this comes from.
     pub space: SpaceInfo,
 }
@@ -105,6 +107,7 @@ impl Default for Ending {
             mode: None,
             rows: Vec::new(),
             stuck: HashMap::new(),
+            disk_ns: None,
             event_bytes: None,
             space: SpaceInfo::default(),
         }
@@ -421,6 +424,8 @@ impl<'m> Analysis<'m> {
             lost: self.lost,
             gaps: structure.gaps,
             malformed: self.composer.malformed,
+            disk_full_ns: moment.ending.disk_ns.map(|[full, _]| full),
+            disk_held_ns: moment.ending.disk_ns.map(|[_, held]| held),
         }
     }
 }

@@ -111,6 +111,8 @@ pub struct Follower<'m> {
     watch: Option<Watch>,
     /// Bytes of events written before measuring began; `None`: not known.
     bytes_before: Option<u64>,
+    /// What was published of the disk before it was measured, if that is known.
+    disk_before: Option<[f64; 2]>,
     damage: Vec<String>,
     /// What was read of the space last, for when it is gone.
     seen: Seen,
@@ -123,6 +125,8 @@ struct Seen {
     names: Names,
     mode: Option<Mode>,
     event_bytes: Option<u64>,
+    /// How long the disk was full, and how long the run waited for it.
+    disk_ns: Option<[f64; 2]>,
 }
 
 impl Seen {
@@ -132,6 +136,7 @@ impl Seen {
             names: names(reader)?,
             mode: mode_setting(reader, |setting| setting.value),
             event_bytes: event_bytes(reader),
+            disk_ns: disk_ns(reader),
         })
     }
 }
@@ -181,9 +186,20 @@ impl<'m> Follower<'m> {
         let watch = Some(Watch::begin(&reader, alive && !reader.info()?.finished));
         let events = reader.events();
         let decoder = Decoder::default();
-        let bytes_before = Some(0);
+        let (bytes_before, disk_before) = (Some(0), Some([0.0; 2]));
         let (damage, seen) = (Vec::new(), Seen::read(&reader)?);
-        Ok(Follower { reader, events, decoder, analysis, alive, watch, bytes_before, damage, seen })
+        Ok(Follower {
+            reader,
+            events,
+            decoder,
+            analysis,
+            alive,
+            watch,
+            bytes_before,
+            disk_before,
+            damage,
+            seen,
+        })
     }
 
     /// Adds a monitor of one's own; before anything was polled.
@@ -222,6 +238,7 @@ impl<'m> Follower<'m> {
         let now = self.reader.info().map_or(0, |info| info.clock.now());
         let rows = self.rows();
         self.bytes_before = event_bytes(&self.reader);
+        self.disk_before = disk_ns(&self.reader);
         self.analysis.restart(now, rows);
     }
 
@@ -240,6 +257,7 @@ impl<'m> Follower<'m> {
         while events.poll(POLL_ITEMS, &mut look)? > 0 {}
         let ticks = ns * self.reader.info()?.clock.hz() / 1e9;
         self.bytes_before = None;
+        self.disk_before = None;
         self.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
         Ok(())
     }
@@ -287,7 +305,7 @@ impl<'m> Follower<'m> {
         let rows = self.rows();
         let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
         let is_there = self.see()?;
-        let Seen { info, names, mode, event_bytes } = self.seen.clone();
+        let Seen { info, names, mode, event_bytes, disk_ns } = self.seen.clone();
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(&self.reader, true));
         }
@@ -307,6 +325,9 @@ impl<'m> Follower<'m> {
             rows: if is_there { rows } else { Vec::new() },
             stuck,
             event_bytes: self.bytes_before.and_then(|before| Some(event_bytes?.saturating_sub(before))),
+            disk_ns: disk_ns
+                .zip(self.disk_before)
+                .map(|([full, held], before)| [full - before[0], held - before[1]]),
             space: SpaceInfo {
                 path: self.reader.path().display().to_string(),
                 name: info.name,
@@ -378,6 +399,14 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
     let value = which(setting);
     let choice = setting.choices.get(usize::try_from(value).ok()?);
     choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
+}
+
+/// What a run that keeps its events has published of its disk: for how long it was full, and for how long of that the run
+/// waited for it.
+fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
+    let settings = reader.settings().ok()?;
+    let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
+    Some([published("archive.full_ns")?, published("archive.held_ns")?])
 }
 
 /// The names and component paths of a space.

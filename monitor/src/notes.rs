@@ -35,6 +35,16 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
             ),
         );
     }
+    if let Some(full_ns) = window.disk_full_ns.filter(|&full_ns| full_ns > 0.0) {
+        let full = full_ns / 1e9;
+        note(
+            "disk_full",
+            format!(
+                "The disk that keeps the events was full for {full:.1} s: times are those of a run that waited for it, or \
+                 lack the events that were lost."
+            ),
+        );
+    }
     if window.malformed > 0 {
         let malformed = window.malformed;
         note("malformed", format!("Left out for contradicting themselves: {}.", counted(malformed, "event")));

@@ -261,6 +261,8 @@ impl Report {
                 lost: 0,
                 gaps: 0,
                 malformed: 0,
+                disk_full_ns: None,
+                disk_held_ns: None,
             },
             verdict: Verdict {
                 kind: VerdictKind::Unknown,
@@ -344,6 +346,12 @@ pub struct Window {
     pub gaps: u64,
     /// Events that contradict themselves, such as a message count beyond reason; left out.
     pub malformed: u64,
+    /// How long the disk was full on which a run with `--keep` keeps its events; null if it keeps none.
+    #[serde(default)]
+    pub disk_full_ns: Option<f64>,
+    /// How long of that whoever wrote events waited for room there.
+    #[serde(default)]
+    pub disk_held_ns: Option<f64>,
 }
 
 /// A mode, for a time.
@@ -404,6 +412,8 @@ pub enum VerdictKind {
     Paused,
     /// Tasks wait for one another in a circle.
     Deadlock,
+    /// The disk that keeps the run's events was full, and the run waited for it.
+    Disk,
     /// The network keeps up with its source, which takes its time.
     Nothing,
     /// Nothing is busy nearly all the time.

@@ -67,9 +67,10 @@ const START_NS: f64 = 50e6;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let facts = Facts::new(report);
-    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 20] = [
+    let rules: [fn(&Facts<'_>) -> Option<Verdict>; 21] = [
         paused,
         deadlock,
+        full_disk,
         asleep,
         contention,
         quantum,
@@ -277,6 +278,31 @@ fn deadlock(facts: &Facts<'_>) -> Option<Verdict> {
                 "Deadlock: {} tasks wait for one another: {}.",
                 deadlock.tasks,
                 waits.iter().take(4).cloned().collect::<Vec<_>>().join("; ")
+            ),
+        )
+    })
+}
+
+/// Whoever writes events waits in the middle of its work, so all else that is told of the time is about the disk.
+fn full_disk(facts: &Facts<'_>) -> Option<Verdict> {
+    let window = &facts.report.window;
+    let (full_ns, held_ns) = (window.disk_full_ns?, window.disk_held_ns?);
+    if held_ns < LOST * window.duration_ns {
+        return None;
+    }
+    Some(Verdict {
+        suggestion: Some(
+            "free room where the space lies, or keep it on another disk (thalweg run --space); --on-full drop goes on without \
+             the events that find no room"
+                .to_owned(),
+        ),
+        evidence: vec![format!("the disk was full for {:.1} s", full_ns / 1e9)],
+        ..plain(
+            VerdictKind::Disk,
+            format!(
+                "The disk that keeps the events was full: the run waited for room there in {:.1} s of its {:.1} s.",
+                held_ns / 1e9,
+                window.duration_ns / 1e9
             ),
         )
     })

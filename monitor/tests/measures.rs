@@ -133,6 +133,7 @@ impl Script {
                 mode: self.mode,
                 rows: self.rows.clone(),
                 stuck: self.stuck.clone(),
+                disk_ns: None,
                 event_bytes: self.event_bytes,
                 space: SpaceInfo::default(),
             },

@@ -38,7 +38,8 @@ struct Archive {
     ring: Blocks,
     /// The element again, writable: for the fourth line of its header, which is the consumer's.
     element: File,
-    file: File,
+    /// None until there is room for it.
+    file: Option<File>,
     path: PathBuf,
     /// Position up to which everything is archived.
     position: u64,
@@ -71,8 +72,9 @@ impl Archiver {
     /// Archives the blocks that are complete; returns how many bytes those were.
     ///
     /// # Errors
-    /// When the disk is full or a file is damaged. The writers then wait, each as long as its policy says, and drop
-    /// and count.
+    /// When the disk is full ([`Error::is_full`]) or a file is damaged. What could not be archived is tried again by the next
+    /// step; until then the writers wait, each as long as its policy says, and drop and count, unless
+    /// [`Archiver::let_go`] says otherwise.
     pub fn step(&mut self) -> Result<u64, Error> {
         self.find_writers()?;
         let mut bytes = 0;
@@ -81,6 +83,31 @@ impl Archiver {
             bytes += archive.copy_to(head - head % archive.ring.block_bytes)?;
         }
         Ok(bytes)
+    }
+
+    /// Lets no writer wait, those that came meanwhile included: what finds no room is dropped and counted.
+    ///
+    /// # Errors
+    /// When an element cannot be written any more.
+    pub fn let_go(&mut self) -> Result<(), Error> {
+        self.find_writers()?;
+        self.elements.iter().try_for_each(Archive::let_go)
+    }
+
+    /// Lets writers wait again, after [`Archiver::let_go`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hold(&mut self) -> Result<(), Error> {
+        self.elements.iter().try_for_each(Archive::attach)
+    }
+
+    /// How many events the writers have dropped so far.
+    ///
+    /// # Errors
+    /// When an element cannot be read any more.
+    pub fn dropped(&self) -> Result<u64, Error> {
+        self.elements.iter().map(|archive| archive.ring.word(element::DROPS)).sum()
     }
 
     /// Archives all that is committed, and the final counts. Call it when the writers are closed.
@@ -102,7 +129,7 @@ impl Archiver {
 }
 
 impl Archive {
-    /// Makes the archive of the element at `place`, or goes on with the one that is there; `None` if there is no element.
+    /// Goes on with the archive of the element at `place`, or will make it; `None` if there is no element.
     fn open(place: &Place) -> Result<Option<Archive>, Error> {
         let Some(ring) = Blocks::ring(place)? else { return Ok(None) };
         let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
@@ -111,9 +138,9 @@ impl Archive {
         let (file, position) = match Blocks::open(path.clone(), true)? {
             Some(archive) => {
                 let file = crate::file::open(&path, OpenOptions::new().write(true));
-                (file.map_err(|e| Error::io("open for writing", &path, e))?, archive.head()?)
+                (Some(file.map_err(|e| Error::io("open for writing", &path, e))?), archive.head()?)
             }
-            None => (Archive::make(&path, &ring)?, 0),
+            None => (None, 0),
         };
         let archive = Archive { ring, element, file, path, position, buffer: Vec::new() };
         archive.attach()?;
@@ -150,13 +177,23 @@ impl Archive {
         self.tell(element::READ_POSITION, self.position)
     }
 
+    /// Tells the writer that it waits for nobody: no process has this start.
+    fn let_go(&self) -> Result<(), Error> {
+        self.tell(element::READER_START, u64::MAX)?;
+        self.tell(element::READER, u64::from(std::process::id()))
+    }
+
     fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
         let written = self.element.write_all_at(&value.to_le_bytes(), self.ring.start + at as u64);
         written.map_err(|e| Error::io("write", &self.ring.path, e))
     }
 
-    fn write(&self, bytes: &[u8], at: u64) -> Result<(), Error> {
-        self.file.write_all_at(bytes, at).map_err(|e| Error::io("write", &self.path, e))
+    fn write(&mut self, bytes: &[u8], at: u64) -> Result<(), Error> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(Archive::make(&self.path, &self.ring)?),
+        };
+        file.write_all_at(bytes, at).map_err(|e| Error::io("write", &self.path, e))
     }
 
     /// Archives what lies before `limit`; returns how many bytes.
@@ -169,16 +206,20 @@ impl Archive {
             let start = number * block_bytes;
             let bytes = (limit - start).min(block_bytes);
             // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
-            self.position = start + bytes;
+            let mut behind = start + bytes;
             if bytes >= block::HEADER as u64 && self.ring.copy(number, bytes as usize, &mut self.buffer)? {
-                let place = element::DATA as u64 + start;
-                self.write(&self.buffer, place)?;
+                let buffer = std::mem::take(&mut self.buffer);
+                let written = self.write(&buffer, element::DATA as u64 + start);
+                self.buffer = buffer;
+                written?;
             } else {
                 let next = self.ring.next_written(number + 1, limit / block_bytes);
-                self.position = self.position.max(next * block_bytes);
+                behind = behind.max(next * block_bytes);
             }
-            self.write(&self.position.to_le_bytes(), element::HEAD as u64)?;
-            self.tell(element::READ_POSITION, self.position)?;
+            // Where this fails, the same block is copied again.
+            self.write(&behind.to_le_bytes(), element::HEAD as u64)?;
+            self.position = behind;
+            self.tell(element::READ_POSITION, behind)?;
         }
         Ok(self.position - before)
     }

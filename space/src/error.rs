@@ -30,6 +30,11 @@ impl Error {
         Error { text: format!("cannot {doing} {}: {source}{hint}", path.display()), source: Some(source) }
     }
 
+    /// Whether there is no room on the disk, so that the same may succeed later.
+    pub fn is_full(&self) -> bool {
+        matches!(self.source.as_ref().and_then(io::Error::raw_os_error), Some(libc::ENOSPC | libc::EDQUOT))
+    }
+
     /// The operating system's error underneath, where there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         self.source.as_ref()

@@ -253,6 +253,57 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(archived.unwrap_err().contains("full"));
 }
 
+/// What found no room is archived once there is some: no event is lost, however often it was tried.
+#[test]
+fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
+    let Some(disk) = SmallDisk::mount(600) else {
+        return skip("mounting a small file system needs root");
+    };
+    let space = space(&disk.0, 4 << 10, 4, Policy::Wait { timeout: Duration::MAX });
+    let mut writer = space.writer("w").unwrap();
+    let kind = writer.declare::<Counted>().unwrap();
+    let mut archiver = thalweg_space::archive::Archiver::open(space.path()).unwrap();
+    let filler = disk.0.path().join("filler");
+    let fill = || {
+        let mut file = std::fs::File::options().append(true).create(true).open(&filler).unwrap();
+        while std::io::Write::write_all(&mut file, &[0; 512]).is_ok() {}
+    };
+    let (mut count, mut full) = (0, 0);
+    while full < 5 {
+        // As many as the ring surely has room for, so that this thread, which archives as well, does not wait.
+        for _ in 0..100 {
+            writer.emit(kind, &Counted { count });
+            count += 1;
+        }
+        fill();
+        match archiver.step() {
+            Err(error) => {
+                assert!(error.is_full(), "{error}");
+                assert!(archiver.step().is_err() && archiver.dropped().unwrap() == 0);
+                full += 1;
+                std::fs::remove_file(&filler).unwrap();
+                archiver.step().unwrap();
+            }
+            // The block had room in what the archive has already.
+            Ok(_) => std::fs::remove_file(&filler).unwrap(),
+        }
+    }
+    // Whoever is let go does not wait for room, but drops and counts.
+    archiver.let_go().unwrap();
+    for _ in 0..10_000 {
+        writer.emit(kind, &Counted { count });
+        count += 1;
+    }
+    let dropped = archiver.dropped().unwrap();
+    assert!(dropped > 0);
+    archiver.hold().unwrap();
+    drop(writer);
+    archiver.finish().unwrap();
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    assert_eq!(totals(&seen), (count - dropped, dropped));
+}
+
 fn change(path: &Path, at: usize, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();

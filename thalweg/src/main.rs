@@ -11,6 +11,7 @@ mod ends;
 mod failure;
 mod interrupt;
 mod io;
+mod keeping;
 mod letters;
 mod libraries;
 mod mailbox;

@@ -22,7 +22,7 @@ pub struct RecordError {
     pub stream: u64,
     /// … and its number in that stream, from 0.
     pub index: u64,
-    /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::StartOptions) a value that a
+    /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a
     /// box had changed in place stands as a text that says so.
     pub record: Record,
 }

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use thalweg_exec::{Mapper, Mode, Options, Runtime};
+use thalweg_exec::{Mapper, Mode, Options, Runtime, Summary};
 use thalweg_net::crash::CrashWatch;
 use thalweg_net::run::StartOptions;
 use thalweg_net::{Boxes, Loading, Network, Running};
-use thalweg_space::archive::Archiver;
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Policy, SiteRef, Space, SpaceOptions};
 
 use crate::Terminal;
 use crate::commands::set::{known, value_of};
@@ -25,6 +24,7 @@ use crate::ends::{Ends, Failing, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
 use crate::interrupt::Interrupt;
 use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
+use crate::keeping::{Archive, OnFull};
 use crate::letters::DeadLetters;
 use crate::libraries;
 use crate::mailbox::Answering;
@@ -63,10 +63,6 @@ const CROWD: usize = 8;
 /// A run shorter than this shows no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
-/// How long a writer waits for the archiver before it drops events and counts them.
-const ARCHIVE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the archiver sleeps when the elements had nothing new.
-const ARCHIVE_IDLE: Duration = Duration::from_millis(2);
 
 /// What `thalweg run` is told.
 #[derive(clap::Args)]
@@ -213,6 +209,9 @@ pub(crate) struct Arguments {
     /// Keep every event, and the space after the run.
     #[arg(long, help_heading = "Monitoring")]
     keep: bool,
+    /// What the run does when the disk has no room for the events that --keep keeps.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnFull::Wait, help_heading = "Monitoring")]
+    on_full: OnFull,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -257,14 +256,15 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let space = space(&arguments)?;
     let stays = arguments.keep || arguments.space.is_some();
     let folder = Folder::new(space.path(), stays, &interrupt);
-    let archive = arguments.keep.then(|| Archive::start(&space)).transpose()?;
+    let tally = Arc::new(Tally::default());
+    let archive = || Archive::start(&space, arguments.on_full, &interrupt, &tally);
+    let archive = arguments.keep.then(archive).transpose()?;
 
     let runtime = Runtime::new(options(&arguments, workers, &space))
         .map_err(|error| Failure::coded("E0902", error.to_string()))?;
     // A run under control answers in its main thread.
     let answering = (!arguments.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
     let started = Instant::now();
-    let tally = Arc::new(Tally::default());
     let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
     let crash_watch = CrashWatch::new(space.path())
         .map_err(|error| Failure::Run(format!("cannot watch for crashes of boxes: {error}")))?;
@@ -309,9 +309,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         archive.finish()?;
     }
     drop(space);
+    let bad = ended.as_ref().ok().filter(|summary| summary.failed > 0);
+    let bad = bad.map(|summary| ended_badly(summary, &folder.path));
     let kept = folder.close()?;
-    let summary = ended.map_err(|error| Failure::Run(error.to_string()))?;
-    conclude(&tally, &interrupt, wall, summary.failed, kept.as_deref())
+    ended.map_err(|error| Failure::Run(error.to_string()))?;
+    conclude(&tally, &interrupt, wall, bad, kept.as_deref())
 }
 
 fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
@@ -390,7 +392,11 @@ fn processors() -> usize {
 
 fn space(arguments: &Arguments) -> Result<Space, Failure> {
     let name = arguments.net.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
-    let policy = if arguments.keep { Policy::Wait { timeout: ARCHIVE_PATIENCE } } else { Policy::Overwrite };
+    let policy = if arguments.keep {
+        Policy::Wait { timeout: arguments.on_full.patience() }
+    } else {
+        Policy::Overwrite
+    };
     let options = SpaceOptions {
         name,
         path: arguments.space.clone(),
@@ -485,7 +491,7 @@ fn conclude(
     tally: &Tally,
     interrupt: &Interrupt,
     wall: Duration,
-    failed_tasks: u64,
+    bad: Option<String>,
     space: Option<&Path>,
 ) -> Result<(), Failure> {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -498,11 +504,8 @@ fn conclude(
     if interrupt.is_signalled() {
         return Err(interrupt.failure());
     }
-    if failed_tasks > 0 {
-        return Err(Failure::Run(format!(
-            "{} ended badly; the messages stand in the space's events",
-            counted(failed_tasks, "task")
-        )));
+    if let Some(bad) = bad {
+        return Err(Failure::Run(bad));
     }
     if failed > 0 || tally.broken.load(Ordering::Relaxed) {
         return Err(Failure::Said(1));
@@ -510,38 +513,24 @@ fn conclude(
     Ok(())
 }
 
-/// A thread that copies what the elements hold to the archive, so that their writers never wait long.
-struct Archive {
-    thread: JoinHandle<Result<(), thalweg_space::Error>>,
-    ended: Arc<AtomicBool>,
-}
-
-impl Archive {
-    fn start(space: &Space) -> Result<Archive, Failure> {
-        let mut archiver =
-            Archiver::open(space.path()).map_err(|error| Failure::coded("E0903", error.to_string()))?;
-        let ended = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&ended);
-        let thread = std::thread::Builder::new()
-            .name("archiver".into())
-            .spawn(move || {
-                while !asked.load(Ordering::Relaxed) {
-                    if archiver.step()? == 0 {
-                        std::thread::sleep(ARCHIVE_IDLE);
-                    }
-                }
-                archiver.finish()
-            })
-            .map_err(|error| Failure::Run(format!("cannot start the archiver: {error}")))?;
-        Ok(Archive { thread, ended })
+/// Which tasks ended badly, and why, as far as they are told; their names stand in the space at `path`.
+fn ended_badly(summary: &Summary, path: &Path) -> String {
+    const SHOWN: usize = 5;
+    let sites = SpaceReader::open(path).and_then(|reader| reader.sites()).unwrap_or_default();
+    let name =
+        |site: SiteRef| sites.iter().find(|known| known.id == site).map_or("a task", |known| &known.name);
+    let shown = summary.failures.iter().take(SHOWN);
+    let mut said: Vec<String> = shown
+        .map(|failure| format!("{} ended badly: {}", name(failure.component), failure.message))
+        .collect();
+    let more = summary.failed.saturating_sub(said.len() as u64);
+    if more > 0 {
+        said.push(format!(
+            "{} more ended badly; the messages stand in the space's events",
+            counted(more, "task")
+        ));
     }
-
-    /// Copies the rest; call it when every writer has ended.
-    fn finish(self) -> Result<(), Failure> {
-        self.ended.store(true, Ordering::Relaxed);
-        let result = self.thread.join().map_err(|_| Failure::Run("the archiver panicked".into()))?;
-        result.map_err(|error| Failure::Run(format!("events could not be kept: {error}")))
-    }
+    said.join("\n")
 }
 
 /// The line on a terminal that says how far the run is.

@@ -3,7 +3,7 @@
 //! Before a box is called, each of its arguments is *kept*: numbers are copied, and a value on the heap stays in memory until
 //! the call has succeeded, whatever the box does with it. A value with one owner is only marked in its count of references,
 //! so the box is still its only owner and may change it in place; then it cannot be given back, and the mark says so. Where
-//! records have to leave as they came ([`Keeper::exact`]) it is counted instead, and a box that changes it gets a copy.
+//! records have to leave exactly as they came it is counted instead, and a box that changes it gets a copy.
 //!
 //! ```text
 //! references = KEPT · CHANGED · owners        kept, one owner ── make_mut ──► KEPT | CHANGED | 1

@@ -1,0 +1,247 @@
+//! The thread that keeps every event of a run (`--keep`), and what it does when the disk is full.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use indicatif::HumanCount;
+use thalweg_space::archive::Archiver;
+use thalweg_space::{Error, Setting, SettingSpec, Space};
+
+use crate::ends::Tally;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How long a writer waits for a disk that is slow before it drops events and counts them.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the thread sleeps when the elements had nothing new.
+const IDLE: Duration = Duration::from_millis(2);
+/// How long it sleeps until it tries again whether there is room.
+const FULL: Duration = Duration::from_millis(50);
+
+/// What a run does when the disk has no room for its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnFull {
+    /// Wait until there is room: nothing is lost.
+    Wait,
+    /// Go on; events that find no room are lost and counted.
+    Drop,
+    /// End the run in order, with exit code 1.
+    Stop,
+}
+
+impl OnFull {
+    /// How long a writer waits at most.
+    pub(crate) fn patience(self) -> Duration {
+        if self == OnFull::Wait { Duration::MAX } else { PATIENCE }
+    }
+}
+
+/// A thread that copies what the elements hold to the archive, so that their writers never wait long.
+pub(crate) struct Archive {
+    thread: JoinHandle<Result<(), Error>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Archive {
+    pub(crate) fn start(
+        space: &Space,
+        on_full: OnFull,
+        interrupt: &Interrupt,
+        tally: &Arc<Tally>,
+    ) -> Result<Archive, Failure> {
+        let failed = |error: Error| Failure::coded("E0903", error.to_string());
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper {
+            archiver: Archiver::open(space.path()).map_err(failed)?,
+            published: Published::new(space).map_err(failed)?,
+            place: space.path().display().to_string(),
+            on_full,
+            interrupt: interrupt.clone(),
+            tally: Arc::clone(tally),
+            full: None,
+            lets_go: false,
+            broken: None,
+        };
+        let asked = Arc::clone(&ended);
+        let thread = std::thread::Builder::new()
+            .name("archiver".into())
+            .spawn(move || {
+                while !asked.load(Ordering::Relaxed) {
+                    keeper.step();
+                }
+                keeper.finish()
+            })
+            .map_err(|error| Failure::Run(format!("cannot start the archiver: {error}")))?;
+        Ok(Archive { thread, ended })
+    }
+
+    /// Copies the rest; call it when every writer has ended.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.ended.store(true, Ordering::Relaxed);
+        let result = self.thread.join().map_err(|_| Failure::Run("the archiver panicked".into()))?;
+        result.map_err(|error| Failure::Run(format!("events could not be kept: {error}")))
+    }
+}
+
+/// What a report reads of a full disk, from cells that need no room on it.
+struct Published {
+    /// Nanoseconds for which it was full, and of these for which the run was held.
+    full_ns: Setting,
+    held_ns: Setting,
+    /// Events that were lost.
+    lost: Setting,
+}
+
+impl Published {
+    fn new(space: &Space) -> Result<Published, Error> {
+        let number = |name, doc, unit| {
+            space.setting(SettingSpec { name, doc, unit, min: 0, max: u64::MAX, default: 0, choices: &[] })
+        };
+        Ok(Published {
+            full_ns: number("archive.full_ns", "How long the disk that keeps the events was full", "ns")?,
+            held_ns: number("archive.held_ns", "How long of that writers of events waited for it", "ns")?,
+            lost: number("archive.lost", "Events that were dropped instead of kept", "events")?,
+        })
+    }
+}
+
+/// A time for which the disk is full.
+struct Full {
+    since: Instant,
+    /// Up to when it is published.
+    counted: Instant,
+    /// How many events were lost before.
+    lost: u64,
+}
+
+struct Keeper {
+    archiver: Archiver,
+    published: Published,
+    place: String,
+    on_full: OnFull,
+    interrupt: Interrupt,
+    tally: Arc<Tally>,
+    full: Option<Full>,
+    /// No writer waits for this.
+    lets_go: bool,
+    /// Why nothing is kept any more.
+    broken: Option<Error>,
+}
+
+impl Keeper {
+    fn step(&mut self) {
+        if self.broken.is_some() {
+            // Those that come now must not wait for somebody who never comes.
+            let _ = self.archiver.let_go();
+            return std::thread::sleep(FULL);
+        }
+        match self.archiver.step() {
+            Ok(bytes) => {
+                self.has_room();
+                if bytes == 0 {
+                    std::thread::sleep(IDLE);
+                }
+            }
+            Err(error) if error.is_full() => {
+                self.is_full(&error);
+                std::thread::sleep(FULL);
+            }
+            Err(error) => {
+                say!("error[E0903]: {error}: events are no longer kept, the run goes on");
+                let _ = self.archiver.let_go();
+                self.broken = Some(error);
+            }
+        }
+    }
+
+    fn is_full(&mut self, error: &Error) {
+        let begins = self.full.is_none();
+        if begins {
+            let now = Instant::now();
+            self.full = Some(Full { since: now, counted: now, lost: self.lost() });
+            self.say_full(error);
+            if self.on_full == OnFull::Stop {
+                self.tally.broken.store(true, Ordering::Relaxed);
+                self.interrupt.stop();
+            }
+        }
+        let was_held = !self.lets_go;
+        if self.on_full != OnFull::Wait || self.interrupt.is_stopping() {
+            if self.on_full == OnFull::Wait && was_held {
+                say!(
+                    "the run ends while the disk of {} is full: events that find no room are lost",
+                    self.place
+                );
+            }
+            self.lets_go = true;
+            // Again and again: there may be new writers.
+            let _ = self.archiver.let_go();
+        }
+        self.publish(was_held && !begins);
+    }
+
+    fn say_full(&self, error: &Error) {
+        let what = match self.on_full {
+            OnFull::Wait => {
+                "the run waits until there is room, and nothing is lost; free some, or end it by Ctrl-C \
+                 (--on-full drop or stop does not wait)"
+            }
+            OnFull::Drop => "the run goes on, and events that find no room are lost",
+            OnFull::Stop => "the run ends",
+        };
+        let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+        say!("error[E0903]: the events of the run cannot be kept in {}: {why}: {what}", self.place);
+    }
+
+    /// Counts the time since the last look.
+    fn publish(&mut self, was_held: bool) {
+        let lost = self.lost();
+        let Some(full) = &mut self.full else { return };
+        let passed = full.counted.elapsed();
+        full.counted += passed;
+        let add = |setting: &Setting| {
+            setting.cell().fetch_add(passed.as_nanos() as u64, Ordering::Relaxed);
+        };
+        add(&self.published.full_ns);
+        if was_held {
+            add(&self.published.held_ns);
+        }
+        self.published.lost.cell().store(lost, Ordering::Relaxed);
+    }
+
+    fn has_room(&mut self) {
+        self.publish(!self.lets_go);
+        let Some(full) = self.full.take() else { return };
+        if std::mem::take(&mut self.lets_go) {
+            let _ = self.archiver.hold();
+        }
+        let (after, lost) = (full.since.elapsed().as_secs_f64(), self.lost() - full.lost);
+        let lost =
+            if lost == 0 { "none was lost".to_owned() } else { format!("{} were lost", HumanCount(lost)) };
+        say!("the events of the run are kept again after {after:.1} s: {lost}");
+    }
+
+    fn lost(&self) -> u64 {
+        self.archiver.dropped().unwrap_or_else(|_| self.published.lost.load())
+    }
+
+    /// Keeps the rest. Where the disk has no room for it, it stays in the elements, from which it is read as well.
+    fn finish(mut self) -> Result<(), Error> {
+        let lost = self.lost();
+        self.publish(false);
+        self.published.lost.cell().store(lost, Ordering::Relaxed);
+        if lost > 0 {
+            say!("{} events of the run are lost", HumanCount(lost));
+        }
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        match self.archiver.finish() {
+            Err(error) if error.is_full() => Ok(()),
+            result => result,
+        }
+    }
+}
