@@ -79,10 +79,12 @@ impl Core {
             return self.wait_parked(before);
         }
         self.tell_waiting(number);
+        self.shared.spreading.waits(number, before);
         let asked = self.look_out(before);
         let now = self.clock();
         self.waited_since(before, asked);
         self.waiting_ticks += now - before;
+        self.shared.spreading.has_waited(number, self.waiting_ticks);
         self.tell_resumed(number);
     }
 
