@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use thalweg_space::Clock;
@@ -26,7 +27,6 @@ use crate::inbox::Asked;
 use crate::mapper::{Mapper, OfKind};
 use crate::ring::NOBODY;
 use crate::runtime::{Options, Runtime, Shared, lock};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::task::{TaskCell, TaskSpec};
 
 /// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
@@ -625,4 +625,172 @@ pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u
         return None;
     }
     spec.together.map(|replica| replica.number).or_else(|| creator.member_of().filter(|_| here))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A runtime's shared part, whose time the test makes up.
+    struct World {
+        shared: Arc<Shared>,
+        siblings: Arc<Siblings>,
+        now: u64,
+        waited: Vec<u64>,
+    }
+
+    const MS: u64 = 1_000_000;
+
+    impl World {
+        /// With so many replicas on the first worker.
+        fn new(workers: usize, replicas: usize) -> World {
+            let options = Options { workers, workers_max: workers, ..Options::default() };
+            let shared = Shared::new(&options, None).unwrap();
+            let world = World { shared, siblings: Arc::default(), now: MS, waited: vec![0; workers] };
+            let mut table = lock(&world.shared.spreading.table);
+            table.restart(world.ticks(world.now), 0, vec![0; workers]);
+            for _ in 0..replicas {
+                table.insert(Known {
+                    siblings: world.siblings.clone(),
+                    worker: 0,
+                    tasks: 1,
+                    work: Work::default(),
+                    all_messages: 0,
+                    is_heavy: false,
+                    rests_until: 0,
+                    moves: 0,
+                });
+            }
+            drop(table);
+            world
+        }
+
+        fn ticks(&self, ns: u64) -> u64 {
+            self.shared.clock.ns_to_ticks(ns)
+        }
+
+        /// Time passes in which each replica works on so many messages of so many nanoseconds, 8 in a dispatch; each worker has
+        /// nothing else to do. The moves that follow.
+        fn pass(&mut self, work: &[(u64, u64)]) -> Vec<(u32, u32)> {
+            let mut table = lock(&self.shared.spreading.table);
+            let mut busy = vec![0; self.waited.len()];
+            for (replica, &(messages, each)) in work.iter().enumerate() {
+                let Some(known) = &table.replicas[replica] else { continue };
+                let worker = known.worker;
+                busy[worker as usize] += messages * each;
+                let work = Work {
+                    ticks: self.shared.clock.ns_to_ticks(messages * each),
+                    messages,
+                    dispatches: messages.div_ceil(8),
+                };
+                table.add(replica as u32, worker, &mut Load { work, ..Load::default() }, &self.shared.clock);
+            }
+            let longest = busy.iter().copied().max().unwrap_or_default();
+            self.now += longest;
+            for (worker, busy) in busy.into_iter().enumerate() {
+                self.waited[worker] += longest - busy;
+                let ticks = self.shared.clock.ns_to_ticks(self.waited[worker]);
+                self.shared.spreading.has_waited(worker as u32, ticks);
+            }
+            let now = self.shared.clock.ns_to_ticks(self.now);
+            table.plan(&self.shared, now)
+        }
+
+        fn workers(&self) -> Vec<u32> {
+            let table = lock(&self.shared.spreading.table);
+            table.replicas.iter().flatten().map(|known| known.worker).collect()
+        }
+    }
+
+    #[test]
+    fn heavy_replicas_are_balanced_at_once() {
+        for workers in [2, 3, 8] {
+            let mut world = World::new(workers, 2 * workers);
+            assert_eq!(world.pass(&vec![(20, 50_000); 2 * workers]).len(), 2 * workers - 2);
+            let mut places = world.workers();
+            places.sort_unstable();
+            let two_each: Vec<u32> = (0..workers as u32).flat_map(|worker| [worker, worker]).collect();
+            assert_eq!(places, two_each);
+            assert_eq!(world.pass(&vec![(20, 50_000); 2 * workers]), [], "they are balanced now");
+        }
+    }
+
+    #[test]
+    fn a_hot_replica_is_left_alone_and_light_ones_together() {
+        let mut world = World::new(2, 5);
+        world.pass(&[(400, 5_000), (100, 5_000), (100, 5_000), (100, 5_000), (100, 5_000)]);
+        let places = world.workers();
+        assert!(places[1..].iter().all(|&worker| worker != places[0]), "{places:?}");
+        let mut world = World::new(2, 5);
+        assert_eq!(world.pass(&[(10_000, 200); 5]), []);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_taken_to_be_like_its_siblings() {
+        let mut world = World::new(2, 4);
+        // Only the first was sampled, once: all of it is like that.
+        let moves = world.pass(&[(1, 200_000), (0, 0), (0, 0), (0, 0)]);
+        assert_eq!(moves.len(), 2, "{moves:?}");
+    }
+
+    #[test]
+    fn a_slow_first_message_is_not_taken_for_heavy_work() {
+        let mut world = World::new(2, 4);
+        assert_eq!(world.pass(&[(2, 8_000), (1, 15_000), (1, 9_000), (0, 0)]), []);
+    }
+
+    #[test]
+    fn who_has_time_is_not_relieved() {
+        let mut world = World::new(2, 2);
+        world.now += 10 * MS;
+        world.waited = vec![10 * MS; 2];
+        assert_eq!(world.pass(&[(10, 100_000); 2]), []);
+    }
+
+    #[test]
+    fn light_replicas_on_several_workers_are_gathered() {
+        let mut world = World::new(2, 8);
+        for replica in 0..4 {
+            world.shared.spreading.was_placed(replica, 1);
+        }
+        world.pass(&[(10_000, 100); 8]);
+        assert!(world.workers().iter().all(|&worker| worker == world.workers()[0]), "{:?}", world.workers());
+    }
+
+    #[test]
+    fn no_replica_moves_often_however_the_load_changes() {
+        let mut world = World::new(2, 4);
+        let mut moves = [0; 4];
+        let mut random = 1_u64;
+        let begin = world.now;
+        while world.now - begin < 100_000 * MS {
+            let mut next = || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % 1000
+            };
+            let work: Vec<(u64, u64)> = (0..4).map(|_| (1 + next(), 1 + next() * 100)).collect();
+            world.pass(&work).into_iter().for_each(|(replica, _)| moves[replica as usize] += 1);
+        }
+        // 4 ms · 8⁵ are more than a hundred seconds.
+        assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
+    }
+
+    #[test]
+    fn what_the_user_moved_stays() {
+        let mut world = World::new(2, 2);
+        (0..2).for_each(|replica| world.shared.spreading.stays(replica));
+        assert_eq!(world.pass(&[(20, 50_000); 2]), []);
+    }
+
+    #[test]
+    fn a_replica_is_forgotten_with_its_last_task() {
+        let world = World::new(2, 1);
+        let spreading = &world.shared.spreading;
+        spreading.task_created(0);
+        spreading.task_ended(0);
+        assert!(lock(&spreading.table).replicas[0].is_some());
+        spreading.task_ended(0);
+        assert!(lock(&spreading.table).replicas[0].is_none());
+        assert_eq!(Arc::strong_count(&world.siblings), 1);
+    }
 }
