@@ -117,8 +117,13 @@ impl Ran {
 
 /// About a microsecond of arithmetic.
 fn compute(message: u64) -> u64 {
-    static TURNS: OnceLock<u64> = OnceLock::new();
-    let turns = *TURNS.get_or_init(|| {
+    turned(message, turns(1000))
+}
+
+/// Turns of arithmetic that take so long.
+pub(crate) fn turns(ns: u64) -> u64 {
+    static IN_A_MICROSECOND: OnceLock<f64> = OnceLock::new();
+    let of_one = IN_A_MICROSECOND.get_or_init(|| {
         const SAMPLE: u64 = 1 << 20;
         let sample = || {
             let begin = Instant::now();
@@ -127,13 +132,13 @@ fn compute(message: u64) -> u64 {
         };
         // The least of some: what else the machine does only adds to it.
         let least = (0..9).map(|_| sample()).min().expect("there are some");
-        (SAMPLE as f64 * 1000.0 / least as f64) as u64
+        SAMPLE as f64 * 1000.0 / least as f64
     });
-    turned(message, turns)
+    (of_one * ns as f64 / 1000.0) as u64
 }
 
 /// xorshift, whose every turn needs the one before.
-fn turned(mut value: u64, turns: u64) -> u64 {
+pub(crate) fn turned(mut value: u64, turns: u64) -> u64 {
     value |= 1;
     for _ in 0..turns {
         value ^= value << 13;

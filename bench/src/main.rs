@@ -24,6 +24,7 @@ mod pack;
 mod plot;
 mod record;
 mod relay;
+mod split;
 mod tasks;
 mod tracers;
 
@@ -41,7 +42,8 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, tasks, record, language, boxes, des, analysis, pack; all if none is given
+  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack; all if none is
+                 given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -53,11 +55,12 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
     ("farm", farm::cases),
+    ("split", split::cases),
     ("tasks", tasks::cases),
     ("record", record::cases),
     ("language", language::cases),

@@ -30,8 +30,9 @@ use crate::ring::{
     wait_until_zero,
 };
 use crate::runtime::{Mode, Shared};
+use crate::spread::Loads;
 use crate::sync::{AtomicU8, Ordering, fetch_to_write};
-use crate::task::{State, Stop, TaskCell, TaskId};
+use crate::task::{Sampling, State, Stop, TaskCell, TaskId};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) ready: ReadyQueue,
     pub(crate) live: Vec<NonNull<TaskCell>>,
     pub(crate) moving: Moving,
+    /// What was sampled of replicas.
+    pub(crate) loads: Loads,
     released: Vec<NonNull<Ring>>,
     /// How many idle tasks wait for room.
     pub(crate) wait_for_room: u64,
@@ -169,6 +172,7 @@ impl Core {
             ready: ReadyQueue::new(),
             live: Vec::new(),
             moving: Moving::default(),
+            loads: Loads::default(),
             released: Vec::new(),
             wait_for_room: 0,
             recorder,
@@ -1595,17 +1599,16 @@ const PARTS: u64 = 2;
 /// But it lasts this long, against which its beginning and its end cost little.
 const WORTH_IT_NS: u64 = 10_000;
 
-/// Dispatches between two looks at the clock.
-const SAMPLE_EVERY: u8 = 16;
+/// But of replicas no more of this time passes between two looks at the clock, against which they cost little: where those run is a
+/// matter of what they cost.
+const UNSEEN_NS: u64 = 20_000;
 
 impl Core {
     #[inline]
     pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
         let quantum = self.quantum;
         let budget = task.budget.get() as usize;
-        let left = task.until_sample.get();
-        if left != 0 {
-            task.until_sample.set(left - 1);
+        if Sampling::skips(&task.sampling) {
             return Budget { messages: quantum.min(budget), started: None };
         }
         let now = if self.mode == Mode::Off { self.clock() } else { self.now };
@@ -1626,7 +1629,8 @@ impl Core {
             return;
         }
         let now = if self.mode == Mode::Off { self.clock() } else { self.now };
-        let each = (now.saturating_sub(started) / messages).max(1);
+        let took = now.saturating_sub(started);
+        let each = (took / messages).max(1);
         let target = self.shared.quantum_ticks(self.recorder.as_mut());
         let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
         let part = u64::from(task.narrowest.get()) / PARTS;
@@ -1635,7 +1639,17 @@ impl Core {
         // Shorten at once, lengthen by at most a factor of eight: one quick message says little.
         let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };
         task.budget.set(next);
-        task.until_sample.set(SAMPLE_EVERY - 1);
+        let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));
+        if let Some(replica) = task.member_of() {
+            // The first dispatch may be much shorter than those to come.
+            let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
+            let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
+            task.sampling.set(Sampling::every(unseen));
+            self.now = now;
+            self.sampled(replica, took, messages, sampling.stands_for());
+        } else {
+            self.loads.of_others += took * sampling.stands_for();
+        }
     }
 }
 

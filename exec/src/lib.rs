@@ -63,6 +63,7 @@
 
 mod admission;
 mod affinity;
+mod balance;
 mod blocking;
 mod context;
 mod deadlock;
@@ -83,6 +84,7 @@ mod ring;
 mod runtime;
 mod several;
 mod spare;
+mod spread;
 mod stream;
 mod sync;
 mod task;
@@ -97,5 +99,6 @@ pub use mapper::Mapper;
 pub use moving::{Move, TaskMover};
 pub use parking::Workers;
 pub use runtime::{Error, FAILURES_KEPT, Failure, Mode, Options, Order, Runtime, Summary};
+pub use spread::{Replica, Spread};
 pub use stream::{In, Out, StreamSpec};
 pub use task::{Stop, Task, TaskId, TaskSpec};

@@ -10,7 +10,7 @@ use crate::task::TaskSpec;
 #[derive(Clone)]
 pub enum Mapper {
     /// Neighbours together. Tasks created before the start are cut, in order, into one piece for each worker, by
-    /// weight. A task created while running stays with its creator until `block` tasks of its component and its
+    /// weight. Replicas of a [`Spread`](crate::Spread) are placed and moved by what they cost. Any other task created while running stays with its creator until `block` tasks of its component and its
     /// creator's component were placed there; then the next worker gets the next `block`.
     Contiguous {
         /// Tasks of a kind that stay together.
@@ -54,11 +54,15 @@ pub(crate) struct Placing {
 
 /// Mixes the numbers of two components, which no stranger chooses: each kind of task that is made is looked up by them.
 #[derive(Default)]
-struct OfKind(u64);
+pub(crate) struct OfKind(u64);
 
 impl Hasher for OfKind {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
     }
 
     fn write_u64(&mut self, number: u64) {

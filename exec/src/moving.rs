@@ -67,6 +67,10 @@ impl Asked for Request {
             && first()
         {
             core.give(task, self.worker);
+            // SAFETY: as above.
+            if let Some(replica) = unsafe { task.as_ref() }.member_of() {
+                core.shared.spreading.stays(replica);
+            }
         }
         if self.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.parker.unpark();

@@ -56,7 +56,7 @@ impl std::fmt::Debug for Workers {
 struct Census {
     workers: usize,
     unanswered: AtomicU32,
-    tasks: Mutex<Vec<(TaskId, TaskSpec)>>,
+    tasks: Mutex<Vec<(TaskId, TaskSpec, Option<u32>)>>,
 }
 
 impl Asked for Census {
@@ -64,7 +64,7 @@ impl Asked for Census {
         core.park(core.worker as usize >= self.workers);
         // SAFETY: tasks in the list are alive.
         let tasks = core.live.iter().map(|task| unsafe { task.as_ref() });
-        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec())));
+        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec(), task.member_of())));
         if self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.conclude(&core.shared);
         }
@@ -75,10 +75,17 @@ impl Census {
     /// Places all tasks, in the order they were created.
     fn conclude(&self, shared: &Shared) {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-        tasks.sort_unstable_by_key(|(task, _)| *task);
-        let specs: Vec<TaskSpec> = tasks.iter().map(|(_, spec)| *spec).collect();
+        tasks.sort_unstable_by_key(|(task, ..)| *task);
+        let specs: Vec<TaskSpec> = tasks.iter().map(|(_, spec, _)| *spec).collect();
         let places = lock(&shared.placing).cut_anew(&specs);
-        let of_task = tasks.iter().zip(places).map(|((task, _), place)| (*task, place as u32)).collect();
+        let mut of_replica = HashMap::new();
+        let together = |((task, _, replica), place): (&(TaskId, TaskSpec, Option<u32>), usize)| {
+            // A replica's tasks go where the first of them goes.
+            let place = replica.map_or(place, |replica| *of_replica.entry(replica).or_insert(place));
+            (*task, place as u32)
+        };
+        let of_task = tasks.iter().zip(places).map(together).collect();
+        of_replica.iter().for_each(|(&replica, &place)| shared.spreading.was_placed(replica, place as u32));
         shared.ask_all(Arc::new(Places { workers: self.workers, of_task }));
     }
 }

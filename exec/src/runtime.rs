@@ -26,6 +26,7 @@ use crate::moving::TaskMover;
 use crate::observe::ObservedStream;
 use crate::parking::Workers;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
+use crate::spread::{self, Spreading};
 use crate::stream::{In, Out, StreamSpec, new_stream};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
@@ -78,6 +79,9 @@ pub struct Options {
     /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
     /// ([`TaskSpec::place`]) or by [`Mapper::User`] stay.
     pub steal: bool,
+    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if the mapper is
+    /// [`Mapper::Contiguous`] and nothing is stolen.
+    pub spread: bool,
     /// Whether each task has a thread of its own, as if it were a blocking one: to compare with workers, which then have
     /// nothing to do.
     pub thread_per_task: bool,
@@ -100,6 +104,7 @@ impl Default for Options {
             quantum_us: 100,
             spin_us: 30,
             steal: false,
+            spread: true,
             thread_per_task: false,
         }
     }
@@ -226,6 +231,8 @@ pub(crate) struct Shared {
     unfinished: Tunable,
     order: Tunable,
     steal: Tunable,
+    spread: Tunable,
+    pub(crate) spreading: Spreading,
     clock_budget: Tunable,
     delay: Delay,
     /// The user's mapper places: nobody steals.
@@ -368,6 +375,8 @@ impl Shared {
             unfinished: tunable("exec.unfinished", "messages", 0, 1 << 40, options.unfinished)?,
             order: tunable("exec.order", "", 0, 1, options.order as u64)?,
             steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
+            spread: tunable("exec.spread", "", 0, 1, u64::from(options.spread))?,
+            spreading: Spreading::new(options, most),
             clock_budget: tunable("exec.clock_budget", "%", 0, 100, 1)?,
             delay: Delay {
                 task: tunable("exec.delay_task", "", 0, u64::MAX, 0)?,
@@ -437,6 +446,16 @@ impl Shared {
 
     pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
         !self.places && self.adopt(&self.steal, recorder) != 0
+    }
+
+    /// Whether replicas are spread now, told by nobody.
+    pub(crate) fn spreads(&self) -> bool {
+        self.spread.load() != 0 && self.steal.load() == 0
+    }
+
+    /// Likewise; the first thread to see a change tells.
+    pub(crate) fn spreads_now(&self, recorder: Option<&mut Recorder>) -> bool {
+        self.adopt(&self.spread, recorder) != 0 && self.spreads()
     }
 
     /// How many percent of a message's work may go into telling how long it took.
@@ -555,6 +574,9 @@ impl Shared {
         if self.weighs && !task.blocking {
             lock(&self.placing).ended(&task.spec(), task.worker());
         }
+        if let Some(replica) = task.member_of() {
+            self.spreading.task_ended(replica);
+        }
         if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _guard = lock(&self.ended);
             self.all_ended.notify_all();
@@ -666,10 +688,9 @@ impl Core {
         let (shared, here, creator) = {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
             let core = unsafe { core.as_ref() };
-            // SAFETY: the task being dispatched is alive.
-            let creator = unsafe { &*core.task }.component.0;
             let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
-            (core.shared.clone(), here, creator)
+            // SAFETY: the task being dispatched is alive, until this dispatch ends.
+            (core.shared.clone(), here, unsafe { &*core.task })
         };
         if shared.thread_per_task {
             return shared.spawn_blocking(core, spec, |ports| {
@@ -677,8 +698,16 @@ impl Core {
                 move |blocking: &mut Blocking| blocking.drive(body)
             });
         }
-        let worker = shared.place(&spec, creator, here);
-        let task = shared.new_task(spec, None, false);
+        let worker = match spec.together.filter(|_| spec.place.is_none()) {
+            Some(replica) => replica.worker as usize,
+            None => shared.place(&spec, creator.component.0, here),
+        };
+        let mut task = shared.new_task(spec, None, false);
+        if let Some(replica) = spread::joins(&spec, creator, worker == here) {
+            // SAFETY: nobody else has the cell yet.
+            unsafe { task.as_mut() }.belongs_to(replica);
+            shared.spreading.task_created(replica);
+        }
         // SAFETY: the reference just made.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
@@ -765,6 +794,10 @@ impl Runtime {
         };
         runtime.shared.start_workers(&mut lock(&runtime.shared.worker_threads), count)?;
         Ok(runtime)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The space it tells what it does, if there is one.
@@ -1027,6 +1060,7 @@ fn described(name: &str) -> (&'static str, &'static [&'static str]) {
         ),
         "exec.quantum" => ("messages that a dispatch takes at most", &[]),
         "exec.quantum_us" => ("how long a dispatch should last", &[]),
+        "exec.spread" => ("whether replicas of a split move to where there is time for them", &["off", "on"]),
         "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),
         "exec.clock_budget" => (
             "percent of a message's work that telling its time may take, in mode full; 0: it is never told",

@@ -14,6 +14,7 @@ use crate::ring::{NOBODY, Ring};
 use crate::runtime::{Mode, Shared};
 use crate::several::{Group, Rare, Several};
 use crate::spare::{Spare, spared};
+use crate::spread::Replica;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
@@ -63,6 +64,8 @@ pub struct TaskSpec {
     pub weight: u32,
     /// The worker it must run on, if the user says so (modulo the number of those that take part).
     pub place: Option<usize>,
+    /// The replica whose tasks are on one worker, unless the user says which: see [`Spread`](crate::Spread).
+    pub together: Option<Replica>,
 }
 
 impl Default for TaskSpec {
@@ -74,6 +77,7 @@ impl Default for TaskSpec {
             one_to_one: false,
             weight: 1,
             place: None,
+            together: None,
         }
     }
 }
@@ -104,8 +108,9 @@ pub(crate) struct TaskCell {
     /// What of the specification is as small as it mostly is; else the whole of it is in `rare`.
     replica: u32,
     weight: u16,
-    /// [`NOBODY`]: where the mapper says.
-    place: u32,
+    /// The worker that the user says; the replica that it belongs to, from [`REPLICAS`] on; or [`NOBODY`]: where the mapper
+    /// says.
+    home: u32,
     /// The runtime it belongs to.
     pub(crate) shared: Arc<Shared>,
     /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
@@ -134,7 +139,7 @@ pub(crate) struct TaskCell {
     pub(crate) demand: Cell<i32>,
     /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
     pub(crate) budget: Cell<u32>,
-    pub(crate) until_sample: Cell<u8>,
+    pub(crate) sampling: Cell<Sampling>,
     /// The least capacity of a stream whose end was the task's; [`NO_END`]: it never had one, nor waited for one.
     pub(crate) narrowest: Cell<u32>,
     pub(crate) counts: Counts,
@@ -156,8 +161,41 @@ pub(crate) struct TaskCell {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<TaskCell>() <= 152);
 
+/// From here on a task's home is a replica.
+const REPLICAS: u32 = 1 << 31;
+
 /// More than any stream holds.
 const NO_END: u32 = u32::MAX;
+
+/// Which of a task's dispatches are looked at: after how many of them the next is, and how many are left until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sampling(u8);
+
+impl Sampling {
+    pub(crate) const EVERY_MAX: u64 = 16;
+
+    /// One dispatch of so many, up to [`Sampling::EVERY_MAX`], is looked at.
+    pub(crate) fn every(dispatches: u64) -> Sampling {
+        let between = dispatches.clamp(1, Sampling::EVERY_MAX) as u8 - 1;
+        Sampling(between << 4 | between)
+    }
+
+    /// Whether the next dispatch is not looked at; counts it.
+    #[inline]
+    pub(crate) fn skips(this: &Cell<Sampling>) -> bool {
+        let Sampling(before) = this.get();
+        let skips = before & 0xf != 0;
+        if skips {
+            this.set(Sampling(before - 1));
+        }
+        skips
+    }
+
+    /// For how many dispatches one that is looked at stands.
+    pub(crate) fn stands_for(self) -> u64 {
+        u64::from(self.0 >> 4) + 1
+    }
+}
 
 /// What a task did so far.
 #[derive(Default)]
@@ -184,9 +222,10 @@ impl TaskCell {
         body: Option<Box<dyn Task>>,
         blocking: bool,
     ) -> NonNull<TaskCell> {
-        let place = spec.place.map_or(NOBODY, |place| u32::try_from(place).unwrap_or(NOBODY));
+        let place = spec.place.and_then(|place| u32::try_from(place).ok()).filter(|&place| place < REPLICAS);
+        let home = place.unwrap_or(NOBODY);
         let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
-        let fits = replica.is_ok() && weight.is_ok() && (place != NOBODY || spec.place.is_none());
+        let fits = replica.is_ok() && weight.is_ok() && (home != NOBODY || spec.place.is_none());
         // Of all mappers only a user's looks at the whole of it.
         let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
@@ -200,7 +239,7 @@ impl TaskCell {
             component: spec.component,
             replica: replica.unwrap_or_default(),
             weight: weight.unwrap_or_default(),
-            place,
+            home,
             blocking,
             shared,
             worker: AtomicU32::new(NOBODY),
@@ -214,7 +253,7 @@ impl TaskCell {
             live_index: Cell::new(u32::MAX),
             demand: Cell::new(0),
             budget: Cell::new(0),
-            until_sample: Cell::new(0),
+            sampling: Cell::new(Sampling::default()),
             narrowest: Cell::new(NO_END),
             counts: Counts::default(),
             waits_for: Cell::new(Share::Ready),
@@ -386,10 +425,22 @@ impl TaskCell {
 
     /// What the mapper goes by when it places the task anew.
     pub(crate) fn spec(&self) -> TaskSpec {
-        let place = (self.place != NOBODY).then_some(self.place as usize);
+        let place = (self.home < REPLICAS).then_some(self.home as usize);
         let (replica, weight) = (u64::from(self.replica), u32::from(self.weight));
         let known = TaskSpec { component: self.component, replica, weight, place, ..TaskSpec::default() };
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
+    }
+
+    /// Says which replica it belongs to. Called before anybody else sees the cell.
+    pub(crate) fn belongs_to(&mut self, replica: u32) {
+        debug_assert!(self.home == NOBODY && replica < NOBODY - REPLICAS);
+        self.home = REPLICAS + replica;
+    }
+
+    /// The replica that it belongs to.
+    #[inline]
+    pub(crate) fn member_of(&self) -> Option<u32> {
+        (self.home >= REPLICAS && self.home != NOBODY).then(|| self.home - REPLICAS)
     }
 
     /// Whether the user said where the task is to run.
@@ -668,7 +719,7 @@ mod tests {
         };
         let (plain, is_placed) = kept(spec, Mapper::default());
         assert_eq!((plain.component, plain.weight, plain.place, is_placed), (SiteRef(7), 2, None, false));
-        for place in [0, 1, u32::MAX as usize - 1, u32::MAX as usize, usize::MAX] {
+        for place in [0, 1, REPLICAS as usize - 1, REPLICAS as usize, u32::MAX as usize, usize::MAX] {
             let (plain, is_placed) = kept(TaskSpec { place: Some(place), ..spec }, Mapper::default());
             assert_eq!((plain.place, is_placed), (Some(place), true));
         }

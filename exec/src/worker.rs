@@ -79,6 +79,7 @@ impl Core {
             return self.wait_parked(before);
         }
         self.tell_waiting(number);
+        self.shared.spreading.waits(number, before);
         let (asked, slept) = self.look_out(before);
         let now = self.clock();
         self.waited_since(before, asked);
@@ -86,6 +87,7 @@ impl Core {
         let kept = if slept && self.mode != Mode::Off { self.kept_of(now - before, 0) } else { 0 };
         self.waiting_ticks += now - before - kept;
         self.tell_kept(0, kept);
+        self.shared.spreading.has_waited(number, self.waiting_ticks);
         self.tell_resumed(number);
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use thalweg_exec::{Context, In, Inputs, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Inputs, Out, Ports, Spread, Stop, Task};
 
 use super::input::{Announced, announced};
 use crate::record::Record;
@@ -21,6 +21,8 @@ const TURN: usize = 64;
 pub(crate) struct Collector {
     inputs: Inputs<Record>,
     out: Out<Record>,
+    /// What spreads the replicas that it reads.
+    spread: Spread,
     /// The inputs that were announced and are not over.
     announced: HashMap<u64, Open>,
     /// Inputs that wait until another is over, by its stream.
@@ -42,7 +44,13 @@ impl Collector {
         for input in inputs {
             all.add(input);
         }
-        Collector { inputs: all, out, announced: HashMap::new(), later: HashMap::new() }
+        let spread = Spread::default();
+        Collector { inputs: all, out, spread, announced: HashMap::new(), later: HashMap::new() }
+    }
+
+    /// The same, of the replicas of a split.
+    pub(crate) fn of(self, spread: Spread) -> Collector {
+        Collector { spread, ..self }
     }
 
     /// Passes on records of one input, at most `left`, or takes in the input that it hands over; how many messages those
@@ -110,6 +118,7 @@ impl Collector {
 
 impl Task for Collector {
     fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.spread.is_joined_by(ports);
         ports.inputs(&mut self.inputs);
         ports.output(&mut self.out);
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_box::Value;
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
 use super::component::{ComponentId, Instance};
 use super::failure::Position;
@@ -163,27 +163,27 @@ impl SplitChoice {
         &self,
         position: &Position,
         cx: &mut Context<'_>,
-        body: ComponentId,
-        around: Around,
+        (body, around, spread): &(ComponentId, Around, Spread),
         value: i64,
     ) -> (Out<Record>, In<Record>) {
         let (of, parent) = (position.component, position.instance.clone());
         let instance = Some(Arc::new(Instance { of, replica: value, parent }));
         let place = if self.placed { Some(value as usize) } else { around.place };
         let task = cx.task_id();
-        let around = Around { place, ..around };
-        let mut unfolding = Unfolding::running(position.shared.clone(), cx, task, value as u64, around);
-        let (out, input) = unfolding.stream();
-        let output = unfolding.unfold(body, &instance, input);
-        (out, output)
+        cx.replica(spread, |cx, together| {
+            let around = Around { place, together, ..*around };
+            let mut unfolding = Unfolding::running(position.shared.clone(), cx, task, value as u64, around);
+            let (out, input) = unfolding.stream();
+            let output = unfolding.unfold(*body, &instance, input);
+            (out, output)
+        })
     }
 }
 
 /// `A ! <t>`: a replica of `A` for each value of the tag, made when the value first comes.
 pub(crate) struct SplitDispatcher {
     position: Position,
-    body: ComponentId,
-    around: Around,
+    body: (ComponentId, Around, Spread),
     choice: SplitChoice,
     input: Input,
     replicas: Replicas,
@@ -219,7 +219,7 @@ impl Folded {
 impl SplitDispatcher {
     pub(crate) fn new(
         position: Position,
-        (body, around): (ComponentId, Around),
+        body: (ComponentId, Around, Spread),
         choice: SplitChoice,
         folds: bool,
         input: In<Record>,
@@ -228,7 +228,6 @@ impl SplitDispatcher {
         SplitDispatcher {
             position,
             body,
-            around,
             choice,
             input: Input::new(input),
             replicas: Replicas::new(folds),
@@ -299,7 +298,7 @@ impl SplitDispatcher {
 
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64, cause: Option<(u64, u64)>) -> usize {
-        let (out, input) = self.choice.replica(&self.position, cx, self.body, self.around, value);
+        let (out, input) = self.choice.replica(&self.position, cx, &self.body, value);
         let made = SplitOut { out, output: input.id(), token: Arc::new(()) };
         let folded = self.folded.iter().rev().find(|folded| folded.value == value && !folded.is_over());
         let announced =

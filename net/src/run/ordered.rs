@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
+use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
 use super::component::ComponentId;
 use super::dispatcher::{NO_BRANCH, SplitChoice, alike, dispatch_all, emptiest};
@@ -233,8 +233,7 @@ impl Task for OrderedParallel {
 /// `A !! <t>`.
 pub(crate) struct OrderedSplit {
     position: Position,
-    body: ComponentId,
-    around: Around,
+    body: (ComponentId, Around, Spread),
     choice: SplitChoice,
     input: Input,
     replicas: Replicas,
@@ -244,14 +243,14 @@ pub(crate) struct OrderedSplit {
 impl OrderedSplit {
     pub(crate) fn new(
         position: Position,
-        (body, around): (ComponentId, Around),
+        body: (ComponentId, Around, Spread),
         choice: SplitChoice,
         folds: bool,
         input: In<Record>,
         turns: Out<Turn>,
     ) -> OrderedSplit {
         let (input, turns) = (Input::new(input), Turns::new(turns, Vec::new()));
-        OrderedSplit { position, body, around, choice, input, replicas: Replicas::new(folds), turns }
+        OrderedSplit { position, body, choice, input, replicas: Replicas::new(folds), turns }
     }
 
     /// Sends the next record on its way: which replica is next changes too often to look for more that go there.
@@ -296,7 +295,7 @@ impl OrderedSplit {
 
     #[cold]
     fn make_replica(&mut self, cx: &mut Context<'_>, value: i64) -> usize {
-        let (out, output) = self.choice.replica(&self.position, cx, self.body, self.around, value);
+        let (out, output) = self.choice.replica(&self.position, cx, &self.body, value);
         // A record for a replica must not wait while its place is given away.
         let kept =
             if self.turns.waiting.is_empty() { self.position.shared.limits.replicas() } else { usize::MAX };
@@ -332,6 +331,8 @@ pub(crate) struct OrderedCollector {
     turns: In<Turn>,
     inputs: Vec<Option<Input>>,
     output: Output,
+    /// What spreads the replicas that it reads.
+    spread: Spread,
     /// Whose turn it is; none is left of them: nobody's.
     current: Groups,
     /// When there are no more turns: up to which input nothing is left. Only boxes without input give records then.
@@ -345,9 +346,15 @@ impl OrderedCollector {
             turns,
             inputs,
             output: Output::new(out),
+            spread: Spread::default(),
             current: Groups::new(0, Ends::NOTHING, 0),
             emptied: 0,
         }
+    }
+
+    /// The same, of the replicas of a split.
+    pub(crate) fn of(self, spread: Spread) -> OrderedCollector {
+        OrderedCollector { spread, ..self }
     }
 
     /// Begins the next turn; false if there is none now.
@@ -418,6 +425,7 @@ impl OrderedCollector {
 
 impl Task for OrderedCollector {
     fn attach(&mut self, ports: &mut Ports<'_>) {
+        self.spread.is_joined_by(ports);
         ports.input(&mut self.turns);
         self.inputs.iter_mut().flatten().for_each(|input| input.attach(ports));
         self.output.attach(ports);

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use thalweg_exec::{Blocking, Context, In, Out, Runtime, StreamSpec, Task, TaskId, TaskSpec};
+use thalweg_exec::{
+    Blocking, Context, In, Out, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
+};
 
 use super::box_task::{BoxTask, InitialiserTask};
 use super::cell::{CellStar, CellTask};
@@ -39,6 +41,15 @@ pub(crate) struct Around {
     pub(crate) ordered: bool,
     /// The place that the text gives it.
     pub(crate) place: Option<usize>,
+    /// The replica that it is unfolded with.
+    pub(crate) together: Option<Replica>,
+}
+
+impl Around {
+    /// The same, for what is unfolded later.
+    fn later(self) -> Around {
+        Around { together: None, ..self }
+    }
 }
 
 /// Makes tasks and streams: before the network runs, or from one of its tasks.
@@ -120,8 +131,8 @@ impl<'a, 'b> Unfolding<'a, 'b> {
 
     fn spec(&self, component: ComponentId) -> TaskSpec {
         let component = self.shared.program.get(component).site;
-        let (parent, replica, place) = (self.parent, self.replica, self.around.place);
-        TaskSpec { component, parent, replica, place, ..TaskSpec::default() }
+        let (parent, replica, Around { place, together, .. }) = (self.parent, self.replica, self.around);
+        TaskSpec { component, parent, replica, place, together, ..TaskSpec::default() }
     }
 
     /// Unfolds a component that reads `input`; returns its output.
@@ -209,14 +220,15 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 }
                 let (exit, exit_input) = self.stream();
                 if *deterministic || self.around.ordered {
-                    let body = (*body, Around { ordered: true, ..self.around }, *folds);
+                    let body = (*body, Around { ordered: true, ..self.around.later() }, *folds);
                     let first = Exit::new(position, body, exits.clone(), input, exit);
                     self.spawn(id, OrderedExit::new(first));
                     let (out, output) = self.stream();
                     self.spawn_weighing(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
                     return output;
                 }
-                let first = Exit::new(position, (*body, self.around, *folds), exits.clone(), input, exit);
+                let body = (*body, self.around.later(), *folds);
+                let first = Exit::new(position, body, exits.clone(), input, exit);
                 self.spawn(id, StarExit::new(first));
                 self.collect(REPLICAS_WEIGHT, id, vec![exit_input])
             }
@@ -229,16 +241,23 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 output
             }
             Kind::Split { body, choice, deterministic, folds } => {
+                let spread = self.spread(choice.placed);
                 if *deterministic || self.around.ordered {
-                    let body = (*body, Around { ordered: true, ..self.around });
+                    let around = Around { ordered: true, ..self.around.later() };
+                    let body = (*body, around, spread.clone());
                     let (turns, turns_in) = self.stream();
                     self.spawn(id, OrderedSplit::new(position, body, *choice, *folds, input, turns));
-                    return self.collect_in_order(REPLICAS_WEIGHT, id, turns_in, Vec::new());
+                    let (out, output) = self.stream();
+                    let collector = OrderedCollector::new(turns_in, Vec::new(), out);
+                    self.spawn_weighing(REPLICAS_WEIGHT, id, collector.of(spread));
+                    return output;
                 }
                 let (announcements, announced) = self.stream();
-                let body = (*body, self.around);
+                let body = (*body, self.around.later(), spread.clone());
                 self.spawn(id, SplitDispatcher::new(position, body, *choice, *folds, input, announcements));
-                self.collect(REPLICAS_WEIGHT, id, vec![announced])
+                let (out, output) = self.stream();
+                self.spawn_weighing(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
+                output
             }
             Kind::Placed { body, place } => {
                 let before = self.around.place.replace(*place);
@@ -246,6 +265,17 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 self.around.place = before;
                 output
             }
+        }
+    }
+
+    /// What spreads the replicas of a split, unless the text says where they are.
+    fn spread(&mut self, is_placed: bool) -> Spread {
+        if is_placed || self.around.place.is_some() {
+            return Spread::default();
+        }
+        match &mut self.place {
+            Place::Starting(runtime) => runtime.spread(),
+            Place::Running(cx) => cx.spread(),
         }
     }
 
