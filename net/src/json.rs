@@ -123,7 +123,9 @@ struct Keys {
 pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     let labels = record.shape().labels();
     let shown = record.shape().shown().iter().map(|&slot| usize::from(slot));
-    write_pairs(shown.map(|slot| (labels[slot], &record.slots()[slot])), line);
+    line.push(b'{');
+    write_pairs(shown.map(|slot| (labels[slot], &record.slots()[slot])), 0, line);
+    line.push(b'}');
 }
 
 /// Writes those labels, which the record has, in their order, after the question's number, if it has one. False, and an
@@ -135,24 +137,25 @@ pub(crate) fn write_question(
     line: &mut Vec<u8>,
 ) -> bool {
     let there = labels.iter().map_while(|&label| Some((label, record.get(label)?)));
-    let start = line.len();
-    if write_pairs(there, line) != labels.len() {
-        return false;
-    }
+    line.push(b'{');
     if let Some(number) = question {
-        let separator = if labels.is_empty() { "" } else { ", " };
-        let name = format!("\"{QUESTION}\": {number}{separator}");
-        line.splice(start + 1..start + 1, name.bytes());
+        line.extend_from_slice(b"\"@\": ");
+        serde_json::to_writer(&mut *line, &number).expect("writing to memory does not fail");
     }
-    true
+    let count = write_pairs(there, usize::from(question.is_some()), line);
+    line.push(b'}');
+    count == labels.len()
 }
 
-/// Writes an object; returns how many pairs it has.
-fn write_pairs<'a>(pairs: impl Iterator<Item = (Label, &'a Value)>, line: &mut Vec<u8>) -> usize {
-    line.push(b'{');
+/// Writes what is in an object after so many other pairs; returns how many pairs follow these.
+fn write_pairs<'a>(
+    pairs: impl Iterator<Item = (Label, &'a Value)>,
+    before: usize,
+    line: &mut Vec<u8>,
+) -> usize {
     let mut count = 0;
     for (label, value) in pairs {
-        let separator: &[u8] = if count == 0 { b"" } else { b", " };
+        let separator: &[u8] = if before + count == 0 { b"" } else { b", " };
         line.extend_from_slice(separator);
         let (open, close) = match label.kind() {
             crate::label::LabelKind::Field => ("\"", "\": "),
@@ -166,7 +169,6 @@ fn write_pairs<'a>(pairs: impl Iterator<Item = (Label, &'a Value)>, line: &mut V
         write_value(value, line);
         count += 1;
     }
-    line.push(b'}');
     count
 }
 

@@ -52,6 +52,12 @@ const STEPS: &[Step] = &[
         long: true,
     },
     Step {
+        name: "programs",
+        what: "a thousand random networks of programs that drop, double, hold back and die",
+        run: programs,
+        long: true,
+    },
+    Step {
         name: "memory",
         what: "ten million records through replicas that come and go, in flat memory",
         run: memory,
@@ -226,6 +232,10 @@ fn crash(count: &mut Count) -> Result<()> {
 
 fn meaning(count: &mut Count) -> Result<()> {
     long_test(count, "thalweg-net", "meaning")
+}
+
+fn programs(count: &mut Count) -> Result<()> {
+    long_test(count, "thalweg", "exec_random")
 }
 
 fn memory(count: &mut Count) -> Result<()> {

@@ -144,8 +144,12 @@ impl Answerer {
     /// An answer came: what was printed before it and answers nothing is not meant for this record.
     fn note_answer(&mut self) {
         self.learn();
-        let strays = self.respondents.front_mut().and_then(|front| front.strays.take());
-        self.complain(strays);
+        if let Some(front) = self.respondents.front_mut()
+            && front.strays.count() > 0
+        {
+            let strays = front.strays.take();
+            self.complain(strays);
+        }
     }
 
     /// A program that was only slow is not taken for one that holds answers back the next time.
@@ -360,7 +364,7 @@ impl Answerer {
     /// Waits for the end of a process of which it is known what becomes of all its records.
     fn finish(&mut self, mut respondent: Respondent) {
         if respondent.rest.is_none() {
-            respondent.read_surplus(respondent.asked.end.min(self.link.sent()));
+            respondent.read_surplus(&self.link);
         }
         if respondent.again.is_some() && !matches!(respondent.rest, Some(Rest::Fails(_))) {
             self.batch = (self.batch * BATCH_FACTOR).min(OUTSTANDING_MAX);

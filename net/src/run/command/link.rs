@@ -107,7 +107,8 @@ impl Link {
     /// Sends the line of the next record, which is outstanding already; none: the program is not asked about it.
     pub(super) fn send(&self, line: Option<&[u8]>) {
         let mut writing = locked(&self.writing);
-        self.sent.fetch_add(1, Ordering::Release);
+        let sent = self.sent.load(Ordering::Relaxed);
+        self.sent.store(sent + 1, Ordering::Release);
         let Some(line) = line else { return };
         let mut unanswered = locked(&self.unanswered);
         unanswered.lines.push_back(line.len());

@@ -119,7 +119,7 @@ impl Respondent {
                 None => {}
             }
             match self.read(listening) {
-                Came::Line => self.take_line(number, listening.link.sent()),
+                Came::Line => self.take_line(number, listening.link),
                 Came::Nothing => return Heard::Nothing,
                 Came::End => return Heard::End,
             }
@@ -145,7 +145,7 @@ impl Respondent {
     }
 
     /// Finds out what the line answers.
-    fn take_line(&mut self, number: u64, sent: u64) {
+    fn take_line(&mut self, number: u64, link: &Link) {
         if !self.mode.names_questions() {
             self.answers += 1;
             let content = json::read_records(&self.line).map_err(|error| self.refused(&error.to_string()));
@@ -158,7 +158,8 @@ impl Respondent {
             return self.strays.add_unnamed(&self.line, content.err());
         };
         match u64::try_from(question) {
-            Ok(of) if (number..self.asked.end.min(sent)).contains(&of) => {
+            // Mostly it is the record's own, which needs no look at what the feeder writes.
+            Ok(of) if of == number && of < self.asked.end || self.is_asked_later(of, number, link) => {
                 self.answers += 1;
                 self.heard = Some((of, content));
             }
@@ -169,15 +170,21 @@ impl Respondent {
         }
     }
 
+    fn is_asked_later(&self, question: u64, number: u64, link: &Link) -> bool {
+        question > number && question < self.asked.end.min(link.sent())
+    }
+
     fn refused(&self, why: &str) -> String {
         format!("the command answered {}: {why}", quoted(&self.line))
     }
 
-    /// Reads lines of which none is asked for, to the end. `number`: no record from this one on was sent to it.
-    pub(super) fn read_surplus(&mut self, number: u64) {
+    /// Reads lines of which none is asked for, to the end.
+    pub(super) fn read_surplus(&mut self, link: &Link) {
+        // No record from this one on was sent to it.
+        let number = self.asked.end.min(link.sent());
         while !self.is_flooded() && self.process.read_line(&mut self.line) {
             if self.mode.names_questions() {
-                self.take_line(number, number);
+                self.take_line(number, link);
             } else {
                 self.strays.add(&self.line, Strays::surplus(&self.asked, number));
             }
