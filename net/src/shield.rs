@@ -12,9 +12,30 @@ use std::collections::{BTreeSet, HashMap};
 use crate::check::{Node, NodeKind, Resolved};
 use crate::label::{Label, labels_of};
 use crate::plan::{Rearrangement, RecordFault, Source};
+use crate::record::Record;
 use crate::router::matched;
 use crate::shape::ShapeId;
 use crate::syntax::ast::{Filter, ItemValue, Pattern, TagExpr};
+
+/// What stands between a hidden label's own name and the path of the net that it passes around.
+const AROUND: &str = " around ";
+
+/// Gives the hidden labels of a record that leaves the network their own names back, those of the innermost net first. One whose
+/// name stands for something else here stays hidden.
+pub(crate) fn reveal(record: &mut Record) {
+    let hidden = |label: &Label| label.name().contains(AROUND);
+    let mut labels: Vec<Label> = record.shape().labels().iter().copied().filter(hidden).collect();
+    labels.sort_by_key(|label| std::cmp::Reverse(label.name().len()));
+    for label in labels {
+        let own = label.name().split(AROUND).next().unwrap_or_default();
+        let own = Label::new(label.kind(), own);
+        if record.get(own).is_none()
+            && let Some(value) = record.remove(label)
+        {
+            record.set(own, value);
+        }
+    }
+}
 
 /// The shield of a net.
 #[derive(Debug)]
@@ -34,7 +55,7 @@ impl Shield {
         mentioned.node(body);
         // A binding tag outside the input type is no match, so there is none to hide.
         let hide =
-            |label: Label| (label, Label::new(label.kind(), &format!("{} around {path}", label.name())));
+            |label: Label| (label, Label::new(label.kind(), &format!("{}{AROUND}{path}", label.name())));
         let hidden: HashMap<Label, Label> =
             mentioned.labels.into_iter().filter(|label| !label.is_binding()).map(hide).collect();
         let shown = hidden.iter().map(|(&label, &inside)| (inside, label)).collect();

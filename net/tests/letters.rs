@@ -274,6 +274,28 @@ fn what_other_components_refuse_is_as_it_came() {
     }
 }
 
+/// A label that passes around a net has its own name in the letter, unless something inside has the same.
+#[test]
+fn hidden_labels_have_their_own_names_in_the_letter() {
+    let net = |inside: &str| {
+        format!(
+            "net main {{ net inner ({{a, <how>}} -> {{a, <how>}}) connect [{{a}} -> {{a, k=a}}] .. {inside} \
+             [{{a, <how>}} -> {{a, <how = 1 / (how - how)>}}]; }} connect inner;"
+        )
+    };
+    let made = || record(Value::from("outer"), 1, 0);
+    let (_, failed) = run(&net("[{k} -> {}] .."), vec![made()], true, options(false));
+    assert_eq!(failed, [made()]);
+    let (_, failed) = run(&net(""), vec![made()], true, options(false));
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].get(Label::field("k")), Some(&Value::from("outer")), "{failed:?}");
+    assert_eq!(
+        failed[0].get(Label::field("k around main/inner")),
+        Some(&Value::from("not taken")),
+        "{failed:?}"
+    );
+}
+
 /// Whatever happens to a call, each value of its record is freed once.
 #[test]
 fn no_value_is_lost_or_freed_twice() {

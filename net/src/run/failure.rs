@@ -10,6 +10,7 @@ use super::component::{ComponentId, Instance, Program};
 use super::limits::Limits;
 use super::pipe::Pipe;
 use crate::record::{Ends, Record};
+use crate::shield;
 
 /// A record that a component could not work on. It left the network here; all others go on.
 #[derive(Debug)]
@@ -109,6 +110,7 @@ impl Position {
     #[cold]
     pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {
         record.set_ends(Ends::NOTHING);
+        shield::reveal(&mut record);
         let component = self.path();
         super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
         let error = RecordError { component, reason, stream: message.stream, index: message.index, record };

@@ -934,25 +934,27 @@ unsafe fn call_each(entry: &BoxEntry, desk: *mut Desk) -> Status {
     // SAFETY: as demanded of the caller; during a call, desk and record are used by nobody else.
     unsafe {
         let batch = &raw mut (*desk).batch;
-        while (*batch).done < (*batch).count {
-            let record = *(*batch).records.add((*batch).done as usize);
-            if let Some(at) = (*batch).at.as_ref() {
-                at.store((*batch).first + u64::from((*batch).done), Ordering::Relaxed);
+        let Batch { records, at, first, count, argument_offset, output_offset, argument_count, .. } = *batch;
+        let keeper = (*batch).keeper();
+        for done in 0..count {
+            (*batch).done = done;
+            let record = *records.add(done as usize);
+            if let Some(at) = at.as_ref() {
+                at.store(first + u64::from(done), Ordering::Relaxed);
             }
-            let arguments = record.add((*batch).argument_offset as usize).cast::<Value>();
-            (*desk).out.values = record.add((*batch).output_offset as usize).cast();
+            let arguments = record.add(argument_offset as usize).cast::<Value>();
+            (*desk).out.values = record.add(output_offset as usize).cast();
             (*desk).out.held = 0;
-            let keeper = (*batch).keeper();
-            for index in 0..(*batch).argument_count as usize {
+            for index in 0..argument_count as usize {
                 keeper.value(index, &*arguments.add(index));
             }
-            let status = (entry.call)(entry.data, arguments, (*batch).argument_count, desk.cast());
+            let status = (entry.call)(entry.data, arguments, argument_count, desk.cast());
             if status != Status::DONE || !(*batch).is_usual(&(*desk).out) {
                 return status;
             }
-            (*batch).settle((*batch).argument_count as usize, &(*desk).out);
-            (*batch).done += 1;
+            (*batch).settle(argument_count as usize, &(*desk).out);
         }
+        (*batch).done = count;
     }
     Status::DONE
 }
