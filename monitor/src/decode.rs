@@ -402,6 +402,7 @@ enum What {
     StreamClosed,
     ModeChanged,
     RecordFailed,
+    RecordHeld,
     Entry,
     Exit,
 }
@@ -471,6 +472,7 @@ const KINDS: &[Row] = &[
     ("exec.stream_closed", What::StreamClosed, &["stream", "written", "read"], &["dropped"]),
     ("exec.mode_changed", What::ModeChanged, &["mode"], &[]),
     ("net.record_failed", What::RecordFailed, &["task", "stream", "index"], &[]),
+    ("net.record_held", What::RecordHeld, &["task", "stream", "index"], &[]),
     ("net.entry", What::Entry, &["stream"], &[]),
     ("net.exit", What::Exit, &["stream"], &[]),
 ];
@@ -683,6 +685,9 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             task: get(0),
             message: Run { stream: get(1), first: get(2), count: 1 },
         },
+        What::RecordHeld => {
+            Observation::RecordHeld { task: get(0), message: Run { stream: get(1), first: get(2), count: 1 } }
+        }
         What::Entry => Observation::Entry { stream: get(0) },
         What::Exit => Observation::Exit { stream: get(0) },
     })
