@@ -40,6 +40,9 @@ impl Report {
     }
 }
 
+/// A figure of what was done, and where it stands.
+type Figure<T> = (&'static str, fn(&Work) -> T);
+
 /// Looks for contradictions.
 struct Sums<'r> {
     report: &'r Report,
@@ -167,7 +170,7 @@ impl Sums<'_> {
     fn component(&mut self, component: &Component, tasks: &[&Task]) {
         let path = &component.path;
         self.same_count(&format!("the tasks of {path}"), component.tasks, tasks.len() as u64);
-        let counts: [(&str, fn(&Work) -> u64); 6] = [
+        let counts: [Figure<u64>; 6] = [
             ("messages in", |work| work.messages_in.unwrap_or(0)),
             ("messages out", |work| work.messages_out.unwrap_or(0)),
             ("dispatches", |work| work.dispatches.unwrap_or(0)),
@@ -179,7 +182,7 @@ impl Sums<'_> {
             let parts = tasks.iter().map(|task| count(&task.work)).sum();
             self.same_count(&format!("{what} of {path}"), count(&component.work), parts);
         }
-        let times: [(&str, fn(&Work) -> Option<f64>); 3] = [
+        let times: [Figure<Option<f64>>; 3] = [
             ("busy time", |work| work.busy_ns),
             ("time of empty dispatches", |work| work.empty_ns),
             ("lifetime", |work| work.lifetime_ns),
