@@ -63,7 +63,8 @@ pub(crate) struct Core {
     /// The worker's live row.
     pub(crate) row: Option<LiveRow>,
     pub(crate) mode: AdoptedMode,
-    /// How many changes of settings were adopted, and what a dispatch needs of them.
+    /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch), and what a
+    /// dispatch needs of them.
     changes: u64,
     quantum: usize,
     pub(crate) unfinished: u64,
@@ -73,9 +74,8 @@ pub(crate) struct Core {
     /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
     /// streams in one part has one time.
     is_fresh: bool,
-    /// Since the clock was read the thread did what belongs to no dispatch and may take long, such as to wake another thread: the
-    /// next dispatch begins with a look at the clock.
-    pub(crate) clock_lags: bool,
+    /// Since the clock was read the thread did what belongs to no dispatch and may take long: see [`Core::did_aside`].
+    clock_lags: bool,
     /// When measuring began, or was switched on.
     pub(crate) measured_since: u64,
     /// When mode full began, if that was while running.
@@ -83,7 +83,8 @@ pub(crate) struct Core {
     /// When the current dispatch began (metrics and full).
     began: u64,
     pub(crate) dispatches: u64,
-    pub(crate) started: u64,
+    /// When it started, put off by all time that was not busy: its busy time is the clock less this.
+    pub(crate) busy_base: u64,
     pub(crate) waiting_ticks: u64,
     /// Time between dispatches and waits, as far as the clock was read at its end: see [`Core::own_work`].
     pub(crate) own_ticks: u64,
@@ -133,6 +134,9 @@ impl Touch {
     }
 }
 
+/// Never the number of changes of settings.
+const LOOK_UP: u64 = u64::MAX;
+
 /// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. Who is put
 /// off it for another process is so for longer.
 pub(crate) const LONG_NS: u64 = 200_000;
@@ -178,7 +182,7 @@ impl Core {
             recorder,
             row: None,
             mode: AdoptedMode(mode),
-            changes: u64::MAX,
+            changes: LOOK_UP,
             quantum: 0,
             unfinished: 0,
             by_demand: false,
@@ -189,7 +193,7 @@ impl Core {
             full_since: 0,
             began: now,
             dispatches: 0,
-            started: now,
+            busy_base: now,
             waiting_ticks: 0,
             own_ticks: 0,
             kept_ticks: 0,
@@ -388,7 +392,9 @@ impl Core {
         if woken == Woken::Already {
             return;
         }
-        self.clock_lags |= woken == Woken::Roused;
+        if woken == Woken::Roused {
+            self.did_aside();
+        }
         self.tell_ready(task, cause, by_stream);
     }
 
@@ -637,6 +643,15 @@ impl Core {
         self.now
     }
 
+    /// The thread did what belongs to no dispatch and may take long, such as to wake another thread: the clock is read again before
+    /// the next one begins, which looks up for that as for a setting, at no cost where nothing was.
+    pub(crate) fn did_aside(&mut self) {
+        if self.mode != Mode::Off {
+            self.clock_lags = true;
+            self.changes = LOOK_UP;
+        }
+    }
+
     /// Reads the clock between two dispatches: what the thread did since the last one, or since it waited, was its own work, such
     /// as to wake others.
     #[cold]
@@ -646,6 +661,7 @@ impl Core {
         if self.mode != Mode::Off {
             let kept = self.kept_of(now - before, OWN_WORK_NS);
             self.own_ticks += now - before - kept;
+            self.busy_base += now - before - kept;
             self.tell_kept(0, kept);
         }
         self.clock_lags = false;
@@ -660,6 +676,7 @@ impl Core {
         };
         let kept = self.shared.clock.ns_to_ticks(delays.more_ns()).min(ticks);
         self.kept_ticks += kept;
+        self.busy_base += kept;
         kept
     }
 
@@ -702,6 +719,10 @@ impl Core {
         self.unfinished = self.shared.unfinished(self.recorder.as_mut());
         self.by_demand = self.shared.by_demand(self.recorder.as_mut());
         self.shared.adopt_workers();
+        // A task with a thread of its own sees to its clock when it resumes.
+        if self.clock_lags && self.worker != FOREIGN {
+            self.own_work();
+        }
     }
 
     #[cold]
@@ -726,7 +747,9 @@ impl Core {
         let now = self.clock_after_delay(task.id, messages as u64);
         task.turn(Share::Busy, now, self.measured_since);
         let lasted = now.saturating_sub(self.began);
-        let kept = if lasted >= self.shared.long_ticks { self.kept_in(task, lasted) } else { 0 };
+        if lasted >= self.shared.long_ticks {
+            self.tell_kept_in(task, lasted);
+        }
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
         {
@@ -748,7 +771,6 @@ impl Core {
             if let Some(recorder) = &mut self.recorder {
                 self.lineage.take().for_each(|derived| recorder.same(&derived));
             }
-            self.tell_kept(task.id.0, kept);
         }
         for &touch in &self.touched {
             // SAFETY: an end on the list is kept until the list is emptied.
@@ -762,12 +784,13 @@ impl Core {
         }
     }
 
-    /// For how much of a long dispatch that ends now its worker was kept from the processor.
+    /// Tells for how much of a long dispatch that ends now its worker was kept from the processor.
     #[cold]
-    fn kept_in(&mut self, task: &TaskCell, lasted: u64) -> u64 {
+    #[inline(never)]
+    fn tell_kept_in(&mut self, task: &TaskCell, lasted: u64) {
         let kept = self.kept_of(lasted, 0);
         task.kept(kept);
-        kept
+        self.tell_kept(task.id.0, kept);
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.
@@ -815,7 +838,7 @@ impl Core {
     #[cold]
     pub(crate) fn tell_used(&mut self) {
         self.used_told = self.now;
-        self.clock_lags = true;
+        self.did_aside();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { self.task.as_ref() }.filter(|task| task.blocking).map_or(0, |task| task.id.0);
         if let Some(recorder) = &mut self.recorder {
@@ -862,15 +885,13 @@ impl Core {
 
     /// The time until now that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
     pub(crate) fn busy_ticks(&self) -> u64 {
-        let others = self.waiting_ticks + self.parked_ticks + self.own_ticks + self.kept_ticks;
-        (self.now - self.started).saturating_sub(others)
+        self.now.saturating_sub(self.busy_base)
     }
 
+    /// What it shows as busy, until now: what it waited is shown when that ends.
     pub(crate) fn show_worker(&self) {
         let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
         put(row, worker_cell::BUSY, self.busy_ticks());
-        put(row, worker_cell::WAITING, self.waiting_ticks);
-        put(row, worker_cell::PARKED, self.parked_ticks);
         put(row, worker_cell::UPDATED, self.now);
         put(row, worker_cell::DISPATCHES, self.dispatches);
         put(row, worker_cell::EVENTS, recorder.writer.sequence());
@@ -1214,9 +1235,6 @@ impl Core {
                 }
             }
             if core.mode != Mode::Off {
-                if core.clock_lags {
-                    core.own_work();
-                }
                 cell.turn(Share::Ready, core.now, core.measured_since);
                 core.begin_time(cell);
             }

@@ -75,14 +75,14 @@ pub(crate) struct WorkerEnded {
     pub(crate) kept_ticks: u64,
 }
 
-/// For so long a worker could have run and had no processor: in the dispatch that ended with the event before; or, of task 0, in
-/// the wait that ends with the next event, or in its own work that ends with this one.
+/// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its
+/// own work that ends with this one.
 #[derive(Kind)]
 #[kind(name = "exec.kept")]
 pub(crate) struct Kept {
     /// The worker.
     pub(crate) worker: u32,
-    /// The task whose dispatch it was, or 0.
+    /// The task whose dispatch it was; 0: none.
     pub(crate) task: u64,
     /// For how long.
     #[field(unit = "ticks")]

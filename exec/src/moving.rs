@@ -307,7 +307,7 @@ impl Core {
         }
         for asked in letters {
             asked.answer(self);
-            self.clock_lags = true;
+            self.did_aside();
         }
         self.feed();
     }
@@ -406,7 +406,7 @@ impl Core {
         cell.leave_worker();
         let shared = self.shared.clone();
         // What a move takes is no part of the next dispatch.
-        self.clock_lags = true;
+        self.did_aside();
         if shared.inboxes[to as usize].push(task) == Pushed::Refused {
             // The other has ended (the run is aborted): it stays.
             self.arrive(task);
@@ -422,7 +422,7 @@ impl Core {
         self.shared.task_moved(cell, from);
         cell.in_inbox.swap(false, Ordering::AcqRel);
         self.me = self.shared.token(self.worker);
-        self.clock_lags = true;
+        self.did_aside();
         self.adopt(task);
         let (least, most) = PATIENCE_NS;
         let clock = &self.shared.clock;

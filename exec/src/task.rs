@@ -312,7 +312,7 @@ impl TaskCell {
         }
     }
 
-    /// Of its busy time, so much was none: see [`Times::kept`].
+    /// Of what was told as busy, so much was none: the thread had no processor.
     pub(crate) fn kept(&self, ticks: u64) {
         if let Some(observed) = self.observed() {
             observed.times.kept(ticks);

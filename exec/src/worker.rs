@@ -86,6 +86,7 @@ impl Core {
         // What was kept before it slept was noticed, or was little.
         let kept = if slept && self.mode != Mode::Off { self.kept_of(now - before, 0) } else { 0 };
         self.waiting_ticks += now - before - kept;
+        self.busy_base += now - before - kept;
         self.tell_kept(0, kept);
         self.shared.spreading.has_waited(number, self.waiting_ticks);
         self.tell_resumed(number);
@@ -97,8 +98,10 @@ impl Core {
             put(row, worker_cell::TASK, 0);
         }
         self.sleep();
-        self.parked_ticks += self.clock() - before;
-        self.show_worker();
+        let ticks = self.clock() - before;
+        self.parked_ticks += ticks;
+        self.busy_base += ticks;
+        self.show_waits();
     }
 
     /// Returns when something came, or after a sleep: whether it said meanwhile that this worker is hungry, and whether it slept.
@@ -159,8 +162,17 @@ impl Core {
             recorder.at(self.now, &WorkerResumed { worker });
         }
         if self.mode != Mode::Off {
-            self.show_worker();
+            self.show_waits();
         }
+    }
+
+    /// Shows all of the worker's time.
+    fn show_waits(&self) {
+        if let Some(row) = &self.row {
+            put(row, worker_cell::WAITING, self.waiting_ticks);
+            put(row, worker_cell::PARKED, self.parked_ticks);
+        }
+        self.show_worker();
     }
 
     fn tell_worker_started(&mut self, pinned: Option<Processor>) {
@@ -186,7 +198,7 @@ impl Core {
 
     fn tell_worker_ended(&mut self) {
         let now = self.own_work();
-        self.show_worker();
+        self.show_waits();
         if self.mode != Mode::Off {
             self.tell_used();
         }

@@ -253,7 +253,7 @@ impl WorkerTime {
     fn of(events: &[&Told]) -> WorkerTime {
         let mut all = WorkerTime::default();
         // Until when it is told, and for how long of what comes it was kept from its processor.
-        let (mut until, mut kept) = (0, 0);
+        let (mut until, mut kept, mut kept_in_dispatches) = (0, 0, 0);
         for event in events {
             let mut since = |until: &mut u64, time: u64| {
                 let ticks = time - *until - std::mem::take(&mut kept);
@@ -274,12 +274,13 @@ impl WorkerTime {
                     all.kept += event.get("duration_ticks");
                     match event.get("task") {
                         0 => kept += event.get("duration_ticks"),
-                        _ => all.busy -= event.get("duration_ticks"),
+                        _ => kept_in_dispatches += event.get("duration_ticks"),
                     }
                 }
                 _ => {}
             }
         }
+        all.busy -= kept_in_dispatches;
         all
     }
 }

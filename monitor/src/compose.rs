@@ -52,11 +52,14 @@ struct Telling {
     start: u64,
     end: u64,
     kept: u64,
+    /// Told before the dispatch that it is of.
+    kept_next: u64,
     reads: Vec<Run>,
     writes: Vec<Run>,
     derived: Vec<Derived>,
-    /// Told before the dispatch they failed in.
+    /// Told before the dispatch they failed in, or that they are held beyond.
     failed: Vec<(u64, Run)>,
+    held: Vec<(u64, Run)>,
 }
 
 /// Where composed items go: only what some monitor wants is kept.
@@ -85,7 +88,9 @@ impl Composer {
         self.gapless_since = None;
         if let Some(telling) = self.telling.get_mut(&writer) {
             telling.active = false;
+            telling.kept_next = 0;
             telling.failed.clear();
+            telling.held.clear();
         }
         sink.push(self.last, writer, GAP, What::Gap { lost });
     }
@@ -130,11 +135,8 @@ impl Composer {
                 sink.observation(time, writer, observation);
             }
             Observation::Kept { task, duration, .. } => {
-                if let Some(telling) = self.telling.get_mut(&writer)
-                    && telling.active
-                    && telling.task == task
-                {
-                    telling.kept = duration.min(telling.end - telling.start);
+                if task != 0 {
+                    self.telling.entry(writer).or_default().kept_next = duration;
                 }
                 sink.observation(time, writer, observation);
             }
@@ -153,7 +155,14 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.record_failed(time, writer, task, message, sink);
+                self.record_told(time, writer, (task, message), |telling| &mut telling.failed, sink);
+            }
+            Observation::RecordHeld { task, message } => {
+                if message.first > INDEX_MAX {
+                    self.malformed += 1;
+                    return;
+                }
+                self.record_told(time, writer, (task, message), |telling| &mut telling.held, sink);
             }
             Observation::TaskEnded { task, .. } => {
                 self.end_dispatch(time, writer, task, Outcome::Ended, 0, sink);
@@ -234,11 +243,12 @@ impl Composer {
         // A thread does one thing at a time, whatever is told.
         telling.start = time.saturating_sub(duration).max(first).max(telling.end).min(time);
         telling.end = time;
-        telling.kept = 0;
+        telling.kept = std::mem::take(&mut telling.kept_next);
         telling.reads.clear();
         telling.writes.clear();
         telling.derived.clear();
         telling.failed.retain(|&(of, _)| of == task);
+        telling.held.retain(|&(of, _)| of == task);
     }
 
     #[inline]
@@ -276,13 +286,20 @@ impl Composer {
     }
 
     /// Told before the end of the dispatch it happened in: kept with the writer until then.
-    fn record_failed(&mut self, time: u64, writer: u64, task: u64, message: Run, sink: &mut Sink<'_>) {
+    fn record_told(
+        &mut self,
+        time: u64,
+        writer: u64,
+        message: (u64, Run),
+        list: impl FnOnce(&mut Telling) -> &mut Vec<(u64, Run)>,
+        sink: &mut Sink<'_>,
+    ) {
         if self.telling.entry(writer).or_default().active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
-        let failed = &mut self.telling.entry(writer).or_default().failed;
-        if (failed.len() as u64) < DISPATCH_MESSAGES_MAX {
-            failed.push((task, message));
+        let told = list(self.telling.entry(writer).or_default());
+        if (told.len() as u64) < DISPATCH_MESSAGES_MAX {
+            told.push(message);
         }
     }
 
@@ -325,16 +342,13 @@ impl Composer {
                 reads: buffer.runs(&telling.reads),
                 writes: buffer.runs(&telling.writes),
                 derived: buffer.derived(&telling.derived),
-                failed: if telling.failed.is_empty() {
-                    Span::default()
-                } else {
-                    let failed: Vec<Run> = telling.failed.iter().map(|&(_, run)| run).collect();
-                    buffer.runs(&failed)
-                },
+                failed: runs_of(buffer, &telling.failed),
+                held: runs_of(buffer, &telling.held),
             };
             sink.push(telling.end, writer, DISPATCH, What::Dispatch(dispatch));
         }
         telling.failed.clear();
+        telling.held.clear();
         if closed {
             for run in telling.reads.iter().chain(&telling.writes) {
                 self.tell_if_told(time, writer, run.stream, sink);
@@ -494,6 +508,15 @@ impl Composer {
             stream.past = stream.closed.is_some();
         }
     }
+}
+
+/// The messages of a list, mostly none.
+fn runs_of(buffer: &mut Buffer, list: &[(u64, Run)]) -> Span {
+    if list.is_empty() {
+        return Span::default();
+    }
+    let runs: Vec<Run> = list.iter().map(|&(_, run)| run).collect();
+    buffer.runs(&runs)
 }
 
 fn push_wait(wait: Option<Wait>, time: u64, writer: u64, sink: &mut Sink<'_>) {

@@ -471,6 +471,7 @@ enum What {
     ModeChanged,
     RecordFailed,
     Paused,
+    RecordHeld,
     Entry,
     Exit,
 }
@@ -541,6 +542,7 @@ const KINDS: &[Row] = &[
     ("exec.mode_changed", What::ModeChanged, &["mode"], &[]),
     ("net.record_failed", What::RecordFailed, &["task", "stream", "index"], &[]),
     ("control.paused", What::Paused, &["paused"], &[]),
+    ("net.record_held", What::RecordHeld, &["task", "stream", "index"], &[]),
     ("net.entry", What::Entry, &["stream"], &[]),
     ("net.exit", What::Exit, &["stream"], &[]),
 ];
@@ -754,6 +756,9 @@ fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
             message: Run { stream: get(1), first: get(2), count: 1 },
         },
         What::Paused => Observation::Paused { paused: get(0) != 0 },
+        What::RecordHeld => {
+            Observation::RecordHeld { task: get(0), message: Run { stream: get(1), first: get(2), count: 1 } }
+        }
         What::Entry => Observation::Entry { stream: get(0) },
         What::Exit => Observation::Exit { stream: get(0) },
     })

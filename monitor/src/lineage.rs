@@ -6,7 +6,8 @@
 //!
 //! * a one-to-one task's k-th written message descends from its k-th read one, except those that failed;
 //! * other tasks say in [`Derived`] what descends from what. Only the message a task read last can still get
-//!   descendants in a later dispatch, so that one is held until the task reads on or waits for input. What such a task
+//!   descendants in a later dispatch, and those that it says it keeps (`net.record_held`): they are held until the task reads on or
+//!   waits for input, or until it has written from them. What such a task
 //!   writes in a dispatch without saying whence, it wrote before it read anything, and it descends from that one. Of a
 //!   task that read several streams, that is the one message that nothing was written from yet: such tasks join
 //!   streams, they write each message before they take the next.
@@ -151,6 +152,8 @@ pub(crate) struct Holder {
     /// One-to-one: whether `kept` is known to be all that was read and not yet written.
     pub(crate) synced: bool,
     kept: VecDeque<Taken>,
+    /// Others: single messages that it said it keeps, until it writes from them.
+    held: Vec<Taken>,
     /// Others: whether it ever said what descends from what.
     derives: bool,
     /// Whether it wrote what cannot descend from a message read before, without a word on whence. If it never says
@@ -187,6 +190,8 @@ pub(crate) struct Dispatch {
     derived: Vec<Derived>,
     /// Messages read that failed.
     failed: Vec<Run>,
+    /// Messages read that the task keeps.
+    held: Vec<Run>,
     outcome: Outcome,
 }
 
@@ -204,6 +209,7 @@ impl Dispatch {
         copy(&mut self.writes, batch.writes(of));
         copy(&mut self.derived, batch.derived(of));
         copy(&mut self.failed, batch.failed(of));
+        copy(&mut self.held, batch.held(of));
     }
 
     /// Whether it wrote something from this message.
@@ -564,7 +570,9 @@ impl Lineage {
         if !dispatch.failed.is_empty() {
             self.trace_failures(dispatch, &holder, &taken);
         }
-        self.put_derived(dispatch, writes, share, &holder.kept, &taken);
+        self.put_derived(dispatch, writes, share, &holder, &taken);
+        self.let_go_of_held(dispatch, &mut holder);
+        self.hold(dispatch, &mut holder, &taken);
         if holder.one_to_one {
             for failed in &dispatch.failed {
                 holder.fail(failed, &mut self.roots, dispatch.end);
@@ -635,7 +643,7 @@ impl Lineage {
         dispatch: &Dispatch,
         writes: u64,
         share: f64,
-        kept: &VecDeque<Taken>,
+        holder: &Holder,
         taken: &[Taken],
     ) {
         for derived in &dispatch.derived {
@@ -645,9 +653,8 @@ impl Lineage {
             let mut done = 0;
             while done < derived.child.count {
                 let parent = derived.parent_first + done * derived.step;
-                let found = find(taken, derived.parent_stream, parent).or_else(|| {
-                    kept.iter().rev().copied().find(|held| held.has(derived.parent_stream, parent))
-                });
+                let found = find(taken, derived.parent_stream, parent)
+                    .or_else(|| holder.find(derived.parent_stream, parent));
                 let left = derived.child.count - done;
                 let segment = match found {
                     None => {
@@ -669,6 +676,32 @@ impl Lineage {
                 done += segment.count;
             }
         }
+    }
+
+    /// Retains what the task says it keeps of what it read.
+    fn hold(&mut self, dispatch: &Dispatch, holder: &mut Holder, taken: &[Taken]) {
+        for run in &dispatch.held {
+            let Some(read) = find(taken, run.stream, run.first) else { continue };
+            let segment = read.segment.part(run.first - read.segment.first, 1);
+            self.roots.retain(segment.root, 1, segment.step);
+            holder.held.push(Taken { segment, written: false, ..read });
+        }
+    }
+
+    /// Releases what the task kept and wrote from now, or all when it is no more.
+    fn let_go_of_held(&mut self, dispatch: &Dispatch, holder: &mut Holder) {
+        if holder.held.is_empty() {
+            return;
+        }
+        let over = dispatch.outcome == Outcome::Ended;
+        holder.held.retain(|held| {
+            let stays = !over && !dispatch.derives_from(held.stream, held.segment.first);
+            if !stays {
+                let Segment { root, step, .. } = held.segment;
+                self.roots.release(root, 1, step, Moments::at(dispatch.end));
+            }
+            stays
+        });
     }
 
     /// Puts on the streams what else was written: by a one-to-one task what it read, else messages without a known
@@ -855,6 +888,11 @@ impl Taken {
 }
 
 impl Holder {
+    /// A message read in a dispatch before.
+    fn find(&self, stream: u64, index: u64) -> Option<Taken> {
+        self.kept.iter().rev().chain(&self.held).copied().find(|held| held.has(stream, index))
+    }
+
     /// The message that a task with outputs of its own choice may still have to write from.
     fn owes(&self) -> Option<Taken> {
         if self.mute && !self.derives || self.one_to_one {

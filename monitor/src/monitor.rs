@@ -186,6 +186,11 @@ impl<'a> Batch<'a> {
         dispatch.failed.of(&self.buffer.runs)
     }
 
+    /// Messages that it read and its task keeps.
+    pub fn held(&self, dispatch: &Dispatch) -> &'a [Run] {
+        dispatch.held.of(&self.buffer.runs)
+    }
+
     /// What it said of the descent of what it wrote.
     pub fn derived(&self, dispatch: &Dispatch) -> &'a [Derived] {
         dispatch.derived.of(&self.buffer.derived)
@@ -257,6 +262,7 @@ pub struct Dispatch {
     pub(crate) writes: Span,
     pub(crate) derived: Span,
     pub(crate) failed: Span,
+    pub(crate) held: Span,
 }
 
 impl Dispatch {

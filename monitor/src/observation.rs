@@ -120,7 +120,7 @@ pub enum Observation {
     Kept {
         /// The worker.
         worker: u64,
-        /// The task whose dispatch it was, told just before; 0: none, so it was in the wait that ends next, or in the worker's own
+        /// The task whose dispatch, which is told next, it was; 0: none, so it was in the wait that ends next, or in the worker's own
         /// work that ends now.
         task: u64,
         /// For how long.
@@ -252,6 +252,13 @@ pub enum Observation {
         /// The message.
         message: Run,
     },
+    /// A task keeps a message that it reads in the dispatch that is told next, and will say what it writes from it.
+    RecordHeld {
+        /// The task's id.
+        task: u64,
+        /// The message.
+        message: Run,
+    },
     /// A task worked on a message.
     MessageWorked {
         /// The task.
@@ -286,7 +293,7 @@ pub struct Besides {
 }
 
 /// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 29] = [
+pub(crate) const KIND_NAMES: [&str; 30] = [
     "exec.worker_started",
     "exec.worker_waiting",
     "exec.worker_resumed",
@@ -316,6 +323,7 @@ pub(crate) const KIND_NAMES: [&str; 29] = [
     "exec.deadlocked",
     "control.paused",
     "exec.kept",
+    "net.record_held",
 ];
 
 impl Observation {
@@ -352,6 +360,7 @@ impl Observation {
             Observation::Deadlocked { .. } => 26,
             Observation::Paused { .. } => 27,
             Observation::Kept { .. } => 28,
+            Observation::RecordHeld { .. } => 29,
         }
     }
 }

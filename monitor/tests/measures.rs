@@ -685,6 +685,134 @@ fn metrics_mode_speaks_from_totals() {
     assert!(report.notes.iter().any(|note| note.code == "mode"));
 }
 
+/// A box that takes two messages, is run in vain, waits and takes two more, on a worker that wakes others in between and is kept
+/// from its processor for 40 µs of the first dispatch and 25 µs of the wait.
+fn disturbed() -> Script {
+    let mut script = Script::default();
+    script.worker(0, 0, 1000).worker(1, 0, 800);
+    script.task(10, SOURCE, 100, false).task(10, BOX, 101, true).task(10, SINK, 102, false);
+    script.stream(20, ENTRY, SOURCE, BOX).stream(20, EXIT, BOX, SINK);
+    script.at(20, 0, Observation::Entry { stream: ENTRY }).at(20, 0, Observation::Exit { stream: EXIT });
+    script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
+    script.at(140, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
+    script.at(300, 1, Observation::Kept { worker: 1, task: BOX, duration: 40 });
+    let two = |first: &'static [(u64, u64, u64)], wrote: &'static [(u64, u64, u64)]| Did {
+        read: first,
+        wrote,
+        ..Did::default()
+    };
+    script.run(1, BOX, (200, 300), two(&[(ENTRY, 0, 2)], &[(EXIT, 0, 2)]), Then::Yield);
+    script.run(1, BOX, (310, 330), Did::default(), Then::Input(ENTRY));
+    script.at(335, 1, Observation::WorkerWaiting { worker: 1 });
+    script.at(390, 0, Observation::TaskReady { task: BOX, by_stream: ENTRY });
+    script.at(400, 1, Observation::Kept { worker: 1, task: 0, duration: 25 });
+    script.at(400, 1, Observation::WorkerResumed { worker: 1 });
+    script.run(1, BOX, (400, 500), two(&[(ENTRY, 2, 2)], &[(EXIT, 2, 2)]), Then::End);
+    script.at(500, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
+    script.run(0, SINK, (600, 620), Did { read: &[(EXIT, 0, 4)], ..Did::default() }, Then::End);
+    script.close(500, ENTRY, 4, 4, 0).close(620, EXIT, 4, 4, 0);
+    script
+}
+
+#[test]
+fn a_message_is_not_charged_for_what_its_worker_did_besides() {
+    let report = disturbed().report();
+    let work = &component(&report, "net/work").work;
+    near(us(work.busy_ns.unwrap()), 60.0 + 20.0 + 100.0);
+    near(us(work.empty_ns.unwrap()), 20.0);
+    assert_eq!((work.dispatches, work.empty), (Some(3), Some(1)));
+    near(us(work.service_ns.unwrap()), 160.0 / 4.0);
+    near(us(work.lifetime_ns.unwrap()), 490.0);
+    // Created at 10, kept from the processor in the first dispatch, behind another's wake-up, woken at 390.
+    near(work.shares.unwrap().ready, (190.0 + 40.0 + 10.0 + 10.0) / 490.0);
+    let latency = &report.latency;
+    let service = latency.service.unwrap();
+    near(us(service.min_ns), 30.0);
+    near(us(service.max_ns), 50.0);
+    near(us(latency.attributed_ns.unwrap()), 160.0);
+    near(us(latency.empty_ns.unwrap()), 20.0);
+    near(us(latency.outside_ns.unwrap()), 40.0 + 20.0);
+    near(latency.attributed_share.unwrap(), 160.0 / 180.0);
+    let shares = report.workers[1].shares.unwrap();
+    near(shares.busy, 180.0 / 800.0);
+    near(shares.kept, 65.0 / 800.0);
+    near(shares.waiting, 40.0 / 800.0);
+    near(shares.own, (200.0 + 10.0 + 5.0 + 300.0) / 800.0);
+    near(shares.unaccounted, 0.0);
+}
+
+/// A figure of a report, changed.
+type Falsified = (&'static str, fn(&mut Report));
+
+/// Whichever figure that is part of a sum is wrong, it is noticed.
+#[test]
+fn no_figure_can_be_wrong_unnoticed() {
+    fn work(report: &mut Report) -> &mut Work {
+        &mut report.components.iter_mut().find(|component| component.path == "net/work").unwrap().work
+    }
+    fn one(count: &mut Option<u64>) {
+        *count = count.map(|count| count + 1);
+    }
+    fn more(ns: &mut Option<f64>) {
+        *ns = ns.map(|ns| ns + 1000.0);
+    }
+    let falsified: &[Falsified] = &[
+        ("a task's share", |report| report.tasks[0].work.shares.as_mut().unwrap().busy += 0.01),
+        ("a component's share", |report| work(report).shares.as_mut().unwrap().ready += 0.01),
+        ("a worker's share", |report| report.workers[1].shares.as_mut().unwrap().own += 0.01),
+        ("a worker's shares", |report| {
+            let shares = report.workers[1].shares.as_mut().unwrap();
+            (shares.busy, shares.kept) = (shares.busy + 0.01, shares.kept - 0.01);
+        }),
+        ("a worker's lifetime", |report| report.workers[1].lifetime_ns += 1e5),
+        ("a worker's dispatches", |report| one(&mut report.workers[1].dispatches)),
+        ("a worker's messages", |report| one(&mut report.workers[1].messages)),
+        ("busy", |report| more(&mut work(report).busy_ns)),
+        ("empty", |report| more(&mut work(report).empty_ns)),
+        ("empty dispatches", |report| one(&mut work(report).empty)),
+        ("service", |report| more(&mut work(report).service_ns)),
+        ("lifetime", |report| more(&mut work(report).lifetime_ns)),
+        ("messages in", |report| one(&mut work(report).messages_in)),
+        ("messages out", |report| one(&mut work(report).messages_out)),
+        ("dispatches", |report| one(&mut work(report).dispatches)),
+        ("failed", |report| work(report).failed += 1),
+        ("a task's messages", |report| one(&mut report.tasks[0].work.messages_in)),
+        ("tasks", |report| report.tasks_count += 1),
+        ("tasks of a component", |report| report.components[0].tasks += 1),
+        ("written", |report| one(&mut report.streams[0].written)),
+        ("read", |report| one(&mut report.streams[0].read)),
+        ("held", |report| one(&mut report.streams[0].held)),
+        ("dropped", |report| one(&mut report.streams[0].dropped)),
+        ("failed in the reader", |report| report.streams[0].failed += 1),
+        ("input messages", |report| one(&mut report.throughput.messages_in)),
+        ("output messages", |report| one(&mut report.throughput.messages_out)),
+        ("entered", |report| report.latency.entered += 1),
+        ("in flight", |report| report.latency.in_flight += 1),
+        ("unmeasured", |report| report.latency.unmeasured += 1),
+        ("services", |report| report.latency.service.as_mut().unwrap().count += 1),
+        ("attributed", |report| more(&mut report.latency.attributed_ns)),
+        ("unattributed", |report| more(&mut report.latency.unattributed_ns)),
+        ("empty inside", |report| more(&mut report.latency.empty_ns)),
+        ("outside", |report| more(&mut report.latency.outside_ns)),
+        ("attributed share", |report| report.latency.attributed_share = Some(1.0)),
+        ("waiting", |report| report.waiting.total_ns += 1e4),
+        ("a wait", |report| report.waiting.matrix[0].ns += 1e4),
+        ("a root", |report| report.waiting.roots[0].ns += 1e4),
+        ("telling", |report| report.telling.ns = report.telling.ns.map(|ns| ns * 1.5)),
+    ];
+    let mut script = disturbed();
+    script.at(0, 2, Observation::WorkerStarted { worker: 2, core: -1, node: -1, clock_reading_ps: 9000 });
+    script.at(1000, 2, worker_ended(2, 0, 0));
+    let sound = script.report();
+    assert_eq!(sound.contradictions(), Vec::<String>::new());
+    for (what, falsify) in falsified {
+        let mut report = sound.clone();
+        falsify(&mut report);
+        assert_ne!(report, sound, "{what} is not there");
+        assert_ne!(report.contradictions(), Vec::<String>::new(), "{what} was falsified");
+    }
+}
+
 /// Events that begin in the middle of a run do not speak for all of it.
 #[test]
 fn full_from_the_middle_on() {

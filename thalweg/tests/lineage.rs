@@ -199,10 +199,6 @@ fn check(seed: u64) -> Result<(), String> {
             return Err(format!("seed {seed}: nothing is told of output {index}\n{net}"));
         };
         let input: Option<Message> = told.input.as_deref().and_then(|input| input.parse().ok());
-        // What a feedback held back while it read on has no known ancestor; but none is ever made up.
-        if input.is_none() && net.contains(" \\ ") {
-            continue;
-        }
         if !input.is_some_and(|input| input.stream == ran.entry && carried.contains(&input.index)) {
             return Err(format!(
                 "seed {seed}: output {index} is of {carried:?}, told is {:?}\n{net}",
@@ -215,7 +211,7 @@ fn check(seed: u64) -> Result<(), String> {
         }
     }
     let report = report_space(&ran.place.0, 1000).unwrap();
-    if report.latency.unattributed > 0 && !net.contains(" \\ ") {
+    if report.latency.unattributed > 0 {
         return Err(format!(
             "seed {seed}: of {} messages no input is known\n{net}",
             report.latency.unattributed

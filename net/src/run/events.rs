@@ -38,6 +38,18 @@ struct RecordFailed<'a> {
     reason: &'a str,
 }
 
+/// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
+#[derive(Kind)]
+#[kind(name = "net.record_held")]
+struct RecordHeld {
+    /// The task that keeps it.
+    task: u64,
+    /// The message: its stream …
+    stream: u64,
+    /// … and its number in that stream, from 0.
+    index: u64,
+}
+
 /// Room for the two events of the network itself.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
@@ -61,6 +73,17 @@ pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: M
     if let Ok(kind) = writer.declare::<RecordFailed<'_>>() {
         let Message { stream, index } = message;
         writer.emit(kind, &RecordFailed { task, component, stream, index, reason: cut(reason) });
+    }
+}
+
+/// Says which messages that the task read in this dispatch it keeps beyond it.
+pub(crate) fn records_held(cx: &mut Context<'_>, messages: impl Iterator<Item = (u64, u64)>) {
+    let task = cx.task_id().0;
+    let Some(writer) = cx.writer() else { return };
+    // As above.
+    let Ok(kind) = writer.declare::<RecordHeld>() else { return };
+    for (stream, index) in messages {
+        writer.emit(kind, &RecordHeld { task, stream, index });
     }
 }
 

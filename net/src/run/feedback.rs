@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use thalweg_exec::{Context, In, Out, Ports, Stop, Task};
 
+use super::events::records_held;
 use super::failure::Position;
 use super::input::Input;
 use super::output::Output;
@@ -30,6 +31,8 @@ pub(crate) struct FeedbackTask {
     /// The back channel: records that wait to enter the body.
     /// Each with the message that it was, where everything is told.
     spill: VecDeque<(Record, Option<(u64, u64)>)>,
+    /// How many of them were put there in this dispatch: the last ones, as far as they are still there.
+    spilled: usize,
     /// What ends from outside when the loop is empty.
     outer: Ends,
 }
@@ -51,6 +54,7 @@ impl FeedbackTask {
             body_out: Input::new(body.1),
             inside: 0,
             spill: VecDeque::new(),
+            spilled: 0,
             outer: Ends::NOTHING,
         }
     }
@@ -76,10 +80,25 @@ impl FeedbackTask {
                 );
                 self.position.fail(cx, self.body_out.message(), record, reason);
             }
-            Ok(true) => self.spill.push_back((record, cx.last_read())),
+            Ok(true) => self.spill(cx, record),
             Ok(false) => _ = self.output.send(cx, record),
             Err(reason) => self.position.fail(cx, self.body_out.message(), record, reason),
         }
+    }
+
+    /// Puts the record read last into the back channel.
+    fn spill(&mut self, cx: &Context<'_>, record: Record) {
+        self.spill.push_back((record, cx.last_read()));
+        self.spilled += 1;
+    }
+
+    /// Says which records of this dispatch wait on: what they give later descends from them.
+    fn tell_held(&mut self, cx: &mut Context<'_>) {
+        let before = self.spill.len() - self.spilled.min(self.spill.len());
+        if cx.full() && before < self.spill.len() {
+            records_held(cx, self.spill.iter().skip(before).filter_map(|(_, message)| *message));
+        }
+        self.spilled = 0;
     }
 
     /// Lets the next record of the back channel into the body; false if there is none, or no room.
@@ -118,7 +137,7 @@ impl FeedbackTask {
                 self.outer = record.ends();
                 record.set_ends(Ends::NOTHING);
                 if record.shape() != ShapeId::MARK {
-                    self.spill.push_back((record, cx.last_read()));
+                    self.spill(cx, record);
                 }
                 None
             }
@@ -141,6 +160,15 @@ impl Task for FeedbackTask {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        let stop = self.go_round(cx);
+        self.tell_held(cx);
+        stop
+    }
+}
+
+impl FeedbackTask {
+    /// What is done in a dispatch.
+    fn go_round(&mut self, cx: &mut Context<'_>) -> Stop {
         if !self.output.flush(cx) {
             return Stop::OutputFull;
         }

@@ -1,6 +1,6 @@
 //! A report for the terminal.
 
-use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker};
+use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker, WorkerShares};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -325,6 +325,10 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
     // Most machines have one node, and most runs park nobody.
     let nodes = workers.iter().any(|worker| worker.node != workers[0].node);
     let parked = workers.iter().any(|worker| worker.parked_ns > 0.0);
+    let any = |part: fn(&WorkerShares) -> f64| {
+        workers.iter().filter_map(|worker| worker.shares.as_ref()).any(|shares| part(shares) >= 0.0005)
+    };
+    let (kept, rest) = (any(|shares| shares.kept), any(|shares| shares.unaccounted));
     let mut columns = vec![
         text("WORKER"),
         number("CORE", 2),
@@ -349,10 +353,8 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
             known(worker.shares, |shares| share(shares.busy)),
             known(worker.shares, |shares| share(shares.waiting)),
             known(worker.shares, |shares| share(shares.own)),
-            known(worker.shares, |shares| share(shares.kept)),
-            known(worker.shares.filter(|shares| shares.unaccounted > 0.0), |shares| {
-                share(shares.unaccounted)
-            }),
+            known(worker.shares.filter(|_| kept), |shares| share(shares.kept)),
+            known(worker.shares.filter(|_| rest), |shares| share(shares.unaccounted)),
             known(worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0), |ns| share(ns / worker.lifetime_ns)),
             known(worker.dispatches, count),
             known(worker.messages, count),
