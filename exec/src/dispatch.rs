@@ -1663,7 +1663,6 @@ impl Core {
             let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
             let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
             task.sampling.set(Sampling::every(unseen));
-            self.now = now;
             self.sampled(replica, took, messages, sampling.stands_for());
         } else {
             self.loads.of_others += took * sampling.stands_for();
