@@ -136,7 +136,7 @@ impl Answerer {
     /// The record fails with a reason that has the lines that answer no record.
     fn fails(&mut self, reason: String) -> Content {
         if let Some(front) = self.respondents.front_mut() {
-            front.strays.are_told = true;
+            front.strays.are_told = front.strays.count() > 0;
         }
         self.settled(Err(reason))
     }
@@ -182,7 +182,7 @@ impl Answerer {
     fn left_out(&mut self, gathered: Gathered, later: u64) -> Content {
         let Some(front) = self.respondents.front_mut() else { return gathered.content };
         let is_filter = self.mode == CommandMode::Filter;
-        if is_filter && (!gathered.is_empty() || front.strays.unnamed == 0) {
+        if is_filter && (!gathered.is_empty() || !front.leaves_doubt) {
             return self.settled(gathered.content);
         }
         let mut reason =
@@ -190,8 +190,10 @@ impl Answerer {
         if !is_filter {
             reason += "; it must answer every question, in order (`exec filter | …` need not)";
         }
-        if let Some(strays) = front.strays.describe() {
-            reason += &format!("; it {strays}");
+        match front.strays.describe() {
+            Some(strays) => reason += &format!("; it {strays}"),
+            None if is_filter => reason += "; a line that it printed before does not say what it answers",
+            None => {}
         }
         self.fails(reason)
     }
@@ -294,7 +296,7 @@ impl Answerer {
             self.finds_nothing |= is_alone;
         }
         let found_nothing = self.finds_nothing && *answers == 0 && ended.found_nothing();
-        if is_filter && strays.unnamed == 0 && (ended.is_clean() || found_nothing) {
+        if is_filter && !respondent.leaves_doubt && (ended.is_clean() || found_nothing) {
             return Some(Rest::NoAnswers);
         }
         let had_its_chance = *answers == 0 || is_filter || self.mode == CommandMode::Lines;

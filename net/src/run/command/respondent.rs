@@ -31,6 +31,8 @@ pub(super) struct Respondent {
     pub(super) closed_at: Option<Instant>,
     /// Its answer to a later record than that whose answers are read.
     heard: Option<(u64, Content)>,
+    /// It printed what may be an answer, but does not say to what: so a record without an answer may have had one.
+    pub(super) leaves_doubt: bool,
     /// Lines since its last answer that answer nothing.
     pub(super) strays: Strays,
     /// How many answers it gave.
@@ -80,6 +82,7 @@ impl Respondent {
             again: None,
             closed_at: None,
             heard: None,
+            leaves_doubt: false,
             strays: Strays::default(),
             answers: 0,
             settled: 0,
@@ -155,7 +158,8 @@ impl Respondent {
         let (question, content) = json::read_answer(&self.line);
         let content = content.map_err(|error| self.refused(&error.to_string()));
         let Some(question) = question else {
-            return self.strays.add_unnamed(&self.line, content.err());
+            self.leaves_doubt |= self.strays.add_unnamed(&self.line, content.err());
+            return;
         };
         match u64::try_from(question) {
             // Mostly it is the record's own, which needs no look at what the feeder writes.

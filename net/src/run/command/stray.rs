@@ -9,8 +9,6 @@ use super::process::quoted;
 pub(super) struct Strays {
     count: u64,
     first: Option<(String, String)>,
-    /// Lines that may be answers, but do not say to what.
-    pub(super) unnamed: u64,
     /// The reason why a record failed has them.
     pub(super) are_told: bool,
 }
@@ -26,14 +24,12 @@ impl Strays {
         self.first.get_or_insert_with(|| (quoted(line), why));
     }
 
-    /// One more, which names no question; `fault`: why it could not be an answer that does.
-    pub(super) fn add_unnamed(&mut self, line: &[u8], fault: Option<String>) {
+    /// One more, which names no question; `fault`: why it could not be an answer that does. Whether it may be an answer.
+    pub(super) fn add_unnamed(&mut self, line: &[u8], fault: Option<String>) -> bool {
         let text = line.trim_ascii();
-        if fault.is_none() || text.starts_with(b"{") || text.starts_with(b"[") {
-            self.unnamed += 1;
-            return self.add(line, UNNAMED.to_owned());
-        }
-        self.add(line, NO_ANSWER.to_owned());
+        let may_answer = fault.is_none() || text.starts_with(b"{") || text.starts_with(b"[");
+        self.add(line, if may_answer { UNNAMED } else { NO_ANSWER }.to_owned());
+        may_answer
     }
 
     /// What was printed, and why that answers nothing.
