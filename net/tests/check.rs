@@ -53,6 +53,10 @@ fn a_label_that_was_consumed_is_missing() {
     topology("f .. [{a} -> {c = a}]", "E0502 2:6");
     topology("[{<t>} -> {<u = t>}] .. k ! <t>", "E0506 2:25");
     topology("[{a} -> {b = a}] .. [{b} -> {c = a}]", "E0507 2:30");
+    topology("f * {c}", "E0501 2:1, W0602 2:1");
+    // What the input may bring along is not missing.
+    topology("f * {b, c}", "");
+    topology("f \\ {c}", "");
     topology("f .. [| {a}, {b} |]", "E0503 2:9");
     topology("f .. (f | [{a} -> {b = a}])", "E0504 2:7");
 }
@@ -143,7 +147,8 @@ fn input_variants_are_inferred() {
         let text = format!(
             "net main {{ box f ((a) -> (b)); box g ((b, c) -> (c)); box h ((c) -> (d) | (e)); box i (-> (x)); }} connect {topology};"
         );
-        let resolved = check_text("main", &text, None).resolved.unwrap();
+        let checked = check_text("main", &text, None);
+        let resolved = checked.resolved.unwrap_or_else(|| panic!("{topology}: {:?}", checked.diagnostics));
         let variants = &resolved.net(resolved.main).body.accepts;
         let show = |v: &Vec<_>| v.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         variants.iter().map(show).collect::<Vec<_>>().join(" | ")
@@ -155,9 +160,53 @@ fn input_variants_are_inferred() {
     assert_eq!(accepts("(f .. [{b} -> {a = b}]) * {<done>}"), "a | <done>");
     assert_eq!(accepts("f ! <t>:<u>"), "a <t> <u>");
     assert_eq!(accepts("i"), "");
-    assert_eq!(accepts("h .. [{d} -> {}]"), "c");
+    // What `h` gives as its second output has no `d`, unless it is inherited.
+    assert_eq!(accepts("h .. [{d} -> {}]"), "c d");
     assert_eq!(accepts("h .. [{k} -> {}]"), "c k");
     assert_eq!(accepts("[| {a}, {b} |] .. f"), "a | b");
+    for (topology, variants) in [
+        ("[{p} -> {p}] .. ([{q} -> {q}] | [{r} -> {r}])", "p q | p r"),
+        ("[{p} -> {p}] .. ([{q} -> {q}] | [])", "p | p q"),
+        ("[{p} -> {q = p}] .. ([{q} -> {q}] | [{r, s} -> {}])", "p | p r s"),
+        // Where `q` is made, the branch for `r` alone is never taken.
+        ("[{p} -> {q = p}] .. ([{q} -> {q}] | [{r} -> {}])", "p"),
+        ("[{p} -> {p}] .. [{q} -> {r = q}] * {r}", "p q | p r"),
+        ("[] .. (f | g) .. []", "a | b c"),
+        ("([{p} -> {p}] .. ([{q} -> {q}] | [{r} -> {r}])) ! <t>", "p q <t> | p r <t>"),
+        ("([{p} -> {p}] .. ([{q} -> {p = q}] | [{r} -> {r}])) \\ {p}", "p r | p q r"),
+        ("[{p} -> {q = p}] * {q, r}", "p r | q r"),
+        ("f \\ {d}", "a"),
+        ("([{p} -> {q = p}] | [{q} -> {r = q}]) * {r}", "p | q | r"),
+        ("([{<t>} -> {<t>}] * {<t>} if <t > 0>) .. [{<t>, p} -> {}]", "p <t>"),
+        ("[{p, <t>} -> {q = p, <t>}] * {<t>} if <t > 0>", "<t> | p <t>"),
+        ("[{p} -> {q = p, <t = 1>}] * {<t>} if <t == 1>", "p | <t> | p <t>"),
+        ("[| {a}, {b} |] * {a, b}", "a b | a | b"),
+        ("[| {a}, {b} |] .. g", "a c | b"),
+        ("[{a} -> if <1> then {b = a} else {c = a}] .. ([{b} -> {}] | [{c} -> {}])", "a | a b"),
+        ("[{a} -> if <1> then {b = a} else {c = a}] .. [{d} -> {}]", "a d"),
+        ("f .. (f | [{b} -> {}])", "a"),
+        ("[{a} -> ] .. g", "a"),
+    ] {
+        let mut wanted: Vec<&str> = variants.split(" | ").collect();
+        let found = accepts(topology);
+        let mut found: Vec<&str> = found.split(" | ").collect();
+        wanted.sort();
+        found.sort();
+        assert_eq!(found, wanted, "{topology}");
+    }
+}
+
+/// The records of `net` that its branches are said to take.
+#[test]
+fn parts_in_series_take_what_any_branch_behind_takes() {
+    check(
+        "net main ({A, C} -> ...) connect [] | ([{A} -> {A}] .. ([{B} -> {B, <b = 1>}] | [{C} -> {C, <c = 1>}]));",
+        "W0601 1:34, W0601 1:57",
+    );
+    check(
+        "net main ({<x>, <a>, <b>} -> {<x>, <a>, <b>, <stop>}) connect\n([{<x>} -> {<x>}] .. [{<a>, <b>} -> {<a>, <b>, <stop>}] * {<stop>}) | [{<y>} -> {<y>}];",
+        "W0601 2:71",
+    );
 }
 
 #[test]

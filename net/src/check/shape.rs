@@ -136,37 +136,37 @@ fn remove(set: &mut Rc<Set>, labels: &[Id]) {
     }
 }
 
-/// What a shape misses for the variant it comes nearest to; nothing if it can reach none.
-pub(super) fn least_missing(shape: &Shape, accepts: &[Set]) -> Set {
-    let missing = |variant: &Set| -> Option<Set> {
-        if shape.presence_of(variant) == Presence::Lacks {
-            return None;
-        }
-        Some(variant.iter().copied().filter(|&l| shape.presence(l) == Presence::Maybe).collect())
-    };
-    accepts.iter().filter_map(missing).min_by_key(|m| m.len()).unwrap_or_default()
-}
-
-/// The branches that records of a shape could take, with the records that could take each.
-///
-/// `strict`: each binding tag of a record must be in the variant, as between branches.
-pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>], strict: bool) -> Vec<(usize, Shape)> {
-    let matches = |variant: &&Set| {
-        // Each binding tag of the record must be asked for.
-        shape.has.iter().all(|l| !strict || !is_binding(*l) || variant.contains(l))
-            && shape.presence_of(variant) != Presence::Lacks
-    };
-    // A match is sure if no label and no binding tag is left open.
-    let sure = |variant: &Set| shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open);
+/// The branches that records of a shape could take, with the records that could take each. Not sure are those that a branch
+/// further left takes, unless room decides ties.
+pub(super) fn route(shape: &Shape, accepts: &[Rc<Vec<Set>>]) -> Vec<(usize, Shape)> {
     let all = accepts.iter().flat_map(|variants| variants.iter());
-    let least = all.filter(matches).filter(|v| sure(v)).map(|v| v.len()).max().unwrap_or(0);
+    let matching = all.filter(|variant| may_match(shape, variant));
+    let least = matching.filter(|v| surely_matches(shape, v)).map(|v| v.len()).max().unwrap_or(0);
+    let candidates = |branch: usize| {
+        let long_enough = accepts[branch].iter().filter(move |v| v.len() >= least);
+        long_enough.filter(|variant| may_match(shape, variant))
+    };
     let mut won = Vec::new();
-    for (branch, variants) in accepts.iter().enumerate() {
-        for variant in variants.iter().filter(matches).filter(|v| v.len() >= least) {
-            won.push((branch, shape.with(variant)));
+    for branch in 0..accepts.len() {
+        for variant in candidates(branch) {
+            let with = shape.with(variant);
+            let mut further_left = (0..branch).flat_map(candidates);
+            let tied = further_left.any(|v| v.len() >= variant.len() && surely_matches(&with, v));
+            won.push((branch, if tied { with.doubtful() } else { with }));
         }
     }
     won
+}
+
+/// Whether records of a shape may match a variant: each binding tag of theirs must be asked for.
+fn may_match(shape: &Shape, variant: &Set) -> bool {
+    shape.has.iter().all(|l| !is_binding(*l) || variant.contains(l))
+        && shape.presence_of(variant) != Presence::Lacks
+}
+
+/// Whether they all do, of those that may: no label and no binding tag is left open.
+fn surely_matches(shape: &Shape, variant: &Set) -> bool {
+    shape.presence_of(variant) == Presence::Has && (shape.unbound || !shape.open)
 }
 
 /// Two branches that records of a shape fit equally well, with the labels that decide; only if that is sure for some
@@ -199,11 +199,16 @@ pub(super) fn tie<'a>(shape: &Shape, accepts: &'a [Rc<Vec<Set>>]) -> Option<(usi
 }
 
 /// The records that match one of the patterns (with whether it has a guard), and those that do not.
-pub(super) fn divide(arriving: &Stream, patterns: &[(&Set, bool)]) -> (Stream, Stream) {
+pub(super) fn divide<'a>(
+    arriving: impl IntoIterator<Item = &'a Shape>,
+    patterns: &[(&Set, bool)],
+) -> (Stream, Stream) {
     let (mut matching, mut other) = (Stream::new(), Stream::new());
     for shape in arriving {
         let mut rest = Some(shape.clone());
-        for (labels, guarded) in patterns {
+        // What matches one without a guard surely does, whatever the guards say.
+        let unguarded = patterns.iter().filter(|(_, guarded)| !guarded);
+        for (labels, guarded) in unguarded.chain(patterns.iter().filter(|(_, guarded)| *guarded)) {
             let Some(left) = rest.take() else { break };
             let presence = left.presence_of(labels);
             if presence != Presence::Lacks {

@@ -10,6 +10,8 @@
 //! out of a synchrocell too early, are followed but never blamed ([`Shape::sure`]). When shapes get too many, or the work too
 //! much, everything is possible and nothing is said.
 
+mod variants;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use super::names::HOLE;
 use super::resolved::*;
-use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, least_missing, route, tie};
+use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, route, tie};
 use super::signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
 use crate::syntax::ast::{FilterRule, ItemValue, Label, LabelKind, OutRecord, Pattern};
 use crate::syntax::{Diagnostic, Source};
@@ -30,8 +32,6 @@ const WORK_MAX: usize = 40_000;
 const WORK_PER_COMPONENT: usize = 3;
 /// How much more work signatures may take, which only editors and people who ask for them wait for.
 const SIGNATURE_WORK: usize = 25;
-/// Most input variants inferred for a component.
-const ACCEPTS_MAX: usize = 256;
 
 /// Fills in [`Node::accepts`] of every node, and tells what does not fit; with `signatures` also what the nets and
 /// their components take and give.
@@ -45,6 +45,7 @@ pub(super) fn check(draft: &mut Resolved, signatures: bool) -> (Vec<Diagnostic>,
     }
     types.muted = false;
     types.work = 0;
+    types.ways.clear();
     types.memo.clear();
     types.made.clear();
     types.all();
@@ -63,6 +64,20 @@ fn note_uses(node: &Node, used: &mut [bool]) {
         used[net.0 as usize] = true;
     }
     node.parts().for_each(|part| note_uses(part, used));
+}
+
+/// What leaves a star (or feedback), and what goes through it (again). What does so only because the input brought
+/// something along, or did not, is not blamed for it.
+fn tested(arriving: &Stream, patterns: &[(&Set, bool)], star: bool, again: bool) -> (Stream, Stream) {
+    let (mut leaving, mut staying) = (Stream::new(), Stream::new());
+    for shape in arriving {
+        let (matching, other) = divide([shape], patterns);
+        let (leave, stay) = if star { (matching, other) } else { (other, matching) };
+        let undecided = again && !leave.is_empty();
+        leaving.extend(leave);
+        staying.extend(stay.into_iter().map(|shape| if undecided { shape.doubtful() } else { shape }));
+    }
+    (leaving, staying)
 }
 
 /// The number of components in a topology.
@@ -145,6 +160,7 @@ struct Types<'a> {
     /// Label sets of boxes, filters and patterns, by where they stand.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream), Stream>,
+    ways: variants::Ways,
     /// Declared signatures, by net; and what each net makes of each variant.
     borders: FastMap<u32, Option<Rc<Border>>>,
     made: FastMap<(u32, u32), Rc<Stream>>,
@@ -178,6 +194,7 @@ impl<'a> Types<'a> {
             exhausted: false,
             sets: FastMap::default(),
             memo: HashMap::new(),
+            ways: HashMap::new(),
             borders: FastMap::default(),
             made: FastMap::default(),
             accepts: FastMap::default(),
@@ -285,10 +302,7 @@ impl<'a> Types<'a> {
             | NodeKind::Place { body, .. } => self.fill(body),
             _ => {}
         }
-        let mut accepts = self.infer_accepts(node);
-        accepts.sort();
-        accepts.dedup();
-        accepts.truncate(ACCEPTS_MAX);
+        let accepts = self.infer_accepts(node);
         node.accepts = accepts.iter().map(|set| self.label_set(set)).collect();
         self.accepts.insert(key(node), Rc::new(accepts));
     }
@@ -310,64 +324,8 @@ impl<'a> Types<'a> {
         }
     }
 
-    fn infer_accepts(&mut self, node: &Node) -> Vec<Set> {
-        match &node.kind {
-            NodeKind::Box(index) if self.resolved.box_use(*index).signature.is_hole() => vec![Vec::new()],
-            NodeKind::Box(index) => {
-                let input = self.resolved.box_use(*index).signature.input.clone();
-                input.iter().map(|t| self.set(t.labels.iter().map(|l| &l.label))).collect()
-            }
-            NodeKind::Net(net) => self.accepts_of_net(*net),
-            NodeKind::Filter(filter) => match &filter.rule {
-                Some(rule) => vec![self.set(rule.pattern.labels.iter().map(|l| &l.label))],
-                None => vec![Vec::new()],
-            },
-            NodeKind::Synchrocell(patterns) => self.patterns(patterns),
-            NodeKind::Serial(parts) => self.accepts_of_serial(parts),
-            NodeKind::Parallel { branches, .. } => {
-                branches.iter().flat_map(|b| self.accepts_of(b).to_vec()).collect()
-            }
-            NodeKind::Star { body, exits, .. } => {
-                let mut accepts = self.patterns(exits);
-                accepts.extend(self.accepts_of(body).iter().cloned());
-                accepts
-            }
-            NodeKind::Feedback { body, .. } | NodeKind::Place { body, .. } => self.accepts_of(body).to_vec(),
-            NodeKind::Split { body, from, to, .. } => {
-                let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
-                let mut accepts = self.accepts_of(body).to_vec();
-                accepts.iter_mut().for_each(|set| add(set, &tags));
-                accepts
-            }
-        }
-    }
-
     fn patterns(&mut self, patterns: &[Pattern]) -> Vec<Set> {
         patterns.iter().map(|p| self.set(p.labels.labels.iter().map(|l| &l.label))).collect()
-    }
-
-    /// The first part's variants, with what later parts need and earlier ones let pass.
-    fn accepts_of_serial(&mut self, parts: &[Node]) -> Vec<Set> {
-        let first = self.accepts_of(&parts[0]);
-        first.iter().map(|variant| self.widen(variant.clone(), parts)).collect()
-    }
-
-    fn widen(&mut self, variant: Set, parts: &[Node]) -> Set {
-        let mut needed = variant;
-        let mut stream = Stream::from([Shape::anything().with(&needed)]);
-        for pair in parts.windows(2) {
-            stream = self.push(&pair[0], stream);
-            let accepts = self.accepts_of(&pair[1]);
-            let sure = stream.iter().filter(|shape| shape.sure);
-            let missing = sure.map(|shape| least_missing(shape, &accepts));
-            let Some(missing) = missing.reduce(|a, b| a.into_iter().filter(|l| b.contains(l)).collect())
-            else {
-                return needed;
-            };
-            add(&mut needed, &missing);
-            stream = stream.iter().map(|shape| shape.with(&missing)).collect();
-        }
-        needed
     }
 
     // ---- pushing shapes ----
@@ -655,7 +613,7 @@ impl<'a> Types<'a> {
             .then(|| input.iter().map(|shape| shape.clone().doubtful()).collect());
         for shape in doubtful.as_ref().unwrap_or(input) {
             self.work += branches.len() / 4;
-            let won = route(shape, &accepts, true);
+            let won = route(shape, &accepts);
             self.tie(node, branches, &accepts, shape);
             if won.is_empty() && shape.sure {
                 self.no_branch(node, branches, &accepts, shape);
@@ -702,10 +660,11 @@ impl<'a> Types<'a> {
                     }
                 }
             }
-            // What enters a feedback for the first time is not tested.
-            let (matching, other) =
-                if !star && round == 0 { (arriving, Stream::new()) } else { divide(&arriving, &sets) };
-            let (leaving, staying) = if star { (matching, other) } else { (other, matching) };
+            let (leaving, staying) = match (star, round) {
+                // What enters a feedback for the first time is not tested.
+                (false, 0) => (Stream::new(), arriving),
+                _ => tested(&arriving, &sets, star, round > 0),
+            };
             if round > 0 && !leaving.is_empty() && !self.muted {
                 self.exits.insert(node.at);
             }
@@ -737,7 +696,7 @@ impl<'a> Types<'a> {
             out.extend(self.shielded(net, &arrow, None));
         }
         for shape in &input {
-            let won = route(shape, &border.accepts, false);
+            let won = route(shape, &border.accepts);
             if won.is_empty() && shape.sure && !border.accepts.is_empty() {
                 self.net_lacks(node, net, &border.accepts, shape);
             }

@@ -7,6 +7,8 @@ mod evaluate;
 mod generator;
 mod oracle;
 mod runs;
+mod types;
+mod typing;
 
 use std::collections::BTreeMap;
 use std::path::Path;

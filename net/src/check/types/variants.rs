@@ -1,0 +1,599 @@
+//! Input variants: which records a component takes, as `|` compares them ([`Node::accepts`]).
+//!
+//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has each of
+//! its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A | B` has those of
+//! all branches, `A @ 1` those of `A`.
+//!
+//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are all asked for on its
+//! way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has matched, and what a pattern of
+//! a star or feedback has matched, as far as the record brought it along and it was not made on the way. So
+//! each variant of `A` goes with each variant of `B` that the records which `A` makes of it can match, and labels which flow
+//! inheritance can bring from the input become part of the variant.
+//!
+//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to. Of records
+//! that come there only if a guard says so, one has to, unless others come surely: the guard is trusted to keep the rest away.
+//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails, need not get further. A record that goes round for
+//! ever gets through.
+//!
+//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it). More
+//! labels are welcome, as everywhere in the language, even if they lead it another way.
+//!
+//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take. Wherever
+//! a record on the way could match a further variant if the input had a few labels more, that larger set is tried, too. There
+//! is a limit to this ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as
+//! fitting, so no record is sent past a component that takes it, and a record may fail further inside.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use super::super::names::HOLE;
+use super::super::resolved::*;
+use super::super::shape::{Id, Set, add, is_binding};
+use super::{SHAPES_MAX, Types, key};
+use crate::syntax::ast::{FilterRule, Pattern};
+
+/// Most sets of labels that are tried to find the variants of one component.
+const TRIES_MAX: usize = 512;
+/// Most variants of one component.
+const VARIANTS_MAX: usize = 4096;
+
+/// Whether a record comes somewhere, if its input comes at all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Surety {
+    Sure,
+    /// A guard decides.
+    Guarded,
+    /// Past a synchrocell.
+    Past,
+}
+
+/// A record on its way.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Flow {
+    has: Rc<Set>,
+    /// Those of `has` that the input brought along.
+    own: Rc<Set>,
+    /// Labels that would not have come here, if the input had had them.
+    lost: Rc<Set>,
+    /// The same for all binding tags that are not in `has`.
+    unbound: bool,
+    surety: Surety,
+}
+
+/// What becomes of a record that enters a component.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Way {
+    /// Its labels that were asked for.
+    asked: Set,
+    /// What leaves.
+    outs: Vec<Flow>,
+}
+
+/// What was found of ways, by component and labels of the record. `None`: it does not get through.
+pub(super) type Ways = HashMap<(super::Key, Rc<Set>), Option<Rc<Way>>>;
+
+impl Flow {
+    fn entering(has: &Rc<Set>) -> Flow {
+        Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false, surety: Surety::Sure }
+    }
+
+    /// What is made of this record where a record with its labels becomes `out`.
+    fn then(&self, out: &Flow) -> Flow {
+        let own = out.own.iter().copied().filter(|l| holds(&self.own, *l)).collect();
+        let mut lost = Rc::clone(&self.lost);
+        if !is_part(&out.lost, &lost) {
+            add(Rc::make_mut(&mut lost), &out.lost);
+        }
+        Flow {
+            has: out.has.clone(),
+            own: Rc::new(own),
+            lost,
+            unbound: self.unbound || out.unbound,
+            surety: self.surety.max(out.surety),
+        }
+    }
+
+    /// What is inherited where `taken` is taken and `made` is made.
+    fn past(&self, taken: &[Id], made: &[Id]) -> Flow {
+        let rest: Set = self.has.iter().copied().filter(|&l| !is_binding(l) && !holds(taken, l)).collect();
+        let own = rest.iter().copied().filter(|&l| holds(&self.own, l) && !holds(made, l)).collect();
+        let (mut has, mut lost) = (rest, (*self.lost).clone());
+        add(&mut has, made);
+        add(&mut lost, taken);
+        Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: true, surety: self.surety }
+    }
+
+    /// What the input would have to bring along besides for this record to match a variant.
+    fn missing(&self, variant: &[Id]) -> Option<Set> {
+        let missing: Set = variant.iter().copied().filter(|&l| !holds(&self.has, l)).collect();
+        (!missing.is_empty() && !missing.iter().any(|&l| self.loses(l))).then_some(missing)
+    }
+
+    /// Whether a label would not have come here, if the input had had it.
+    fn loses(&self, label: Id) -> bool {
+        holds(&self.lost, label) || self.unbound && is_binding(label)
+    }
+
+    /// The same record, of an input that brings along these labels, too.
+    fn with(&self, labels: &[Id]) -> Flow {
+        let mut flow = self.clone();
+        for &label in labels {
+            if !holds(&flow.has, label) && !self.loses(label) {
+                add(Rc::make_mut(&mut flow.has), &[label]);
+                add(Rc::make_mut(&mut flow.own), &[label]);
+            }
+        }
+        flow
+    }
+}
+
+impl Way {
+    /// Of a component of which nothing is known, or that gives nothing.
+    fn end(asked: Set) -> Way {
+        Way { asked, outs: Vec::new() }
+    }
+
+    fn ask(&mut self, flow: &Flow, labels: &[Id]) {
+        if flow.surety != Surety::Past {
+            let own: Set = labels.iter().copied().filter(|&l| holds(&flow.own, l)).collect();
+            add(&mut self.asked, &own);
+        }
+    }
+
+    fn sorted(mut self) -> Way {
+        self.outs.sort();
+        self.outs.dedup();
+        self
+    }
+}
+
+fn holds(set: &[Id], label: Id) -> bool {
+    set.binary_search(&label).is_ok()
+}
+
+fn is_part(part: &[Id], of: &[Id]) -> bool {
+    part.iter().all(|&label| holds(of, label))
+}
+
+/// Whether a record may be routed to a variant.
+fn matches(variant: &[Id], has: &[Id]) -> bool {
+    is_part(variant, has) && has.iter().all(|&l| !is_binding(l) || holds(variant, l))
+}
+
+/// Whether those of some records that have to get further do, told by the surety of each and whether it does.
+fn enough(fates: impl Iterator<Item = (Surety, bool)>) -> bool {
+    let (mut sure, mut guarded, mut gets_through) = (false, false, false);
+    for (surety, fate) in fates {
+        match surety {
+            Surety::Sure if !fate => return false,
+            Surety::Sure => sure = true,
+            Surety::Guarded => {
+                guarded = true;
+                gets_through |= fate;
+            }
+            Surety::Past => {}
+        }
+    }
+    sure || !guarded || gets_through
+}
+
+/// So many that a component may have: the least ones, or what all have in common.
+fn bounded(mut variants: Vec<Set>) -> Vec<Set> {
+    variants.sort();
+    variants.dedup();
+    if variants.len() <= VARIANTS_MAX {
+        return variants;
+    }
+    let mut common = variants[0].clone();
+    variants.iter().for_each(|variant| common.retain(|&l| holds(variant, l)));
+    variants.sort_by_key(Vec::len);
+    variants.truncate(VARIANTS_MAX - 1);
+    variants.push(common);
+    variants.sort();
+    variants.dedup();
+    variants
+}
+
+/// Sets of labels to try for a component.
+#[derive(Default)]
+struct Search {
+    open: Vec<Set>,
+    seen: HashSet<Set>,
+    found: BTreeSet<Set>,
+}
+
+impl Search {
+    fn try_later(&mut self, set: Set) {
+        if self.seen.len() <= TRIES_MAX && self.seen.insert(set.clone()) {
+            self.open.push(set);
+        }
+    }
+
+    fn try_with(&mut self, set: &Set, more: &[Id]) {
+        let mut larger = set.clone();
+        add(&mut larger, more);
+        self.try_later(larger);
+    }
+}
+
+impl Types<'_> {
+    pub(super) fn infer_accepts(&mut self, node: &Node) -> Vec<Set> {
+        bounded(match &node.kind {
+            NodeKind::Box(index) if self.resolved.box_use(*index).signature.is_hole() => vec![Vec::new()],
+            NodeKind::Box(index) => {
+                let input = self.resolved.box_use(*index).signature.input.clone();
+                input.iter().map(|t| self.set(t.labels.iter().map(|l| &l.label))).collect()
+            }
+            NodeKind::Net(net) => self.accepts_of_net(*net),
+            NodeKind::Filter(filter) => match &filter.rule {
+                Some(rule) => vec![self.set(rule.pattern.labels.iter().map(|l| &l.label))],
+                None => vec![Vec::new()],
+            },
+            NodeKind::Synchrocell(patterns) => self.patterns(patterns),
+            NodeKind::Parallel { branches, .. } => {
+                branches.iter().flat_map(|b| self.accepts_of(b).to_vec()).collect()
+            }
+            NodeKind::Place { body, .. } => self.accepts_of(body).to_vec(),
+            NodeKind::Serial(parts) => self.search(node, self.accepts_of(&parts[0]).to_vec()),
+            NodeKind::Star { body, exits, .. } => {
+                let mut first = self.patterns(exits);
+                first.extend(self.accepts_of(body).iter().cloned());
+                self.search(node, first)
+            }
+            NodeKind::Feedback { body, .. } => self.search(node, self.accepts_of(body).to_vec()),
+            NodeKind::Split { body, from, to, .. } => {
+                let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
+                let mut first = self.accepts_of(body).to_vec();
+                first.iter_mut().for_each(|set| add(set, &tags));
+                self.search(node, first)
+            }
+        })
+    }
+
+    /// The ways through a component whose records have to match one of `first` to begin with.
+    fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
+        let mut search = Search::default();
+        first.iter().rev().for_each(|set| search.try_later(set.clone()));
+        while let Some(set) = search.open.pop() {
+            let has = Rc::new(set);
+            match &node.kind {
+                NodeKind::Serial(parts) => self.complete(parts, &has, &mut search),
+                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, &mut search),
+                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, &mut search),
+                _ => {}
+            }
+            let Some(way) = self.way(node, &has) else { continue };
+            if way.asked == *has {
+                search.found.insert(Rc::unwrap_or_clone(has));
+            } else {
+                search.try_later(way.asked.clone());
+            }
+        }
+        if search.seen.len() > TRIES_MAX || self.work > self.work_max {
+            search.found.extend(first);
+        }
+        search.found.into_iter().collect()
+    }
+
+    /// Sends a set of labels through parts in series to see what else to try. Where it gets no further it is given what it lacks.
+    fn complete(&mut self, parts: &[Node], has: &Rc<Set>, search: &mut Search) {
+        let (mut set, mut flows) = ((**has).clone(), vec![Flow::entering(has)]);
+        for (at, part) in parts.iter().enumerate() {
+            let mut next = Vec::new();
+            let mut waiting = std::mem::take(&mut flows);
+            while let Some(mut flow) = waiting.pop() {
+                let wanted = if at == 0 { Vec::new() } else { self.wanted(part, &flow) };
+                wanted.iter().for_each(|missing| search.try_with(&set, missing));
+                if let Some(way) = self.way(part, &flow.has) {
+                    next.extend(way.outs.iter().map(|out| flow.then(out)));
+                } else if flow.surety == Surety::Sure {
+                    let Some(missing) = wanted.first() else { return };
+                    add(&mut set, missing);
+                    let others = waiting.iter_mut().chain(&mut next);
+                    others.for_each(|other| *other = other.with(missing));
+                    flow = flow.with(missing);
+                    waiting.push(flow);
+                }
+            }
+            next.sort();
+            next.dedup();
+            if next.len() > SHAPES_MAX {
+                return;
+            }
+            flows = next;
+        }
+        search.try_later(set);
+    }
+
+    /// Sends a set of labels round a star or feedback to see what else to try.
+    fn widen(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>, search: &mut Search) {
+        let sets = self.pattern_sets(node, patterns);
+        for flow in self.rounds(node, body, patterns, has).into_iter().map(|round| round.flow) {
+            let patterns = sets.iter().filter_map(|set| flow.missing(set));
+            let body = self.wanted(body, &flow);
+            patterns.chain(body).for_each(|missing| search.try_with(has, &missing));
+        }
+    }
+
+    /// What a record lacks for variants of a component that it does not match, and that would change its way.
+    fn wanted(&mut self, node: &Node, flow: &Flow) -> Vec<Set> {
+        if flow.surety == Surety::Past {
+            return Vec::new();
+        }
+        self.work += 1;
+        let NodeKind::Parallel { branches, .. } = &node.kind else {
+            return self.accepts_of(node).iter().filter_map(|variant| flow.missing(variant)).collect();
+        };
+        let chosen = self.chosen(branches, &flow.has);
+        let mut wanted = Vec::new();
+        for (at, branch) in branches.iter().enumerate() {
+            let least = match chosen {
+                Some((chosen, best)) if at != chosen => best + usize::from(at > chosen),
+                _ => 0,
+            };
+            let accepts = self.accepts_of(branch);
+            let better = accepts.iter().filter(|variant| variant.len() >= least);
+            wanted.extend(better.filter_map(|variant| flow.missing(variant)));
+        }
+        wanted
+    }
+
+    /// The branch that a record takes, and how many labels it matches.
+    fn chosen(&self, branches: &[Node], has: &[Id]) -> Option<(usize, usize)> {
+        let best = |branch: &Node| {
+            let accepts = self.accepts_of(branch);
+            accepts.iter().filter(|variant| matches(variant, has)).map(Vec::len).max()
+        };
+        let scores = branches.iter().enumerate().filter_map(|(at, branch)| Some((at, best(branch)?)));
+        scores.rev().max_by_key(|&(_, score)| score)
+    }
+
+    /// What becomes of a record with these labels.
+    fn way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Rc<Way>> {
+        self.work += 1;
+        if self.work > self.work_max {
+            return Some(Rc::new(Way::end((**has).clone())));
+        }
+        let at = (key(node), has.clone());
+        if let Some(known) = self.ways.get(&at) {
+            return known.clone();
+        }
+        let way = self.find_way(node, has).map(|way| Rc::new(way.sorted()));
+        self.ways.insert(at, way.clone());
+        way
+    }
+
+    fn find_way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Way> {
+        match &node.kind {
+            NodeKind::Box(index) => self.way_of_box(*index, has),
+            NodeKind::Net(HOLE) => Some(Way::end(Set::new())),
+            NodeKind::Net(net) => self.way_of_net(*net, has),
+            NodeKind::Filter(filter) => match &filter.rule {
+                None => Some(Way { asked: Set::new(), outs: vec![Flow::entering(has)] }),
+                Some(rule) => self.way_of_filter(node, rule, has),
+            },
+            NodeKind::Synchrocell(patterns) => self.way_of_cell(node, patterns, has),
+            NodeKind::Serial(parts) => self.way_of_serial(parts, has),
+            NodeKind::Parallel { branches, .. } => {
+                let (branch, _) = self.chosen(branches, has)?;
+                self.way(&branches[branch], has).map(Rc::unwrap_or_clone)
+            }
+            NodeKind::Star { body, exits: patterns, .. } | NodeKind::Feedback { body, backs: patterns } => {
+                let rounds = self.rounds(node, body, patterns, has);
+                way_of_rounds(&rounds)
+            }
+            NodeKind::Split { body, from, to, .. } => {
+                let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
+                let mut way = is_part(&tags, has).then(|| self.way(body, has))?.map(Rc::unwrap_or_clone)?;
+                add(&mut way.asked, &tags);
+                Some(way)
+            }
+            NodeKind::Place { body, .. } => self.way(body, has).map(Rc::unwrap_or_clone),
+        }
+    }
+
+    fn way_of_box(&mut self, index: BoxId, has: &Rc<Set>) -> Option<Way> {
+        if self.resolved.box_use(index).signature.is_hole() {
+            return Some(Way::end(Set::new()));
+        }
+        let (sets, initialiser) = self.box_sets(index);
+        if initialiser {
+            return Some(Way::end(Set::new()));
+        }
+        way_of_taker(&sets, has)
+    }
+
+    fn way_of_filter(&mut self, node: &Node, rule: &FilterRule, has: &Rc<Set>) -> Option<Way> {
+        way_of_taker(&self.filter_sets(node, rule), has)
+    }
+
+    fn way_of_cell(&mut self, node: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Option<Way> {
+        let sets = self.pattern_sets(node, patterns);
+        // What goes on is the record that the first pattern matches.
+        let first = is_part(&sets[0], has);
+        let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
+        let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
+        let entered = Flow::entering(has);
+        let mut outs = vec![Flow { surety: Surety::Past, ..entered.clone() }];
+        if first {
+            let mut others = Set::new();
+            sets[1..].iter().for_each(|set| add(&mut others, set));
+            let own = has.iter().copied().filter(|&l| !holds(&others, l)).collect();
+            add(&mut others, has);
+            outs.push(Flow { has: Rc::new(others), own: Rc::new(own), ..entered });
+        }
+        Some(Way { asked, outs })
+    }
+
+    fn way_of_net(&mut self, net: NetId, has: &Rc<Set>) -> Option<Way> {
+        let Some(border) = self.border(net) else {
+            return self.way_of_body(net, has).map(Rc::unwrap_or_clone);
+        };
+        if border.accepts.is_empty() {
+            return Some(Way::end(Set::new()));
+        }
+        let variants = border.accepts.iter().map(|variants| &variants[0]);
+        let matching = variants.filter(|variant| matches(variant, has));
+        let variant = Rc::new(matching.rev().max_by_key(|variant| variant.len())?.clone());
+        // What is wrong inside is told there.
+        let Some(inside) = self.way_of_body(net, &variant) else { return Some(Way::end((*variant).clone())) };
+        let around: Set = has.iter().copied().filter(|&l| !holds(&variant, l)).collect();
+        let leave = |out: &Flow| {
+            let mut own: Set = around.iter().copied().filter(|&l| !holds(&out.has, l)).collect();
+            add(&mut own, &out.own);
+            let mut has = (*out.has).clone();
+            add(&mut has, &around);
+            let lost = out.lost.iter().copied().filter(|&l| holds(&variant, l)).collect();
+            Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), ..out.clone() }
+        };
+        Some(Way { asked: (*variant).clone(), outs: inside.outs.iter().map(leave).collect() })
+    }
+
+    fn way_of_body(&mut self, net: NetId, has: &Rc<Set>) -> Option<Rc<Way>> {
+        let body = self.take_body(net.0 as usize);
+        let way = self.way(&body, has);
+        self.resolved.nets[net.0 as usize].body = body;
+        way
+    }
+
+    fn way_of_serial(&mut self, parts: &[Node], has: &Rc<Set>) -> Option<Way> {
+        let mut way = Way { asked: Set::new(), outs: vec![Flow::entering(has)] };
+        for part in parts {
+            let flows = std::mem::take(&mut way.outs);
+            let ways: Vec<Option<Rc<Way>>> = flows.iter().map(|flow| self.way(part, &flow.has)).collect();
+            if !enough(flows.iter().zip(&ways).map(|(flow, way)| (flow.surety, way.is_some()))) {
+                return None;
+            }
+            for (flow, next) in flows.iter().zip(ways) {
+                let Some(next) = next else { continue };
+                way.ask(flow, &next.asked);
+                way.outs.extend(next.outs.iter().map(|out| flow.then(out)));
+            }
+            way = way.sorted();
+            if way.outs.len() > SHAPES_MAX {
+                return Some(Way::end(way.asked));
+            }
+        }
+        Some(way)
+    }
+
+    /// The rounds that a record with these labels may make in a star or feedback; the first is its own.
+    fn rounds(&mut self, node: &Node, body: &Node, patterns: &[Pattern], has: &Rc<Set>) -> Vec<Round> {
+        let star = matches!(node.kind, NodeKind::Star { .. });
+        let sets = self.pattern_sets(node, patterns);
+        let guarded = |at: usize| patterns[at].guard.is_some();
+        let mut rounds = vec![Round::new(Flow::entering(has))];
+        // What enters a feedback for the first time is not tested.
+        rounds[0].stays = (!star).then_some(Surety::Sure);
+        let mut known: HashMap<Flow, usize> = HashMap::new();
+        let mut at = 0;
+        while at < rounds.len() {
+            if rounds[at].stays.is_none() {
+                rounds[at].test(&sets, guarded, star);
+            }
+            if rounds[at].stays.is_some() {
+                let has = rounds[at].flow.has.clone();
+                rounds[at].way = self.way(body, &has);
+            }
+            for out in rounds[at].way.clone().iter().flat_map(|way| &way.outs) {
+                let flow = Flow { surety: Surety::Sure, ..rounds[at].flow.then(out) };
+                let next = known.get(&flow).copied().unwrap_or(rounds.len());
+                if next == rounds.len() {
+                    if next > SHAPES_MAX {
+                        continue;
+                    }
+                    known.insert(flow.clone(), next);
+                    rounds.push(Round::new(flow));
+                }
+                rounds[at].next.push((next, out.surety));
+            }
+            at += 1;
+        }
+        rounds
+    }
+}
+
+/// A record before a test of a star or feedback.
+#[derive(Debug)]
+struct Round {
+    flow: Flow,
+    /// Its labels that the patterns ask for which it matches.
+    asked: Set,
+    leaves: Option<Surety>,
+    stays: Option<Surety>,
+    /// Through the body, if it stays.
+    way: Option<Rc<Way>>,
+    /// Rounds that follow.
+    next: Vec<(usize, Surety)>,
+}
+
+impl Round {
+    fn new(flow: Flow) -> Round {
+        Round { flow, asked: Set::new(), leaves: None, stays: None, way: None, next: Vec::new() }
+    }
+
+    fn test(&mut self, patterns: &[Set], guarded: impl Fn(usize) -> bool, star: bool) {
+        let matched = || (0..patterns.len()).filter(|&at| is_part(&patterns[at], &self.flow.has));
+        let sure = matched().filter(|&at| !guarded(at)).rev().max_by_key(|&at| patterns[at].len());
+        let mut asked = Set::new();
+        match sure {
+            Some(at) => add(&mut asked, &patterns[at]),
+            None => matched().for_each(|at| add(&mut asked, &patterns[at])),
+        }
+        let decided = if matched().next().is_none() {
+            None
+        } else {
+            sure.map_or(Some(Surety::Guarded), |_| Some(Surety::Sure))
+        };
+        let otherwise = match decided {
+            Some(Surety::Sure) => None,
+            Some(_) => Some(Surety::Guarded),
+            None => Some(Surety::Sure),
+        };
+        (self.leaves, self.stays) = if star { (decided, otherwise) } else { (otherwise, decided) };
+        self.asked = asked;
+    }
+}
+
+/// What becomes of the record of the first round.
+fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
+    let mut stuck = vec![false; rounds.len()];
+    let fails = |stuck: &[bool], at: usize| stuck[at] && rounds[at].leaves.is_none();
+    loop {
+        let new = (0..rounds.len()).find(|&at| {
+            let fates = rounds[at].next.iter().map(|&(next, surety)| (surety, !fails(&stuck, next)));
+            !stuck[at] && rounds[at].stays.is_some() && (rounds[at].way.is_none() || !enough(fates))
+        });
+        match new {
+            Some(at) => stuck[at] = true,
+            None => break,
+        }
+    }
+    if fails(&stuck, 0) {
+        return None;
+    }
+    let mut way = Way::default();
+    let (mut todo, mut seen) = (vec![(0, Surety::Sure)], HashSet::new());
+    while let Some((at, surety)) = todo.pop() {
+        if !seen.insert((at, surety)) {
+            continue;
+        }
+        let round = &rounds[at];
+        let flow = Flow { surety, ..round.flow.clone() };
+        way.ask(&flow, &round.asked);
+        way.outs.extend(round.leaves.map(|leaves| Flow { surety: surety.max(leaves), ..flow.clone() }));
+        let Some(stays) = round.stays.filter(|_| !stuck[at]) else { continue };
+        way.ask(&flow, round.way.as_ref().map_or(&[], |way| &way.asked));
+        let next = round.next.iter().filter(|(next, _)| !fails(&stuck, *next));
+        todo.extend(next.map(|&(next, and)| (next, surety.max(stays).max(and))));
+    }
+    Some(way)
+}
+
+/// Through a box or filter: what it takes, then what it gives.
+fn way_of_taker(sets: &[Set], has: &Rc<Set>) -> Option<Way> {
+    let (takes, gives) = sets.split_first()?;
+    let entered = Flow::entering(has);
+    let outs = gives.iter().map(|made| entered.past(takes, made)).collect();
+    is_part(takes, has).then(|| Way { asked: takes.clone(), outs })
+}
