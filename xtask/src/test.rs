@@ -47,7 +47,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "meaning",
-        what: "a million random networks against an interpreter of the language",
+        what: "a million random networks against an interpreter of the language, and the types of a million by brute force",
         run: meaning,
         long: true,
     },

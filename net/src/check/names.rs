@@ -580,8 +580,9 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        sets.sort();
-        sets.dedup();
+        // In their order: of equally good ones the first counts.
+        let mut seen = HashSet::new();
+        sets.retain(|set| seen.insert(set.clone()));
         if sets.len() > TYPES_MAX || depth > TYPES_MAX {
             let what = if depth > TYPES_MAX {
                 format!("refers to other types more than {TYPES_MAX} levels deep")

@@ -206,7 +206,9 @@ pub(super) fn divide<'a>(
     let (mut matching, mut other) = (Stream::new(), Stream::new());
     for shape in arriving {
         let mut rest = Some(shape.clone());
-        for (labels, guarded) in patterns {
+        // What matches one without a guard surely does, whatever the guards say.
+        let unguarded = patterns.iter().filter(|(_, guarded)| !guarded);
+        for (labels, guarded) in unguarded.chain(patterns.iter().filter(|(_, guarded)| *guarded)) {
             let Some(left) = rest.take() else { break };
             let presence = left.presence_of(labels);
             if presence != Presence::Lacks {

@@ -202,7 +202,7 @@ fn run_net(net: &Net, text: &str) -> Result<&'static str, String> {
         let wanted: BTreeSet<String> = line.outs.iter().map(|out| normal_of(out.0)).collect();
         assert!(line.outs.iter().all(|out| out.2 == Coming::Sure));
         let (found, failed) =
-            shown_run(&Case { net: text.to_owned(), records: vec![record(set)] }, u64::from(set));
+            shown_run(&Case { net: text.to_owned(), records: vec![record(set)] }, u64::from(set % 4));
         let found: BTreeSet<String> = found.into_iter().collect();
         if found != wanted || !failed.is_empty() {
             return Err(format!("{} gives {found:?} and {failed:?}, not {wanted:?}", shown(set)));
@@ -225,7 +225,6 @@ fn random_nets(from: u64, count: u64, run: u64) {
             Err(error) => panic!("after {} networks {words:?}: {error}", seed - from),
         }
     }
-    println!("{words:?}");
     assert!(words.values().all(|&of_it| of_it < count), "all networks are of one kind: {words:?}");
 }
 

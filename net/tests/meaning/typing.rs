@@ -135,11 +135,16 @@ impl Table {
             Part::Parallel(..) => parts.iter().flat_map(|part| part.variants.clone()).collect(),
             Part::Place(_) => parts[0].variants.clone(),
             Part::Serial(_) | Part::Star(..) | Part::Feedback(..) | Part::Split(..) => {
-                lines.iter().flatten().map(|line| line.asked).collect()
+                (0..SETS as u8).filter(|&set| is_variant(&lines, set)).collect()
             }
         };
         Rc::new(Table { lines, variants, parts })
     }
+}
+
+/// Whether a record gets through with all its labels asked for.
+fn is_variant(lines: &Lines, set: u8) -> bool {
+    lines[set as usize].as_ref().is_some_and(|line| line.asked == set)
 }
 
 fn line(part: &Part, parts: &[Rc<Table>], set: u8) -> Option<Line> {
@@ -182,8 +187,7 @@ fn cell_line(patterns: &[Pattern], set: u8) -> Option<Line> {
     let matched = patterns.iter().map(|(labels, _)| *labels).filter(|labels| has(set, *labels));
     // The first pattern says what goes on.
     let first = patterns[0].0;
-    let matched = matched.filter(|labels| !has(set, first) || has(*labels, first));
-    let asked = matched.rev().max_by_key(|labels| labels.count_ones())?;
+    let asked = matched.rev().max_by_key(|&labels| (has(labels, first), labels.count_ones()))?;
     let mut outs = BTreeSet::from([(set, set, Coming::Past)]);
     if has(set, patterns[0].0) {
         let others = patterns[1..].iter().fold(0, |others, (labels, _)| others | labels);

@@ -4,9 +4,9 @@
 //! its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A | B` has those of
 //! all branches, `A @ 1` those of `A`.
 //!
-//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a *way* through it: the labels which a record brings along and which something on its
-//! way asks for, if a record of exactly these labels gets through. Asked for is what a box, a filter or a split takes, what the
-//! branch that is chosen has matched, and what a pattern of a star or feedback has matched. So
+//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are all asked for on its
+//! way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has matched, and what a pattern of
+//! a star or feedback has matched, as far as the record brought it along and it was not made on the way. So
 //! each variant of `A` goes with each variant of `B` that the records which `A` makes of it can match, and labels which flow
 //! inheritance can bring from the input become part of the variant.
 //!
@@ -106,15 +106,19 @@ impl Flow {
     /// What the input would have to bring along besides for this record to match a variant.
     fn missing(&self, variant: &[Id]) -> Option<Set> {
         let missing: Set = variant.iter().copied().filter(|&l| !holds(&self.has, l)).collect();
-        let reachable = |&l: &Id| !holds(&self.lost, l) && !(self.unbound && is_binding(l));
-        (!missing.is_empty() && missing.iter().all(reachable)).then_some(missing)
+        (!missing.is_empty() && !missing.iter().any(|&l| self.loses(l))).then_some(missing)
+    }
+
+    /// Whether a label would not have come here, if the input had had it.
+    fn loses(&self, label: Id) -> bool {
+        holds(&self.lost, label) || self.unbound && is_binding(label)
     }
 
     /// The same record, of an input that brings along these labels, too.
     fn with(&self, labels: &[Id]) -> Flow {
         let mut flow = self.clone();
         for &label in labels {
-            if !holds(&flow.has, label) && !holds(&flow.lost, label) && !(flow.unbound && is_binding(label)) {
+            if !holds(&flow.has, label) && !self.loses(label) {
                 add(Rc::make_mut(&mut flow.has), &[label]);
                 add(Rc::make_mut(&mut flow.own), &[label]);
             }
@@ -259,7 +263,7 @@ impl Types<'_> {
                 _ => {}
             }
             let Some(way) = self.way(node, &has) else { continue };
-            if way.asked == *has || self.way(node, &Rc::new(way.asked.clone())).is_none() {
+            if way.asked == *has {
                 search.found.insert(Rc::unwrap_or_clone(has));
             } else {
                 search.try_later(way.asked.clone());
@@ -282,14 +286,13 @@ impl Types<'_> {
                 wanted.iter().for_each(|missing| search.try_with(&set, missing));
                 if let Some(way) = self.way(part, &flow.has) {
                     next.extend(way.outs.iter().map(|out| flow.then(out)));
-                } else if let Some(missing) = wanted.first() {
+                } else if flow.surety == Surety::Sure {
+                    let Some(missing) = wanted.first() else { return };
                     add(&mut set, missing);
                     let others = waiting.iter_mut().chain(&mut next);
                     others.for_each(|other| *other = other.with(missing));
                     flow = flow.with(missing);
                     waiting.push(flow);
-                } else if flow.surety == Surety::Sure {
-                    return;
                 }
             }
             next.sort();
@@ -321,12 +324,15 @@ impl Types<'_> {
         let NodeKind::Parallel { branches, .. } = &node.kind else {
             return self.accepts_of(node).iter().filter_map(|variant| flow.missing(variant)).collect();
         };
-        let (chosen, best) = self.chosen(branches, &flow.has).unwrap_or((usize::MAX, 0));
+        let chosen = self.chosen(branches, &flow.has);
         let mut wanted = Vec::new();
         for (at, branch) in branches.iter().enumerate() {
-            let least = if at < chosen { best } else { best + 1 };
+            let least = match chosen {
+                Some((chosen, best)) if at != chosen => best + usize::from(at > chosen),
+                _ => 0,
+            };
             let accepts = self.accepts_of(branch);
-            let better = accepts.iter().filter(|variant| chosen == usize::MAX || variant.len() >= least);
+            let better = accepts.iter().filter(|variant| variant.len() >= least);
             wanted.extend(better.filter_map(|variant| flow.missing(variant)));
         }
         wanted
@@ -405,8 +411,8 @@ impl Types<'_> {
         let sets = self.pattern_sets(node, patterns);
         // What goes on is the record that the first pattern matches.
         let first = is_part(&sets[0], has);
-        let matched = sets.iter().filter(|set| is_part(set, has) && (!first || is_part(&sets[0], set)));
-        let asked = matched.rev().max_by_key(|set| set.len())?.clone();
+        let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
+        let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
         let entered = Flow::entering(has);
         let mut outs = vec![Flow { surety: Surety::Past, ..entered.clone() }];
         if first {
