@@ -328,7 +328,8 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
     let any = |part: fn(&WorkerShares) -> f64| {
         workers.iter().filter_map(|worker| worker.shares.as_ref()).any(|shares| part(shares) >= 0.0005)
     };
-    let (kept, rest) = (any(|shares| shares.kept), any(|shares| shares.unaccounted));
+    let (own, kept) = (any(|shares| shares.own), any(|shares| shares.kept));
+    let rest = any(|shares| shares.unaccounted);
     let mut columns = vec![
         text("WORKER"),
         number("CORE", 2),
@@ -352,7 +353,7 @@ pub(crate) fn workers(workers: &[Worker]) -> Table {
             known(worker.core, |core| core.to_string()),
             known(worker.shares, |shares| share(shares.busy)),
             known(worker.shares, |shares| share(shares.waiting)),
-            known(worker.shares, |shares| share(shares.own)),
+            known(worker.shares.filter(|_| own), |shares| share(shares.own)),
             known(worker.shares.filter(|_| kept), |shares| share(shares.kept)),
             known(worker.shares.filter(|_| rest), |shares| share(shares.unaccounted)),
             known(worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0), |ns| share(ns / worker.lifetime_ns)),
