@@ -135,7 +135,8 @@ impl Structure {
 
     /// Every event so far was seen, in mode full.
     pub fn whole(&self) -> bool {
-        self.gaps == 0 && self.dispatches > 0 && self.modes.iter().all(|&(_, mode)| mode == Mode::Full)
+        let dispatched = self.dispatches > 0 || self.restarted && !self.modes.is_empty();
+        self.gaps == 0 && dispatched && self.modes.iter().all(|&(_, mode)| mode == Mode::Full)
     }
 
     pub(crate) fn told(&self, id: u64) -> bool {

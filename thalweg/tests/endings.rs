@@ -88,7 +88,7 @@ impl Place {
     /// A run of `<n>` from 0 to 3 through a net called `main`, whose spaces are in a folder of their own.
     fn start(&self, net: &str, library: &str, more: &[&str]) -> Child {
         let net = write(self.path(), "main.snet", net);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let mut command = heeding();
         command.args(["run", &net, "--boxes", library, "--workers", "1"]).args(more);
         started(command.env("THALWEG_SPACES", self.path().join("spaces")))
     }
@@ -116,6 +116,13 @@ impl Place {
         let worker = &report["workers"][0];
         (report["window"]["state"].clone(), worker["on_task"].clone(), worker["on_message"].clone())
     }
+}
+
+/// The program, with no signal ignored: tests may run below `nohup`, which the program respects.
+fn heeding() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_thalweg")]);
+    command
 }
 
 fn input(more: &str) -> String {
@@ -307,7 +314,7 @@ fn a_hangup_that_is_ignored_stays_ignored() {
 fn a_run_ends_in_order_where_nobody_reads_what_it_says() {
     let place = Place::new();
     let net = write(place.path(), "same.snet", "net same connect [];");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let mut command = heeding();
     command.args(["run", &net]).env("THALWEG_SPACES", place.path().join("spaces"));
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

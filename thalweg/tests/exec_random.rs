@@ -78,7 +78,6 @@ struct Case {
     boxes: Vec<Faulty>,
     net: Net,
     parallels: usize,
-    is_in_branch: bool,
     stars: usize,
     records: Vec<Input>,
     /// The records from here on go in when all that those before surely give has come out.
@@ -116,7 +115,6 @@ impl Case {
             boxes: vec![],
             net: Net::Serial(vec![]),
             parallels: 0,
-            is_in_branch: false,
             stars: 0,
             records: vec![],
             pause: None,
@@ -137,16 +135,13 @@ impl Case {
         match random.below(if depth == 0 || self.boxes.len() > 3 { 1 } else { 6 }) {
             0 | 1 => self.faulty(random),
             2 => Net::Serial((0..2).map(|_| self.grow(random, depth - 1)).collect()),
-            3 if !self.is_in_branch => {
+            3 => {
                 let number = self.parallels;
                 self.parallels += 1;
-                // Branches have no branches of their own, so that their types have one variant.
-                self.is_in_branch = true;
                 let branches = [self.grow(random, depth - 1), self.grow(random, depth - 1)];
-                self.is_in_branch = false;
                 Net::Parallel(number, Box::new(branches), deterministic)
             }
-            3 | 4 => Net::Split(Box::new(self.grow(random, depth - 1)), deterministic),
+            4 => Net::Split(Box::new(self.grow(random, depth - 1)), deterministic),
             _ => {
                 let number = self.stars;
                 self.stars += 1;
@@ -510,7 +505,8 @@ fn check(number: u64) {
     assert!(!run.said.contains("panicked") && !run.said.contains("ended badly"), "{}", told());
     let (count, out, failed) = (case.records.len(), run.out.len(), run.letters.len());
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-    assert!(run.said.contains(&format!("{count} records in, {out} out{failures} in ")), "{}", told());
+    let records = if count == 1 { "record" } else { "records" };
+    assert!(run.said.contains(&format!("{count} {records} in, {out} out{failures} in ")), "{}", told());
 }
 
 #[test]

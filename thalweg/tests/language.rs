@@ -75,8 +75,8 @@ fn explain_prints_the_page_of_a_code() {
 fn types_are_printed_a_net_each() {
     let text = "net main {\n    box f ((a, <t>) -> (b) | (c));\n    net shut ({b} -> ...) connect [{b} -> {d = b, <e>}];\n}\n\
                 connect f .. (shut | [{c} -> {d = c}]);\n";
-    let expected = "net shut  (input as declared)\n    {b} -> {d, <e>}\nnet main\n    {a, <t>} -> {d} | {d, <e>}\n\
-                    main.snet: sound (2 nets, 1 box)\n";
+    let expected = "net shut  (input as declared)\n    {b} -> {d, <e>}\nnet main\n    {a, b, <t>} -> {b, d} | {c, d, <e>} | {d, <e>}\n    \
+                    {a, <t>} -> {d} | {d, <e>}\nmain.snet: sound (2 nets, 1 box)\n";
     check(&directory("types", text), &["check", "--types", "main.snet"], "", 0, expected);
 }
 

@@ -297,11 +297,13 @@ impl Edges {
         let end = of.closed.unwrap_or(end);
         let begin = structure.begin.unwrap_or(end);
         let (writer, reader) = structure.components_of(of);
-        // Of a part of a run, the dispatches tell what was moved; else the stream itself.
+        // Of a part of a run, the dispatches tell what was moved; else the stream itself. Some of the dispatches tell nothing
+        // that could be held against the others.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
         let said = of.totals.or(row).filter(|_| !window && !of.past);
-        let positions = said.or((window || seen != StreamTotals::default()).then_some(seen));
+        let positions =
+            said.or((window || structure.whole() && seen != StreamTotals::default()).then_some(seen));
         let key = EdgeKey { name: of.name, writer, reader, role: of.role };
         let edge = self.edges.entry(key).or_default();
         edge.streams += 1;
