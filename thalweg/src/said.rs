@@ -1,9 +1,11 @@
 //! What the program says on standard error.
 
-/// Says a line on standard error. Where nobody can read it any more (the terminal is gone) it is lost, and the program goes on.
+/// Says a line on standard error, in one piece: other programs may write there, too. Where nobody can read it any more (the terminal is gone) it is lost, and the program goes on.
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($argument)*);
+        let mut line = format!($($argument)*);
+        line.push('\n');
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }
