@@ -186,6 +186,12 @@ fn input_variants_are_inferred() {
         ("[{a} -> if <1> then {b = a} else {c = a}] .. [{d} -> {}]", "a d"),
         ("f .. (f | [{b} -> {}])", "a"),
         ("[{a} -> ] .. g", "a"),
+        // A binding tag keeps a record from branches without it, even if they match more.
+        ("[] .. ([{a} -> {}] | [] ! <#k>)", "a | <#k>"),
+        ("[| {c}, {} |] .. [{b} -> ] * {a} .. ([{a} -> {}] | [] ! <#k>)", " | a c | b c | a c <#k>"),
+        ("[{b} -> ] * {a, d} .. ([{a, d} -> {}] | [] | [{<#k>} -> {}])", "b | a d | a d <#k>"),
+        // With the tag the record goes past `[] ! <#k>` to the branch that asks for both.
+        ("[] .. ([{a, b} -> {}] | [] ! <#k> | [{a, <#k>} -> {}])", "a b | <#k> | a <#k>"),
     ] {
         let mut wanted: Vec<&str> = variants.split(" | ").collect();
         let found = accepts(topology);

@@ -327,13 +327,19 @@ impl Types<'_> {
         let chosen = self.chosen(branches, &flow.has);
         let mut wanted = Vec::new();
         for (at, branch) in branches.iter().enumerate() {
-            let least = match chosen {
-                Some((chosen, best)) if at != chosen => best + usize::from(at > chosen),
-                _ => 0,
-            };
             let accepts = self.accepts_of(branch);
-            let better = accepts.iter().filter(|variant| variant.len() >= least);
-            wanted.extend(better.filter_map(|variant| flow.missing(variant)));
+            let rivals = accepts.iter().filter(|variant| match chosen {
+                Some((chosen, best)) if at != chosen => {
+                    // Without a binding tag of the record a variant never matches. With a further one it is the variants
+                    // without it, the best so far among them, that no longer do.
+                    let bound = |&&l: &&Id| is_binding(l);
+                    let brings = variant.iter().filter(bound).any(|&l| !holds(&flow.has, l));
+                    let fits = flow.has.iter().filter(bound).all(|&l| holds(variant, l));
+                    fits && (brings || variant.len() >= best + usize::from(at > chosen))
+                }
+                _ => true,
+            });
+            wanted.extend(rivals.filter_map(|variant| flow.missing(variant)));
         }
         wanted
     }
