@@ -25,12 +25,24 @@ fn await_report(follower: &mut Follower<'_>, is_wanted: impl Fn(&Report) -> bool
     }
 }
 
+/// A reader that a busy machine keeps from reading for long may lose the two events that tell of it; then another run is looked at.
 #[test]
 fn a_deadlock_is_found_while_the_network_runs_and_names_its_streams() {
+    assert!((0..5).any(|_| deadlock_is_found()), "events were lost in each of five runs");
+}
+
+/// Whether a deadlock was found; false: events were lost before.
+fn deadlock_is_found() -> bool {
+    let mut found = false;
     while_it_runs(&Net::planted(Cause::Deadlock, 1), |path, start| {
         let follower = &mut Follower::open(path, 32).unwrap();
         start();
-        let report = await_report(follower, |report| report.waiting.deadlock.is_some());
+        let report =
+            await_report(follower, |report| report.waiting.deadlock.is_some() || report.window.gaps > 0);
+        found = report.waiting.deadlock.is_some();
+        if !found {
+            return;
+        }
         let messages = |report: &Report| report.throughput.messages_out;
         let before = messages(&report);
         assert_eq!(report.window.state, State::Running);
@@ -46,6 +58,7 @@ fn a_deadlock_is_found_while_the_network_runs_and_names_its_streams() {
         // The rest of the network goes on.
         await_report(follower, |report| messages(report) > before);
     });
+    found
 }
 
 #[test]
