@@ -64,7 +64,7 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// None where the kernel does not tell.
+    /// None where the kernel does not report it.
     pub(crate) fn of_this_thread() -> Option<Delays> {
         let schedstat = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
         let mut delays = Delays { schedstat, told_ns: 0 };

@@ -88,7 +88,7 @@ pub(crate) struct Core {
     pub(crate) waiting_ticks: u64,
     /// Time between dispatches and waits, as far as the clock was read at its end: see [`Core::own_work`].
     pub(crate) own_ticks: u64,
-    /// Time that the worker could have run and had no processor, part of none of the others; and where the kernel tells that.
+    /// Time that the worker could have run and had no processor, part of none of the others; and the file in which the kernel reports it.
     pub(crate) kept_ticks: u64,
     pub(crate) delays: Option<Delays>,
     /// The worker takes no part, and for how long it did not until it last woke.
@@ -1201,7 +1201,7 @@ impl Core {
         let lags = std::mem::take(&mut core.clock_lags);
         let begun = task.counts.dispatches.get() > 0 && core.mode == mode_before;
         if waited_for == Share::Ready && begun && !lags {
-            // It did not wait: what little its thread did since (it told events) belongs to this dispatch.
+            // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
             show_running(task);
             return;
         }

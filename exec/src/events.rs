@@ -82,7 +82,7 @@ pub(crate) struct WorkerEnded {
 pub(crate) struct Kept {
     /// The worker.
     pub(crate) worker: u32,
-    /// The task whose dispatch it was; 0: none.
+    /// The task that was dispatched; 0: none.
     pub(crate) task: u64,
     /// For how long.
     #[field(unit = "ticks")]

@@ -126,7 +126,7 @@ impl Times {
         self.until.set(now);
     }
 
-    /// Of what was told as busy, so much was none: the thread had no processor.
+    /// So much of the time counted as busy was not: the thread had no processor.
     pub(crate) fn kept(&self, ticks: u64) {
         let [busy, .., ready] = &self.shares;
         let ticks = ticks.min(busy.get());

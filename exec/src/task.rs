@@ -312,7 +312,7 @@ impl TaskCell {
         }
     }
 
-    /// Of what was told as busy, so much was none: the thread had no processor.
+    /// So much of the time counted as busy was not: the thread had no processor.
     pub(crate) fn kept(&self, ticks: u64) {
         if let Some(observed) = self.observed() {
             observed.times.kept(ticks);

@@ -1,10 +1,13 @@
 //! Replicas that are not needed any more are folded back: what lives is bounded, however many records and tag values come.
 
+#[path = "support/ends.rs"]
+mod ends;
+
 use std::collections::HashSet;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{Options, Runtime, TaskSpec};
+use thalweg_exec::{Options, Runtime};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::run::{StartOptions, Ties};
@@ -39,19 +42,8 @@ impl Course {
         let network = Network::parse("main", &format!("net main connect {connect};"), &boxes).unwrap();
         let options = Options { workers, space: Some(space), ..Options::default() };
         let runtime = Runtime::new(options).unwrap();
-        let mut running = network.start_with(&runtime, LIMITS).unwrap();
-        let (input, records) = channel();
-        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-            for record in records {
-                blocking.push(&mut running.input, record).unwrap();
-            }
-        });
-        let (given, output) = channel();
-        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-            while let Some(record) = blocking.pop(&mut running.output) {
-                given.send(record).unwrap();
-            }
-        });
+        let running = network.start_with(&runtime, LIMITS).unwrap();
+        let (input, output) = ends::channels(&runtime, running.input, running.output);
         runtime.start();
         Course { runtime: Some(runtime), reader, input: Some(input), output, _folder: folder }
     }

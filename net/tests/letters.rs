@@ -1,11 +1,13 @@
 //! A record that fails leaves the network as it came, whatever the component had done to it; and no value is lost or freed twice.
 
+#[path = "support/ends.rs"]
+mod ends;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 
 use thalweg_box::{Array, Bytes, Opaque, Out, Text, Variant};
-use thalweg_exec::{Options, Runtime, TaskSpec};
+use thalweg_exec::{Options, Runtime};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::run::StartOptions;
@@ -145,18 +147,10 @@ fn run(net: &str, records: Vec<Record>, exact: bool, options: Options) -> (Vec<R
     });
     let runtime = Runtime::new(options).unwrap();
     let limits = StartOptions { exact_failures: exact, ..StartOptions::default() };
-    let mut running = network.start_with(&runtime, limits).unwrap();
-    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-        for record in records {
-            blocking.push(&mut running.input, record).unwrap();
-        }
-    });
-    let (given, output) = channel();
-    runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-        while let Some(record) = blocking.pop(&mut running.output) {
-            given.send(record).unwrap();
-        }
-    });
+    let running = network.start_with(&runtime, limits).unwrap();
+    let (input, output) = ends::channels(&runtime, running.input, running.output);
+    records.into_iter().for_each(|record| input.send(record).unwrap());
+    drop(input);
     let summary = runtime.join().unwrap();
     assert_eq!(summary.failures, []);
     let mut failed: Vec<Record> = running.errors.iter().map(|error| error.record).collect();

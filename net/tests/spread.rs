@@ -1,10 +1,13 @@
 //! Replicas of a split run where there is time for them: heavy ones on all workers, light ones together. What comes out is the
 //! same.
 
+#[path = "support/ends.rs"]
+mod ends;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -78,19 +81,8 @@ impl Course {
         let space = mode.map(|_| Space::create(SpaceOptions { path, ..SpaceOptions::default() }).unwrap());
         let mode = mode.unwrap_or_default();
         let runtime = Runtime::new(Options { workers: WORKERS as usize, space, mode, ..options }).unwrap();
-        let mut running = network.start(&runtime).unwrap();
-        let (input, records) = channel();
-        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-            for record in records {
-                blocking.push(&mut running.input, record).unwrap();
-            }
-        });
-        let (given, output) = channel();
-        runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
-            while let Some(record) = blocking.pop(&mut running.output) {
-                given.send(record).unwrap();
-            }
-        });
+        let running = network.start(&runtime).unwrap();
+        let (input, output) = ends::channels(&runtime, running.input, running.output);
         runtime.start();
         Course { runtime: Some(runtime), input: Some(input), output, calls, _folder: folder }
     }

@@ -148,7 +148,7 @@ impl Block {
         kept::may_change(&self.header().references)
     }
 
-    /// The owner that was counted for whoever has `header`.
+    /// The owner that was counted for the holder of `header`.
     pub(super) fn counted(header: NonNull<Header>) -> Block {
         Block(header)
     }

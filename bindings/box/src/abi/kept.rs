@@ -65,7 +65,7 @@ pub(super) struct Keeper {
 impl Keep for Keeper {
     #[inline(always)]
     fn number(self, index: usize, number: &Value) {
-        // SAFETY: the call has an argument of this number, by whoever made the keeper.
+        // SAFETY: the call has an argument of this number: the caller that made the keeper guarantees it.
         unsafe { self.kept.add(index).write(Kept::of(number)) };
     }
 
@@ -168,7 +168,7 @@ impl Kept {
             return Some(Value::from("(changed in place by the box)"));
         }
         let words = [kept.kind & !MARKED, kept.payload];
-        // SAFETY: these are the words of a value, whose head counts it.
+        // SAFETY: these are the words of a value that its head counts.
         Some(ManuallyDrop::into_inner(unsafe { std::mem::transmute::<[u64; 2], ManuallyDrop<Value>>(words) }))
     }
 
