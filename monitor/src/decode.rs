@@ -93,7 +93,7 @@ fn traced(path: &Path, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Er
 /// let mut follower = thalweg_monitor::Follower::open("/dev/shm/thalweg-run", 10)?;
 /// loop {
 ///     follower.poll();
-///     println!("{}", follower.report()?.verdict.text);
+///     println!("{}", follower.report()?.verdict.words.text);
 ///     // The next report speaks of what comes from here on.
 ///     follower.restart();
 ///     std::thread::sleep(std::time::Duration::from_secs(1));

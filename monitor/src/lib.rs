@@ -20,6 +20,7 @@ mod monitor;
 mod monitors;
 mod notes;
 mod observation;
+mod perturb;
 mod report;
 mod roots;
 mod story;
@@ -35,11 +36,14 @@ pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Va
 pub use observation::{
     Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
 };
+pub use perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
 pub use report::{
-    BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,
-    MessageTimes, ModeSpan, Note, Occupancy, Report, Root, RootState, SCHEMA, SpaceInfo, State, Stream, Task,
-    TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting,
-    Window, Work, Worker, WorkerShares,
+    Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
+    Latency, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Report, Root,
+    RootState, SCHEMA, SpaceInfo, State, Stream, StreamRef, Subject, Task, TaskRef, TaskShares, Telling,
+    Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window, Words, Work,
+    Worker, WorkerShares,
 };
 pub use story::{Hop, Story};
 pub use structure::{Role, Structure};
+pub use verdict::{THRESHOLDS, Threshold, rule_names};

@@ -368,7 +368,7 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
         script.run(0, task, (130, 130), Did::default(), Then::End);
     }
     let report = script.report();
-    assert_eq!(report.verdict.kind, VerdictKind::Deadlock);
+    assert_eq!(report.verdict.finding.kind, VerdictKind::Deadlock);
     let deadlock = report.waiting.deadlock.expect("the run says so");
     let told: Vec<_> = deadlock
         .waits
@@ -983,13 +983,13 @@ fn verdicts() {
         script.run(0, BOX, busy, did, Then::End);
         script.at(busy.0, 0, Observation::TaskReady { task: SINK, by_stream: 0 });
         script.run(0, SINK, (busy.1, busy.1 + 1), Did { read: &[(EXIT, 0, 1)], ..Did::default() }, Then::End);
-        script.report().verdict
+        script.report().verdict.finding
     };
     let verdict = busy((2, 98), 100);
     assert_eq!((verdict.kind, verdict.component.as_deref()), (VerdictKind::Task, Some("net/work")));
     assert_ne!(busy((2, 98), 1000).kind, VerdictKind::Task, "it lived for a tenth of the run");
     assert_eq!(busy((95, 98), 100).kind, VerdictKind::Source);
-    assert_eq!(Script::default().report().verdict.kind, VerdictKind::Unknown);
+    assert_eq!(Script::default().report().verdict.finding.kind, VerdictKind::Unknown);
 }
 
 #[test]
