@@ -1,5 +1,5 @@
 //! Moves of tasks (`thalweg set task/17.worker 1`), which every run takes through its mailbox; what else a run under
-//! control takes is in [`crate::control`].
+//! control takes is in [`super::control`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,28 +10,24 @@ use thalweg_exec::{TaskId, TaskMover};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
-use crate::failure::Failure;
+use crate::command::RunCommand;
+use crate::error::{Error, chain};
 
 /// How often the mailbox is looked into.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long the workers have to take note of a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
 
-/// The command that moves a task to a worker.
-pub(crate) fn move_command(task: u64, worker: u64) -> Command {
-    Command::new(format!("task {task}"), "move").with(format!("worker {worker}"))
-}
-
 /// Answers the commands to a run without control, while it lives, and notes that it does.
-pub(crate) struct Answering {
+pub(super) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
 }
 
 impl Answering {
     /// Opens the mailbox of `space` for a run whose tasks `mover` moves.
-    pub(crate) fn start(space: &Space, mover: TaskMover) -> Result<Answering, Failure> {
-        let mut mailbox = space.mailbox().map_err(|error| Failure::coded("E0903", error.to_string()))?;
+    pub(super) fn start(space: &Space, mover: TaskMover) -> Result<Answering, Error> {
+        let mut mailbox = space.mailbox().map_err(|error| Error::coded_of("E0903", error))?;
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         let space = space.clone();
@@ -44,7 +40,7 @@ impl Answering {
         };
         let thread = thread::Builder::new().name("mailbox".into()).spawn(answer);
         let thread =
-            thread.map_err(|error| Failure::Run(format!("cannot start the mailbox's thread: {error}")))?;
+            thread.map_err(|error| Error::run("cannot start the mailbox's thread").because(error))?;
         Ok(Answering { thread: Some(thread), ended })
     }
 }
@@ -66,15 +62,25 @@ fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover) {
     }
 }
 
+/// Moves a task, and nothing else.
+fn answer(received: Received, mover: &TaskMover) -> Result<(), thalweg_space::Error> {
+    if let Ok(RunCommand::Move { task, worker }) = RunCommand::read(received.command()) {
+        return answer_move(received, mover, task, worker);
+    }
+    let Command { target, name, .. } = received.command();
+    let why = format!(
+        "this run takes only moves of tasks, not `{name}` for `{target}`: it was not started by `thalweg run --control`"
+    );
+    received.failed(&why)
+}
+
 /// Moves a task as `received` asks for.
-pub(crate) fn answer(received: Received, mover: &TaskMover) -> Result<(), thalweg_space::Error> {
-    let Some((task, worker)) = move_of(received.command()) else {
-        let Command { target, name, .. } = received.command();
-        let why = format!(
-            "this run takes only moves of tasks, not `{name}` for `{target}`: it was not started by `thalweg run --control`"
-        );
-        return received.failed(&why);
-    };
+pub(super) fn answer_move(
+    received: Received,
+    mover: &TaskMover,
+    task: u64,
+    worker: u64,
+) -> Result<(), thalweg_space::Error> {
     let moved = mover.move_task(TaskId(task), worker as usize).and_then(|moving| moving.wait(MOVE_MAX));
     match moved {
         Ok(from) if from as u64 == worker => {
@@ -82,28 +88,8 @@ pub(crate) fn answer(received: Received, mover: &TaskMover) -> Result<(), thalwe
         }
         Ok(from) => received.done_with_inverse(
             &format!("task {task} moves from worker {from} to worker {worker}"),
-            &move_command(task, from as u64),
+            &RunCommand::Move { task, worker: from as u64 }.to_command(),
         ),
-        Err(error) => received.failed(&error.to_string()),
-    }
-}
-
-fn move_of(command: &Command) -> Option<(u64, u64)> {
-    let task = command.target.strip_prefix("task ")?.parse().ok()?;
-    let [worker] = &command.arguments[..] else { return None };
-    let worker = worker.strip_prefix("worker ")?.parse().ok()?;
-    (command.name == "move").then_some((task, worker))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_move_is_read_as_it_is_written() {
-        assert_eq!(move_of(&move_command(17, 1)), Some((17, 1)));
-        assert_eq!(move_of(&Command::new("task 17", "move")), None);
-        assert_eq!(move_of(&Command::new("task 17", "stop").with("worker 1")), None);
-        assert_eq!(move_of(&Command::new("box a", "move").with("worker 1")), None);
+        Err(error) => received.failed(&chain(&error)),
     }
 }
