@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_exec::Placement;
 use thalweg_space::Command;
 
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub enum RunCommand {
         /// The task's id.
         task: u64,
         /// Where to.
-        worker: u64,
+        to: Placement,
     },
 }
 
@@ -55,8 +56,8 @@ impl RunCommand {
             RunCommand::Resume => of_run("resume"),
             RunCommand::Drain => of_run("drain"),
             RunCommand::Stop => of_run("stop"),
-            RunCommand::Move { task, worker } => {
-                Command::new(format!("task {task}"), "move").with(format!("worker {worker}"))
+            RunCommand::Move { task, to } => {
+                Command::new(format!("task {task}"), "move").with(to.to_string())
             }
         }
     }
@@ -79,8 +80,8 @@ impl RunCommand {
             ("resume", _) => RunCommand::Resume,
             ("drain", _) => RunCommand::Drain,
             ("stop", _) => RunCommand::Stop,
-            ("move", [worker]) => match (number(&command.target, "task "), number(worker, "worker ")) {
-                (Some(task), Some(worker)) => RunCommand::Move { task, worker },
+            ("move", [to]) => match command.target.strip_prefix("task ").map(str::parse) {
+                Some(Ok(task)) => RunCommand::Move { task, to: to.parse().map_err(Error::run_of)? },
                 _ => return wrong(MOVE),
             },
             ("move", _) => return wrong(MOVE),
@@ -92,11 +93,7 @@ impl RunCommand {
     }
 }
 
-const MOVE: &str = "move takes a worker, as in `worker 1`, for a task, as in `task 17`";
-
-fn number(text: &str, after: &str) -> Option<u64> {
-    text.strip_prefix(after)?.parse().ok()
-}
+const MOVE: &str = "move takes a place, as in `worker 1`, for a task, as in `task 17`";
 
 /// The path as a process elsewhere finds it.
 fn absolute(path: &Path) -> String {
@@ -116,7 +113,8 @@ mod tests {
             RunCommand::Resume,
             RunCommand::Drain,
             RunCommand::Stop,
-            RunCommand::Move { task: 17, worker: 1 },
+            RunCommand::Move { task: 17, to: Placement::on_worker(1) },
+            RunCommand::Move { task: 17, to: Placement { node: Some(2), worker: Some(1) } },
         ] {
             assert_eq!(RunCommand::read(&command.to_command()).unwrap(), command);
         }

@@ -111,8 +111,8 @@ impl Control {
         tally: &Tally,
     ) -> Result<(), thalweg_space::Error> {
         let command = match RunCommand::read(received.command()) {
-            Ok(RunCommand::Move { task, worker }) => {
-                return answer_move(received, &runtime.mover(), task, worker);
+            Ok(RunCommand::Move { task, to }) => {
+                return answer_move(received, &runtime.mover(), task, to);
             }
             Ok(command) => command,
             Err(error) => return received.failed(&chain(&error)),

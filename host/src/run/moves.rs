@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use thalweg_exec::{TaskId, TaskMover};
+use thalweg_exec::{Placement, TaskId, TaskMover};
 use thalweg_space::mailbox::{Mailbox, Received};
 use thalweg_space::{Command, Space};
 
@@ -64,8 +64,12 @@ fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover) {
 
 /// Moves a task, and nothing else.
 fn answer(received: Received, mover: &TaskMover) -> Result<(), thalweg_space::Error> {
-    if let Ok(RunCommand::Move { task, worker }) = RunCommand::read(received.command()) {
-        return answer_move(received, mover, task, worker);
+    if received.command().name == "move" {
+        return match RunCommand::read(received.command()) {
+            Ok(RunCommand::Move { task, to }) => answer_move(received, mover, task, to),
+            Ok(_) => unreachable!("it is a move"),
+            Err(error) => received.failed(&chain(&error)),
+        };
     }
     let Command { target, name, .. } = received.command();
     let why = format!(
@@ -79,16 +83,14 @@ pub(super) fn answer_move(
     received: Received,
     mover: &TaskMover,
     task: u64,
-    worker: u64,
+    to: Placement,
 ) -> Result<(), thalweg_space::Error> {
-    let moved = mover.move_task(TaskId(task), worker as usize).and_then(|moving| moving.wait(MOVE_MAX));
+    let moved = mover.move_task(TaskId(task), to).and_then(|moving| moving.wait(MOVE_MAX));
     match moved {
-        Ok(from) if from as u64 == worker => {
-            received.done(&format!("task {task} is on worker {worker} already"))
-        }
+        Ok(from) if to.worker == Some(from) => received.done(&format!("task {task} is on {to} already")),
         Ok(from) => received.done_with_inverse(
-            &format!("task {task} moves from worker {from} to worker {worker}"),
-            &RunCommand::Move { task, worker: from as u64 }.to_command(),
+            &format!("task {task} moves from worker {from} to {to}"),
+            &RunCommand::Move { task, to: Placement::on_worker(from) }.to_command(),
         ),
         Err(error) => received.failed(&chain(&error)),
     }

@@ -1,7 +1,9 @@
 //! `thalweg set`: change a setting of a run while it runs.
 
+use std::str::FromStr;
 use std::time::Duration;
 
+use thalweg_exec::Placement;
 use thalweg_host::settings::written;
 use thalweg_host::{Change, LiveRun, RunCommand};
 
@@ -35,7 +37,10 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let run = LiveRun::find(space)?;
     if let Some(task) = name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
         // A task's worker is no setting, of which there would be too many: it is moved by a command.
-        let command = RunCommand::Move { task: number(task, "task")?, worker: number(value, "worker")? };
+        let command = RunCommand::Move {
+            task: number(task, "task")?,
+            to: Placement::on_worker(number(value, "worker")?),
+        };
         return say_done(&run.command(&command, ANSWER_MAX)?.result, terminal);
     }
     let Change { before, value, adopted } = run.set(name, value)?;
@@ -55,7 +60,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     say_done(&said, terminal)
 }
 
-fn number(text: &str, what: &str) -> Result<u64, Failure> {
+fn number<N: FromStr>(text: &str, what: &str) -> Result<N, Failure> {
     text.parse().map_err(|_| Failure::Usage(format!("`{text}` is no number of a {what}")))
 }
 
