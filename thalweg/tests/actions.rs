@@ -4,11 +4,16 @@ mod planted_run;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use planted_run::planted_nets::simulation::Simulation;
 use planted_run::planted_nets::{CAUSES, Net};
-use planted_run::while_it_runs;
+use planted_run::{Place, build, runtime_of, space_in};
+use thalweg_exec::{TaskId, TaskMover};
+use thalweg_host::RunCommand;
 use thalweg_monitor::{Action, CommandLine, NewValue};
+use thalweg_space::mailbox::{Mailbox, Received};
 
 /// Networks of each cause.
 const VARIANTS: u64 = 4;
@@ -34,6 +39,61 @@ fn parse(CommandLine { command, arguments, .. }: &CommandLine) {
     assert!(output.status.success(), "thalweg {line:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Runs the network as long as `look` looks at its space. The run takes moves of tasks, as each of `thalweg run` does.
+fn while_it_takes_moves(net: &Net, look: impl FnOnce(&Path)) {
+    let place = Place::new();
+    let space = space_in(&place);
+    let runtime = runtime_of(net, &space);
+    build(net, &runtime, &space, || true);
+    runtime.start();
+    let mut mailbox = space.mailbox().expect("a mailbox");
+    let over = &AtomicBool::new(false);
+    let mover = runtime.mover();
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(move || answer(&mut mailbox, &mover, over));
+        let over = Over(over, answering.thread().clone());
+        look(&place.0);
+        drop(over);
+    });
+    runtime.abort();
+    // What stands still for ever was aborted: that is an error.
+    let _ = runtime.join();
+}
+
+/// Nobody looks any more, also if the look failed.
+struct Over<'a>(&'a AtomicBool, std::thread::Thread);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.unpark();
+    }
+}
+
+fn answer(mailbox: &mut Mailbox, mover: &TaskMover, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        match mailbox.poll().expect("the mailbox is there") {
+            Some(received) => move_task(received, mover),
+            None => std::thread::park_timeout(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn move_task(received: Received, mover: &TaskMover) {
+    let moved = match RunCommand::read(received.command()) {
+        Ok(RunCommand::Move { task, to }) => mover
+            .move_task(TaskId(task), to)
+            .and_then(|moving| moving.wait(Duration::from_secs(10)))
+            .map_err(|error| error.to_string()),
+        other => Err(format!("{other:?} is no move")),
+    };
+    match moved {
+        Ok(from) => received.done(&format!("it was on worker {from}")),
+        Err(error) => received.failed(&error),
+    }
+    .expect("the sender is told");
+}
+
 #[test]
 fn what_verdicts_say_can_be_done_is_taken() {
     let mut applied = 0;
@@ -52,10 +112,7 @@ fn what_verdicts_say_can_be_done_is_taken() {
             .collect();
         applied += settings.len();
         if !settings.is_empty() {
-            while_it_runs(&net, |space, start| {
-                start();
-                settings.iter().for_each(|value| set(space, value));
-            });
+            while_it_takes_moves(&net, |space| settings.iter().for_each(|value| set(space, value)));
         }
     }
     assert!(applied >= 2 * VARIANTS as usize, "mappings and quanta at least: {applied}");

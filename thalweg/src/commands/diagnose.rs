@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_host::{Interrupt, spaces};
 use thalweg_monitor::{Dependence, Perturbed, Report, Tried, Unperturbed, Utilisation, perturb};
 
 use crate::Terminal;
@@ -9,9 +10,7 @@ use crate::commands::look::{Look, json, look, usage};
 use crate::commands::report::text;
 use crate::commands::waits;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::spaces;
 use crate::table::{Table, number, text as column, wrapped};
 use crate::units::{duration, rate, ratio, share};
 
@@ -98,7 +97,7 @@ fn slow_suspects(look: &Look) -> Result<Perturbed, Failure> {
              measure longer (--window), or switch the run to mode metrics (`thalweg set monitor.mode metrics`)"
                 .to_owned(),
         ),
-        Unperturbed::Stopped => interrupt.failure(),
+        Unperturbed::Stopped => interrupt.error().into(),
         Unperturbed::Ended => Failure::Run(why.to_string()),
         Unperturbed::Space(error) => usage(error),
     })
