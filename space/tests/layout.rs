@@ -343,6 +343,39 @@ fn golden_space_of_version_1_is_decoded() {
     assert_eq!(seen[gap + 1..], expected[gap + lost as usize..]);
 }
 
+fn golden_of_settings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-settings")
+}
+
+/// As [`make_golden`], of settings: one of numbers and one of choices that were set, one whose setter was killed in the middle, one
+/// that nobody touched. It was made before settings said what they affect, and before there were leases.
+#[test]
+#[ignore = "writes tests/golden"]
+fn make_golden_of_settings() {
+    use std::os::unix::fs::FileExt;
+    let path = golden_of_settings();
+    let _ = std::fs::remove_dir_all(&path);
+    let directory = support::Directory::new("golden");
+    let options = options(directory.path(), 512, 2, Policy::Overwrite);
+    let space = SpaceOptions { name: "golden".into(), path: Some(path), keep: true, ..options };
+    let space = Space::create(space).unwrap();
+    let (doc, unit, choices) = ("How much.", "messages", &[][..]);
+    let spec = SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, choices };
+    space.setting(spec).unwrap().set(100).unwrap();
+    let choices = &["off", "metrics", "full"][..];
+    let spec = SettingSpec { name: "monitor.mode", doc: "", unit: "", min: 0, max: 2, default: 1, choices };
+    let mode = space.setting(spec).unwrap();
+    mode.set(0).unwrap();
+    mode.set(2).unwrap();
+    let torn = SettingSpec { name: "torn", choices: &[], max: 9, ..spec };
+    space.setting(torn).unwrap();
+    space.setting(SettingSpec { name: "untouched", ..torn }).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
+    let cell = (settings::CELLS + 2 * settings::CELL_BYTES) as u64;
+    file.write_all_at(&1u64.to_le_bytes(), cell + settings::CELL_VERSION as u64).unwrap();
+    file.write_all_at(&7u64.to_le_bytes(), cell + settings::VALUE as u64).unwrap();
+}
+
 /// What [`Seen`] is in the lines of the Python decoder.
 fn line(seen: &Seen) -> String {
     match seen {
