@@ -961,7 +961,13 @@ fn settings(options: &Options) -> Result<Settings, Error> {
     specs.order.default = options.order as u64;
     specs.steal.default = u64::from(options.steal);
     specs.spread.default = u64::from(options.spread);
-    let refused = |error: thalweg_space::Error| Error(format!("options: {error}"));
+    for spec in specs.all() {
+        let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);
+        if !(min..=max).contains(&value) {
+            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
+        }
+    }
+    let refused = |error: thalweg_space::Error| Error(error.to_string());
     let settings = specs.make(options.space.as_ref()).map_err(refused)?;
     for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
         // A second runtime of the same space finds the cell there, and its options count.
