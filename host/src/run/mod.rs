@@ -48,6 +48,7 @@ use recording::Recording;
 use valve::Failing;
 
 pub use keeping::OnFull;
+pub(crate) use keeping::Published;
 pub(crate) use rest::is_paused;
 pub use tally::Tally;
 
