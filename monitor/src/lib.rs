@@ -13,6 +13,7 @@ mod base;
 mod compose;
 mod decode;
 mod distribution;
+pub mod events;
 mod ids;
 mod lineage;
 mod message;
@@ -25,16 +26,16 @@ mod roots;
 mod story;
 mod structure;
 mod sums;
+mod texts;
 mod timeline;
 mod verdict;
 
 pub use analysis::{Analysis, Ending, Names, Options, SiteName};
 pub use decode::{Follower, names, report_space, slowest, story};
+pub use events::Observation;
 pub use message::{Message, NotAMessage};
 pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
-pub use observation::{
-    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
-};
+pub use observation::{Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals};
 pub use report::{
     BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,
     MessageTimes, ModeSpan, Note, Occupancy, Report, Root, RootState, SCHEMA, SpaceInfo, State, Stream, Task,
@@ -43,3 +44,4 @@ pub use report::{
 };
 pub use story::{Hop, Story};
 pub use structure::{Role, Structure};
+pub use texts::Text;
