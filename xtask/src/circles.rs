@@ -24,7 +24,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("exec/src/", "to be parted later"),
     ("net/src/run/", "to be parted later"),
     ("net/src/check/", "being parted"),
-    ("monitor/src/", "being parted"),
     ("space/src/", "being parted"),
 ];
 

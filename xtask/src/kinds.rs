@@ -28,7 +28,7 @@ fn files() -> Result<Vec<(String, String)>> {
             observed.extend(described);
         }
     }
-    files.push(("monitor/src/events.rs".to_owned(), rust::events(&observed)?));
+    files.push(("monitor/src/decoding/events.rs".to_owned(), rust::events(&observed)?));
     Ok(files)
 }
 
