@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use thalweg_space::kinds::{Description, print};
 
 /// The crates that declare kinds.
-const CRATES: [&str; 4] = ["space", "exec", "net", "thalweg"];
+const CRATES: [&str; 4] = ["space", "exec", "net", "host"];
 /// Those whose kinds the monitor knows.
-const OBSERVED: [&str; 3] = ["exec", "net", "thalweg"];
+const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 
 /// The files that are written, with what they contain.
 fn files() -> Result<Vec<(String, String)>> {

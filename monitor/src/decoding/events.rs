@@ -1,4 +1,4 @@
-//! The events that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/exec.kinds`, `kinds/net.kinds`, `kinds/thalweg.kinds`.
+//! The events that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/exec.kinds`, `kinds/net.kinds`, `kinds/host.kinds`.
 //!
 //! A field that a space of another version lacks has the value that its description gives. Numbers are widened to 64
 //! bits, so that a version may change their size; names and sites are the numbers by which the catalog knows them.

@@ -8,7 +8,6 @@
 //! the totals that tasks, streams and workers publish in the live table and tell at their end, which no overwritten event
 //! can falsify. Latencies, waits and occupancies need the events.
 
-
 use crate::composing::base::Base;
 use crate::composing::composer::{COMPOSED, Composer, Sink};
 use crate::composing::dispatch::{Buffer, Item, Kind, Value, What};
