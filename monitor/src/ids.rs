@@ -1,7 +1,93 @@
-//! Tables keyed by the ids of tasks, streams and workers.
+//! Ids of tasks, streams and workers, and tables keyed by their numbers.
+//!
+//! A number names something within one space. What an analysis takes is all of one space, so inside it numbers are enough; whatever
+//! leaves it has an id, which says of which space it is.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])+ $name:ident;)+) => {$(
+        $(#[$doc])+
+        ///
+        /// Written `17` where there is one space, and `2/17` of the second of several; in JSON as a number or a text.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name {
+            /// The space's place among several, from 1; 0: the only one.
+            pub space: u32,
+            /// The number in that space.
+            pub number: u64,
+        }
+
+        impl $name {
+            /// The id of this number in the only space.
+            pub fn of(number: u64) -> $name {
+                $name { space: 0, number }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_id(f, self.space, self.number)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = std::num::ParseIntError;
+
+            fn from_str(text: &str) -> Result<$name, Self::Err> {
+                let (space, number) = text.split_once('/').unwrap_or(("0", text));
+                Ok($name { space: space.parse()?, number: number.parse()? })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.space {
+                    0 => serializer.serialize_u64(self.number),
+                    _ => serializer.collect_str(self),
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                match Written::deserialize(deserializer)? {
+                    Written::Number(number) => Ok($name::of(number)),
+                    Written::Text(text) => text.parse().map_err(de::Error::custom),
+                }
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// A task: of which space, and its number there.
+    TaskId;
+    /// A stream: of which space, and its number there.
+    StreamId;
+    /// A worker: of which space, and its number there.
+    WorkerId;
+}
+
+/// An id in JSON.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+fn write_id(f: &mut fmt::Formatter<'_>, space: u32, number: u64) -> fmt::Result {
+    match space {
+        0 => write!(f, "{number}"),
+        _ => write!(f, "{space}/{number}"),
+    }
+}
 
 /// A table keyed by ids.
 pub(crate) type IdMap<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;

@@ -28,9 +28,10 @@ pub use decoding::observation::{
 };
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
-pub use following::follower::{Follower, report_space, slowest, story};
+pub use following::follower::{Follower, report, report_space, slowest, story};
 pub use following::perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
-pub use lineage::message::{Message, NotAMessage};
+pub use ids::{StreamId, TaskId, WorkerId};
+pub use lineage::message::{MessageId, NotAMessage};
 pub use lineage::story::{Hop, Story};
 pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{

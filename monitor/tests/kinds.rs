@@ -38,7 +38,8 @@ fn read(name: &str, write: impl FnOnce(&Space)) -> (Vec<Observation>, Vec<String
     let space = Space::create(options).unwrap();
     write(&space);
     let mut all = All::default();
-    let mut follower = Follower::with(&path, 1, vec![Box::new(&mut all)]).unwrap();
+    let mut follower =
+        Follower::with(SpaceFeed::open(&path).unwrap(), 1, 0, vec![Box::new(&mut all)]).unwrap();
     follower.poll();
     let notes = follower.finish().unwrap().notes.into_iter().map(|note| note.text).collect();
     drop(space);

@@ -147,7 +147,7 @@ fn one_exponential_server() {
     near("p99", latency.p99_ns, mm1(rho) * 100f64.ln(), 0.03);
     near("service", found.latency.service.unwrap().mean_ns, SERVICE, 0.03);
     near("waiting", found.latency.waiting.unwrap().mean_ns, mm1(rho) - SERVICE, 0.03);
-    let busy = found.tasks.iter().find(|task| task.id == 2).unwrap().work.shares.unwrap().busy;
+    let busy = found.tasks.iter().find(|task| task.id.number == 2).unwrap().work.shares.unwrap().busy;
     near("busy", busy, rho, 0.03);
 }
 

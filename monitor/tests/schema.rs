@@ -132,6 +132,7 @@ fn kind(of: &str) -> String {
         "String" => "text".to_owned(),
         "bool" => "true or false".to_owned(),
         "f64" | "u64" | "u32" => "number".to_owned(),
+        "TaskId" | "StreamId" | "WorkerId" => "id".to_owned(),
         "(String, f64)" => "pairs of text and number".to_owned(),
         "" => String::new(),
         name => format!("[{name}](#{})", name.to_lowercase()),
@@ -140,8 +141,10 @@ fn kind(of: &str) -> String {
 
 /// The part of the page.
 fn page(types: &[Type]) -> String {
-    let mut page =
-        format!("{MARK}\nSchema `{SCHEMA}`, version {VERSION}. The object is a [Report](#report).\n");
+    let mut page = format!(
+        "{MARK}\nSchema `{SCHEMA}`, version {VERSION}. The object is a [Report](#report). An id is a number; in a report on several spaces a text, \
+         `SPACE/NUMBER`.\n"
+    );
     for of in types {
         page += &format!("\n### {}\n\n{}\n\n", of.name, plain(&of.doc));
         page += if of.is_enum { "| value | |\n|---|---|\n" } else { "| field | type | |\n|---|---|---|\n" };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_box::Out;
 use thalweg_exec::{Mode, Options, Runtime, TaskSpec};
-use thalweg_monitor::{Message, report_space, story};
+use thalweg_monitor::{MessageId, report_space, story};
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
@@ -194,11 +194,11 @@ fn check(seed: u64) -> Result<(), String> {
     let ran = run(&text, 24, 1 + (seed % 2) as usize);
     let net = text.lines().last().unwrap_or("");
     for (index, carried) in ran.outputs.iter().enumerate() {
-        let message = Message { stream: ran.exit, index: index as u64 };
-        let Some(told) = story(&ran.place.0, message).unwrap() else {
+        let message = MessageId { stream: ran.exit, index: index as u64 };
+        let Some(told) = story(&SpaceFeed::open(&ran.place.0).unwrap(), message).unwrap() else {
             return Err(format!("seed {seed}: nothing is told of output {index}\n{net}"));
         };
-        let input: Option<Message> = told.input.as_deref().and_then(|input| input.parse().ok());
+        let input: Option<MessageId> = told.input.as_deref().and_then(|input| input.parse().ok());
         if !input.is_some_and(|input| input.stream == ran.entry && carried.contains(&input.index)) {
             return Err(format!(
                 "seed {seed}: output {index} is of {carried:?}, told is {:?}\n{net}",
@@ -217,7 +217,7 @@ fn check(seed: u64) -> Result<(), String> {
             report.latency.unattributed
         ));
     }
-    let input = |input: &Option<String>| Some(input.as_deref()?.parse::<Message>().ok()?.index);
+    let input = |input: &Option<String>| Some(input.as_deref()?.parse::<MessageId>().ok()?.index);
     let mut told: Vec<Option<u64>> = report.failures.iter().map(|failed| input(&failed.input)).collect();
     let mut failed: Vec<Option<u64>> = ran.failed.into_iter().map(Some).collect();
     told.sort_unstable();

@@ -131,7 +131,7 @@ fn a_delay_lasts_until_its_moment_and_no_longer() {
         let reader = SpaceReader::open(path).unwrap();
         let mut follower = Follower::open(path, 32).unwrap();
         let report = await_report(&mut follower, |report| reads(report) > 100);
-        let task = report.tasks.iter().find(|task| task.name == "net/box1").expect("it is busy").id;
+        let task = report.tasks.iter().find(|task| task.name == "net/box1").expect("it is busy").id.number;
         let clock = reader.info().unwrap().clock;
         let set = |name: &str, value: u64| reader.set(name, value).unwrap();
         // What a task reads in that time when each message takes so long, and a dispatch that was under way.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_space::reader::{
-    self, Event, EventStream, Fields, Info, Item, KindInfo, LiveView, SettingView, SpaceReader,
+    self, Event, Feed, Fields, Info, Item, KindInfo, LiveView, PathFeed, SettingView, SpaceReader,
 };
 use thalweg_space::{Error, RowKind};
 
@@ -15,7 +15,8 @@ use crate::decoding::events::{KINDS, Observation};
 use crate::decoding::names::{Names, names};
 use crate::decoding::observation::{LiveRow, LiveState, Mode, StreamTotals, TaskCounts, TaskTotals};
 use crate::following::analysis::{Analysis, Options};
-use crate::lineage::message::Message;
+use crate::following::gathering::{gathered, of_space};
+use crate::lineage::message::MessageId;
 use crate::lineage::story::{Found, Story, Tracing};
 use crate::monitor::Ending;
 use crate::monitor::Monitor;
@@ -26,68 +27,98 @@ const POLL_ITEMS: usize = 1 << 16;
 /// Errors after which a damaged space is not read on.
 const DAMAGE_MAX: usize = 10;
 
-/// Analyses the space in the directory `path`, as it is now; `top` as in [`Options`].
+/// Analyses the space or session in the directory `path`, as it is now; `top` as in [`Options`].
+///
+/// # Errors
+/// As [`report`].
+pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error> {
+    report(PathFeed::open(path)?, top)
+}
+
+/// Analyses what a feed has, as it is now; `top` as in [`Options`].
 ///
 /// # Errors
 /// When there is no space, or its files cannot be read. A file that is cut short or damaged is no error here: what
 /// could be read is reported, and a note says what could not.
-pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error> {
-    let mut follower = Follower::open(path, top)?;
+pub fn report(feed: impl Feed, top: usize) -> Result<Report, Error> {
+    let mut follower = Follower::of(feed, top)?;
     follower.poll();
     follower.finish()
 }
 
-/// The story of one message of the space in the directory `path`; `None` if the events say nothing of it.
+/// The story of one message; `None` if the events of the feed say nothing of it. The feed is read anew, twice.
 ///
 /// # Errors
-/// As [`report_space`].
-pub fn story(path: impl AsRef<Path>, message: Message) -> Result<Option<Story>, Error> {
-    let path = path.as_ref();
-    let seek = traced(path, |ns_per_tick| Tracing::seek(ns_per_tick, message))?;
+/// As [`report`].
+pub fn story(feed: &impl Feed, message: MessageId) -> Result<Option<Story>, Error> {
+    let Some(space) = place(feed, message.stream.space) else { return Ok(None) };
+    let local = message.local();
+    let seek = traced(feed, space, |ns_per_tick| Tracing::seek(ns_per_tick, local))?;
     if !seek.seen {
         return Ok(None);
     }
-    let from = seek.input.unwrap_or(message);
-    let found = traced(path, |ns_per_tick| Tracing::follow(ns_per_tick, vec![from]))?;
-    Ok(Some(Story {
-        message: message.to_string(),
+    let from = seek.input.unwrap_or(local);
+    let found = traced(feed, space, |ns_per_tick| Tracing::follow(ns_per_tick, vec![from]))?;
+    let story = Story {
+        message: local.to_string(),
         input: seek.input.map(|input| input.to_string()),
         hops: found.hops,
         cut_short: found.cut_short,
-    }))
+    };
+    Ok(Some(of_space(story, message.stream.space)))
 }
 
 /// The input messages that took longest, at most `count` and not more than a report keeps, with the stories of their
-/// descendants, slowest first.
+/// descendants, slowest first. The feed is read anew.
 ///
 /// # Errors
-/// As [`report_space`].
-pub fn slowest(path: impl AsRef<Path>, count: usize) -> Result<Vec<(MessageTimes, Story)>, Error> {
-    let path = path.as_ref();
-    let slowest = report_space(path, count)?.slowest;
-    let messages: Vec<Message> = slowest.iter().filter_map(|slow| slow.message.parse().ok()).collect();
-    let found = traced(path, |ns_per_tick| Tracing::follow(ns_per_tick, messages))?;
-    let told = |slow: MessageTimes| {
-        let mut hops = found.hops.iter().skip_while(|hop| hop.message != slow.message);
-        let first = hops.next().cloned();
-        let hops = first.into_iter().chain(hops.take_while(|hop| hop.depth > 0).cloned()).collect();
-        let input = Some(slow.message.clone());
-        let story = Story { message: slow.message.clone(), input, hops, cut_short: found.cut_short };
-        (slow, story)
-    };
-    Ok(slowest.into_iter().map(told).collect())
+/// As [`report`].
+pub fn slowest<F: Feed>(feed: &F, count: usize) -> Result<Vec<(MessageTimes, Story)>, Error> {
+    let mut slowest = report(feed.again()?, count)?.slowest;
+    slowest.truncate(count);
+    let ids: Vec<Option<MessageId>> = slowest.iter().map(|slow| slow.message.parse().ok()).collect();
+    let mut spaces: Vec<u32> = ids.iter().flatten().map(|id| id.stream.space).collect();
+    spaces.sort_unstable();
+    spaces.dedup();
+    let mut stories: HashMap<String, Story> = HashMap::new();
+    for space in spaces {
+        let of_it = ids.iter().flatten().filter(|id| id.stream.space == space);
+        let local: Vec<MessageId> = of_it.map(MessageId::local).collect();
+        let Some(at) = place(feed, space) else { continue };
+        let found = traced(feed, at, |ns_per_tick| Tracing::follow(ns_per_tick, local.clone()))?;
+        for id in local {
+            let story = of_space(part_of(&found, &id.to_string()), space);
+            stories.insert(story.message.clone(), story);
+        }
+    }
+    Ok(slowest.into_iter().filter_map(|slow| Some((slow.clone(), stories.remove(&slow.message)?))).collect())
 }
 
-/// One pass over the events of a space.
-fn traced(path: &Path, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Error> {
-    let mut tracing = tracing(1e9 / SpaceReader::open(path)?.info()?.clock.hz());
-    let mut follower = Follower::with(path, 1, vec![Box::new(&mut tracing)])?;
+/// The story of one of several messages that were followed together.
+fn part_of(found: &Found, message: &str) -> Story {
+    let mut hops = found.hops.iter().skip_while(|hop| hop.message != message);
+    let first = hops.next().cloned();
+    let hops = first.into_iter().chain(hops.take_while(|hop| hop.depth > 0).cloned()).collect();
+    let input = Some(message.to_owned());
+    Story { message: message.to_owned(), input, hops, cut_short: found.cut_short }
+}
+
+/// The place in the feed of a space by its number in ids.
+fn place(feed: &impl Feed, space: u32) -> Option<usize> {
+    let at = if feed.is_single() { 0 } else { (space as usize).checked_sub(1)? };
+    (at < feed.spaces().len()).then_some(at)
+}
+
+/// One pass over the events, of which one space's are traced.
+fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Error> {
+    let mut tracing = tracing(1e9 / feed.spaces()[space].info()?.clock.hz());
+    let mut follower = Follower::with(feed.again()?, 1, space, vec![Box::new(&mut tracing)])?;
     follower.poll();
     follower.finish()?;
     Ok(tracing.found)
 }
 
-/// Takes the events of a space as they come, and reports again and again.
+/// Takes the events of a feed as they come, and reports again and again.
 ///
 /// ```no_run
 /// let mut follower = thalweg_monitor::Follower::open("/dev/shm/thalweg-run", 10)?;
@@ -101,9 +132,20 @@ fn traced(path: &Path, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Er
 /// # #[allow(unreachable_code)]
 /// # Ok::<(), thalweg_space::Error>(())
 /// ```
-pub struct Follower<'m> {
-    reader: SpaceReader,
-    events: EventStream,
+pub struct Follower<'m, F = PathFeed> {
+    feed: F,
+    top: usize,
+    /// What is known of each of the feed's spaces.
+    parts: Vec<Part<'m>>,
+    /// Monitors for the space at this place, and for no other.
+    only: Option<Only<'m>>,
+}
+
+/// Monitors for the space at a place.
+type Only<'m> = (usize, Vec<Box<dyn Monitor + 'm>>);
+
+/// What is known of one space.
+struct Part<'m> {
     decoder: Decoder,
     analysis: Analysis<'m>,
     alive: bool,
@@ -147,73 +189,81 @@ fn event_bytes(reader: &SpaceReader) -> Option<u64> {
 }
 
 impl<'m> Follower<'m> {
-    /// Follows the space in the directory `path` with the built-in monitors; `top` as in [`Options`].
+    /// Follows the space or session in the directory `path` with the built-in monitors; `top` as in [`Options`].
     ///
     /// # Errors
-    /// When there is no space, or its files cannot be read.
+    /// When there is none, or its files cannot be read.
     pub fn open(path: impl AsRef<Path>, top: usize) -> Result<Follower<'m>, Error> {
-        Follower::made(path.as_ref(), top, Analysis::new)
+        Follower::of(PathFeed::open(path)?, top)
+    }
+}
+
+impl<'m, F: Feed> Follower<'m, F> {
+    /// Follows a feed with the built-in monitors; `top` as in [`Options`].
+    ///
+    /// # Errors
+    /// When its spaces cannot be read.
+    pub fn of(feed: F, top: usize) -> Result<Follower<'m, F>, Error> {
+        Follower::made(feed, top, None)
     }
 
-    /// Likewise with these monitors only.
+    /// Likewise with these monitors only, for the space at this place of the feed.
     ///
     /// # Errors
-    /// As [`Follower::open`].
+    /// As [`Follower::of`].
     pub fn with(
-        path: impl AsRef<Path>,
+        feed: F,
         top: usize,
+        space: usize,
         monitors: Vec<Box<dyn Monitor + 'm>>,
-    ) -> Result<Follower<'m>, Error> {
-        let mut follower = Follower::made(path.as_ref(), top, Analysis::bare)?;
-        for monitor in monitors {
-            follower.analysis.add(monitor);
-        }
+    ) -> Result<Follower<'m, F>, Error> {
+        Follower::made(feed, top, Some((space, monitors)))
+    }
+
+    fn made(feed: F, top: usize, only: Option<Only<'m>>) -> Result<Follower<'m, F>, Error> {
+        let mut follower = Follower { feed, top, parts: Vec::new(), only };
+        follower.meet()?;
         Ok(follower)
     }
 
-    fn made(
-        path: &Path,
-        top: usize,
-        analysis: impl FnOnce(Options) -> Analysis<'m>,
-    ) -> Result<Follower<'m>, Error> {
-        let reader = SpaceReader::open(path)?;
-        // Whether it lives is asked before the events are read: who dies meanwhile is told of as alive, not as killed.
-        let alive = reader.is_alive();
-        let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
-        if let Some(mode) = mode_setting(&reader, |setting| setting.default) {
-            analysis.begin_in(mode);
+    /// Gets to know the spaces that the feed has found since.
+    fn meet(&mut self) -> Result<(), Error> {
+        let Follower { feed, top, parts, only } = self;
+        for reader in &feed.spaces()[parts.len()..] {
+            let analysis = |options: Options| match only {
+                None => Analysis::new(options),
+                Some((space, monitors)) => {
+                    let mut analysis = Analysis::bare(options);
+                    let of_it = if *space == parts.len() { std::mem::take(monitors) } else { Vec::new() };
+                    of_it.into_iter().for_each(|monitor| analysis.add(monitor));
+                    analysis
+                }
+            };
+            let part = Part::of(reader, *top, analysis)?;
+            parts.push(part);
         }
-        let watch = Some(Watch::begin(&reader, alive && !reader.info()?.finished));
-        let events = reader.events();
-        let decoder = Decoder::default();
-        let (bytes_before, disk_before) = (Some(0), Some([0.0; 2]));
-        let (damage, seen) = (Vec::new(), Seen::read(&reader)?);
-        Ok(Follower {
-            reader,
-            events,
-            decoder,
-            analysis,
-            alive,
-            watch,
-            bytes_before,
-            disk_before,
-            damage,
-            seen,
-        })
+        Ok(())
     }
 
-    /// Adds a monitor of one's own; before anything was polled.
+    /// Adds a monitor of one's own, for the feed's first space; before anything was polled.
     pub fn add(&mut self, monitor: Box<dyn Monitor + 'm>) {
-        self.analysis.add(monitor);
+        if let Some(first) = self.parts.first_mut() {
+            first.analysis.add(monitor);
+        }
     }
 
     /// Takes the events that are there now; returns how many. What a live process says meanwhile is the next poll's.
     pub fn poll(&mut self) -> u64 {
-        self.alive = self.reader.is_alive();
+        let looked = self.feed.look().and_then(|()| self.meet());
+        if let (Err(error), Some(first)) = (looked, self.parts.first_mut()) {
+            first.damage.push(error.to_string());
+        }
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            part.alive = reader.is_alive();
+        }
         let mut taken = 0;
-        let Follower { reader, events, decoder, analysis, damage, .. } = self;
-        while damage.len() <= DAMAGE_MAX {
-            match events.poll(POLL_ITEMS, &mut |item| decoder.feed(&item, analysis)) {
+        while self.parts.iter().all(|part| part.damage.len() <= DAMAGE_MAX) {
+            match self.poll_some() {
                 Ok(count) => {
                     taken += count as u64;
                     if count < POLL_ITEMS {
@@ -221,25 +271,34 @@ impl<'m> Follower<'m> {
                     }
                 }
                 // All that its writers had written was read before; the files are open.
-                Err(_) if reader.is_gone() => break,
-                Err(error) => damage.push(error.to_string()),
+                Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
+                Err(error) => match self.parts.first_mut() {
+                    Some(first) => first.damage.push(error.to_string()),
+                    None => break,
+                },
             }
         }
         taken
     }
 
-    /// Whether the process lives and has not ended its run.
+    fn poll_some(&mut self) -> Result<usize, Error> {
+        match &mut self.parts[..] {
+            [part] => self.feed.poll(POLL_ITEMS, &mut |_, item| part.feed(&item)),
+            parts => self.feed.poll(POLL_ITEMS, &mut |space, item| parts[space].feed(&item)),
+        }
+    }
+
+    /// Whether a process lives and has not ended its run.
     pub fn is_running(&self) -> bool {
-        self.alive && self.reader.info().is_ok_and(|info| !info.finished)
+        let mut parts = self.parts.iter().zip(self.feed.spaces());
+        parts.any(|(part, reader)| part.alive && reader.info().is_ok_and(|info| !info.finished))
     }
 
     /// Measures anew from now on.
     pub fn restart(&mut self) {
-        let now = self.reader.info().map_or(0, |info| info.clock.now());
-        let rows = self.rows();
-        self.bytes_before = event_bytes(&self.reader);
-        self.disk_before = disk_ns(&self.reader);
-        self.analysis.restart(now, rows);
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            part.restart(reader);
+        }
     }
 
     /// Lets the report speak of the last `ns` of a run that is over: to be called before the first poll.
@@ -248,27 +307,33 @@ impl<'m> Follower<'m> {
     /// When the events cannot be read.
     pub fn last(&mut self, ns: f64) -> Result<(), Error> {
         let mut last = 0;
-        let mut events = self.reader.events();
-        let mut look = |item: Item<'_>| {
+        let mut look = |_: usize, item: Item<'_>| {
             if let Item::Event(event) = item {
                 last = last.max(event.time);
             }
         };
-        while events.poll(POLL_ITEMS, &mut look)? > 0 {}
-        let ticks = ns * self.reader.info()?.clock.hz() / 1e9;
-        self.bytes_before = None;
-        self.disk_before = None;
-        self.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
+        let mut feed = self.feed.again()?;
+        while feed.poll(POLL_ITEMS, &mut look)? > 0 {}
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            let ticks = ns * reader.info()?.clock.hz() / 1e9;
+            part.bytes_before = None;
+            part.disk_before = None;
+            part.decoder.restart_at = Some(last.saturating_sub(ticks as u64));
+        }
         Ok(())
     }
 
-    /// The report of what was polled.
+    /// The report of what was polled. Where the feed may have several spaces, it is one over all of them.
     ///
     /// # Errors
-    /// When the space cannot be read any more.
+    /// When a space cannot be read any more.
     pub fn report(&mut self) -> Result<Report, Error> {
-        let (names, ending) = self.ending()?;
-        Ok(self.analysis.report(&names, ending))
+        let mut reports = Vec::new();
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            let (names, ending) = part.ending(reader)?;
+            reports.push(part.analysis.report(&names, ending));
+        }
+        Ok(self.one(reports))
     }
 
     /// The last report.
@@ -276,14 +341,63 @@ impl<'m> Follower<'m> {
     /// # Errors
     /// As [`Follower::report`].
     pub fn finish(mut self) -> Result<Report, Error> {
-        let (names, ending) = self.ending()?;
-        Ok(self.analysis.finish(&names, ending))
+        let mut reports = Vec::new();
+        for (mut part, reader) in std::mem::take(&mut self.parts).into_iter().zip(self.feed.spaces()) {
+            let (names, ending) = part.ending(reader)?;
+            reports.push(part.analysis.finish(&names, ending));
+        }
+        Ok(self.one(reports))
     }
 
-    fn rows(&mut self) -> Vec<LiveRow> {
-        match self.reader.live_rows() {
+    fn one(&self, mut reports: Vec<Report>) -> Report {
+        match reports.pop() {
+            Some(report) if self.feed.is_single() => report,
+            last => gathered(reports.into_iter().chain(last).collect(), self.top),
+        }
+    }
+}
+
+impl<'m> Part<'m> {
+    fn of(
+        reader: &SpaceReader,
+        top: usize,
+        analysis: impl FnOnce(Options) -> Analysis<'m>,
+    ) -> Result<Part<'m>, Error> {
+        // Whether it lives is asked before the events are read: who dies meanwhile is told of as alive, not as killed.
+        let alive = reader.is_alive();
+        let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
+        if let Some(mode) = mode_setting(reader, |setting| setting.default) {
+            analysis.begin_in(mode);
+        }
+        Ok(Part {
+            decoder: Decoder::default(),
+            analysis,
+            alive,
+            watch: Some(Watch::begin(reader, alive && !reader.info()?.finished)),
+            bytes_before: Some(0),
+            disk_before: Some([0.0; 2]),
+            damage: Vec::new(),
+            seen: Seen::read(reader)?,
+        })
+    }
+
+    #[inline]
+    fn feed(&mut self, item: &Item<'_>) {
+        self.decoder.feed(item, &mut self.analysis);
+    }
+
+    fn restart(&mut self, reader: &SpaceReader) {
+        let now = reader.info().map_or(0, |info| info.clock.now());
+        let rows = self.rows(reader);
+        self.bytes_before = event_bytes(reader);
+        self.disk_before = disk_ns(reader);
+        self.analysis.restart(now, rows);
+    }
+
+    fn rows(&mut self, reader: &SpaceReader) -> Vec<LiveRow> {
+        match reader.live_rows() {
             Ok(views) => views.iter().map(live_row).collect(),
-            Err(_) if self.reader.is_gone() => Vec::new(),
+            Err(_) if reader.is_gone() => Vec::new(),
             Err(error) => {
                 self.damage.push(error.to_string());
                 Vec::new()
@@ -292,22 +406,22 @@ impl<'m> Follower<'m> {
     }
 
     /// Reads the space anew, if it is still there; whether it is.
-    fn see(&mut self) -> Result<bool, Error> {
-        match Seen::read(&self.reader) {
+    fn see(&mut self, reader: &SpaceReader) -> Result<bool, Error> {
+        match Seen::read(reader) {
             Ok(seen) => self.seen = seen,
-            Err(error) if !self.reader.is_gone() => return Err(error),
+            Err(error) if !reader.is_gone() => return Err(error),
             Err(_) => {}
         }
-        Ok(!self.reader.is_gone())
+        Ok(!reader.is_gone())
     }
 
-    fn ending(&mut self) -> Result<(Names, Ending), Error> {
-        let rows = self.rows();
-        let stuck = self.watch.take().map(|watch| watch.stuck(&self.reader, &rows)).unwrap_or_default();
-        let is_there = self.see()?;
+    fn ending(&mut self, reader: &SpaceReader) -> Result<(Names, Ending), Error> {
+        let rows = self.rows(reader);
+        let stuck = self.watch.take().map(|watch| watch.stuck(reader, &rows)).unwrap_or_default();
+        let is_there = self.see(reader)?;
         let Seen { info, names, mode, event_bytes, disk_ns } = self.seen.clone();
         if is_there && self.alive && !info.finished {
-            self.watch = Some(Watch::begin(&self.reader, true));
+            self.watch = Some(Watch::begin(reader, true));
         }
         let state = match (info.finished || !is_there, self.alive) {
             (true, _) => State::Ended,
@@ -329,7 +443,7 @@ impl<'m> Follower<'m> {
                 .zip(self.disk_before)
                 .map(|([full, held], before)| [full - before[0], held - before[1]]),
             space: SpaceInfo {
-                path: self.reader.path().display().to_string(),
+                path: reader.path().display().to_string(),
                 name: info.name,
                 pid: info.pid,
                 host: info.host,

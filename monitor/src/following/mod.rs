@@ -2,5 +2,6 @@
 
 pub(crate) mod analysis;
 pub(crate) mod follower;
+mod gathering;
 mod notes;
 pub(crate) mod perturb;

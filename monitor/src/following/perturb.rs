@@ -239,7 +239,8 @@ impl Live<'_> {
             for half in 0..2 {
                 // Which goes first changes, so that a drift of the machine favours none.
                 let slowed = (pair + half) % 2;
-                let delay = (slowed == 1).then(|| Delay::of(&self.reader, task.id, delay_ns)).transpose()?;
+                let delay =
+                    (slowed == 1).then(|| Delay::of(&self.reader, task.id.number, delay_ns)).transpose()?;
                 rates[slowed] = self.rate()?;
                 delay.map_or(Ok(()), Delay::end)?;
             }

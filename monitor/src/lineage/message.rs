@@ -3,16 +3,25 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::ids::StreamId;
+
 /// A message. Streams lose nothing and keep order, so the k-th written is the k-th read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Message {
-    /// Id of the stream.
-    pub stream: u64,
+pub struct MessageId {
+    /// The stream.
+    pub stream: StreamId,
     /// Counted from 0.
     pub index: u64,
 }
 
-impl fmt::Display for Message {
+impl MessageId {
+    /// The same message as those of its space know it.
+    pub(crate) fn local(&self) -> MessageId {
+        MessageId { stream: StreamId::of(self.stream.number), ..*self }
+    }
+}
+
+impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.stream, self.index)
     }
@@ -26,7 +35,7 @@ impl fmt::Display for NotAMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` names no message: write STREAM:INDEX, such as 3:1042, the message with index 1042 of stream 3",
+            "`{}` names no message: write STREAM:INDEX, such as 3:1042, the message with index 1042 of stream 3 (of a session SPACE/STREAM:INDEX, such as 2/3:1042)",
             self.0
         )
     }
@@ -34,13 +43,13 @@ impl fmt::Display for NotAMessage {
 
 impl std::error::Error for NotAMessage {}
 
-impl FromStr for Message {
+impl FromStr for MessageId {
     type Err = NotAMessage;
 
-    fn from_str(text: &str) -> Result<Message, NotAMessage> {
+    fn from_str(text: &str) -> Result<MessageId, NotAMessage> {
         let numbers = || {
             let (stream, index) = text.split_once(':')?;
-            Some(Message { stream: stream.parse().ok()?, index: index.parse().ok()? })
+            Some(MessageId { stream: stream.parse().ok()?, index: index.parse().ok()? })
         };
         numbers().ok_or_else(|| NotAMessage(text.to_owned()))
     }

@@ -28,8 +28,8 @@ use std::collections::{HashMap, VecDeque};
 use crate::composing::dispatch::{self, Outcome};
 use crate::decoding::events::Derived;
 use crate::decoding::observation::Run;
-use crate::ids::IdMap;
-use crate::lineage::message::Message;
+use crate::ids::{IdMap, StreamId, TaskId};
+use crate::lineage::message::MessageId;
 use crate::lineage::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
 use crate::lineage::story::Trace;
 use crate::monitor::{Batch, Moment};
@@ -276,7 +276,7 @@ pub(crate) struct Lineage {
     entries: Vec<u64>,
     failures: Vec<Failed>,
     /// Those of them that may still be traced to their input messages by the dispatches they failed in.
-    untraced: HashMap<Message, usize>,
+    untraced: HashMap<MessageId, usize>,
     /// Who follows single messages, if somebody does.
     pub(crate) trace: Option<Trace>,
     deferred: usize,
@@ -296,7 +296,7 @@ pub(crate) struct Lineage {
 /// A message that failed.
 #[derive(Clone, Copy)]
 struct Failed {
-    message: Message,
+    message: MessageId,
     root: Root,
     task: u64,
     component: Option<u64>,
@@ -342,9 +342,9 @@ impl Lineage {
     }
 
     /// The input message that a root is.
-    pub(crate) fn message(&self, root: Root) -> Option<Message> {
+    pub(crate) fn message(&self, root: Root) -> Option<MessageId> {
         let (entry, index) = place(root)?;
-        Some(Message { stream: *self.entries.get(entry)?, index })
+        Some(MessageId { stream: StreamId::of(*self.entries.get(entry)?), index })
     }
 
     /// Measures anew; what is in flight stays known.
@@ -362,7 +362,7 @@ impl Lineage {
         let failure = |failed: &Failed| FailedMessage {
             message: failed.message.to_string(),
             input: self.message(failed.root).map(|message| message.to_string()),
-            task: failed.task,
+            task: TaskId::of(failed.task),
             component: failed.component.map(|component| moment.names.site(component).path),
             at_ns: moment.ns(failed.time.saturating_sub(moment.begin)),
         };
@@ -370,7 +370,7 @@ impl Lineage {
     }
 
     /// A message failed. In mode full, the dispatch that it failed in comes later and says where it came from.
-    pub(crate) fn failed(&mut self, message: Message, task: u64, component: Option<u64>, time: u64) {
+    pub(crate) fn failed(&mut self, message: MessageId, task: u64, component: Option<u64>, time: u64) {
         if self.failures.len() < FAILURES_MAX {
             self.untraced.insert(message, self.failures.len());
             self.failures.push(Failed { message, root: UNKNOWN, task, component, time });
@@ -380,7 +380,7 @@ impl Lineage {
     /// Traces the messages that failed in a dispatch.
     fn trace_failures(&mut self, dispatch: &Dispatch, holder: &Holder, taken: &[Taken]) {
         for run in &dispatch.failed {
-            let message = Message { stream: run.stream, index: run.first };
+            let message = MessageId { stream: StreamId::of(run.stream), index: run.first };
             if let Some(trace) = &mut self.trace {
                 trace.failed(message, dispatch);
             }
@@ -674,7 +674,7 @@ impl Lineage {
                     }
                 };
                 self.roots.retain(segment.root, segment.count, segment.step);
-                let from = Message { stream: derived.parent_stream, index: parent };
+                let from = MessageId { stream: StreamId::of(derived.parent_stream), index: parent };
                 self.link(segment, derived.stream, Some((from, derived.step)), dispatch);
                 self.put(segment, derived.stream, dispatch, writes, share);
                 done += segment.count;
@@ -789,11 +789,11 @@ impl Lineage {
     }
 
     /// Messages written before anything was read, and the message they descend from.
-    fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(Message, u64)>) {
+    fn carry(&mut self, first: u64, count: u64) -> (Segment, Option<(MessageId, u64)>) {
         match self.carried {
             Some(held) if held.segment.root != UNKNOWN => {
                 self.roots.retain(held.segment.root, count, 0);
-                let from = Message { stream: held.stream, index: held.segment.first };
+                let from = MessageId { stream: StreamId::of(held.stream), index: held.segment.first };
                 (Segment { first, count, root: held.segment.root, step: 0 }, Some((from, 0)))
             }
             _ => (Segment::unknown(first, count), None),
@@ -801,7 +801,7 @@ impl Lineage {
     }
 
     /// Tells who follows single messages what these descend from: with a step of 1, each from the next.
-    fn link(&mut self, segment: Segment, stream: u64, from: Option<(Message, u64)>, dispatch: &Dispatch) {
+    fn link(&mut self, segment: Segment, stream: u64, from: Option<(MessageId, u64)>, dispatch: &Dispatch) {
         if let Some(trace) = &mut self.trace {
             let run = Run { stream, first: segment.first, count: segment.count };
             trace.wrote(&run, from, segment.root, segment.step, dispatch);
@@ -911,10 +911,10 @@ impl Holder {
     }
 
     /// Takes up to `count` of the oldest messages read and not yet written.
-    fn pop(&mut self, count: u64) -> Option<(Message, Segment)> {
+    fn pop(&mut self, count: u64) -> Option<(MessageId, Segment)> {
         let front = self.kept.front_mut()?;
         let popped = front.segment.part(0, count);
-        let from = Message { stream: front.stream, index: popped.first };
+        let from = MessageId { stream: StreamId::of(front.stream), index: popped.first };
         if popped.count == front.segment.count {
             self.kept.pop_front();
         } else {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::composing::dispatch::{Item, What};
 use crate::composing::structure::{Stream, Task};
 use crate::decoding::observation::Run;
-use crate::ids::IdMap;
-use crate::lineage::message::Message;
+use crate::ids::{IdMap, StreamId, WorkerId};
+use crate::lineage::message::MessageId;
 use crate::lineage::roots::{Root, UNKNOWN};
 use crate::lineage::{Dispatch, Lineage};
 use crate::monitor::{Batch, Moment, Monitor};
@@ -51,7 +51,7 @@ pub struct Hop {
     /// The task that read it.
     pub reader: Option<String>,
     /// That task's worker, if it has no thread of its own.
-    pub worker: Option<u64>,
+    pub worker: Option<WorkerId>,
     /// When the dispatch that read it began, from the begin of the run.
     pub read_ns: Option<f64>,
     /// From its writing until that.
@@ -65,19 +65,19 @@ pub struct Hop {
 /// What [`Lineage`] tells of single messages.
 pub(crate) enum Trace {
     /// Looks for the root of a message.
-    Seek { message: Message, root: Option<Root>, seen: bool },
+    Seek { message: MessageId, root: Option<Root>, seen: bool },
     /// Follows messages and their descendants.
     Follow(Follow),
 }
 
 #[derive(Default)]
 pub(crate) struct Follow {
-    nodes: HashMap<Message, Node>,
+    nodes: HashMap<MessageId, Node>,
     /// The indices followed, by stream.
     by_stream: IdMap<BTreeSet<u64>>,
     /// Messages to follow from when they are written.
-    wanted: Vec<Message>,
-    order: Vec<Message>,
+    wanted: Vec<MessageId>,
+    order: Vec<MessageId>,
     /// Tasks whose names are needed.
     tasks: Vec<u64>,
     streams: Vec<u64>,
@@ -86,7 +86,7 @@ pub(crate) struct Follow {
 
 #[derive(Clone, Copy, Default)]
 struct Node {
-    parent: Option<Message>,
+    parent: Option<MessageId>,
     writer: Option<u64>,
     written: Option<u64>,
     read: Option<Read>,
@@ -108,7 +108,7 @@ impl Trace {
     pub(crate) fn wrote(
         &mut self,
         run: &Run,
-        from: Option<(Message, u64)>,
+        from: Option<(MessageId, u64)>,
         first_root: Root,
         root_step: u64,
         dispatch: &Dispatch,
@@ -134,7 +134,7 @@ impl Trace {
     }
 
     /// A message failed.
-    pub(crate) fn failed(&mut self, message: Message, dispatch: &Dispatch) {
+    pub(crate) fn failed(&mut self, message: MessageId, dispatch: &Dispatch) {
         if let Trace::Follow(follow) = self {
             follow.failed(message, dispatch);
         }
@@ -142,37 +142,41 @@ impl Trace {
 }
 
 /// The place of a message in a run.
-fn place_in(run: &Run, message: Message) -> Option<u64> {
+fn place_in(run: &Run, message: MessageId) -> Option<u64> {
     let n = message.index.checked_sub(run.first).filter(|&n| n < run.count)?;
-    (run.stream == message.stream).then_some(n)
+    (run.stream == message.stream.number).then_some(n)
 }
 
 impl Follow {
     /// Follows these messages and their descendants.
-    pub(crate) fn from(wanted: Vec<Message>) -> Follow {
+    pub(crate) fn from(wanted: Vec<MessageId>) -> Follow {
         Follow { wanted, ..Follow::default() }
     }
 
-    fn add(&mut self, message: Message) -> Option<&mut Node> {
+    fn add(&mut self, message: MessageId) -> Option<&mut Node> {
         if self.nodes.len() >= FOLLOWED_MAX {
             self.cut_short = true;
             return None;
         }
         if !self.nodes.contains_key(&message) {
             self.order.push(message);
-            self.by_stream.entry(message.stream).or_default().insert(message.index);
-            self.streams.push(message.stream);
+            self.by_stream.entry(message.stream.number).or_default().insert(message.index);
+            self.streams.push(message.stream.number);
         }
         Some(self.nodes.entry(message).or_default())
     }
 
-    fn wrote(&mut self, run: &Run, from: Option<(Message, u64)>, dispatch: &Dispatch) {
+    fn wrote(&mut self, run: &Run, from: Option<(MessageId, u64)>, dispatch: &Dispatch) {
         let wanted: Vec<u64> = self.wanted.iter().filter_map(|&message| place_in(run, message)).collect();
         for n in wanted {
-            self.written(Message { stream: run.stream, index: run.first + n }, None, dispatch);
+            self.written(
+                MessageId { stream: StreamId::of(run.stream), index: run.first + n },
+                None,
+                dispatch,
+            );
         }
         let Some((first, step)) = from else { return };
-        let Some(followed) = self.by_stream.get(&first.stream) else { return };
+        let Some(followed) = self.by_stream.get(&first.stream.number) else { return };
         let parents = first.index..=first.index + step * (run.count - 1);
         let children: Vec<(u64, u64)> = followed
             .range(parents)
@@ -183,15 +187,19 @@ impl Follow {
             })
             .collect();
         for (parent, n) in children {
-            let parent = Message { stream: first.stream, index: parent };
+            let parent = MessageId { stream: first.stream, index: parent };
             if let Some(node) = self.nodes.get_mut(&parent) {
                 node.has_children = true;
             }
-            self.written(Message { stream: run.stream, index: run.first + n }, Some(parent), dispatch);
+            self.written(
+                MessageId { stream: StreamId::of(run.stream), index: run.first + n },
+                Some(parent),
+                dispatch,
+            );
         }
     }
 
-    fn written(&mut self, message: Message, parent: Option<Message>, dispatch: &Dispatch) {
+    fn written(&mut self, message: MessageId, parent: Option<MessageId>, dispatch: &Dispatch) {
         self.tasks.push(dispatch.task);
         if let Some(node) = self.add(message) {
             node.parent = parent.or(node.parent);
@@ -201,7 +209,7 @@ impl Follow {
     }
 
     fn read(&mut self, run: &Run, dispatch: &Dispatch, reads: u64) {
-        let wanted: Vec<Message> =
+        let wanted: Vec<MessageId> =
             self.wanted.iter().copied().filter(|&message| place_in(run, message).is_some()).collect();
         for message in wanted {
             self.add(message);
@@ -209,14 +217,17 @@ impl Follow {
         let Some(followed) = self.by_stream.get(&run.stream) else { return };
         let service_ticks = dispatch.busy() as f64 / reads.max(1) as f64;
         for &index in followed.range(run.first..run.first + run.count) {
-            let Some(node) = self.nodes.get_mut(&Message { stream: run.stream, index }) else { continue };
+            let Some(node) = self.nodes.get_mut(&MessageId { stream: StreamId::of(run.stream), index })
+            else {
+                continue;
+            };
             let (task, worker, start) = (dispatch.task, dispatch.worker, dispatch.start);
             node.read = Some(Read { task, worker, start, service_ticks });
             self.tasks.push(task);
         }
     }
 
-    fn failed(&mut self, message: Message, dispatch: &Dispatch) {
+    fn failed(&mut self, message: MessageId, dispatch: &Dispatch) {
         if let Some(node) = self.nodes.get_mut(&message) {
             node.failed = true;
             self.tasks.push(dispatch.task);
@@ -240,18 +251,18 @@ pub(crate) struct Found {
     /// The message was seen at all.
     pub(crate) seen: bool,
     /// The input message it descends from.
-    pub(crate) input: Option<Message>,
+    pub(crate) input: Option<MessageId>,
     /// The messages followed.
     pub(crate) hops: Vec<Hop>,
     pub(crate) cut_short: bool,
 }
 
 impl Tracing {
-    pub(crate) fn seek(ns_per_tick: f64, message: Message) -> Tracing {
+    pub(crate) fn seek(ns_per_tick: f64, message: MessageId) -> Tracing {
         Tracing::new(ns_per_tick, Trace::Seek { message, root: None, seen: false })
     }
 
-    pub(crate) fn follow(ns_per_tick: f64, messages: Vec<Message>) -> Tracing {
+    pub(crate) fn follow(ns_per_tick: f64, messages: Vec<MessageId>) -> Tracing {
         Tracing::new(ns_per_tick, Trace::Follow(Follow::from(messages)))
     }
 
@@ -283,12 +294,12 @@ impl Tracing {
     }
 
     fn hops(&self, moment: &Moment<'_>, follow: &Follow) -> Vec<Hop> {
-        let mut children: HashMap<Option<Message>, Vec<Message>> = HashMap::new();
+        let mut children: HashMap<Option<MessageId>, Vec<MessageId>> = HashMap::new();
         for message in &follow.order {
             children.entry(follow.nodes[message].parent).or_default().push(*message);
         }
         let mut hops = Vec::with_capacity(follow.order.len());
-        let mut left: Vec<(Message, u64)> =
+        let mut left: Vec<(MessageId, u64)> =
             children.get(&None).into_iter().flatten().rev().map(|&message| (message, 0)).collect();
         while let Some((message, depth)) = left.pop() {
             hops.push(self.hop(moment, message, depth, &follow.nodes[&message]));
@@ -298,7 +309,7 @@ impl Tracing {
         hops
     }
 
-    fn hop(&self, moment: &Moment<'_>, message: Message, depth: u64, node: &Node) -> Hop {
+    fn hop(&self, moment: &Moment<'_>, message: MessageId, depth: u64, node: &Node) -> Hop {
         let since = |time: u64| moment.ns(time.saturating_sub(moment.begin));
         let name = |task: u64| {
             self.tasks.get(&task).map_or_else(
@@ -306,7 +317,7 @@ impl Tracing {
                 |of| moment.names.task(of.component, of.replica, moment.several(of.component)),
             )
         };
-        let stream = self.streams.get(&message.stream);
+        let stream = self.streams.get(&message.stream.number);
         let left = stream.is_some_and(|stream| stream.role == crate::composing::structure::Role::Exit);
         Hop {
             message: message.to_string(),
@@ -316,7 +327,7 @@ impl Tracing {
             writer: node.writer.map(name),
             written_ns: node.written.map(since),
             reader: node.read.map(|read| name(read.task)),
-            worker: node.read.and_then(|read| read.worker),
+            worker: node.read.and_then(|read| read.worker).map(WorkerId::of),
             read_ns: node.read.map(|read| since(read.start)),
             waited_ns: node
                 .written

@@ -2,7 +2,8 @@
 
 use crate::composing::dispatch::What;
 use crate::decoding::events::{Entry, Exit, Observation};
-use crate::lineage::message::Message;
+use crate::ids::StreamId;
+use crate::lineage::message::MessageId;
 use crate::lineage::{self, Lineage};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Latency, MessageTimes, Report, State};
@@ -110,7 +111,12 @@ impl Lineage {
             What::Runtime(Observation::RecordFailed(failed)) => {
                 let (task, run) = (failed.task, failed.message());
                 let component = batch.structure().task(task).map(|task| task.component);
-                self.failed(Message { stream: run.stream, index: run.first }, task, component, item.time);
+                self.failed(
+                    MessageId { stream: StreamId::of(run.stream), index: run.first },
+                    task,
+                    component,
+                    item.time,
+                );
             }
             What::Runtime(Observation::TaskCreated(created)) => {
                 let holder = self.holders.entry(created.task).or_default();

@@ -8,7 +8,7 @@ use crate::composing::structure::{Structure, Task};
 use crate::decoding::events::{Observation, ThreadUsed};
 use crate::decoding::names::SiteName;
 use crate::decoding::observation::{LiveRow, LiveState, TaskCounts, TaskTotals};
-use crate::ids::IdMap;
+use crate::ids::{IdMap, TaskId, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor, Open};
 use crate::report::{self, Component, Report, TaskShares, Work};
 
@@ -519,9 +519,9 @@ fn task_report(moment: &Moment<'_>, all: &Ended, task: &Summary) -> report::Task
         ended_badly: u64::from(task.ended_badly),
     };
     report::Task {
-        id: task.id,
+        id: TaskId::of(task.id),
         name: moment.names.task(task.component, task.replica, several),
-        worker: task.worker,
+        worker: task.worker.map(WorkerId::of),
         state: task.state.to_owned(),
         moves: task.moves,
         cpu_ns: task.cpu.map(|cpu| cpu.used_ns()),

@@ -7,7 +7,7 @@ use crate::composing::dispatch::{For, Wait, What};
 use crate::composing::structure::{Role, Structure};
 use crate::decoding::events::Observation;
 use crate::decoding::observation::{LiveRow, Run, StreamTotals};
-use crate::ids::IdMap;
+use crate::ids::{IdMap, StreamId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::wording::counted;
@@ -416,7 +416,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
 
 fn broken_report(moment: &Moment<'_>, broken: &Broken) -> BrokenStream {
     BrokenStream {
-        id: broken.id,
+        id: StreamId::of(broken.id),
         name: moment.names.text(broken.name).unwrap_or_else(|| format!("stream {}", broken.id)),
         written: broken.positions.written,
         read: broken.positions.read,

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use crate::composing::dispatch::{For, Wait, What};
 use crate::composing::structure::Structure;
 use crate::decoding::events::{Deadlocked, Observation};
-use crate::ids::{IdHasher, IdMap};
+use crate::ids::{IdHasher, IdMap, StreamId, TaskId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
 
@@ -320,7 +320,7 @@ impl Waits {
         let mut told: Vec<Root> = roots
             .into_iter()
             .map(|((task, state), ticks)| Root {
-                task,
+                task: TaskId::of(task),
                 name: self.task_name(moment, task),
                 component: self.component(moment, task),
                 state,
@@ -362,11 +362,11 @@ impl Waits {
     fn now_report(&self, moment: &Moment<'_>, going: &Going) -> WaitNow {
         let wait = &going.wait;
         WaitNow {
-            task: wait.task,
+            task: TaskId::of(wait.task),
             name: self.task_name(moment, wait.task).unwrap_or_else(|| format!("task {}", wait.task)),
             what: word(wait.what).to_owned(),
-            stream: (wait.stream != 0).then_some(wait.stream),
-            peer: (going.peer != 0).then_some(going.peer),
+            stream: (wait.stream != 0).then_some(StreamId::of(wait.stream)),
+            peer: (going.peer != 0).then_some(TaskId::of(going.peer)),
             peer_name: self.task_name(moment, going.peer),
             ns: moment.ns(moment.end.saturating_sub(wait.since)),
         }

@@ -6,7 +6,7 @@ use crate::decoding::events::{
     Kept, Observation, WorkerParked, WorkerResumed, WorkerUnparked, WorkerWaiting,
 };
 use crate::decoding::observation::{Besides, LiveRow};
-use crate::ids::IdMap;
+use crate::ids::{IdMap, WorkerId};
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::monitors::shares::{Cpu, Used};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
@@ -280,7 +280,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
         .then(|| moment.task_name(worker.on_task))
         .flatten();
     report::Worker {
-        id,
+        id: WorkerId::of(id),
         core: u64::try_from(worker.core).ok(),
         node: u64::try_from(worker.node).ok(),
         lifetime_ns: moment.ns(lifetime),

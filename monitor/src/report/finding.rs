@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Stream, Task, WaitNow};
+use super::{Stream, Task, WaitNow, Worker};
+use crate::ids::{TaskId, WorkerId};
 
 /// What limits the flow: what was found, and the same in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub struct Finding {
     /// The component, if it is one.
     pub component: Option<String>,
     /// The worker, if it is one.
-    pub worker: Option<u64>,
+    pub worker: Option<WorkerId>,
     /// The task, if it is one.
     #[serde(default)]
     pub task: Option<TaskRef>,
@@ -61,7 +62,7 @@ pub struct Words {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRef {
     /// Its id.
-    pub id: u64,
+    pub id: TaskId,
     /// Its component's path, and its replica in brackets where there are several.
     pub name: String,
 }
@@ -100,7 +101,7 @@ pub enum Subject {
     /// A task.
     Task(TaskRef),
     /// A worker.
-    Worker(u64),
+    Worker(WorkerId),
     /// The streams between two components.
     Stream(StreamRef),
     /// A task's waiting for another.
@@ -120,7 +121,8 @@ pub enum Action {
 /// A setting and its new value: the arguments of `thalweg set`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewValue {
-    /// The setting's name, or `task/N.worker`, which `thalweg set` takes, too.
+    /// The setting's name, or `task/N.worker`, which `thalweg set` takes, too. In a report on several spaces it is of the space that
+    /// the task or worker of the finding is of.
     pub setting: String,
     /// The value, as it is written.
     pub value: String,
@@ -206,7 +208,7 @@ impl Finding {
     }
 
     /// It is about this worker.
-    pub fn on_worker(self, worker: u64) -> Finding {
+    pub fn on_worker(self, worker: WorkerId) -> Finding {
         Finding { worker: Some(worker), ..self }
     }
 
@@ -328,8 +330,8 @@ impl From<&Stream> for Subject {
     }
 }
 
-impl From<&super::Worker> for Subject {
-    fn from(worker: &super::Worker) -> Subject {
+impl From<&Worker> for Subject {
+    fn from(worker: &Worker) -> Subject {
         Subject::Worker(worker.id)
     }
 }

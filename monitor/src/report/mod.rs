@@ -9,6 +9,8 @@ mod sums;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{StreamId, TaskId, WorkerId};
+
 pub(crate) use finding::component_of;
 pub use finding::{
     Action, CommandLine, Figure, Finding, NewValue, StreamRef, Subject, TaskRef, Verdict, VerdictKind, Words,
@@ -70,6 +72,9 @@ pub struct Report {
     pub measurements: Vec<Measurement>,
     /// What is missing from this report, and why.
     pub notes: Vec<Note>,
+    /// Of a session: the report on each of its spaces, in the order in which they joined. Of one space: none.
+    #[serde(default)]
+    pub spaces: Vec<Report>,
 }
 
 /// A measurement of a monitor that has no part of its own in the report.
@@ -133,7 +138,7 @@ pub struct FailedMessage {
     /// The input message it descends from, if that is known.
     pub input: Option<String>,
     /// The task that refused it.
-    pub task: u64,
+    pub task: TaskId,
     /// Path of that task's component.
     pub component: Option<String>,
     /// When, from the window's begin.
@@ -162,15 +167,15 @@ pub struct Waiting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitNow {
     /// The task.
-    pub task: u64,
+    pub task: TaskId,
     /// Its name.
     pub name: String,
     /// `input` or `room`.
     pub what: String,
     /// The stream, if it is a certain one.
-    pub stream: Option<u64>,
+    pub stream: Option<StreamId>,
     /// The task at the stream's other end.
-    pub peer: Option<u64>,
+    pub peer: Option<TaskId>,
     /// Its name.
     pub peer_name: Option<String>,
     /// For how long.
@@ -198,7 +203,7 @@ pub struct WaitEdge {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Root {
     /// The task.
-    pub task: u64,
+    pub task: TaskId,
     /// Its name.
     pub name: Option<String>,
     /// Path of its component.
@@ -240,9 +245,9 @@ pub struct Utilisation {
     /// The task's or worker's name.
     pub name: String,
     /// The task, if it is one.
-    pub task: Option<u64>,
+    pub task: Option<TaskId>,
     /// The worker: this one, or the task's.
-    pub worker: Option<u64>,
+    pub worker: Option<WorkerId>,
     /// Useful time for each input message.
     pub demand_ns: f64,
     /// Demand over what the fastest source leaves: above 1 it cannot keep up.
@@ -290,6 +295,7 @@ impl Report {
             telling: Telling::default(),
             measurements: Vec::new(),
             notes: Vec::new(),
+            spaces: Vec::new(),
         }
     }
 }
@@ -474,11 +480,11 @@ pub struct Component {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// Its id.
-    pub id: u64,
+    pub id: TaskId,
     /// Its component's path, and its replica in brackets where there are several.
     pub name: String,
     /// The worker it was on, `None` if it has a thread of its own.
-    pub worker: Option<u64>,
+    pub worker: Option<WorkerId>,
     /// What it was doing at the window's end.
     pub state: String,
     /// Times it moved to another worker.
@@ -592,7 +598,7 @@ pub struct Occupancy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenStream {
     /// Its id.
-    pub id: u64,
+    pub id: StreamId,
     /// Its name.
     pub name: String,
     /// Written.
@@ -609,7 +615,7 @@ pub struct BrokenStream {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
     /// Its id.
-    pub id: u64,
+    pub id: WorkerId,
     /// The core it is pinned to.
     pub core: Option<u64>,
     /// The NUMA node of that core, if it is known.

@@ -1,5 +1,6 @@
 //! What all rules want of a report.
 
+use crate::ids::WorkerId;
 use crate::report::{
     Component, Figure, Finding, Report, RootState, Subject, Task, TaskRef, TaskShares, Work, Worker,
     WorkerShares, component_of,
@@ -63,7 +64,7 @@ impl<'r> Facts<'r> {
     }
 
     /// The busiest task of a worker.
-    pub(super) fn busiest_on(&self, worker: u64) -> Option<(&'r Task, TaskShares)> {
+    pub(super) fn busiest_on(&self, worker: WorkerId) -> Option<(&'r Task, TaskShares)> {
         let tasks = self.tasks().filter(|(task, _)| task.worker == Some(worker));
         tasks.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
     }

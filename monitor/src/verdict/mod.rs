@@ -29,7 +29,7 @@ pub(crate) fn verdict(report: &Report) -> Verdict {
 }
 
 /// The finding in words: the one place where sentences are made, from nothing but the finding.
-fn say(finding: &Finding) -> Words {
+pub(crate) fn say(finding: &Finding) -> Words {
     let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);
     let said = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.say)(finding));
     words::whole(said, finding)

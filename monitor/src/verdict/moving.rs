@@ -17,7 +17,7 @@ pub(super) fn better_mapping(facts: &Facts<'_>) -> Option<Finding> {
         .map(|(task, shares)| (task, shares.busy))
         .min_by(|a, b| after(a.1).total_cmp(&after(b.1)))?;
     let gain = high / after(busy);
-    let move_it = Action::set(&format!("task/{}.worker", task.id), cold.id).gaining(gain - 1.0);
+    let move_it = Action::set(&format!("task/{}.worker", task.id.number), cold.id.number).gaining(gain - 1.0);
     (gain >= GAIN).then(|| {
         Finding::new(VerdictKind::Mapping)
             .about_task(task)

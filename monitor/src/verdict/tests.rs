@@ -5,6 +5,7 @@ mod failing;
 use super::facts::Facts;
 use super::rules::{RULES, Rule};
 use super::{say, utilisation, verdict};
+use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::report::{
     Component, Deadlock, Finding, Report, Root, RootState, Stream, Task, TaskShares, VerdictKind, WaitNow,
     Work, Worker, WorkerShares,
@@ -83,19 +84,25 @@ fn task(id: u64, name: &str, worker: u64, busy: f64, service_ns: f64) -> Task {
         service_ns: Some(service_ns),
         ..Work::default()
     };
-    Task { id, name: name.to_owned(), worker: Some(worker), work, ..Task::default() }
+    Task {
+        id: TaskId::of(id),
+        name: name.to_owned(),
+        worker: Some(WorkerId::of(worker)),
+        work,
+        ..Task::default()
+    }
 }
 
 fn worker(id: u64, busy: f64) -> Worker {
     let shares = WorkerShares { busy, waiting: 1.0 - busy, own: 0.0, kept: 0.0, unaccounted: 0.0 };
-    Worker { id, lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
+    Worker { id: WorkerId::of(id), lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
 }
 
 #[test]
 fn who_is_ready_behind_a_long_box_is_named() {
     let told = |service_ns: f64, spare: f64, state: RootState| {
         let root = Root {
-            task: 1,
+            task: TaskId::of(1),
             name: Some("merge".to_owned()),
             component: Some("merge".to_owned()),
             state,
@@ -121,7 +128,10 @@ fn who_is_ready_behind_a_long_box_is_named() {
         "{named:?}"
     );
     let Finding { component, worker, rule, .. } = &named.finding;
-    assert_eq!((component.as_deref(), *worker, rule.as_str()), (Some("solve"), Some(1), "long_box"));
+    assert_eq!(
+        (component.as_deref(), *worker, rule.as_str()),
+        (Some("solve"), Some(WorkerId::of(1)), "long_box")
+    );
     for other in [
         told(5e4, 0.7, RootState::Ready),
         told(5e7, 0.9, RootState::Ready),
@@ -215,9 +225,9 @@ impl Chance {
         let replica = self.below(3);
         let name = self.path();
         Task {
-            id,
+            id: TaskId::of(id),
             name: if replica == 0 { name } else { format!("{name}[{replica}]") },
-            worker: self.maybe(|chance| chance.below(3)),
+            worker: self.maybe(|chance| WorkerId::of(chance.below(3))),
             cpu_ns: self.maybe(Chance::ns),
             work: self.work(),
             ..Task::default()
@@ -231,7 +241,7 @@ impl Chance {
             WorkerShares { busy, waiting: 1.0 - busy - kept, own: 0.0, kept, unaccounted: 0.0 }
         });
         Worker {
-            id,
+            id: WorkerId::of(id),
             core: self.maybe(|_| 0),
             lifetime_ns: self.ns(),
             cpu_ns: self.maybe(Chance::ns),
@@ -269,10 +279,10 @@ impl Chance {
 
     fn wait(&mut self) -> WaitNow {
         WaitNow {
-            task: self.below(9),
+            task: TaskId::of(self.below(9)),
             name: self.path(),
             what: self.one(&["input", "room"]).to_owned(),
-            stream: self.maybe(|chance| chance.below(9)),
+            stream: self.maybe(|chance| StreamId::of(chance.below(9))),
             peer: None,
             peer_name: self.maybe(Chance::path),
             ns: self.ns(),
@@ -282,7 +292,7 @@ impl Chance {
     fn root(&mut self) -> Root {
         let states = [RootState::Running, RootState::Ready, RootState::Circle, RootState::Unknown];
         Root {
-            task: self.below(6),
+            task: TaskId::of(self.below(6)),
             name: self.maybe(Chance::path),
             component: self.maybe(Chance::path),
             state: self.one(&states),

@@ -1,5 +1,6 @@
 //! What sentences are made of: figures and names of a finding, as they are written.
 
+use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, Words};
 use crate::wording::percent;
 
@@ -66,10 +67,10 @@ impl Finding {
     }
 
     /// The number of the worker that a figure is of.
-    pub(super) fn worker_of(&self, figure: &str) -> u64 {
+    pub(super) fn worker_of(&self, figure: &str) -> WorkerId {
         match self.figure(figure).and_then(|figure| figure.of.as_ref()) {
             Some(Subject::Worker(worker)) => *worker,
-            _ => 0,
+            _ => WorkerId::default(),
         }
     }
 
@@ -89,7 +90,7 @@ impl Finding {
     }
 
     /// The worker's number.
-    pub(super) fn worker_id(&self) -> u64 {
+    pub(super) fn worker_id(&self) -> WorkerId {
         self.worker.unwrap_or_default()
     }
 

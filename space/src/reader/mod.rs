@@ -6,6 +6,7 @@
 mod command;
 mod element;
 mod events;
+mod feed;
 mod fields;
 mod kinds;
 mod latest;
@@ -16,6 +17,7 @@ pub use command::Sent;
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
+pub use feed::{Feed, PathFeed, SpaceFeed};
 pub use fields::{Fields, FromEvent, FromField, NO_CHOICE};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;

@@ -152,7 +152,7 @@ impl Session {
 
     /// The events of all processes, also of those that join later, from the oldest that is still there.
     pub fn events(self) -> SessionStream {
-        SessionStream { session: self, opened: 0, sources: Vec::new() }
+        SessionStream { session: self, opened: 0, sources: Vec::new(), spaces: Vec::new() }
     }
 }
 
@@ -185,6 +185,8 @@ pub struct SessionStream {
     /// How many of the members were looked for.
     opened: usize,
     sources: Vec<Source>,
+    /// The space of each source.
+    spaces: Vec<SpaceReader>,
 }
 
 #[derive(Debug)]
@@ -204,29 +206,36 @@ impl SessionStream {
     /// cannot be read is told of once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(&Member, Item<'_>)) -> Result<usize, Error> {
         let mut problem = self.find_members().err();
-        for source in &mut self.sources {
-            source.stream.look_if_empty(&mut problem);
-        }
-        let is_one_clock = self.is_one_clock();
-        let mut taken = 0;
-        while taken < limit {
-            let Some((source, until)) = earliest(&mut self.sources, is_one_clock) else { break };
-            let member = &self.session.members[source.member];
-            match source.stream.poll_until(limit - taken, until, &mut |item| take(member, item)) {
-                Ok(more) => taken += more,
-                Err(error) => drop(problem.get_or_insert(error)),
-            }
-        }
+        let places: Vec<usize> = self.sources.iter().map(|source| source.member).collect();
+        let members = &self.session.members;
+        let taken = merge(&mut self.sources, limit, &mut problem, &mut |source, item| {
+            take(&members[places[source]], item);
+        });
         problem.map_or(Ok(taken), Err)
     }
 
-    fn is_one_clock(&self) -> bool {
-        let clock = |source: &Source| (source.machine, source.clock.kind());
-        let is_known = self.sources.iter().all(|source| source.machine != [0; 16]);
-        is_known && self.sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
+    /// As [`SessionStream::poll`] of the spaces found so far, each item with its space's place.
+    pub(super) fn poll_found(
+        &mut self,
+        limit: usize,
+        take: &mut impl FnMut(usize, Item<'_>),
+    ) -> Result<usize, Error> {
+        let mut problem = None;
+        let taken = merge(&mut self.sources, limit, &mut problem, take);
+        problem.map_or(Ok(taken), Err)
     }
 
-    fn find_members(&mut self) -> Result<(), Error> {
+    /// The spaces found so far.
+    pub(super) fn spaces(&self) -> &[SpaceReader] {
+        &self.spaces
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Opens the spaces of members that were not looked for yet.
+    pub(super) fn find_members(&mut self) -> Result<(), Error> {
         self.session.members()?;
         let mut problem = None;
         while self.opened < self.session.members.len() {
@@ -236,6 +245,7 @@ impl SessionStream {
                 Ok((space, info)) => {
                     let (stream, clock, machine) = (space.events(), info.clock, info.boot_id);
                     self.sources.push(Source { member, stream, clock, machine });
+                    self.spaces.push(space);
                 }
                 Err(error) => drop(problem.get_or_insert(error)),
             }
@@ -244,8 +254,37 @@ impl SessionStream {
     }
 }
 
+/// Hands at most `limit` items to `take`, each with the place of its source; returns how many.
+fn merge(
+    sources: &mut [Source],
+    limit: usize,
+    problem: &mut Option<Error>,
+    take: &mut impl FnMut(usize, Item<'_>),
+) -> usize {
+    for source in &mut *sources {
+        source.stream.look_if_empty(problem);
+    }
+    let is_one_clock = is_one_clock(sources);
+    let mut taken = 0;
+    while taken < limit {
+        let Some((index, until)) = earliest(sources, is_one_clock) else { break };
+        let stream = &mut sources[index].stream;
+        match stream.poll_until(limit - taken, until, &mut |item| take(index, item)) {
+            Ok(more) => taken += more,
+            Err(error) => drop(problem.get_or_insert(error)),
+        }
+    }
+    taken
+}
+
+fn is_one_clock(sources: &[Source]) -> bool {
+    let clock = |source: &Source| (source.machine, source.clock.kind());
+    let is_known = sources.iter().all(|source| source.machine != [0; 16]);
+    is_known && sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
+}
+
 /// The source of the earliest item, and up to which of its ticks no other has an earlier one.
-fn earliest(sources: &mut [Source], is_one_clock: bool) -> Option<(&mut Source, u64)> {
+fn earliest(sources: &[Source], is_one_clock: bool) -> Option<(usize, u64)> {
     let mut first: Option<(u64, usize)> = None;
     let mut second = u64::MAX;
     for (index, source) in sources.iter().enumerate() {
@@ -257,7 +296,6 @@ fn earliest(sources: &mut [Source], is_one_clock: bool) -> Option<(&mut Source, 
         }
     }
     let (_, index) = first?;
-    let source = &mut sources[index];
-    let until = if is_one_clock { second } else { source.stream.next_time()? };
-    Some((source, until))
+    let until = if is_one_clock { second } else { sources[index].stream.next_time()? };
+    Some((index, until))
 }

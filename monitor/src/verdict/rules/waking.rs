@@ -1,5 +1,6 @@
 //! Nobody is busy, and the source is held back: messages wait until the threads that others wake run.
 
+use crate::ids::WorkerId;
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{IDLE, LONGER_STREAM, WOKEN};
@@ -9,7 +10,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     if facts.keeps_up() {
         return None;
     }
-    let idle = |id: u64| {
+    let idle = |id: WorkerId| {
         let workers = facts.report.workers.iter().filter(|worker| worker.id == id);
         workers.filter_map(|worker| worker.shares).map(|shares| shares.waiting).find(|share| *share >= IDLE)
     };

@@ -1,0 +1,328 @@
+//! One report over several spaces: ids, names and messages say of which space they are, then the parts are put together.
+//!
+//! Each space is analysed by itself, because accounts, modes and clocks are a process's own. What adds up is added up; what does not
+//! (distributions, the texts of modes) stays with the parts, which the report carries whole.
+
+use crate::ids::{StreamId, TaskId, WorkerId};
+use crate::lineage::story::{Hop, Story};
+use crate::report::{
+    Deadlock, Figure, Finding, Latency, Measurement, Note, Report, SpaceInfo, State, StreamRef, Subject,
+    TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
+};
+use crate::verdict::{rule_names, say};
+
+/// A story of a message of this space.
+pub(super) fn of_space(mut story: Story, space: u32) -> Story {
+    let place = Place(space);
+    place.text(&mut story.message);
+    place.some(&mut story.input);
+    for Hop { message, parent, writer, reader, worker, .. } in &mut story.hops {
+        place.text(message);
+        [parent, writer, reader].into_iter().for_each(|text| place.some(text));
+        worker.iter_mut().for_each(|worker| place.worker(worker));
+    }
+    story
+}
+
+/// One report over the spaces with these reports, in their order; lists have at most `top` entries.
+pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
+    for (n, part) in parts.iter_mut().enumerate() {
+        Place(n as u32 + 1).report(part);
+    }
+    let mut whole = Report {
+        space: session(&parts),
+        window: window(&parts),
+        throughput: throughput(&parts),
+        latency: latency(&parts),
+        telling: telling(&parts),
+        notes: notes(&parts),
+        ..Report::empty()
+    };
+    if let Some(verdict) = verdict(&parts) {
+        whole.verdict = verdict;
+    }
+    for part in &parts {
+        whole.slowest.extend(part.slowest.iter().cloned());
+        whole.failures.extend(part.failures.iter().cloned());
+        whole.utilisation.extend(part.utilisation.iter().cloned());
+        whole.components.extend(part.components.iter().cloned());
+        whole.tasks.extend(part.tasks.iter().cloned());
+        whole.streams.extend(part.streams.iter().cloned());
+        whole.broken.extend(part.broken.iter().cloned());
+        whole.workers.extend(part.workers.iter().cloned());
+        whole.measurements.extend(part.measurements.iter().cloned());
+        whole.tasks_count += part.tasks_count;
+        whole.broken_count += part.broken_count;
+        gather_waiting(&mut whole, part);
+    }
+    let busy = |busy_ns: Option<f64>| std::cmp::Reverse(busy_ns.unwrap_or(0.0) as u64);
+    whole.slowest.sort_by(|a, b| b.end_to_end_ns.total_cmp(&a.end_to_end_ns));
+    whole.utilisation.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    whole.components.sort_by_key(|component| busy(component.work.busy_ns));
+    whole.tasks.sort_by_key(|task| busy(task.work.busy_ns));
+    whole.tasks.truncate(top.max(1));
+    whole.slowest.truncate(top.max(1));
+    whole.spaces = parts;
+    whole
+}
+
+/// A space among several.
+#[derive(Clone, Copy)]
+struct Place(u32);
+
+impl Place {
+    /// A name, path or message of this space.
+    fn text(self, text: &mut String) {
+        text.insert_str(0, &format!("{}/", self.0));
+    }
+
+    fn some(self, text: &mut Option<String>) {
+        text.iter_mut().for_each(|text| self.text(text));
+    }
+
+    fn task(self, id: &mut TaskId) {
+        id.space = self.0;
+    }
+
+    fn stream(self, id: &mut StreamId) {
+        id.space = self.0;
+    }
+
+    fn worker(self, id: &mut WorkerId) {
+        id.space = self.0;
+    }
+
+    /// All ids, names and messages of a report.
+    fn report(self, report: &mut Report) {
+        report.slowest.iter_mut().for_each(|slow| self.text(&mut slow.message));
+        for failure in &mut report.failures {
+            self.text(&mut failure.message);
+            self.some(&mut failure.input);
+            self.some(&mut failure.component);
+            self.task(&mut failure.task);
+        }
+        for row in &mut report.utilisation {
+            row.task.iter_mut().for_each(|task| self.task(task));
+            row.worker.iter_mut().for_each(|worker| self.worker(worker));
+            match (row.task, row.worker) {
+                (None, Some(worker)) => row.name = format!("worker {worker}"),
+                _ => self.text(&mut row.name),
+            }
+        }
+        for task in &mut report.tasks {
+            self.task(&mut task.id);
+            self.text(&mut task.name);
+            task.worker.iter_mut().for_each(|worker| self.worker(worker));
+        }
+        for stream in &mut report.streams {
+            self.text(&mut stream.name);
+            self.some(&mut stream.writer);
+            self.some(&mut stream.reader);
+        }
+        for broken in &mut report.broken {
+            self.stream(&mut broken.id);
+            self.text(&mut broken.name);
+        }
+        for worker in &mut report.workers {
+            self.worker(&mut worker.id);
+            self.some(&mut worker.on_task);
+        }
+        report.components.iter_mut().for_each(|component| self.text(&mut component.path));
+        report.measurements.iter_mut().for_each(|Measurement { name, .. }| self.text(name));
+        self.waiting(report);
+        self.finding(&mut report.verdict.finding);
+        report.verdict.words = say(&report.verdict.finding);
+    }
+
+    fn waiting(self, report: &mut Report) {
+        let waiting = &mut report.waiting;
+        let deadlocked = waiting.deadlock.iter_mut().flat_map(|Deadlock { waits, .. }| waits);
+        waiting.now.iter_mut().chain(deadlocked).for_each(|wait| self.wait(wait));
+        for edge in &mut waiting.matrix {
+            self.some(&mut edge.waiter);
+            self.some(&mut edge.peer);
+        }
+        for root in &mut waiting.roots {
+            self.task(&mut root.task);
+            self.some(&mut root.name);
+            self.some(&mut root.component);
+        }
+    }
+
+    fn wait(self, wait: &mut WaitNow) {
+        self.task(&mut wait.task);
+        self.text(&mut wait.name);
+        wait.stream.iter_mut().for_each(|stream| self.stream(stream));
+        wait.peer.iter_mut().for_each(|peer| self.task(peer));
+        self.some(&mut wait.peer_name);
+    }
+
+    fn finding(self, finding: &mut Finding) {
+        self.some(&mut finding.component);
+        finding.worker.iter_mut().for_each(|worker| self.worker(worker));
+        finding.task.iter_mut().for_each(|task| self.task_ref(task));
+        finding.stream.iter_mut().for_each(|stream| self.stream_ref(stream));
+        for subject in finding.figures.iter_mut().filter_map(|Figure { of, .. }| of.as_mut()) {
+            match subject {
+                Subject::Component(path) => self.text(path),
+                Subject::Task(task) => self.task_ref(task),
+                Subject::Worker(worker) => self.worker(worker),
+                Subject::Stream(stream) => self.stream_ref(stream),
+                Subject::Wait(wait) => self.wait(wait),
+            }
+        }
+    }
+
+    fn task_ref(self, task: &mut TaskRef) {
+        self.task(&mut task.id);
+        self.text(&mut task.name);
+    }
+
+    fn stream_ref(self, stream: &mut StreamRef) {
+        self.text(&mut stream.name);
+        self.some(&mut stream.writer);
+        self.some(&mut stream.reader);
+    }
+}
+
+/// The session's directory, which is above those of its spaces.
+fn session(parts: &[Report]) -> SpaceInfo {
+    let path = parts.first().and_then(|part| std::path::Path::new(&part.space.path).parent());
+    let hosts: std::collections::BTreeSet<&str> = parts.iter().map(|part| part.space.host.as_str()).collect();
+    SpaceInfo {
+        path: path.map_or(String::new(), |path| path.display().to_string()),
+        name: path
+            .and_then(|path| path.file_name())
+            .map_or(String::new(), |name| name.to_string_lossy().into_owned()),
+        pid: 0,
+        host: hosts.into_iter().collect::<Vec<_>>().join(", "),
+        command: String::new(),
+    }
+}
+
+fn sum<T: std::iter::Sum<T>>(values: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let told: Vec<T> = values.flatten().collect();
+    (!told.is_empty()).then(|| told.into_iter().sum())
+}
+
+fn most(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    values.flatten().reduce(f64::max)
+}
+
+fn window(parts: &[Report]) -> Window {
+    let windows = || parts.iter().map(|part| &part.window);
+    let any = |state: State| windows().any(|window| window.state == state);
+    let paused: Option<Vec<f64>> = windows().map(|window| window.paused_ns).collect();
+    let mut modes = Vec::new();
+    for mode in windows().flat_map(|window| &window.modes) {
+        if !modes.contains(mode) {
+            modes.push(mode.clone());
+        }
+    }
+    Window {
+        duration_ns: windows().map(|window| window.duration_ns).fold(0.0, f64::max),
+        state: match () {
+            () if any(State::Running) => State::Running,
+            () if any(State::Killed) => State::Killed,
+            () => State::Ended,
+        },
+        paused_ns: paused.and_then(|paused| paused.into_iter().reduce(f64::min)),
+        modes,
+        complete: !parts.is_empty() && windows().all(|window| window.complete),
+        partial: windows().any(|window| window.partial),
+        events_ns: None,
+        events: windows().map(|window| window.events).sum(),
+        lost: windows().map(|window| window.lost).sum(),
+        gaps: windows().map(|window| window.gaps).sum(),
+        malformed: windows().map(|window| window.malformed).sum(),
+        disk_full_ns: most(windows().map(|window| window.disk_full_ns)),
+        disk_held_ns: most(windows().map(|window| window.disk_held_ns)),
+    }
+}
+
+fn throughput(parts: &[Report]) -> Throughput {
+    let all = || parts.iter().map(|part| &part.throughput);
+    Throughput {
+        messages_in: sum(all().map(|of| of.messages_in)),
+        messages_out: sum(all().map(|of| of.messages_out)),
+        worker_ns_longest: most(all().map(|of| of.worker_ns_longest)),
+        entry_per_s: sum(all().map(|of| of.entry_per_s)),
+        exit_per_s: sum(all().map(|of| of.exit_per_s)),
+    }
+}
+
+/// Counts add up; how latencies are distributed is told where one space alone has them.
+fn latency(parts: &[Report]) -> Latency {
+    let all = || parts.iter().map(|part| &part.latency);
+    let mut measured = all().filter(|latency| latency.end_to_end.is_some());
+    let only = measured.next().filter(|_| measured.next().is_none());
+    Latency {
+        service: only.and_then(|latency| latency.service),
+        end_to_end: only.and_then(|latency| latency.end_to_end),
+        waiting: only.and_then(|latency| latency.waiting),
+        entered: all().map(|latency| latency.entered).sum(),
+        in_flight: all().map(|latency| latency.in_flight).sum(),
+        unmeasured: all().map(|latency| latency.unmeasured).sum(),
+        unattributed: all().map(|latency| latency.unattributed).sum(),
+        attributed_share: only.and_then(|latency| latency.attributed_share),
+        attributed_ns: sum(all().map(|latency| latency.attributed_ns)),
+        unattributed_ns: sum(all().map(|latency| latency.unattributed_ns)),
+        empty_ns: sum(all().map(|latency| latency.empty_ns)),
+        outside_ns: sum(all().map(|latency| latency.outside_ns)),
+    }
+}
+
+fn telling(parts: &[Report]) -> Telling {
+    let all = || parts.iter().map(|part| &part.telling);
+    let ns: Option<f64> = all().map(|telling| telling.ns).sum();
+    let workers_ns: f64 = parts.iter().flat_map(|part| &part.workers).map(|worker| worker.lifetime_ns).sum();
+    Telling {
+        clock_readings: all().map(|telling| telling.clock_readings).sum(),
+        clock_reading_ns: most(all().map(|telling| telling.clock_reading_ns)),
+        event_ns: all().map(|telling| telling.event_ns).fold(0.0, f64::max),
+        ns,
+        share: ns.filter(|_| workers_ns > 0.0).map(|ns| ns / workers_ns),
+        bytes: sum(all().map(|telling| telling.bytes)),
+        bytes_per_s: sum(all().map(|telling| telling.bytes_per_s)),
+    }
+}
+
+/// All waiting; shares are of that of all spaces.
+fn gather_waiting(whole: &mut Report, part: &Report) {
+    let (to, from) = (&mut whole.waiting, &part.waiting);
+    to.total_ns += from.total_ns;
+    to.now.extend(from.now.iter().cloned());
+    to.now_count += from.now_count;
+    to.matrix.extend(from.matrix.iter().cloned());
+    to.roots.extend(from.roots.iter().cloned());
+    to.deadlock = to.deadlock.take().or_else(|| from.deadlock.clone());
+    let total_ns = to.total_ns.max(f64::MIN_POSITIVE);
+    to.matrix.iter_mut().for_each(|edge| edge.share = edge.ns / total_ns);
+    to.roots.iter_mut().for_each(|root| root.share = root.ns / total_ns);
+    to.matrix.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    to.roots.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+}
+
+/// The verdict of the part whose rule is asked first: what excuses most.
+fn verdict(parts: &[Report]) -> Option<Verdict> {
+    let asked = |report: &&Report| {
+        rule_names().position(|rule| rule == report.verdict.finding.rule).unwrap_or(usize::MAX)
+    };
+    parts.iter().min_by_key(asked).map(|part| part.verdict.clone())
+}
+
+/// What each process is, and its notes.
+fn notes(parts: &[Report]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let SpaceInfo { name, pid, .. } = &part.space;
+        let process = format!("Process {} ({name}, pid {pid})", n + 1);
+        let text = format!("{process}: {}", part.verdict.words.text);
+        notes.push(Note { code: "process".to_owned(), text });
+        let of_it = part.notes.iter();
+        notes.extend(
+            of_it.map(|Note { code, text }| Note { code: code.clone(), text: format!("{process}: {text}") }),
+        );
+    }
+    notes
+}

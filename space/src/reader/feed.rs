@@ -1,0 +1,191 @@
+//! Where events come from: one space, all those of a session, or whatever else gathers them.
+
+use super::SpaceReader;
+use super::events::{EventStream, Item};
+use super::session::{Session, SessionStream};
+use crate::error::Error;
+use crate::session::MANIFEST;
+use std::path::Path;
+
+/// Gathers the events of spaces.
+///
+/// ```
+/// use thalweg_space::{Kind, Space, SpaceOptions, reader::{Feed, Item, PathFeed}};
+///
+/// /// A step was made.
+/// #[derive(Kind)]
+/// #[kind(name = "example.step")]
+/// struct Step {
+///     count: u64,
+/// }
+/// # let parent = std::env::temp_dir().join(format!("thalweg-feed-{}", std::process::id()));
+/// let session = parent.join("two of them");
+/// for count in 7..9 {
+///     let space = Space::create(SpaceOptions { session: Some(session.clone()), ..Default::default() })?;
+///     let mut writer = space.writer("main")?;
+///     let step = writer.declare::<Step>()?;
+///     writer.emit(step, &Step { count });
+/// }
+/// let mut feed = PathFeed::open(&session)?;
+/// let mut counts = Vec::new();
+/// feed.poll(usize::MAX, &mut |space, item| {
+///     if let Item::Event(event) = item {
+///         counts.push((space, event.u64(event.kind.field("count").unwrap())));
+///     }
+/// })?;
+/// assert_eq!((feed.spaces().len(), counts), (2, vec![(0, 7), (1, 8)]));
+/// # std::fs::remove_dir_all(parent).unwrap();
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
+pub trait Feed {
+    /// The spaces found so far, in the order in which they joined. More may come behind them; none goes.
+    fn spaces(&self) -> &[SpaceReader];
+
+    /// Whether there is one space and never another.
+    fn is_single(&self) -> bool;
+
+    /// Looks for spaces that joined since. [`Feed::poll`] hands over the events of those that were found.
+    ///
+    /// # Errors
+    /// When one cannot be read; it is told of once and left out from then on.
+    fn look(&mut self) -> Result<(), Error>;
+
+    /// Hands at most `limit` items to `take`, each with the place of its space in [`Feed::spaces`]; returns how many. 0
+    /// means that there is nothing more now. Order is as in [`EventStream::poll`].
+    ///
+    /// # Errors
+    /// When files are damaged, after everything that could be read was handed over.
+    fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
+
+    /// The same events once more, from the oldest that is still there.
+    ///
+    /// # Errors
+    /// When the spaces cannot be read any more.
+    fn again(&self) -> Result<Self, Error>
+    where
+        Self: Sized;
+}
+
+/// The events of one space.
+#[derive(Debug)]
+pub struct SpaceFeed {
+    reader: [SpaceReader; 1],
+    events: EventStream,
+}
+
+impl SpaceFeed {
+    /// Opens the space in the directory `path`.
+    ///
+    /// # Errors
+    /// As [`SpaceReader::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<SpaceFeed, Error> {
+        let reader = SpaceReader::open(path)?;
+        let events = reader.events();
+        Ok(SpaceFeed { reader: [reader], events })
+    }
+}
+
+impl Feed for SpaceFeed {
+    fn spaces(&self) -> &[SpaceReader] {
+        &self.reader
+    }
+
+    fn is_single(&self) -> bool {
+        true
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
+        self.events.poll(limit, &mut |item| take(0, item))
+    }
+
+    fn again(&self) -> Result<SpaceFeed, Error> {
+        SpaceFeed::open(self.reader[0].path())
+    }
+}
+
+impl Feed for SessionStream {
+    fn spaces(&self) -> &[SpaceReader] {
+        self.spaces()
+    }
+
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        self.find_members()
+    }
+
+    fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
+        self.poll_found(limit, take)
+    }
+
+    fn again(&self) -> Result<SessionStream, Error> {
+        let mut again = Session::open(self.session().path())?.events();
+        again.find_members().map(|()| again)
+    }
+}
+
+/// The events of what is in a directory: a space, living or kept, or a session.
+#[derive(Debug)]
+pub enum PathFeed {
+    /// One space.
+    Space(SpaceFeed),
+    /// The spaces of a session.
+    Session(SessionStream),
+}
+
+impl PathFeed {
+    /// Opens the space or session in the directory `path`.
+    ///
+    /// # Errors
+    /// When there is neither, or it cannot be read. Of a session, spaces that cannot be read are left out, unless that is all of them.
+    pub fn open(path: impl AsRef<Path>) -> Result<PathFeed, Error> {
+        if !path.as_ref().join(MANIFEST).is_file() {
+            return SpaceFeed::open(path).map(PathFeed::Space);
+        }
+        let mut events = Session::open(path)?.events();
+        match events.find_members() {
+            Err(error) if events.spaces().is_empty() => Err(error),
+            _ => Ok(PathFeed::Session(events)),
+        }
+    }
+}
+
+impl Feed for PathFeed {
+    fn spaces(&self) -> &[SpaceReader] {
+        match self {
+            PathFeed::Space(feed) => feed.spaces(),
+            PathFeed::Session(feed) => feed.spaces(),
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        matches!(self, PathFeed::Space(_))
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        match self {
+            PathFeed::Space(feed) => feed.look(),
+            PathFeed::Session(feed) => feed.look(),
+        }
+    }
+
+    fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
+        match self {
+            PathFeed::Space(feed) => feed.poll(limit, take),
+            PathFeed::Session(feed) => Feed::poll(feed, limit, take),
+        }
+    }
+
+    fn again(&self) -> Result<PathFeed, Error> {
+        match self {
+            PathFeed::Space(feed) => feed.again().map(PathFeed::Space),
+            PathFeed::Session(feed) => feed.again().map(PathFeed::Session),
+        }
+    }
+}
