@@ -13,6 +13,7 @@ mod base;
 mod compose;
 mod decode;
 mod distribution;
+pub mod events;
 mod ids;
 mod lineage;
 mod message;
@@ -26,16 +27,16 @@ mod roots;
 mod story;
 mod structure;
 mod sums;
+mod texts;
 mod timeline;
 mod verdict;
 
 pub use analysis::{Analysis, Ending, Names, Options, SiteName};
 pub use decode::{Follower, names, report_space, slowest, story};
+pub use events::Observation;
 pub use message::{Message, NotAMessage};
 pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
-pub use observation::{
-    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
-};
+pub use observation::{Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals};
 pub use perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
 pub use report::{
     Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
@@ -46,4 +47,5 @@ pub use report::{
 };
 pub use story::{Hop, Story};
 pub use structure::{Role, Structure};
+pub use texts::Text;
 pub use verdict::{THRESHOLDS, Threshold, rule_names};

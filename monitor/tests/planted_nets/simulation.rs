@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
 use super::Net;
@@ -95,15 +96,15 @@ impl<'n> Simulation<'n> {
         simulation
     }
 
-    fn tell(&mut self, thread: usize, observation: Observation) {
-        self.events.push((self.now, thread as u64, observation));
+    fn tell(&mut self, thread: usize, event: impl Into<Observation>) {
+        self.events.push((self.now, thread as u64, event.into()));
     }
 
     fn begin(&mut self) {
         for worker in 0..self.net.workers {
             self.tell(
                 worker,
-                Observation::WorkerStarted {
+                WorkerStarted {
                     worker: worker as u64,
                     core: worker as i64,
                     node: -1,
@@ -113,7 +114,7 @@ impl<'n> Simulation<'n> {
         }
         for (n, task) in self.net.tasks.iter().enumerate() {
             let blocking = task.worker.is_none();
-            let created = Observation::TaskCreated {
+            let created = TaskCreated {
                 task: n as u64 + 1,
                 component: site(&task.name),
                 parent: 0,
@@ -123,7 +124,7 @@ impl<'n> Simulation<'n> {
             };
             self.tell(0, created);
             let worker = task.worker.map_or(u64::from(u32::MAX), |worker| worker as u64);
-            self.tell(0, Observation::TaskMapped { task: n as u64 + 1, worker });
+            self.tell(0, TaskMapped { task: n as u64 + 1, worker });
             task.inputs.iter().for_each(|&stream| self.streams[stream].reader = n);
             task.outputs.iter().for_each(|&stream| self.streams[stream].writer = n);
             let thread = self.thread(n);
@@ -132,7 +133,7 @@ impl<'n> Simulation<'n> {
         for (stream, of) in self.streams.clone().into_iter().enumerate() {
             let (reader, writer) = (of.reader as u64 + 1, of.writer as u64 + 1);
             let (stream, capacity) = (stream as u64 + 1, self.net.capacity);
-            self.tell(0, Observation::StreamOpened { stream, name: 0, reader, writer, capacity });
+            self.tell(0, StreamOpened { stream, name: 0, reader, writer, capacity });
         }
     }
 
@@ -168,12 +169,12 @@ impl<'n> Simulation<'n> {
         let Some(task) = self.queues[thread].pop_front() else {
             if self.idle_since[thread].is_none() && thread < self.net.workers {
                 self.idle_since[thread] = Some(self.now);
-                self.tell(thread, Observation::WorkerWaiting { worker: thread as u64 });
+                self.tell(thread, WorkerWaiting { worker: thread as u64 });
             }
             return;
         };
         if self.idle_since[thread].take().is_some() {
-            self.tell(thread, Observation::WorkerResumed { worker: thread as u64 });
+            self.tell(thread, WorkerResumed { worker: thread as u64 });
         }
         let start = self.now;
         self.tasks[task].state = State::Running;
@@ -242,11 +243,14 @@ impl<'n> Simulation<'n> {
         let Some((_, start, n, done, state)) = self.busy[thread].take() else { return };
         let task = n as u64 + 1;
         let worker = if thread < self.net.workers { thread as u64 } else { u64::from(u32::MAX) };
-        self.tell(thread, Observation::TaskDispatched { task, worker, duration: self.now - start });
+        self.tell(
+            thread,
+            TaskDispatched { task, worker, duration_ticks: self.now - start, ..TaskDispatched::default() },
+        );
         let run =
             |&(stream, first, count): &(usize, u64, u64)| Run { stream: stream as u64 + 1, first, count };
-        done.reads.iter().for_each(|read| self.tell(thread, Observation::StreamRead(run(read))));
-        done.writes.iter().for_each(|write| self.tell(thread, Observation::StreamWrote(run(write))));
+        done.reads.iter().for_each(|read| self.tell(thread, StreamRead::from(run(read))));
+        done.writes.iter().for_each(|write| self.tell(thread, StreamWrote::from(run(write))));
         self.tasks[n].state = state;
         for (stream, ..) in done.writes {
             self.wake_if(thread, self.streams[stream].reader, State::Input(stream));
@@ -256,7 +260,7 @@ impl<'n> Simulation<'n> {
         }
         match state {
             State::Ready | State::Running => {
-                self.tell(thread, Observation::Yielded { task });
+                self.tell(thread, TaskYielded { task });
                 self.queues[thread].push_back(n);
             }
             State::Input(stream) => self.block(thread, n, stream, false),
@@ -265,22 +269,9 @@ impl<'n> Simulation<'n> {
                 if thread >= self.net.workers {
                     let busy = self.busy_ticks[thread];
                     let cpu_ns = if self.net.tasks[n].sleeps { busy / 50 } else { busy };
-                    self.tell(
-                        thread,
-                        Observation::ThreadUsed {
-                            worker,
-                            task,
-                            cpu_ns,
-                            preempted: 0,
-                            delayed_ns: None,
-                            besides: Besides::default(),
-                        },
-                    );
+                    self.tell(thread, ThreadUsed { worker, task, cpu_ns, ..ThreadUsed::default() });
                 }
-                self.tell(
-                    thread,
-                    Observation::TaskEnded { task, totals: TaskTotals::default(), ended_badly: false },
-                );
+                self.tell(thread, TaskEnded { task, ..TaskEnded::default() });
                 for stream in self.net.tasks[n].outputs.clone() {
                     self.streams[stream].closed = true;
                     self.wake_if(thread, self.streams[stream].reader, State::Input(stream));
@@ -302,9 +293,9 @@ impl<'n> Simulation<'n> {
         self.tell(
             thread,
             if for_room {
-                Observation::BlockedOutput { task, stream: id }
+                Observation::from(TaskBlockedOutput { task, stream: id })
             } else {
-                Observation::BlockedInput { task, stream: id }
+                TaskBlockedInput { task, stream: id }.into()
             },
         );
         if come {
@@ -321,7 +312,7 @@ impl<'n> Simulation<'n> {
 
     fn make_ready(&mut self, by: usize, n: usize, by_stream: u64) {
         self.tasks[n].state = State::Ready;
-        self.tell(by, Observation::TaskReady { task: n as u64 + 1, by_stream });
+        self.tell(by, TaskReady { task: n as u64 + 1, by_stream, ..TaskReady::default() });
         let thread = self.thread(n);
         if thread != by && self.queues[thread].is_empty() && self.busy[thread].is_none() {
             self.wakes[thread] = self.now + WAKE_UP;
@@ -335,24 +326,15 @@ impl<'n> Simulation<'n> {
         }
         for worker in 0..self.net.workers {
             let (lost, busy) = (self.lost[worker], self.busy_ticks[worker]);
-            let used = Observation::ThreadUsed {
+            let used = ThreadUsed {
                 worker: worker as u64,
-                task: 0,
                 cpu_ns: busy - lost,
                 preempted: lost / SLICE,
-                delayed_ns: Some(lost),
-                besides: Besides::default(),
+                delayed_ns: lost,
+                ..ThreadUsed::default()
             };
             self.tell(worker, used);
-            self.tell(
-                worker,
-                Observation::WorkerEnded {
-                    worker: worker as u64,
-                    busy_ticks: 0,
-                    waiting_ticks: 0,
-                    besides: Besides::default(),
-                },
-            );
+            self.tell(worker, WorkerEnded { worker: worker as u64, ..WorkerEnded::default() });
         }
         report(self.net, &self.events)
     }
