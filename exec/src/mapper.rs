@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+#[cfg(test)]
+use crate::placement::Placement;
 use crate::task::TaskSpec;
 
 /// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
@@ -94,7 +96,7 @@ impl Placing {
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
     pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
-        let chosen = spec.place.map(|place| place % self.workers);
+        let chosen = spec.place.worker.map(|worker| worker % self.workers);
         match &self.mapper {
             Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
             _ if chosen.is_some() => chosen.unwrap_or_default(),
@@ -113,11 +115,11 @@ impl Placing {
             return self.one_by_one(specs);
         }
         // Tasks that the user placed do not shift the pieces of the others.
-        let total: u64 = specs.iter().filter(|spec| spec.place.is_none()).map(weight).sum();
+        let total: u64 = specs.iter().filter(|spec| spec.place.worker.is_none()).map(weight).sum();
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
-            if let Some(place) = spec.place {
+            if let Some(place) = spec.place.worker {
                 places.push(place % self.workers);
                 continue;
             }
@@ -142,7 +144,7 @@ impl Placing {
             Mapper::User(choose) => choose(spec),
             _ => parked,
         };
-        spec.place.unwrap_or_else(user) % self.workers
+        spec.place.worker.unwrap_or_else(user) % self.workers
     }
 
     fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
@@ -216,13 +218,13 @@ mod tests {
     #[test]
     fn weights_and_wishes_count() {
         let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
-        let placed = TaskSpec { place: Some(5), ..TaskSpec::default() };
+        let placed = TaskSpec { place: Placement::on_worker(5), ..TaskSpec::default() };
         assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
     }
 
     #[test]
     fn what_the_user_placed_does_not_shift_the_pieces_of_the_others() {
-        let placed = |place| TaskSpec { place: Some(place), ..TaskSpec::default() };
+        let placed = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
         let collector = TaskSpec { weight: 2, ..TaskSpec::default() };
         let network = [TaskSpec::default(), collector];
         assert_eq!(placing(2).cut(&network), [0, 1]);
@@ -240,7 +242,11 @@ mod tests {
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
         placing.moved(&of_weight(5), 0, 1);
         placing.ended(&of_weight(1), 0);
-        assert_eq!(placing.place(&TaskSpec { place: Some(3), ..of_weight(20) }, 0, 0), 1, "as it is told");
+        assert_eq!(
+            placing.place(&TaskSpec { place: Placement::on_worker(3), ..of_weight(20) }, 0, 0),
+            1,
+            "as it is told"
+        );
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
     }
 

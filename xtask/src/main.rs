@@ -6,6 +6,8 @@
 
 mod app;
 mod bench;
+#[cfg(test)]
+mod circles;
 mod demo;
 #[cfg(test)]
 mod layers;
