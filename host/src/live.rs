@@ -101,8 +101,7 @@ impl LiveRun {
     /// # Errors
     /// Its space cannot be read.
     pub fn measure(&self, top: usize) -> Result<Measuring, Error> {
-        let follower = Follower::open(self.path(), top).map_err(Error::usage_of)?;
-        Ok(Measuring { follower, has_begun: false })
+        Measuring::open(self.path(), top)
     }
 
     /// Its settings.
@@ -184,6 +183,15 @@ pub struct Window {
 }
 
 impl Measuring {
+    /// Begins to measure the run, or all runs of the session, in this directory; `top` as in [`LiveRun::measure`].
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn open(path: &Path, top: usize) -> Result<Measuring, Error> {
+        let follower = Follower::open(path, top).map_err(Error::usage_of)?;
+        Ok(Measuring { follower, has_begun: false })
+    }
+
     /// Whether the process lives and has not ended its run, as of the last look.
     pub fn is_running(&self) -> bool {
         self.follower.is_running()

@@ -23,6 +23,18 @@ pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
     }
 }
 
+/// The directory of the space or session the user named, or of the newest space.
+///
+/// # Errors
+/// There is none.
+pub fn find_feed(name: Option<&str>) -> Result<PathBuf, Error> {
+    let is_space = name.is_some_and(|name| Path::new(name).join("space").is_file());
+    match session(name.filter(|_| !is_space))? {
+        Some(session) => Ok(session),
+        None => find(name),
+    }
+}
+
 /// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
 pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
@@ -52,7 +64,7 @@ pub fn parent() -> Result<PathBuf, Error> {
 fn no_space_at(path: &Path) -> Error {
     Error::usage(if path.join(MANIFEST).is_file() {
         format!(
-            "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg events` takes them all)",
+            "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg report` and `thalweg events` take them all)",
             path.display()
         )
     } else if path.is_dir() {

@@ -2,6 +2,7 @@
 
 use thalweg_monitor::events::{Deadlocked, TaskDispatched, TaskReady, TaskReadyCause, WorkerStarted};
 use thalweg_monitor::{Batch, Follower, Moment, Monitor, Observation, Report, What};
+use thalweg_space::reader::SpaceFeed;
 use thalweg_space::{Kind, KindEnum, Space, SpaceOptions};
 
 /// Collects the events of the runtime.

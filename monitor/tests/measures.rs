@@ -334,7 +334,8 @@ fn a_deadlock_is_seen_though_its_streams_are_gone() {
     let report = script.report();
     let deadlock = report.waiting.deadlock.expect("two tasks wait for each other");
     let told: Vec<_> = deadlock.waits.iter().map(|wait| (wait.task, wait.stream, wait.peer)).collect();
-    assert_eq!(told, [(PING, Some(THERE), Some(PONG)), (PONG, Some(BACK), Some(PING))]);
+    let wait = |task, stream, peer| (TaskId::of(task), Some(StreamId::of(stream)), Some(TaskId::of(peer)));
+    assert_eq!(told, [wait(PING, THERE, PONG), wait(PONG, BACK, PING)]);
     assert_eq!(report.streams.iter().map(|stream| stream.streams).sum::<u64>(), 2, "each is told once");
 }
 
@@ -367,7 +368,14 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     let told: Vec<_> = deadlock
         .waits
         .iter()
-        .map(|wait| (wait.task, wait.stream.unwrap_or(0), wait.peer.unwrap_or(0), wait.what == "room"))
+        .map(|wait| {
+            (
+                wait.task.number,
+                wait.stream.unwrap_or_default().number,
+                wait.peer.unwrap_or_default().number,
+                wait.what == "room",
+            )
+        })
         .collect();
     assert_eq!((deadlock.tasks, told), (3, waits.to_vec()));
     near(deadlock.waits[0].ns, 20_000.0);
@@ -1039,7 +1047,7 @@ proptest! {
             script.close(10, id, written, read, dropped);
         }
         let report = script.report();
-        prop_assert_eq!(report.broken.iter().map(|stream| stream.id).collect::<Vec<_>>(), broken.clone());
+        prop_assert_eq!(report.broken.iter().map(|stream| stream.id.number).collect::<Vec<_>>(), broken.clone());
         for stream in &report.streams {
             let id: u64 = stream.name[1..].parse().unwrap();
             prop_assert_eq!(stream.conserved, Some(!broken.contains(&id)));
@@ -1065,7 +1073,7 @@ proptest! {
             n - 1 != missing
         });
         let report = script.report();
-        prop_assert_eq!(report.broken.iter().map(|stream| stream.id).collect::<Vec<_>>(), vec![hit]);
+        prop_assert_eq!(report.broken.iter().map(|stream| stream.id.number).collect::<Vec<_>>(), vec![hit]);
     }
 
     /// Shares of tasks and workers sum to 1, whatever was observed, in whatever order.

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_box::Out;
 use thalweg_exec::{Mode, Options, Runtime, TaskSpec};
-use thalweg_monitor::{MessageId, report_space, story};
+use thalweg_monitor::{MessageId, StreamId, report_space, story};
 use thalweg_net::record::Record;
 use thalweg_net::{Boxes, Network, json};
+use thalweg_space::reader::SpaceFeed;
 use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
 
 const BOXES: &str = "
@@ -194,12 +195,14 @@ fn check(seed: u64) -> Result<(), String> {
     let ran = run(&text, 24, 1 + (seed % 2) as usize);
     let net = text.lines().last().unwrap_or("");
     for (index, carried) in ran.outputs.iter().enumerate() {
-        let message = MessageId { stream: ran.exit, index: index as u64 };
+        let message = MessageId { stream: StreamId::of(ran.exit), index: index as u64 };
         let Some(told) = story(&SpaceFeed::open(&ran.place.0).unwrap(), message).unwrap() else {
             return Err(format!("seed {seed}: nothing is told of output {index}\n{net}"));
         };
         let input: Option<MessageId> = told.input.as_deref().and_then(|input| input.parse().ok());
-        if !input.is_some_and(|input| input.stream == ran.entry && carried.contains(&input.index)) {
+        if !input
+            .is_some_and(|input| input.stream == StreamId::of(ran.entry) && carried.contains(&input.index))
+        {
             return Err(format!(
                 "seed {seed}: output {index} is of {carried:?}, told is {:?}\n{net}",
                 told.input

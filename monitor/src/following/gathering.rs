@@ -6,8 +6,8 @@
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
 use crate::report::{
-    Deadlock, Figure, Finding, Latency, Measurement, Note, Report, SpaceInfo, State, StreamRef, Subject,
-    TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
+    Deadlock, Figure, Finding, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo, State, StreamRef,
+    Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
 };
 use crate::verdict::{rule_names, say};
 
@@ -213,10 +213,10 @@ fn window(parts: &[Report]) -> Window {
     let windows = || parts.iter().map(|part| &part.window);
     let any = |state: State| windows().any(|window| window.state == state);
     let paused: Option<Vec<f64>> = windows().map(|window| window.paused_ns).collect();
-    let mut modes = Vec::new();
-    for mode in windows().flat_map(|window| &window.modes) {
-        if !modes.contains(mode) {
-            modes.push(mode.clone());
+    let mut modes: Vec<ModeSpan> = Vec::new();
+    for span in windows().flat_map(|window| &window.modes) {
+        if modes.iter().all(|known| known.mode != span.mode) {
+            modes.push(span.clone());
         }
     }
     Window {

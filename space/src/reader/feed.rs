@@ -134,7 +134,7 @@ impl Feed for SessionStream {
 #[derive(Debug)]
 pub enum PathFeed {
     /// One space.
-    Space(SpaceFeed),
+    Space(Box<SpaceFeed>),
     /// The spaces of a session.
     Session(SessionStream),
 }
@@ -146,7 +146,7 @@ impl PathFeed {
     /// When there is neither, or it cannot be read. Of a session, spaces that cannot be read are left out, unless that is all of them.
     pub fn open(path: impl AsRef<Path>) -> Result<PathFeed, Error> {
         if !path.as_ref().join(MANIFEST).is_file() {
-            return SpaceFeed::open(path).map(PathFeed::Space);
+            return Ok(PathFeed::Space(Box::new(SpaceFeed::open(path)?)));
         }
         let mut events = Session::open(path)?.events();
         match events.find_members() {
@@ -184,7 +184,7 @@ impl Feed for PathFeed {
 
     fn again(&self) -> Result<PathFeed, Error> {
         match self {
-            PathFeed::Space(feed) => feed.again().map(PathFeed::Space),
+            PathFeed::Space(feed) => Ok(PathFeed::Space(Box::new(feed.again()?))),
             PathFeed::Session(feed) => feed.again().map(PathFeed::Session),
         }
     }

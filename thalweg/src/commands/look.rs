@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_host::LiveRun;
+use thalweg_host::{Measuring, spaces};
 use thalweg_monitor::Report;
 
 use crate::Terminal;
@@ -15,7 +15,7 @@ const WATCH_WINDOW: Duration = Duration::from_secs(2);
 /// What those commands are told.
 #[derive(clap::Args)]
 pub(crate) struct Look {
-    /// A space: its path, or a name or process id that `thalweg ls` shows. The newest if omitted.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, all of it. The newest space if omitted.
     #[arg(value_name = "SPACE")]
     pub(crate) space: Option<String>,
     /// Print the whole report as one JSON object (docs/report.md).
@@ -54,9 +54,9 @@ pub(crate) fn look(
     terminal: Terminal,
     print: impl Fn(&Report, &mut Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let run = LiveRun::find(look.space.as_deref())?;
+    let path = spaces::find_feed(look.space.as_deref())?;
     let mut output = Output::new(terminal);
-    let mut measuring = run.measure(look.top)?;
+    let mut measuring = Measuring::open(&path, look.top)?;
     let mut show = |report: &Report, again: bool| {
         if look.json {
             output.line(&json(report, look.watch)?)?;

@@ -2,8 +2,10 @@
 
 use thalweg_host::spaces;
 use thalweg_monitor::{
-    FailedMessage, Hop, Message, MessageTimes, Report, Story, report_space, slowest, story,
+    FailedMessage, Hop, MessageId, MessageTimes, Report, Story, report_space, slowest, story,
 };
+
+use thalweg_space::reader::PathFeed;
 
 use crate::Terminal;
 use crate::commands::look::usage;
@@ -22,10 +24,10 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows.
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session.
     #[arg(value_name = "SPACE")]
     space: String,
-    /// The message: its stream's id and its index there, from 0. `thalweg events` shows them.
+    /// The message: its stream's id and its index there, from 0. `thalweg events` shows them. Of a session SPACE/STREAM:INDEX.
     #[arg(value_name = "STREAM:INDEX", required_unless_present_any = ["slowest", "failed"])]
     message: Option<String>,
     /// The input messages that took longest, at most 100.
@@ -40,7 +42,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let path = spaces::find(Some(&arguments.space))?;
+    let path = spaces::find_feed(Some(&arguments.space))?;
     let mut output = Output::new(terminal);
     if arguments.failed {
         let report = report_space(&path, usize::MAX).map_err(usage)?;
@@ -49,12 +51,13 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         });
     }
     if let Some(count) = arguments.slowest {
-        let found = slowest(&path, count as usize).map_err(usage)?;
+        let found = slowest(&PathFeed::open(&path).map_err(usage)?, count as usize).map_err(usage)?;
         return print(&mut output, arguments.json, &found, |output| print_slowest(&found, output));
     }
     let Some(text) = &arguments.message else { return Ok(()) };
-    let message: Message = text.parse().map_err(usage)?;
-    let story = story(&path, message).map_err(usage)?.ok_or_else(|| {
+    let message: MessageId = text.parse().map_err(usage)?;
+    let feed = PathFeed::open(&path).map_err(usage)?;
+    let story = story(&feed, message).map_err(usage)?.ok_or_else(|| {
         Failure::Usage(format!(
             "the events of {} say nothing of a message {message}: it never was, or its events were overwritten; \
              only mode full tells of single messages (`thalweg events` shows streams and indices)",

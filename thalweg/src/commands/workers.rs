@@ -35,6 +35,6 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
 /// The tasks in order of their workers, those with a thread of their own last.
 fn mapped(report: &Report) -> Vec<Task> {
     let mut tasks = report.tasks.clone();
-    tasks.sort_by_key(|task| (task.worker.unwrap_or(u64::MAX), task.id));
+    tasks.sort_by_key(|task| (task.worker.is_none(), task.worker, task.id));
     tasks
 }

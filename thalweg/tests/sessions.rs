@@ -1,0 +1,88 @@
+//! One report over the processes of a session: what adds up is added up, and ids say of which process they are.
+
+mod program;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use program::write;
+use serde_json::Value;
+use thalweg_monitor::Report;
+
+const RECORDS: usize = 500;
+
+/// Two processes, one after the other, that join one session: the same network, to another end.
+fn session(folder: &Path) -> String {
+    let session = folder.join("together").to_str().expect("UTF-8").to_owned();
+    let input = folder.join("input");
+    let lines: String = (0..RECORDS).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    std::fs::write(&input, lines).expect("written");
+    let net = write(folder, "plus.snet", "net plus connect [{<n>} -> {<n = n + 1>}];");
+    for _ in 0..2 {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        run.args(["run", &net, "--monitor", "full", "--keep"]).env("THALWEG_SESSION", &session);
+        run.stdin(std::fs::File::open(&input).expect("it is there")).stdout(Stdio::null());
+        assert!(run.status().expect("thalweg starts").success());
+    }
+    session
+}
+
+fn says(arguments: &[&str]) -> String {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).output().expect("thalweg starts");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn two_processes_are_in_one_report_and_cannot_be_confused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let text = says(&["report", &session, "--json"]);
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let report: Report = serde_json::from_str(&text).expect("a report");
+    assert_eq!(report.spaces.len(), 2);
+    assert_eq!(report.throughput.messages_in, Some(2 * RECORDS as u64));
+    let parts: Vec<_> = report.spaces.iter().map(|part| part.throughput.messages_in).collect();
+    assert_eq!(parts, [Some(RECORDS as u64); 2]);
+    // The two ran the same network, so their tasks have the same numbers, and no two the same id.
+    let ids: BTreeSet<_> = report.tasks.iter().map(|task| task.id).collect();
+    let numbers: BTreeSet<_> = report.tasks.iter().map(|task| task.id.number).collect();
+    assert_eq!(ids.len(), report.tasks.len());
+    assert_eq!(numbers.len() * 2, ids.len(), "{ids:?}");
+    assert!(json["tasks"][0]["id"].as_str().is_some_and(|id| id.contains('/')), "{}", json["tasks"][0]);
+    let paths: BTreeSet<&str> = report.components.iter().map(|component| component.path.as_str()).collect();
+    assert!(paths.contains("1/plus/filter") && paths.contains("2/plus/filter"), "{paths:?}");
+    let pids: BTreeSet<u32> = report.spaces.iter().map(|part| part.space.pid).collect();
+    assert_eq!(pids.len(), 2);
+    // Of one space ids are the numbers that they always were.
+    let alone = &report.spaces[1].space.path;
+    let json: Value = serde_json::from_str(&says(&["report", alone, "--json"])).expect("JSON");
+    assert!(json["tasks"][0]["id"].is_u64() && json["spaces"] == Value::Array(Vec::new()), "{json:#}");
+}
+
+#[test]
+fn a_message_of_a_process_has_its_story() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
+    for part in &report.spaces {
+        let message = &part.slowest[0].message;
+        let story: Value =
+            serde_json::from_str(&says(&["message", &session, message, "--json"])).expect("JSON");
+        assert_eq!(story["message"], message.as_str());
+        let space = message.split('/').next().expect("a space");
+        let hops = story["hops"].as_array().expect("a list");
+        let of_it =
+            |hop: &Value| hop["message"].as_str().is_some_and(|id| id.starts_with(&format!("{space}/")));
+        assert!(hops.len() >= 2 && hops.iter().all(of_it), "{story:#}");
+    }
+    let slowest: Value =
+        serde_json::from_str(&says(&["message", &session, "--slowest", "4", "--json"])).expect("JSON");
+    assert_eq!(slowest.as_array().map(Vec::len), Some(4));
+    // What people read names the processes, too.
+    let shown = says(&["report", &session]);
+    assert!(shown.starts_with("together (a session of 2 processes"), "{shown}");
+    assert!(shown.contains("1/plus/filter") && shown.contains("* Process 2 ("), "{shown}");
+}
