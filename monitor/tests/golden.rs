@@ -46,6 +46,20 @@ fn restore_length(element: &Path) {
     file.set_len(DATA as u64 + half(BLOCKS) * half(BLOCKS + 4)).unwrap();
 }
 
+/// Where the report says something else than expected. It may have fields besides: they do not raise its version.
+fn differs(report: &Value, expected: &Value, at: &str) -> Option<String> {
+    match (report, expected) {
+        (Value::Object(is), Value::Object(want)) => want.iter().find_map(|(key, value)| {
+            differs(is.get(key).unwrap_or(&Value::Null), value, &format!("{at}.{key}"))
+        }),
+        (Value::Array(is), Value::Array(want)) if is.len() == want.len() => {
+            is.iter().zip(want).enumerate().find_map(|(n, (is, want))| differs(is, want, &format!("{at}[{n}]")))
+        }
+        _ if report == expected => None,
+        _ => Some(format!("{at} is {report}, expected {expected}")),
+    }
+}
+
 #[test]
 fn reports_on_spaces_of_the_former_version_stay_as_they_were() {
     for name in ["v1-killed", "v1-ended"] {
@@ -56,6 +70,6 @@ fn reports_on_spaces_of_the_former_version_stay_as_they_were() {
         for report in [&mut report, &mut expected] {
             report["space"]["path"] = Value::Null;
         }
-        assert!(report == expected, "{name}: {report:#}");
+        assert_eq!(differs(&report, &expected, name), None);
     }
 }
