@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+#[cfg(test)]
+use crate::placement::Placement;
 use crate::task::TaskSpec;
 
 /// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
@@ -94,7 +96,7 @@ impl Placing {
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
     pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
-        let chosen = spec.place.map(|place| place % self.workers);
+        let chosen = spec.place.worker.map(|worker| worker % self.workers);
         match &self.mapper {
             Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
             _ if chosen.is_some() => chosen.unwrap_or_default(),
@@ -119,7 +121,8 @@ impl Placing {
             // A task belongs to the piece that its middle lies in.
             let middle = 2 * before + weight(spec);
             let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
-            places.push(spec.place.map_or(piece.min(self.workers - 1), |place| place % self.workers));
+            places
+                .push(spec.place.worker.map_or(piece.min(self.workers - 1), |worker| worker % self.workers));
             before += weight(spec);
         }
         places
@@ -137,7 +140,7 @@ impl Placing {
             Mapper::User(choose) => choose(spec),
             _ => parked,
         };
-        spec.place.unwrap_or_else(user) % self.workers
+        spec.place.worker.unwrap_or_else(user) % self.workers
     }
 
     fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
@@ -211,7 +214,7 @@ mod tests {
     #[test]
     fn weights_and_wishes_count() {
         let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
-        let placed = TaskSpec { place: Some(5), ..TaskSpec::default() };
+        let placed = TaskSpec { place: Placement::on_worker(5), ..TaskSpec::default() };
         assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
     }
 
@@ -224,7 +227,11 @@ mod tests {
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
         placing.moved(&of_weight(5), 0, 1);
         placing.ended(&of_weight(1), 0);
-        assert_eq!(placing.place(&TaskSpec { place: Some(3), ..of_weight(20) }, 0, 0), 1, "as it is told");
+        assert_eq!(
+            placing.place(&TaskSpec { place: Placement::on_worker(3), ..of_weight(20) }, 0, 0),
+            1,
+            "as it is told"
+        );
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
     }
 

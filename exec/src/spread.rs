@@ -25,6 +25,7 @@ use crate::context::{Context, Ports};
 use crate::dispatch::Core;
 use crate::inbox::Asked;
 use crate::mapper::{Mapper, OfKind};
+use crate::placement::Placement;
 use crate::ring::NOBODY;
 use crate::runtime::{Options, Runtime, Shared, lock};
 use crate::task::{TaskCell, TaskSpec};
@@ -621,7 +622,7 @@ impl Asked for Moves {
 /// The replica that a task belongs to which is created by one of `creator`: those that are unfolded inside a replica and placed
 /// beside it belong to it.
 pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u32> {
-    if spec.place.is_some() {
+    if spec.place != Placement::ANYWHERE {
         return None;
     }
     spec.together.map(|replica| replica.number).or_else(|| creator.member_of().filter(|_| here))

@@ -9,13 +9,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use thalweg_host::{Interrupt, spaces};
 use thalweg_monitor::{Component, Follower, Measurement, Report, Task};
 use thalweg_space::reader::SpaceReader;
 
 use crate::commands::look::{Look, usage};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::spaces;
 
 /// What is measured at first, unless `--window` says otherwise; later, each time.
 const FIRST: Duration = Duration::from_secs(1);
@@ -128,7 +127,7 @@ impl Live {
             thread::sleep(left.min(LOOK_EVERY));
             self.follower.poll();
             if self.interrupt.is_signalled() {
-                return Err(self.interrupt.failure());
+                return Err(self.interrupt.error().into());
             }
             if !self.follower.is_running() {
                 return Err(Failure::Run("the run ended before it was measured".to_owned()));

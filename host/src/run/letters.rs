@@ -10,7 +10,7 @@ use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::{RecordError, json};
 
-use crate::failure::Failure;
+use crate::error::Error;
 use crate::io::{Raw, unwritable};
 
 /// The file that keeps what failed.
@@ -24,26 +24,26 @@ pub(crate) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(crate) fn create(path: &Path) -> Result<DeadLetters, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<DeadLetters, Error> {
         let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| unwritable(&name, &error))?;
+        let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         Ok(DeadLetters { name, file: BufWriter::new(file), unwritten: 0, broken: false })
     }
 
     /// A record that a component failed on: where, why, which message.
-    pub(crate) fn failed(&mut self, error: &RecordError) -> Result<(), String> {
+    pub(crate) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
         self.letter(component, reason, &message, |line| write_member("record", record, line))
     }
 
     /// A record that an end of the network refused.
-    pub(crate) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), String> {
+    pub(crate) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
         self.letter(component, reason, "", |line| write_member("record", record, line))
     }
 
     /// Bytes of an input that are no record.
-    pub(crate) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), String> {
+    pub(crate) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
         let Raw { input, line, byte, bytes, goes_on } = raw;
         let line = line.map_or(String::new(), |line| format!(r#","line":{line}"#));
         let more = if *goes_on { r#","more":true"# } else { "" };
@@ -69,7 +69,7 @@ impl DeadLetters {
         reason: &str,
         place: &str,
         what: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let (component, reason) = (json!(component), json!(reason));
         let mut line = format!(r#"{{"component":{component},"reason":{reason}{place}"#).into_bytes();
         what(&mut line);
@@ -83,7 +83,7 @@ impl DeadLetters {
     }
 
     /// Hands what was written to the file.
-    pub(crate) fn flush(&mut self) -> Result<(), String> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if self.broken {
             return Ok(());
         }
@@ -103,10 +103,11 @@ impl DeadLetters {
         (count > 0).then(|| format!("{count} {letters} not in {name}"))
     }
 
-    fn check(&mut self, written: io::Result<()>) -> Result<(), String> {
+    /// One that cannot be written is the last that is tried.
+    fn check(&mut self, written: io::Result<()>) -> Result<(), Error> {
         written.map_err(|error| {
             self.broken = true;
-            format!("cannot write {}: {error}; the run ends", self.name)
+            unwritable(&self.name, error)
         })
     }
 }

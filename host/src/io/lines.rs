@@ -9,7 +9,7 @@ use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
 use super::place::Input;
-use super::source::{Lost, Malformed, Next};
+use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
 /// What of a line that is too long is handed on at once.

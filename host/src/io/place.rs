@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::endpoint::Place;
-use crate::failure::Failure;
+use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::notice::Notices;
 
 /// How long a wait lasts before its caller looks whether the run should end.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -69,22 +70,22 @@ struct Kept {
 }
 
 impl Input {
-    fn standard() -> Result<Input, Failure> {
+    fn standard() -> Result<Input, Error> {
         let name = "standard input".to_owned();
         match rustix::io::dup(io::stdin()) {
             Ok(copy) => Input::of(File::from(copy), name),
-            Err(error) => Err(unreadable(&name, &error.into())),
+            Err(error) => Err(unreadable(&name, error.into())),
         }
     }
 
-    pub(super) fn file(path: &Path) -> Result<Input, Failure> {
+    pub(super) fn file(path: &Path) -> Result<Input, Error> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
+        let file = File::open(path).map_err(|error| unreadable(&name, error))?;
         Input::of(file, name)
     }
 
-    fn of(file: File, name: String) -> Result<Input, Failure> {
-        let metadata = file.metadata().map_err(|error| unreadable(&name, &error))?;
+    fn of(file: File, name: String) -> Result<Input, Error> {
+        let metadata = file.metadata().map_err(|error| unreadable(&name, error))?;
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
         Ok(Input { file, name, waits: !metadata.is_file(), taken: 0, kept: None })
     }
@@ -171,12 +172,12 @@ fn polled(descriptor: BorrowedFd<'_>, patience: Timespec) -> io::Result<bool> {
     }
 }
 
-pub(crate) fn unreadable(name: &str, error: &io::Error) -> Failure {
-    Failure::coded("E0901", format!("cannot read {name}: {error}"))
+pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
+    Error::coded("E0901", format!("cannot read {name}")).because(error)
 }
 
-pub(crate) fn unwritable(name: &str, error: &io::Error) -> Failure {
-    Failure::coded("E0901", format!("cannot write {name}: {error}"))
+pub(crate) fn unwritable(name: &str, error: io::Error) -> Error {
+    Error::coded("E0901", format!("cannot write {name}")).because(error)
 }
 
 /// The inputs at a place, one after another.
@@ -206,7 +207,7 @@ pub(crate) enum Following {
 }
 
 impl Inputs {
-    pub(crate) fn open(place: &Place, keep: bool) -> Result<Inputs, Failure> {
+    pub(crate) fn open(place: &Place, keep: bool, notices: &Notices) -> Result<Inputs, Error> {
         let one = |input| Inputs::One(Some(Box::new(input)));
         let peers = if keep { Peers::All } else { Peers::One };
         Ok(match place {
@@ -214,11 +215,12 @@ impl Inputs {
             Place::Path(path) if path.is_dir() => Inputs::Files(files_of(path)?),
             Place::Path(path) => one(Input::file(path)?),
             Place::Tcp(_) | Place::Unix(_) => {
-                let (socket, name) = connect(place).map_err(|(name, error)| unreadable(&name, &error))?;
+                let (socket, name) = connect(place).map_err(|(name, error)| unreadable(&name, error))?;
                 one(Input::peer(socket, name))
             }
             Place::TcpListen(_) | Place::UnixListen(_) => {
-                let listener = Listener::bind(place).map_err(|(name, error)| unreadable(&name, &error))?;
+                let listener =
+                    Listener::bind(place, notices).map_err(|(name, error)| unreadable(&name, error))?;
                 Inputs::Peers(listener, peers)
             }
         })
@@ -232,7 +234,7 @@ impl Inputs {
         }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Following, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Following, Error> {
         Ok(match self {
             Inputs::One(input) => input.take().map_or(Following::End, Following::Input),
             Inputs::Files(paths) => match paths.pop_front() {
@@ -248,15 +250,15 @@ impl Inputs {
                     Following::Input(Box::new(Input::peer(socket, name)))
                 }
                 Ok(None) => Following::Pending,
-                Err(error) => return Err(unreadable(&listener.name, &error)),
+                Err(error) => return Err(unreadable(&listener.name, error)),
             },
         })
     }
 }
 
 /// The files in a directory, in the order of their names; not those of its directories, and no hidden ones.
-fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Failure> {
-    let failed = |error| unreadable(&folder.display().to_string(), &error);
+fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Error> {
+    let failed = |error| unreadable(&folder.display().to_string(), error);
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -267,7 +269,7 @@ fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Failure> {
     }
     if paths.is_empty() {
         let folder = folder.display();
-        return Err(Failure::coded(
+        return Err(Error::coded(
             "E0901",
             format!("cannot read {folder}: there are no files in this directory"),
         ));
@@ -292,7 +294,7 @@ enum Socket {
 
 impl Listener {
     /// Listens at a place; `Err`: how messages name it, and why not.
-    fn bind(place: &Place) -> Result<Listener, (String, io::Error)> {
+    fn bind(place: &Place, notices: &Notices) -> Result<Listener, (String, io::Error)> {
         let bound = match place {
             Place::TcpListen(address) => TcpListener::bind(address).and_then(|listener| {
                 let name = format!("tcp-listen://{}", listener.local_addr()?);
@@ -313,7 +315,7 @@ impl Listener {
         });
         match listener {
             Ok(listener) => {
-                say!("listening at {}", listener.name);
+                notices.note(format!("listening at {}", listener.name));
                 Ok(listener)
             }
             Err(error) => Err((name_of(place), explained(place, error))),
@@ -400,31 +402,36 @@ fn explained(place: &Place, error: io::Error) -> io::Error {
 }
 
 /// A file to write to: created or emptied, connected, or that of the first peer to connect.
-pub(crate) fn create(place: &Place, interrupt: &Interrupt) -> Result<(File, String), Failure> {
+pub(crate) fn create(
+    place: &Place,
+    interrupt: &Interrupt,
+    notices: &Notices,
+) -> Result<(File, String), Error> {
     match place {
         Place::Standard => match rustix::io::dup(io::stdout()) {
             Ok(copy) => Ok((File::from(copy), "standard output".to_owned())),
-            Err(error) => Err(unwritable("standard output", &error.into())),
+            Err(error) => Err(unwritable("standard output", error.into())),
         },
         Place::Path(path) => {
             let name = path.display().to_string();
-            let file = File::create(path).map_err(|error| unwritable(&name, &error))?;
+            let file = File::create(path).map_err(|error| unwritable(&name, error))?;
             Ok((file, name))
         }
         Place::Tcp(_) | Place::Unix(_) => {
-            let (socket, name) = connect(place).map_err(|(name, error)| unwritable(&name, &error))?;
+            let (socket, name) = connect(place).map_err(|(name, error)| unwritable(&name, error))?;
             Ok((File::from(socket), name))
         }
         Place::TcpListen(_) | Place::UnixListen(_) => {
-            let listener = Listener::bind(place).map_err(|(name, error)| unwritable(&name, &error))?;
-            let failed = |error| unwritable(&listener.name, &error);
+            let listener =
+                Listener::bind(place, notices).map_err(|(name, error)| unwritable(&name, error))?;
+            let failed = |error| unwritable(&listener.name, error);
             while !interrupt.is_stopping() {
                 if let Some((socket, name)) = listener.accept().map_err(failed)? {
                     return Ok((File::from(socket), name));
                 }
                 polled(listener.descriptor(), PATIENCE).map_err(failed)?;
             }
-            Err(interrupt.failure())
+            Err(interrupt.error())
         }
     }
 }

@@ -7,7 +7,7 @@ use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
 use super::place::Input;
-use super::source::Next;
+use super::step::Next;
 use crate::interrupt::Interrupt;
 
 /// An input cut into chunks: `{label: bytes, <seq>: 0, 1, …, <last>: 0 or 1}`. An empty one is one empty last chunk.

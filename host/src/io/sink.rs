@@ -11,12 +11,12 @@ use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::xml;
 
-use super::csv::CsvWriter;
+use super::csv::{CsvWriter, separator};
 use super::endpoint::{Endpoint, Format, Place};
 use super::place;
-use super::source::separator;
-use crate::failure::Failure;
+use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::notice::Notices;
 
 /// How a record is written.
 enum Form {
@@ -47,11 +47,14 @@ impl From<io::Error> for SinkError {
 }
 
 /// What holds for all sinks that do not say otherwise.
-pub(crate) struct SinkDefaults<'a> {
-    pub(crate) format: Option<Format>,
-    pub(crate) label: Option<&'a str>,
+#[derive(Clone, Debug, Default)]
+pub struct SinkDefaults {
+    /// How records are written.
+    pub format: Option<Format>,
+    /// The field of a line or chunk.
+    pub label: Option<String>,
     /// A tag that counts from 0, and how many records wait at most for one that is missing.
-    pub(crate) order: Option<(&'a str, usize)>,
+    pub order: Option<(String, usize)>,
 }
 
 /// Records for one place.
@@ -96,12 +99,14 @@ impl Sink {
     /// Opens what `endpoint` says, replacing a file that is there.
     pub(crate) fn open(
         endpoint: Endpoint,
-        defaults: &SinkDefaults<'_>,
+        defaults: &SinkDefaults,
         interrupt: &Interrupt,
-    ) -> Result<Sink, Failure> {
+        notices: &Notices,
+    ) -> Result<Sink, Error> {
         let format = endpoint.format(defaults.format);
         let Endpoint { name: called, place, options } = endpoint;
-        let label = |default| Label::field(options.label.as_deref().or(defaults.label).unwrap_or(default));
+        let label =
+            |default| Label::field(options.label.as_deref().or(defaults.label.as_deref()).unwrap_or(default));
         let form = match format {
             Format::Json => Form::Json,
             Format::Xml => Form::Xml,
@@ -118,9 +123,9 @@ impl Sink {
         };
         // Lines are gathered; a chunk larger than the buffer goes past it.
         let buffer_bytes = if format == Format::Bytes { 1 << 13 } else { 1 << 16 };
-        let (file, name) = place::create(&place, interrupt)?;
+        let (file, name) = place::create(&place, interrupt, notices)?;
         let file = BufWriter::with_capacity(buffer_bytes, file);
-        let order = defaults.order.map(|(tag, early_max)| Order::new(tag, early_max));
+        let order = defaults.order.as_ref().map(|(tag, early_max)| Order::new(tag, *early_max));
         let writer = Writer::File { file, form, line: Vec::new() };
         Ok(Sink { writer, order, called, name, accepts: options.accepts })
     }
@@ -194,15 +199,15 @@ impl Sink {
 
 impl Writer {
     /// A directory, which is made if there is none.
-    fn folder(place: Place) -> Result<(Writer, String), Failure> {
+    fn folder(place: Place) -> Result<(Writer, String), Error> {
         let Place::Path(folder) = place else {
-            return Err(Failure::coded(
+            return Err(Error::coded(
                 "E0902",
-                "--output: files are written into a directory, given by its path".to_owned(),
+                "--output: files are written into a directory, given by its path",
             ));
         };
         let name = folder.display().to_string();
-        std::fs::create_dir_all(&folder).map_err(|error| place::unwritable(&name, &error))?;
+        std::fs::create_dir_all(&folder).map_err(|error| place::unwritable(&name, error))?;
         Ok((Writer::Folder(folder), name))
     }
 
@@ -334,8 +339,13 @@ mod tests {
     fn sink(path: &Path, format: Format, order: Option<(&str, usize)>) -> Sink {
         let endpoint =
             Endpoint { name: None, place: Place::Path(path.to_owned()), options: Default::default() };
-        let defaults = SinkDefaults { format: Some(format), label: None, order };
-        Sink::open(endpoint, &defaults, &Interrupt::default()).unwrap_or_else(|_| panic!("no sink"))
+        let defaults = SinkDefaults {
+            format: Some(format),
+            label: None,
+            order: order.map(|(tag, most)| (tag.to_owned(), most)),
+        };
+        Sink::open(endpoint, &defaults, &Interrupt::default(), &Notices::none())
+            .unwrap_or_else(|_| panic!("no sink"))
     }
 
     #[test]

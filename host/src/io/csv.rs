@@ -5,6 +5,7 @@
 //! CSV has no types: the text `12` comes back as an integer.
 
 use std::io::{self, BufRead};
+use std::path::Path;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
 use thalweg_box::{Text, Value};
@@ -13,11 +14,16 @@ use thalweg_net::record::Record;
 use thalweg_net::shape::{self, ShapeId};
 
 use super::place::Input;
-use super::source::{Lost, Malformed, Next};
+use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
 /// What of a row that is too long is handed on at once.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// What stands between the cells of a CSV file.
+pub(super) fn separator(path: &Path) -> u8 {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
+}
 
 /// Records of a file with a line of labels and a line for each record.
 pub(crate) struct Csv {

@@ -6,30 +6,32 @@ use std::path::{Path, PathBuf};
 
 use thalweg_net::{Boxes, Loading};
 
+use crate::error::Error;
+
 /// The directories that are searched, with `:` between them.
 const VARIABLE: &str = "THALWEG_BOXES";
 
 /// The boxes of all these libraries.
 ///
 /// # Errors
-/// What is wrong, of the code E0904; so with the functions below.
-pub(crate) fn load(libraries: &[PathBuf], loading: Loading) -> Result<Boxes, String> {
+/// With the code E0904: a library that is not found, or cannot be loaded; so with the functions below.
+pub fn load(libraries: &[PathBuf], loading: Loading) -> Result<Boxes, Error> {
     let mut boxes = Boxes::new();
     libraries.iter().try_for_each(|library| add(&mut boxes, library, loading))?;
     Ok(boxes)
 }
 
 /// Adds the boxes of a library.
-pub(crate) fn add(boxes: &mut Boxes, library: &Path, loading: Loading) -> Result<(), String> {
-    boxes.load_library_as(&find(library)?, loading).map_err(|error| error.to_string())
+pub(crate) fn add(boxes: &mut Boxes, library: &Path, loading: Loading) -> Result<(), Error> {
+    boxes.load_library_as(&find(library)?, loading).map_err(|error| Error::coded_of("E0904", error))
 }
 
 /// The file that `--boxes` names.
-pub(crate) fn find(named: &Path) -> Result<PathBuf, String> {
+pub fn find(named: &Path) -> Result<PathBuf, Error> {
     find_in(named, std::env::var_os(VARIABLE).as_deref())
 }
 
-fn find_in(named: &Path, directories: Option<&OsStr>) -> Result<PathBuf, String> {
+fn find_in(named: &Path, directories: Option<&OsStr>) -> Result<PathBuf, Error> {
     let name = named.to_string_lossy();
     if name.contains('/') {
         return Ok(named.to_owned());
@@ -51,7 +53,12 @@ fn find_in(named: &Path, directories: Option<&OsStr>) -> Result<PathBuf, String>
                 format!("{VARIABLE} names {}", some.join(", "))
             }
         };
-        format!("cannot find the box library {name}: {searched}; a file of the current directory is ./{name}")
+        Error::coded(
+            "E0904",
+            format!(
+                "cannot find the box library {name}: {searched}; a file of the current directory is ./{name}"
+            ),
+        )
     })
 }
 
@@ -73,7 +80,7 @@ mod tests {
         // Neither an empty entry nor a relative one: this file is in the current directory of a test.
         assert!(Path::new("Cargo.toml").is_file());
         assert_eq!(found("Cargo.toml", OsStr::new("::.:./")), None);
-        let said = find_in(Path::new("libtidy.so"), None).unwrap_err();
+        let said = find_in(Path::new("libtidy.so"), None).unwrap_err().to_string();
         assert!(said.contains("THALWEG_BOXES") && said.contains("./libtidy.so"), "{said}");
     }
 }

@@ -9,11 +9,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::exit;
 
-use crate::failure::Failure;
+use crate::error::Error;
 
 /// Whether somebody asked the run to end. Clones share the request.
-#[derive(Clone, Default)]
-pub(crate) struct Interrupt {
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
     /// The signal that came; 0 is none. Written by the thread that listens.
     signal: Arc<AtomicI32>,
     stopped: Arc<AtomicBool>,
@@ -25,7 +25,7 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// Listens to SIGINT, SIGTERM and SIGHUP from now on: the first is noted, the second ends the program with its code. A
     /// SIGHUP that the program was started to ignore (`nohup`) stays ignored.
-    pub(crate) fn listen() -> io::Result<Interrupt> {
+    pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let all = [SIGINT, SIGTERM, SIGHUP];
         let heard = all.iter().filter(|&&signal| signal != SIGHUP || !is_ignored(signal));
@@ -59,12 +59,12 @@ impl Interrupt {
     }
 
     /// Asks the run to end from within: the output is closed, or a record failed and the user wants no more.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Whether the source should end.
-    pub(crate) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.is_signalled()
     }
 
@@ -79,18 +79,18 @@ impl Interrupt {
     }
 
     /// Whether it was the user who asked.
-    pub(crate) fn is_signalled(&self) -> bool {
+    pub fn is_signalled(&self) -> bool {
         self.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// How a command ends that the user interrupted.
-    pub(crate) fn failure(&self) -> Failure {
-        Failure::Interrupted(exit_code(self.signal.load(Ordering::Relaxed)))
+    /// How what the user interrupted ends.
+    pub fn error(&self) -> Error {
+        Error::interrupted(self.signal.load(Ordering::Relaxed))
     }
 }
 
-/// 128 and the signal, as shells have it.
-fn exit_code(signal: i32) -> u8 {
+/// The exit code of a program that a signal ended: 128 and its number, as shells have it.
+pub fn exit_code(signal: i32) -> u8 {
     128 + u8::try_from(if signal == 0 { SIGINT } else { signal }).unwrap_or(0)
 }
 

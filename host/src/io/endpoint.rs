@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use thalweg_net::label::Label;
 
-use crate::failure::Failure;
+use crate::error::Error;
 
 /// How the records of an input or output are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
     /// JSON Lines: one object a line.
     Json,
     /// S-Net's XML, ended by a record of type "terminate".
@@ -32,6 +32,21 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Every format, with the word that stands for it.
+    pub const ALL: [(&str, Format); 6] = [
+        ("json", Format::Json),
+        ("xml", Format::Xml),
+        ("csv", Format::Csv),
+        ("lines", Format::Lines),
+        ("bytes", Format::Bytes),
+        ("files", Format::Files),
+    ];
+
+    /// The format that a word stands for.
+    pub fn named(word: &str) -> Option<Format> {
+        Format::ALL.iter().find(|(known, _)| *known == word).map(|(_, format)| *format)
+    }
+
     /// The format that the name of a file tells.
     pub(crate) fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -46,7 +61,7 @@ impl Format {
 
 /// Where an input or output is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// Standard input or output.
     Standard,
     /// A file, a directory, a device.
@@ -63,35 +78,40 @@ pub(crate) enum Place {
 
 /// One `--input` or `--output`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     /// What reports call it.
-    pub(crate) name: Option<String>,
-    pub(crate) place: Place,
-    pub(crate) options: Options,
+    pub name: Option<String>,
+    /// Where it is.
+    pub place: Place,
+    /// What else it says.
+    pub options: Options,
 }
 
 /// What an endpoint says about itself; what it does not say, the program's other arguments do.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Options {
-    pub(crate) format: Option<Format>,
+pub struct Options {
+    /// How its records are written.
+    pub format: Option<Format>,
     /// The field of a line or chunk.
-    pub(crate) label: Option<String>,
+    pub label: Option<String>,
     /// Bytes of a chunk.
-    pub(crate) chunk: Option<usize>,
+    pub chunk: Option<usize>,
     /// Records a second.
-    pub(crate) rate: Option<f64>,
+    pub rate: Option<f64>,
     /// Labels for records that lack them, as JSON.
-    pub(crate) with: Option<String>,
+    pub with: Option<String>,
     /// Listens on when a peer has gone.
-    pub(crate) keep: bool,
+    pub keep: bool,
     /// The records that an output takes: those with all these labels.
-    pub(crate) accepts: Option<Vec<Label>>,
+    pub accepts: Option<Vec<Label>>,
 }
 
 /// Which argument an endpoint belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// `--input`.
     Input,
+    /// `--output`.
     Output,
 }
 
@@ -106,10 +126,13 @@ impl Side {
 
 impl Endpoint {
     /// Reads what follows `--input` or `--output`.
-    pub(crate) fn parse(text: &OsStr, side: Side) -> Result<Endpoint, Failure> {
+    ///
+    /// # Errors
+    /// With the code E0902: no such scheme or option, an incomplete address, a value that an option does not take.
+    pub fn parse(text: &OsStr, side: Side) -> Result<Endpoint, Error> {
         let wrong = |what: String| {
             let text = text.display();
-            Failure::coded("E0902", format!("{} {text}: {what}", side.argument()))
+            Error::coded("E0902", format!("{} {text}: {what}", side.argument()))
         };
         let Some(written) = text.to_str() else { return Ok(Endpoint::path(text.to_owned())) };
         let (name, rest) = match written.split_once('=') {
@@ -233,10 +256,10 @@ impl Options {
     fn set(&mut self, key: &str, value: String, side: Side) -> Result<(), String> {
         match (key, side) {
             ("format", _) => {
-                let format = <Format as clap::ValueEnum>::from_str(&value, false);
-                self.format = Some(format.map_err(|_| {
+                let format = Format::named(&value).ok_or_else(|| {
                     format!("no format {value:?}; there are json, xml, csv, lines, bytes and files")
-                })?);
+                })?;
+                self.format = Some(format);
             }
             ("label", _) => self.label = Some(label_name(&value)?),
             ("chunk", Side::Input) => self.chunk = Some(positive(key, &value)?),
@@ -258,7 +281,10 @@ impl Options {
 }
 
 /// A label's name, which stands for a field.
-pub(crate) fn label_name(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// What else it is.
+pub fn label_name(text: &str) -> Result<String, String> {
     match Label::parse(text) {
         Ok(label) if !label.is_integer() => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is no name of a field")),
@@ -273,7 +299,10 @@ fn positive(key: &str, value: &str) -> Result<usize, String> {
 }
 
 /// Records a second.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// The text is no number above 0.
+pub fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
         _ => Err(format!("{text:?} is no rate: expected records a second, more than 0")),
@@ -312,10 +341,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str, side: Side) -> Result<Endpoint, String> {
-        Endpoint::parse(OsStr::new(text), side).map_err(|failure| match failure {
-            Failure::Coded(_, message) => message,
-            other => panic!("{other:?}"),
-        })
+        Endpoint::parse(OsStr::new(text), side).map_err(|error| error.to_string())
     }
 
     fn input(text: &str) -> Endpoint {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-use indicatif::HumanCount;
 use thalweg_space::archive::Archiver;
-use thalweg_space::{Error, Setting, SettingSpec, Space};
+use thalweg_space::{Error, Space, Tunable};
 
-use crate::ends::Tally;
-use crate::failure::Failure;
+use super::tally::Tally;
+use crate::amount::count;
+use crate::error;
 use crate::interrupt::Interrupt;
+use crate::notice::Notices;
 
 /// How long a writer waits for a disk that is slow before it drops events and counts them.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,9 +22,10 @@ const IDLE: Duration = Duration::from_millis(2);
 const FULL: Duration = Duration::from_millis(50);
 
 /// What a run does when the disk has no room for its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnFull {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
     /// Wait until there is room: nothing is lost.
+    #[default]
     Wait,
     /// Go on; events that find no room are lost and counted.
     Drop,
@@ -34,33 +35,35 @@ pub(crate) enum OnFull {
 
 impl OnFull {
     /// How long a writer waits at most.
-    pub(crate) fn patience(self) -> Duration {
+    pub(super) fn patience(self) -> Duration {
         if self == OnFull::Wait { Duration::MAX } else { PATIENCE }
     }
 }
 
 /// A thread that copies what the elements hold to the archive, so that their writers never wait long.
-pub(crate) struct Archive {
+pub(super) struct Archive {
     thread: JoinHandle<Result<(), Error>>,
     ended: Arc<AtomicBool>,
 }
 
 impl Archive {
-    pub(crate) fn start(
+    pub(super) fn start(
         space: &Space,
         on_full: OnFull,
         interrupt: &Interrupt,
         tally: &Arc<Tally>,
-    ) -> Result<Archive, Failure> {
-        let failed = |error: Error| Failure::coded("E0903", error.to_string());
+        notices: &Notices,
+    ) -> Result<Archive, error::Error> {
+        let failed = |error: Error| error::Error::coded_of("E0903", error);
         let ended = Arc::new(AtomicBool::new(false));
         let mut keeper = Keeper {
             archiver: Archiver::open(space.path()).map_err(failed)?,
-            published: Published::new(space).map_err(failed)?,
+            published: Published::DECLARED.make(Some(space)).map_err(failed)?,
             place: space.path().display().to_string(),
             on_full,
             interrupt: interrupt.clone(),
             tally: Arc::clone(tally),
+            notices: notices.clone(),
             full: None,
             lets_go: false,
             broken: None,
@@ -74,37 +77,33 @@ impl Archive {
                 }
                 keeper.finish()
             })
-            .map_err(|error| Failure::Run(format!("cannot start the archiver: {error}")))?;
+            .map_err(|error| error::Error::run("cannot start the archiver").because(error))?;
         Ok(Archive { thread, ended })
     }
 
     /// Copies the rest; call it when every writer has ended.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), error::Error> {
         self.ended.store(true, Ordering::Relaxed);
-        let result = self.thread.join().map_err(|_| Failure::Run("the archiver panicked".into()))?;
-        result.map_err(|error| Failure::Run(format!("events could not be kept: {error}")))
+        let result = self.thread.join().map_err(|_| error::Error::run("the archiver panicked"))?;
+        result.map_err(|error| error::Error::run("events could not be kept").because(error))
     }
 }
 
-/// What a report reads of a full disk, from cells that need no room on it.
-struct Published {
-    /// Nanoseconds for which it was full, and of these for which the run was held.
-    full_ns: Setting,
-    held_ns: Setting,
-    /// Events that were lost.
-    lost: Setting,
+thalweg_space::settings! {
+    /// What a report reads of a full disk, from cells that need no room on it.
+    pub(crate) struct Published {
+        /// How long the disk that keeps the events was full
+        full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
+        /// How long of that writers of events waited for it
+        held_ns: SHOWN { name: "archive.held_ns", unit: "ns" },
+        /// Events that were dropped instead of kept
+        lost: SHOWN { name: "archive.lost", unit: "events" },
+    }
 }
 
 impl Published {
-    fn new(space: &Space) -> Result<Published, Error> {
-        let number = |name, doc, unit| {
-            space.setting(SettingSpec { name, doc, unit, min: 0, max: u64::MAX, default: 0, choices: &[] })
-        };
-        Ok(Published {
-            full_ns: number("archive.full_ns", "How long the disk that keeps the events was full", "ns")?,
-            held_ns: number("archive.held_ns", "How long of that writers of events waited for it", "ns")?,
-            lost: number("archive.lost", "Events that were dropped instead of kept", "events")?,
-        })
+    fn tell_lost(&self, lost: u64) {
+        self.lost.cell().inspect(|cell| cell.store(lost, Ordering::Relaxed));
     }
 }
 
@@ -124,6 +123,7 @@ struct Keeper {
     on_full: OnFull,
     interrupt: Interrupt,
     tally: Arc<Tally>,
+    notices: Notices,
     full: Option<Full>,
     /// No writer waits for this.
     lets_go: bool,
@@ -150,7 +150,8 @@ impl Keeper {
                 std::thread::sleep(FULL);
             }
             Err(error) => {
-                say!("error[E0903]: {error}: events are no longer kept, the run goes on");
+                let why = error::chain(&error);
+                self.notices.coded("E0903", format!("{why}: events are no longer kept, the run goes on"));
                 let _ = self.archiver.let_go();
                 self.broken = Some(error);
             }
@@ -171,10 +172,10 @@ impl Keeper {
         let was_held = !self.lets_go;
         if self.on_full != OnFull::Wait || self.interrupt.is_stopping() {
             if self.on_full == OnFull::Wait && was_held {
-                say!(
+                self.notices.note(format!(
                     "the run ends while the disk of {} is full: events that find no room are lost",
                     self.place
-                );
+                ));
             }
             self.lets_go = true;
             // Again and again: there may be new writers.
@@ -193,7 +194,8 @@ impl Keeper {
             OnFull::Stop => "the run ends",
         };
         let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
-        say!("error[E0903]: the events of the run cannot be kept in {}: {why}: {what}", self.place);
+        let message = format!("the events of the run cannot be kept in {}: {why}: {what}", self.place);
+        self.notices.coded("E0903", message);
     }
 
     /// Counts the time since the last look.
@@ -202,14 +204,14 @@ impl Keeper {
         let Some(full) = &mut self.full else { return };
         let passed = full.counted.elapsed();
         full.counted += passed;
-        let add = |setting: &Setting| {
-            setting.cell().fetch_add(passed.as_nanos() as u64, Ordering::Relaxed);
+        let add = |figure: &Tunable| {
+            figure.cell().inspect(|cell| _ = cell.fetch_add(passed.as_nanos() as u64, Ordering::Relaxed));
         };
         add(&self.published.full_ns);
         if was_held {
             add(&self.published.held_ns);
         }
-        self.published.lost.cell().store(lost, Ordering::Relaxed);
+        self.published.tell_lost(lost);
     }
 
     fn has_room(&mut self) {
@@ -219,9 +221,8 @@ impl Keeper {
             let _ = self.archiver.hold();
         }
         let (after, lost) = (full.since.elapsed().as_secs_f64(), self.lost() - full.lost);
-        let lost =
-            if lost == 0 { "none was lost".to_owned() } else { format!("{} were lost", HumanCount(lost)) };
-        say!("the events of the run are kept again after {after:.1} s: {lost}");
+        let lost = if lost == 0 { "none was lost".to_owned() } else { format!("{} were lost", count(lost)) };
+        self.notices.note(format!("the events of the run are kept again after {after:.1} s: {lost}"));
     }
 
     fn lost(&self) -> u64 {
@@ -232,9 +233,9 @@ impl Keeper {
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);
-        self.published.lost.cell().store(lost, Ordering::Relaxed);
+        self.published.tell_lost(lost);
         if lost > 0 {
-            say!("{} events of the run are lost", HumanCount(lost));
+            self.notices.note(format!("{} events of the run are lost", count(lost)));
         }
         if let Some(error) = self.broken {
             return Err(error);

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use thalweg_space::default_parent;
 use thalweg_space::discover::{self, Listed};
 
-use crate::failure::Failure;
+use crate::error::Error;
 
 /// The file that makes a directory a session.
 const MANIFEST: &str = "session";
 
 /// The directory of the space the user named, or the newest.
-pub(crate) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
+pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
     match name {
         Some(name) if Path::new(name).join("space").is_file() => Ok(PathBuf::from(name)),
         Some(name) if name.contains('/') || Path::new(name).is_dir() => Err(no_space_at(Path::new(name))),
@@ -24,7 +24,7 @@ pub(crate) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
 }
 
 /// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
-pub(crate) fn session(name: Option<&str>) -> Result<Option<PathBuf>, Failure> {
+pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
     let Some(name) = name else { return Ok(None) };
     if Path::new(name).join(MANIFEST).is_file() {
         return Ok(Some(PathBuf::from(name)));
@@ -34,23 +34,23 @@ pub(crate) fn session(name: Option<&str>) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// All spaces in the default place.
-pub(crate) fn listed() -> Result<Vec<Listed>, Failure> {
+pub fn listed() -> Result<Vec<Listed>, Error> {
     let parent = parent()?;
-    discover::list(&parent).map_err(|error| Failure::Usage(error.to_string()))
+    discover::list(&parent).map_err(Error::usage_of)
 }
 
 /// The sessions in the default place.
-pub(crate) fn sessions() -> Result<Vec<PathBuf>, Failure> {
-    discover::sessions(&parent()?).map_err(|error| Failure::Usage(error.to_string()))
+pub fn sessions() -> Result<Vec<PathBuf>, Error> {
+    discover::sessions(&parent()?).map_err(Error::usage_of)
 }
 
 /// Where spaces are by default.
-pub(crate) fn parent() -> Result<PathBuf, Failure> {
-    default_parent().map_err(|error| Failure::Usage(error.to_string()))
+pub fn parent() -> Result<PathBuf, Error> {
+    default_parent().map_err(Error::usage_of)
 }
 
-fn no_space_at(path: &Path) -> Failure {
-    Failure::Usage(if path.join(MANIFEST).is_file() {
+fn no_space_at(path: &Path) -> Error {
+    Error::usage(if path.join(MANIFEST).is_file() {
         format!(
             "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg events` takes them all)",
             path.display()
@@ -70,7 +70,7 @@ fn no_space_at(path: &Path) -> Failure {
     })
 }
 
-fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Failure> {
+fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Error> {
     let directory = |space: &Listed| space.path.file_name().map(|name| name.to_string_lossy().into_owned());
     let matches = |space: &&Listed| {
         directory(space).as_deref() == Some(name)
@@ -90,7 +90,7 @@ fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Failure> {
             directory(space).into_iter().chain(space.info.as_ref().ok().map(|info| info.name.clone()))
         })
         .collect();
-    Err(Failure::Usage(match nearest(name, names.iter().map(String::as_str)) {
+    Err(Error::usage(match nearest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("there is no space `{name}`: did you mean `{near}`? `thalweg ls` lists them"),
         None if names.is_empty() => {
             format!("there is no space `{name}`, and none at all: start a run, or give the path of a space")
@@ -99,22 +99,22 @@ fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Failure> {
     }))
 }
 
-fn newest(listed: &[Listed]) -> Result<PathBuf, Failure> {
+fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
     let newest = listed.iter().filter(|space| space.info.is_ok()).max_by_key(|space| started(space));
     newest.map(|space| space.path.clone()).ok_or_else(|| {
-        Failure::Usage(
+        Error::usage(
             "there is no space: start a run with `thalweg run`, or give the path of a space".to_owned(),
         )
     })
 }
 
 /// When its process made it, in nanoseconds since 1970.
-pub(crate) fn started(space: &Listed) -> u64 {
+pub fn started(space: &Listed) -> u64 {
     space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
 }
 
 /// The candidate that is a likely slip of the pen away, or else one that holds the name.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     thalweg_pack::nearest(name, candidates.clone())
         .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())
 }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_no_space_is_said() {
         let message = |name: &str| match find(Some(name)) {
-            Err(Failure::Usage(message)) => message,
+            Err(error) => error.to_string(),
             other => panic!("{other:?}"),
         };
         assert!(message("/nowhere/at/all").contains("there is no /nowhere/at/all"));

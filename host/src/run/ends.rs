@@ -6,69 +6,42 @@
 //! source ─┴─► merge ──► network ──► choose ─┴─► sink {}
 //! ```
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_exec::{Blocking, In, Inputs, Out, Runtime, StreamSpec, TaskSpec};
-use thalweg_net::label::Label;
 use thalweg_net::record::Record;
-use thalweg_net::shape::ShapeId;
-use thalweg_net::{RecordError, StrayLine, json};
+use thalweg_net::{RecordError, StrayLine};
 use thalweg_space::{Site, Space};
 
-use crate::control::{Outputs, Told, Valve};
-use crate::failure::Failure;
+use super::choice::Choice;
+use super::letters::DeadLetters;
+use super::recording::Recording;
+use super::tally::Tally;
+use super::valve::{Failing, Outputs, Told, Valve};
+use crate::amount::counted;
+use crate::error::{Error, chain};
 use crate::interrupt::Interrupt;
-use crate::io::{Lost, Malformed, Next, Raw, Sink, SinkError, Source, recorded_at, unwritable};
-use crate::letters::DeadLetters;
-use crate::units::{count, counted};
+use crate::io::{Lost, Malformed, Next, Raw, Sink, SinkError, Source, unwritable};
+use crate::notice::{Notice, Notices};
 
 /// Failed records that are shown; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
 /// How long a merge of sources waits until it looks whether it should rest.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What source, sink and error stream count, and what they had to say.
-#[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) records_in: AtomicU64,
-    pub(crate) records_out: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    /// The input could not be read to its end, or the output could not be written.
-    pub(crate) broken: AtomicBool,
-}
-
-impl Tally {
-    /// Records that went in, came out, failed.
-    pub(crate) fn counts(&self) -> String {
-        let records_in = counted(self.records_in.load(Ordering::Relaxed), "record");
-        let records_out = count(self.records_out.load(Ordering::Relaxed));
-        let failed = self.failed.load(Ordering::Relaxed);
-        let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        format!("{records_in} in, {records_out} out{failures}")
-    }
-}
-
 /// What source, sinks and errors of a run have in common.
 pub(crate) struct Ends {
     pub(crate) space: Space,
     pub(crate) tally: Arc<Tally>,
     pub(crate) interrupt: Interrupt,
+    pub(crate) notices: Notices,
     pub(crate) stop_on_error: bool,
     pub(crate) letters: Option<Mutex<DeadLetters>>,
-}
-
-/// What goes wrong in a network while it runs.
-pub(crate) struct Failing {
-    pub(crate) errors: Receiver<RecordError>,
-    pub(crate) strays: Receiver<StrayLine>,
 }
 
 /// The way into the network.
@@ -100,7 +73,7 @@ impl Ends {
         runtime: &Runtime,
         mut sources: Vec<Source>,
         mut gate: Gate,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         if sources.len() == 1
             && let Some(source) = sources.pop()
         {
@@ -132,7 +105,7 @@ impl Ends {
         name: &str,
         mut source: Source,
         mut way: Way,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let (ends, called) = (Arc::clone(self), name.to_owned());
         runtime.spawn_blocking_attached(self.spec(name, "source")?, move |ports| {
             match &mut way {
@@ -173,13 +146,13 @@ impl Ends {
                 Ok(Next::Malformed(malformed)) => self.malformed(called, &malformed),
                 Ok(Next::Pending) => {
                     if let Err(failure) = blocking.aside(|| source.wait()) {
-                        self.broke(&failure);
+                        self.broken(&failure);
                         break;
                     }
                 }
                 Ok(Next::End) => break,
                 Err(failure) => {
-                    self.broke(&failure);
+                    self.broken(&failure);
                     break;
                 }
             }
@@ -235,17 +208,17 @@ impl Ends {
         entered
     }
 
-    fn check_recording(&self, gate: &mut Gate, written: std::io::Result<()>) {
-        if let Err(error) = written
-            && let Some(lost) = gate.recording.take()
-        {
-            self.broken(&format!("error[E0901]: cannot write {}: {error}", lost.name));
+    /// A recording that cannot be written ends the run.
+    fn check_recording(&self, gate: &mut Gate, written: Result<(), Error>) {
+        if let Err(error) = written {
+            gate.recording = None;
+            self.broken(&error);
             self.interrupt.stop();
         }
     }
 
     fn close(&self, mut gate: Gate) {
-        let written = gate.recording.as_mut().map_or(Ok(()), |recording| recording.file.flush());
+        let written = gate.recording.as_mut().map_or(Ok(()), Recording::flush);
         self.check_recording(&mut gate, written);
         gate.valve.iter().for_each(|valve| valve.tell(Told::SourceEnded));
     }
@@ -257,7 +230,7 @@ impl Ends {
         mut sinks: Vec<Sink>,
         mut output: In<Record>,
         mut outputs: Option<Outputs>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         if sinks.len() == 1
             && let Some(sink) = sinks.pop()
         {
@@ -285,7 +258,7 @@ impl Ends {
         name: &str,
         mut sink: Sink,
         (mut output, mut outputs): (In<Record>, Option<Outputs>),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let ends = Arc::clone(self);
         let called = sink.called.as_deref().unwrap_or(name).to_owned();
         let spec = self.spec(&called, "sink")?;
@@ -299,7 +272,7 @@ impl Ends {
                     // Nobody reads on: not an error of ours, but the end of the run.
                     ends.tally.records_out.fetch_sub(sink.unwritten(), Ordering::Relaxed);
                     if error.kind() != ErrorKind::BrokenPipe {
-                        ends.broken(&format!("error[E0901]: cannot write {}: {error}", sink.name));
+                        ends.broken(&unwritable(&sink.name, error));
                     }
                     ends.interrupt.stop();
                 }
@@ -369,10 +342,8 @@ impl Ends {
         }
         let missing = sink.finish()?;
         if missing > 0 && !self.interrupt.is_stopping() {
-            self.broken(&format!(
-                "error[E0905]: {} never came in the order of --order-by",
-                counted(missing, "record")
-            ));
+            let what = format!("{} never came in the order of --order-by", counted(missing, "record"));
+            self.broken(&Error::coded("E0905", what));
         }
         Ok(())
     }
@@ -382,19 +353,18 @@ impl Ends {
         self: &Arc<Self>,
         networks: Receiver<Failing>,
         told: Option<Sender<Told>>,
-    ) -> Result<JoinHandle<()>, Failure> {
+    ) -> Result<JoinHandle<()>, Error> {
         let ends = Arc::clone(self);
         let tell = move || {
             for Failing { errors, strays } in networks {
                 std::thread::scope(|scope| {
                     let thread = std::thread::Builder::new().name("stray lines".into());
                     if let Err(error) = thread.spawn_scoped(scope, || ends.tell_of_strays(strays)) {
-                        ends.broken(&format!(
-                            "error: cannot start a thread for lines that answer no record: {error}"
-                        ));
+                        let what = "cannot start a thread for lines that answer no record";
+                        ends.broken(&Error::run(what).because(error));
                     }
                     while let Some(error) = ends.next_failure(&errors) {
-                        ends.failed(&format!("error[E0801]: {error}"));
+                        ends.failed("E0801", error.to_string());
                         ends.letter(|letters| letters.failed(&error));
                     }
                 });
@@ -405,15 +375,15 @@ impl Ends {
         std::thread::Builder::new()
             .name("errors".into())
             .spawn(tell)
-            .map_err(|error| Failure::Run(format!("cannot start a thread: {error}")))
+            .map_err(|error| Error::run("cannot start a thread").because(error))
     }
 
     /// Programs printed lines that answer no record: the first few are shown, and the run has failed.
     fn tell_of_strays(&self, strays: Receiver<StrayLine>) {
         for (before, stray) in strays.into_iter().enumerate() {
             match before as u64 {
-                FAILURES_SHOWN => eprintln!("further lines that answer no record are not shown"),
-                0..FAILURES_SHOWN => self.broken(&format!("error[E0803]: {stray}")),
+                FAILURES_SHOWN => self.notices.note("further lines that answer no record are not shown"),
+                0..FAILURES_SHOWN => self.broken(&Error::coded("E0803", stray.to_string())),
                 _ => {}
             }
             if self.stop_on_error {
@@ -432,11 +402,11 @@ impl Ends {
     }
 
     /// Writes a dead letter, if they are wanted; ones that cannot be written end the run.
-    fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), String>) {
+    fn letter(&self, write: impl FnOnce(&mut DeadLetters) -> Result<(), Error>) {
         let Some(letters) = &self.letters else { return };
         let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(why) = write(&mut letters) {
-            self.broken(&format!("error[E0901]: {why}"));
+            self.broken(&Error::coded("E0901", format!("{}; the run ends", chain(&why))));
             self.interrupt.stop();
         }
     }
@@ -446,7 +416,7 @@ impl Ends {
         self.letter(DeadLetters::flush);
         let Some(letters) = &self.letters else { return };
         if let Some(lost) = letters.lock().unwrap_or_else(PoisonError::into_inner).lost() {
-            self.broken(&format!("error[E0901]: {lost}"));
+            self.broken(&Error::coded("E0901", lost));
         }
     }
 
@@ -454,7 +424,7 @@ impl Ends {
     fn malformed(&self, called: &str, malformed: &Malformed) {
         let Malformed { what, lost } = malformed;
         if !matches!(lost, Lost::Raw(Raw { goes_on: true, .. })) {
-            self.failed(&format!("error[E0905]: {what}"));
+            self.failed("E0905", what.clone());
         }
         self.letter(|letters| match lost {
             Lost::Raw(raw) => letters.unread(called, what, raw).and_then(|()| letters.flush()),
@@ -465,118 +435,37 @@ impl Ends {
 
     /// A record that has left the network, and that no output takes.
     fn refused(&self, called: &str, why: &str, record: Option<&Record>) {
-        self.failed(&format!("error[E0905]: {why}"));
+        self.failed("E0905", why.to_owned());
         if let Some(record) = record {
             self.letter(|letters| letters.refused(called, why, record).and_then(|()| letters.flush()));
         }
     }
 
     /// A task at an end of the network, known to observers by its name.
-    fn spec(&self, name: &str, kind: &str) -> Result<TaskSpec, Failure> {
+    fn spec(&self, name: &str, kind: &str) -> Result<TaskSpec, Error> {
         let component = self
             .space
             .site(&Site { name, kind, ..Site::default() })
-            .map_err(|error| Failure::coded("E0903", error.to_string()))?;
+            .map_err(|error| Error::coded_of("E0903", error))?;
         Ok(TaskSpec { component, ..TaskSpec::default() })
     }
 
     /// A record failed: the first few are shown, all are counted.
-    fn failed(&self, message: &str) {
+    fn failed(&self, code: &'static str, message: String) {
         let before = self.tally.failed.fetch_add(1, Ordering::Relaxed);
         if before < FAILURES_SHOWN {
-            say!("{message}");
+            self.notices.coded(code, message);
         } else if before == FAILURES_SHOWN {
-            say!("further failed records are only counted");
+            self.notices.note("further failed records are only counted");
         }
         if self.stop_on_error {
             self.interrupt.stop();
         }
     }
 
-    fn broke(&self, failure: &Failure) {
-        match failure {
-            Failure::Coded(code, message) => self.broken(&format!("error[{code}]: {message}")),
-            other => self.broken(&format!("error: {other:?}")),
-        }
-    }
-
-    fn broken(&self, message: &str) {
-        say!("{message}");
+    /// The run goes on, or ends in order, and has failed.
+    fn broken(&self, error: &Error) {
+        self.notices.give(Notice::of(error));
         self.tally.broken.store(true, Ordering::Relaxed);
     }
-}
-
-/// Which sink takes which records.
-struct Choice {
-    outs: Vec<Out<Record>>,
-    /// The labels that each sink wants.
-    accepts: Vec<Vec<Label>>,
-    known: HashMap<ShapeId, Option<usize>>,
-}
-
-impl Choice {
-    fn new(sinks: &[Sink]) -> Result<Choice, Failure> {
-        let accepts: Vec<Vec<Label>> =
-            sinks.iter().map(|sink| sink.accepts.clone().unwrap_or_default()).collect();
-        for (number, type_) in accepts.iter().enumerate() {
-            let same = |other: &Vec<Label>| {
-                other.len() == type_.len() && other.iter().all(|label| type_.contains(label))
-            };
-            if let Some(first) = accepts[..number].iter().position(same) {
-                let (first, second) = (&sinks[first].name, &sinks[number].name);
-                return Err(Failure::coded(
-                    "E0902",
-                    format!(
-                        "--output: {first} and {second} take the same records; \
-                         give each a type, as in 'file:bad.jsonl?type={{error}}'"
-                    ),
-                ));
-            }
-        }
-        Ok(Choice { outs: Vec::new(), accepts, known: HashMap::new() })
-    }
-
-    /// The sink that wants most of the record's labels, and none that it lacks; the first of several.
-    fn of(&mut self, record: &Record) -> Option<usize> {
-        let shape = record.shape();
-        *self.known.entry(shape).or_insert_with(|| {
-            let fitting = self.accepts.iter().enumerate().filter(|(_, labels)| shape.has_all(labels));
-            fitting.rev().max_by_key(|(_, labels)| labels.len()).map(|(index, _)| index)
-        })
-    }
-}
-
-/// The file that keeps the records that entered, for a replay.
-pub(crate) struct Recording {
-    name: String,
-    file: BufWriter<File>,
-    began: Instant,
-    line: Vec<u8>,
-}
-
-impl Recording {
-    pub(crate) fn create(path: &Path) -> Result<Recording, Failure> {
-        let (name, file) = created(path)?;
-        Ok(Recording { name, file, began: Instant::now(), line: Vec::new() })
-    }
-
-    /// One line: when it entered, and the record.
-    fn write(&mut self, record: &Record) -> std::io::Result<()> {
-        let tag = recorded_at();
-        self.line.clear();
-        json::write_record(record, &mut self.line);
-        if record.get(tag).is_none() {
-            let at = self.began.elapsed().as_nanos();
-            let separator = if self.line == b"{}" { "" } else { ", " };
-            self.line.splice(..1, format!("{{\"{tag}\": {at}{separator}").into_bytes());
-        }
-        self.line.push(b'\n');
-        self.file.write_all(&self.line)
-    }
-}
-
-fn created(path: &Path) -> Result<(String, BufWriter<File>), Failure> {
-    let name = path.display().to_string();
-    let file = File::create(path).map_err(|error| unwritable(&name, &error))?;
-    Ok((name, BufWriter::new(file)))
 }

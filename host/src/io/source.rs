@@ -12,64 +12,49 @@ use thalweg_net::record::Record;
 use thalweg_net::xml::{self, XmlError};
 
 use super::chunks::{Chunks, Whole};
-use super::csv::Csv;
+use super::csv::{Csv, separator};
 use super::endpoint::{Endpoint, Format, Place};
 use super::guarded::Guarded;
 use super::lines::{Lines, Meaning};
 use super::pace::{Rate, Replay, sleep_towards};
-use super::place::{Following, Input, Inputs, Peers, Raw, unreadable};
-use crate::failure::Failure;
+use super::place::{Following, Input, Inputs, Peers, unreadable};
+use super::step::{Lost, Malformed, Next};
+use crate::error::Error;
 use crate::interrupt::Interrupt;
-
-/// One step of a source.
-pub(crate) enum Next {
-    /// A record for the network.
-    Record(Record),
-    /// Something that is not a record.
-    Malformed(Malformed),
-    /// Nothing yet: the source should wait.
-    Pending,
-    /// The input is at its end, or the run should end.
-    End,
-}
-
-/// Something that is not a record.
-pub(crate) struct Malformed {
-    /// Where it stands and what is wrong with it.
-    pub(crate) what: String,
-    pub(crate) lost: Lost,
-}
-
-/// What of the input does not enter, for a dead letter.
-pub(crate) enum Lost {
-    /// These bytes.
-    Raw(Raw),
-    /// A record.
-    Record(Record),
-    /// Nothing, or nobody wants it.
-    Nothing,
-}
-
-impl Next {
-    /// Something that is not a record and of which there is nothing to be kept.
-    pub(crate) fn malformed(what: String) -> Next {
-        Next::Malformed(Malformed { what, lost: Lost::Nothing })
-    }
-}
+use crate::notice::Notices;
 
 /// What holds for all sources that do not say otherwise.
-pub(crate) struct Defaults<'a> {
-    pub(crate) format: Option<Format>,
-    pub(crate) label: Option<&'a str>,
-    pub(crate) chunk_bytes: usize,
-    pub(crate) rate: Option<f64>,
-    pub(crate) with: Option<&'a str>,
+#[derive(Clone, Debug)]
+pub struct SourceDefaults {
+    /// How records are written.
+    pub format: Option<Format>,
+    /// The field of a line or chunk.
+    pub label: Option<String>,
+    /// Bytes of a chunk.
+    pub chunk_bytes: usize,
+    /// Records a second.
+    pub rate: Option<f64>,
+    /// Labels for records that lack them, as JSON.
+    pub with: Option<String>,
     /// At the recorded times, so much faster.
-    pub(crate) replay: Option<f64>,
+    pub replay: Option<f64>,
     /// Bytes of a record at most.
-    pub(crate) bytes_max: usize,
-    /// Whether what is no record is to be handed on as it came.
-    pub(crate) keeps_raw: bool,
+    pub bytes_max: usize,
+}
+
+impl Default for SourceDefaults {
+    /// What `thalweg run` has without arguments.
+    fn default() -> SourceDefaults {
+        SourceDefaults {
+            format: None,
+            label: None,
+            chunk_bytes: 16384,
+            rate: None,
+            with: None,
+            replay: None,
+            bytes_max: 1 << 26,
+        }
+    }
 }
 
 /// How the inputs of a source are read.
@@ -98,36 +83,38 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Opens what `endpoint` says.
+    /// Opens what `endpoint` says. `keeps_raw`: what is no record is to be handed on as it came.
     pub(crate) fn open(
         endpoint: Endpoint,
-        defaults: &Defaults<'_>,
+        defaults: &SourceDefaults,
+        keeps_raw: bool,
         interrupt: &Interrupt,
-    ) -> Result<Source, Failure> {
+        notices: &Notices,
+    ) -> Result<Source, Error> {
         let format = endpoint.format(defaults.format);
         let is_folder = matches!(&endpoint.place, Place::Path(path) if path.is_dir());
         let options = endpoint.options;
-        let extra = match options.with.as_deref().or(defaults.with) {
+        let extra = match options.with.as_deref().or(defaults.with.as_deref()) {
             Some(text) => extra_labels(text)?,
             None => Vec::new(),
         };
         if is_folder && format == Format::Bytes {
-            return Err(Failure::coded(
+            return Err(Error::coded(
                 "E0901",
-                "the files of a directory cannot be one input of bytes; read it as `files`".to_owned(),
+                "the files of a directory cannot be one input of bytes; read it as `files`",
             ));
         }
         let asked = options.format.or(defaults.format);
         let mut source = Source {
             name: endpoint.name,
-            inputs: Inputs::open(&endpoint.place, options.keep)?,
+            inputs: Inputs::open(&endpoint.place, options.keep, notices)?,
             reader: None,
             reading: Reading {
                 format: if is_folder { asked } else { Some(format) },
-                label: options.label.or_else(|| defaults.label.map(str::to_owned)),
+                label: options.label.or_else(|| defaults.label.clone()),
                 chunk_bytes: options.chunk.unwrap_or(defaults.chunk_bytes),
                 bytes_max: defaults.bytes_max,
-                keeps_raw: defaults.keeps_raw,
+                keeps_raw,
             },
             extra,
             rate: options.rate.or(defaults.rate).map(Rate::new),
@@ -142,7 +129,7 @@ impl Source {
     }
 
     /// The next record, or why there is none. Does not wait; [`Source::wait`] does.
-    pub(crate) fn next(&mut self) -> Result<Next, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Next, Error> {
         if self.is_early() {
             return Ok(if self.interrupt.is_stopping() { Next::End } else { Next::Pending });
         }
@@ -174,7 +161,7 @@ impl Source {
     }
 
     /// The record, now or when it is due.
-    fn paced(&mut self, mut record: Record) -> Result<Next, Failure> {
+    fn paced(&mut self, mut record: Record) -> Result<Next, Error> {
         let Some(replay) = &mut self.replay else { return Ok(Next::Record(record)) };
         let now = Instant::now();
         match replay.due(&mut record, now) {
@@ -191,7 +178,7 @@ impl Source {
     }
 
     /// The next record of the input that is read, or of the one that follows it.
-    fn read(&mut self) -> Result<Next, Failure> {
+    fn read(&mut self) -> Result<Next, Error> {
         loop {
             if let Some(reader) = &mut self.reader {
                 match reader.next(&self.interrupt) {
@@ -203,7 +190,7 @@ impl Source {
                         self.reader = None;
                         return Ok(Next::malformed(what));
                     }
-                    Err(error) => return Err(unreadable(&reader.input().name, &error)),
+                    Err(error) => return Err(unreadable(&reader.input().name, error)),
                 }
             }
             if self.interrupt.is_stopping() {
@@ -216,7 +203,7 @@ impl Source {
     }
 
     /// Goes to the next input; `Some`: there is none now.
-    fn follow(&mut self) -> Result<Option<Next>, Failure> {
+    fn follow(&mut self) -> Result<Option<Next>, Error> {
         match self.inputs.next()? {
             Following::Input(input) => {
                 self.reader = Some(self.reading.reader(*input, &self.interrupt));
@@ -228,7 +215,7 @@ impl Source {
     }
 
     /// Waits a moment for the next record.
-    pub(crate) fn wait(&self) -> Result<(), Failure> {
+    pub(crate) fn wait(&self) -> Result<(), Error> {
         if let Some(due) = self.due()
             && due > Instant::now()
         {
@@ -239,7 +226,7 @@ impl Source {
             Some(reader) => reader.input().wait(),
             None => self.inputs.wait(),
         };
-        waited.map_err(|error| unreadable(self.place(), &error))
+        waited.map_err(|error| unreadable(self.place(), error))
     }
 
     /// Whether the next record comes without waiting for somebody to write it, or for its time.
@@ -339,15 +326,10 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     })
 }
 
-/// What stands between the cells of a CSV file.
-pub(crate) fn separator(path: &Path) -> u8 {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
-}
-
 /// What `--with` says: the labels of one record, as JSON.
-fn extra_labels(text: &str) -> Result<Vec<(Label, Value)>, Failure> {
+fn extra_labels(text: &str) -> Result<Vec<(Label, Value)>, Error> {
     let record = json::read_record(text.as_bytes()).map_err(|error| {
-        Failure::coded("E0902", format!("--with, column {}: {}", error.column, error.message))
+        Error::coded("E0902", format!("--with, column {}: {}", error.column, error.message))
     })?;
     Ok(pairs(&record).collect())
 }
