@@ -1,5 +1,9 @@
 //! Inferred types, verdicts and routes beside those that brute force finds ([`crate::typing`]) and those that follow from the
 //! language's rules ([`crate::rules`]), on random networks; and what such networks do when they run.
+//!
+//! In the build of before types were inferred anew, whose interpreter shared the checker's reading, these tests find the first
+//! network with other types as case 0 (854 of the first 5,000), and the first run in which a tie went elsewhere than to the leftmost branch as
+//! case 260 (24 of the 5,000).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +13,13 @@ use thalweg_net::router::{Choice, Router};
 use thalweg_net::syntax::ast::Label;
 
 use crate::boxes::random_boxes;
-use crate::generator::{Case, Chance};
+use crate::generator::{Case, Writer};
 use crate::rules::{Term, Typed};
 use crate::runs::{Verdict, normal, shown_run, try_with, watch};
 use crate::typing::{Coming, FIVE, LABELS, Part, Table, branch, score, shown, surely};
 use crate::world::Set;
 
-impl Chance {
+impl Writer {
     fn labels(&mut self) -> Set {
         let set = match self.below(5) {
             0 => 0,
@@ -37,11 +41,11 @@ impl Chance {
         if depth == 0 {
             return self.small();
         }
-        let inner = |chance: &mut Chance, nets: &mut usize| {
+        let inner = |chance: &mut Writer, nets: &mut usize| {
             let less = chance.below(depth);
             Box::new(chance.part(less, nets))
         };
-        let several = |chance: &mut Chance, nets: &mut usize| -> Vec<Part> {
+        let several = |chance: &mut Writer, nets: &mut usize| -> Vec<Part> {
             (0..chance.below(2) + 2).map(|_| *inner(chance, nets)).collect()
         };
         match self.below(13) {
@@ -85,7 +89,7 @@ struct Net {
 
 impl Net {
     fn random(seed: u64) -> Net {
-        let mut chance = Chance::new(seed);
+        let mut chance = Writer::new(seed);
         let depth = chance.below(3) + 1;
         let part = chance.part(depth, &mut 0);
         let mut definitions = String::new();
@@ -256,7 +260,7 @@ fn try_net(seed: u64, run: bool) -> Result<Vec<&'static str>, String> {
 
 /// Sends a few records with random labels and values through the runtime and the interpreter.
 fn run_records(net: &Net, text: &str, seed: u64) -> Result<&'static str, String> {
-    let mut chance = Chance::new(!seed);
+    let mut chance = Writer::new(!seed);
     let variants: Vec<Set> = net.table.variants.iter().copied().collect();
     let records = (0..chance.below(3) + 1).map(|_| {
         let more = if chance.one_in(2) { 0 } else { chance.labels() };
@@ -308,7 +312,10 @@ fn random_nets(from: u64, count: u64, run: u64) {
             Err(error) => panic!("after {} networks {words:?}: {error}", seed - from),
         }
     }
-    println!("{count} networks: {words:?}");
+    #[allow(clippy::print_stdout, reason = "what was compared is for people")]
+    {
+        println!("{count} networks: {words:?}");
+    }
     if count >= 1_000 {
         let of = |word| words.get(word).copied().unwrap_or(0);
         assert!(of("agree") > count / 2, "too few are compared: {words:?}");
