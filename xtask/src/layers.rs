@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "thalweg",
         &[
+            "thalweg-glob",
             "thalweg-space",
             "thalweg-pack",
             "thalweg-box",
@@ -38,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &[]),
+    ("xtask", &["thalweg-space"]),
 ];
 
 fn metadata() -> Value {
