@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{Context, In, Options, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec};
+use thalweg_exec::{Context, Options, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec};
 
 use relay::Relay;
 

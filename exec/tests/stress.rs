@@ -3,7 +3,7 @@
 //! back at the end.
 //!
 //! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
-//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`.
+//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`; `-- race` is a race on purpose.
 #![allow(clippy::print_stdout)]
 
 #[path = "support/relay.rs"]
@@ -404,7 +404,24 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     assert_eq!(left, 0, "bytes that were not given back: {what}");
 }
 
+/// What ThreadSanitizer has to find, to show that it would find what nobody planted.
+fn race_on_purpose() {
+    struct Shared(std::cell::UnsafeCell<u64>);
+    // SAFETY: it is not: two threads write to it. Nothing depends on what they leave.
+    unsafe impl Sync for Shared {}
+    let shared = Arc::new(Shared(std::cell::UnsafeCell::new(0)));
+    let write = |shared: Arc<Shared>| {
+        // SAFETY: as above; nobody else has a reference meanwhile.
+        std::thread::spawn(move || (0..1000).for_each(|_| unsafe { *shared.0.get() += 1 }))
+    };
+    let threads = [write(shared.clone()), write(shared)];
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("race") {
+        return race_on_purpose();
+    }
     // `cargo test NAME` passes a filter, and other options of its harness: only numbers are ours.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);
