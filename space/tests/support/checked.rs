@@ -28,7 +28,7 @@ pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 const LONG_BYTES_MAX: usize = 100 << 10;
 
 /// Bytes of the events of all kinds, to take slices from.
-static PATTERN: LazyLock<Vec<u8>> =
+pub(crate) static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
 
 /// The bytes of event `number`, of which one in 64 has up to `long` bytes.
