@@ -11,8 +11,11 @@ use crate::report::{
 };
 use crate::verdict::{rule_names, say};
 
-/// A story of a message of this space.
+/// A story of a message of this space; 0: the only one.
 pub(super) fn of_space(mut story: Story, space: u32) -> Story {
+    if space == 0 {
+        return story;
+    }
     let place = Place(space);
     place.text(&mut story.message);
     place.some(&mut story.input);

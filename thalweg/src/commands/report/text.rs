@@ -91,8 +91,9 @@ fn measurements(report: &Report, width: usize, colour: bool) -> String {
 fn heading(report: &Report) -> String {
     let space = &report.space;
     if !report.spaces.is_empty() {
-        let processes = counted(report.spaces.len() as u64, "process");
-        return format!("{} (a session of {processes} on {})", space.name, space.host);
+        let processes = report.spaces.len();
+        let plural = if processes == 1 { "process" } else { "processes" };
+        return format!("{} (a session of {processes} {plural} on {})", space.name, space.host);
     }
     format!("{} (process {} on {})  {}", space.name, space.pid, space.host, space.command)
         .trim_end()
