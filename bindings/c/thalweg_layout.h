@@ -202,6 +202,8 @@
 #define THALWEG_CATALOG_JOINED UINT32_C(7)
 /* In the file `session`: a process left. */
 #define THALWEG_CATALOG_LEFT UINT32_C(8)
+/* Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+#define THALWEG_CATALOG_ROW UINT32_C(9)
 /* Magic. */
 #define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
 /* How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
@@ -270,9 +272,9 @@
 #define THALWEG_LIVE_ROWS UINT32_C(4096)
 /* Bytes of a row. */
 #define THALWEG_LIVE_ROW_BYTES UINT32_C(128)
-/* Kind of row (low byte; 0: free), generation (the rest). */
+/* Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
 #define THALWEG_LIVE_TAG UINT32_C(0)
-/* Id of the task, stream or worker. */
+/* Id of what it shows. */
 #define THALWEG_LIVE_ID UINT32_C(8)
 /* First cell. */
 #define THALWEG_LIVE_CELLS UINT32_C(16)

@@ -198,6 +198,8 @@ CATALOG_SWITCH = 6
 CATALOG_JOINED = 7
 # In the file `session`: a process left.
 CATALOG_LEFT = 8
+# Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so.
+CATALOG_ROW = 9
 # Magic.
 SETTINGS_MAGIC_VALUE = 0x566765776c616874
 # How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line.
@@ -266,9 +268,9 @@ LIVE_MAGIC_VALUE = 0x4c6765776c616874
 LIVE_ROWS = 4096
 # Bytes of a row.
 LIVE_ROW_BYTES = 128
-# Kind of row (low byte; 0: free), generation (the rest).
+# Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest).
 LIVE_TAG = 0
-# Id of the task, stream or worker.
+# Id of what it shows.
 LIVE_ID = 8
 # First cell.
 LIVE_CELLS = 16

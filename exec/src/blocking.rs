@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::dispatch::{Budget, Core, message_of};
 use crate::events::Recorder;
 use crate::inbox::Asked;
-use crate::observe::{put, task_cell, task_state};
+use crate::observe::{TaskRow, TaskState, put};
 use crate::ring::FOREIGN;
 use crate::runtime::{Mode, Shared};
 use crate::stream::{In, Out};
@@ -109,8 +109,8 @@ impl Blocking {
     fn show_read(&self) {
         // SAFETY: the task lives as long as its closure runs.
         if let Some(row) = unsafe { self.task.as_ref() }.row() {
-            let reads = row.cell(task_cell::READS);
-            put(row, task_cell::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
+            let reads = row.cell(TaskRow::READS);
+            put(row, TaskRow::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
         }
     }
 
@@ -226,7 +226,7 @@ impl Blocking {
         task.takes_part();
         self.used = 0;
         Core::step_aside(self.core, Stop::OutputFull);
-        show_state(task, task_state::BLOCKED_OUTPUT);
+        show_state(task, TaskState::BlockedOutput as u64);
         let shared = self.shared();
         shared.admission.hold(task, limit);
         if shared.unfinished_now() != limit {
@@ -238,7 +238,7 @@ impl Blocking {
                 shared.admission.let_in();
             }
         }
-        show_state(task, task_state::RUNNING);
+        show_state(task, TaskState::Running as u64);
         Core::come_back(self.core);
         self.resume();
     }
@@ -296,7 +296,7 @@ impl Blocking {
             // SAFETY: the task lives as long as its closure runs.
             let task = unsafe { self.task.as_ref() };
             if let Some(row) = task.row() {
-                put(row, task_cell::READS, task.counts.reads.get());
+                put(row, TaskRow::READS, task.counts.reads.get());
             }
             // SAFETY: the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
@@ -318,7 +318,11 @@ impl Blocking {
         if waits == Ok(true) {
             show_state(
                 task,
-                if stop == Stop::OutputFull { task_state::BLOCKED_OUTPUT } else { task_state::BLOCKED_INPUT },
+                if stop == Stop::OutputFull {
+                    TaskState::BlockedOutput as u64
+                } else {
+                    TaskState::BlockedInput as u64
+                },
             );
             self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
@@ -329,7 +333,7 @@ impl Blocking {
                 self.shared().admission.park(&task.parker, None);
             }
             self.sleep.end();
-            show_state(task, task_state::RUNNING);
+            show_state(task, TaskState::Running as u64);
         }
         self.resume();
         waits.map(|_| ())
@@ -355,7 +359,7 @@ pub(crate) fn always_well(
 /// Shows in every mode whether a task with a thread of its own runs: if the process dies, it may have been the one.
 fn show_state(task: &TaskCell, state: u64) {
     if let Some(row) = task.row() {
-        put(row, task_cell::STATE, state);
+        put(row, TaskRow::STATE, state);
     }
 }
 
@@ -397,7 +401,7 @@ fn run(
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
-    show_state(cell, task_state::RUNNING);
+    show_state(cell, TaskState::Running as u64);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
     let core = NonNull::from(Box::leak(Box::new(core)));

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use crate::dispatch::Core;
 use crate::events::{Recorder, SettingAdopted, WorkerParked, WorkerUnparked};
 use crate::inbox::{Asked, Inbox};
-use crate::observe::{put, worker_cell, worker_state};
+use crate::observe::{WorkerRow, WorkerState, put};
 use crate::runtime::{Error, Shared, lock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{TaskCell, TaskId, TaskSpec};
@@ -200,8 +200,12 @@ impl Core {
         let now = self.own_work();
         let worker = self.worker;
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, if parked { worker_state::PARKED } else { worker_state::RUNNING });
-            put(row, worker_cell::UPDATED, now);
+            put(
+                row,
+                WorkerRow::STATE,
+                if parked { WorkerState::Parked as u64 } else { WorkerState::Running as u64 },
+            );
+            put(row, WorkerRow::UPDATED, now);
         }
         let Some(recorder) = &mut self.recorder else { return };
         match parked {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{Changes, Clock, Space, Tunable};
+use thalweg_space::{Changes, Clock, LiveRow, RowKind, Space, Tunable};
 
 use crate::admission::Admission;
 use crate::affinity::{self, Processor};
@@ -23,7 +23,7 @@ use crate::events::{
 use crate::inbox::{Inbox, Pushed};
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
-use crate::observe::ObservedStream;
+use crate::observe::{ObservedStream, RowKinds};
 use crate::parking::Workers;
 use crate::placement::Placement;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
@@ -216,6 +216,8 @@ pub(crate) struct Shared {
     /// Whether the kernel makes barriers for us (see `ring`).
     pub(crate) barrier: bool,
     pub(crate) space: Option<Space>,
+    /// The kinds of live row that the space was told of.
+    rows: Option<RowKinds>,
     pub(crate) clock: Clock,
     /// Ticks between two looks at what a thread used of its processor.
     pub(crate) usage_ticks: u64,
@@ -265,6 +267,7 @@ impl Shared {
     pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
         let (count, most) = (options.workers, options.workers.max(options.workers_max));
         let space = options.space.as_ref();
+        let rows = space.map(RowKinds::describe).transpose().map_err(|error| Error(error.to_string()))?;
         let settings = settings(options)?;
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         let admission = Arc::new(Admission::new(most));
@@ -292,6 +295,7 @@ impl Shared {
             clock,
             outside: Mutex::new(outside),
             space: options.space.clone(),
+            rows,
             placing: Mutex::new(Placing::new(options.mapper.clone(), count, most)),
             blocking: Mutex::default(),
             asking: Mutex::default(),
@@ -432,6 +436,11 @@ impl Shared {
             spec.capacity.unwrap_or_else(|| self.settings.capacity.load() as usize).clamp(1, 1 << 30);
         let observed = ObservedStream::new(self, id, spec.name, capacity as u32);
         new_stream(id, capacity, observed)
+    }
+
+    /// A row of the live table; none without a space, or if it had no room.
+    pub(crate) fn live_row(&self, kind: impl FnOnce(&RowKinds) -> RowKind, id: u64) -> Option<LiveRow> {
+        self.space.as_ref()?.live_row(kind(self.rows.as_ref()?), id).ok()
     }
 
     /// Tells the space, from a thread without an element of its own.

@@ -8,7 +8,7 @@ use thalweg_space::{LiveRow, SiteRef};
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
-use crate::observe::{ObservedTask, Share, put, task_cell, task_state};
+use crate::observe::{ObservedTask, Share, TaskRow, TaskState, put};
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::{NOBODY, Ring};
@@ -233,8 +233,7 @@ impl TaskCell {
         let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let is_shown = blocking || shared.mode_now() != Mode::Off;
-        let observed =
-            shared.space.as_ref().filter(|_| is_shown).map(|space| ObservedTask::new(space, id.0, &spec));
+        let observed = (is_shown && shared.space.is_some()).then(|| ObservedTask::new(&shared, id.0, &spec));
         let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
@@ -283,10 +282,10 @@ impl TaskCell {
     /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the cell.
     #[cold]
     pub(crate) fn observe(&self) -> Option<&ObservedTask> {
-        if let (None, Some(space)) = (self.observed(), &self.shared.space) {
-            let made = ObservedTask::new(space, self.id.0, &self.spec());
+        if self.observed().is_none() && self.shared.space.is_some() {
+            let made = ObservedTask::new(&self.shared, self.id.0, &self.spec());
             if let Some(row) = &made.row {
-                put(row, task_cell::WORKER, u64::from(self.worker()));
+                put(row, TaskRow::WORKER, u64::from(self.worker()));
             }
             self.observed.store(Spare::make(made).as_ptr(), Ordering::Release);
         }
@@ -343,7 +342,7 @@ impl TaskCell {
     pub(crate) fn place(&self, worker: u32) {
         self.worker.store(worker, Ordering::Relaxed);
         if let Some(row) = self.row() {
-            put(row, task_cell::WORKER, u64::from(worker));
+            put(row, TaskRow::WORKER, u64::from(worker));
         }
     }
 
@@ -550,8 +549,8 @@ impl TaskCell {
     /// Shows in the live row that the task has ended.
     pub(crate) fn show_end(&self, outcome: &Result<(), (String, bool)>) {
         if let Some(row) = self.row() {
-            put(row, task_cell::STATE, task_state::ENDED);
-            put(row, task_cell::FAILED, u64::from(outcome.is_err()));
+            put(row, TaskRow::STATE, TaskState::Ended as u64);
+            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
         }
     }
 

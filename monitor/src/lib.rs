@@ -24,6 +24,7 @@ mod observation;
 mod perturb;
 mod report;
 mod roots;
+pub mod rows;
 mod story;
 mod structure;
 mod sums;

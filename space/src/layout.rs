@@ -253,6 +253,8 @@ pub mod catalog {
     pub const JOINED: u32 = 7;
     /// In the file `session`: a process left.
     pub const LEFT: u32 = 8;
+    /// Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so.
+    pub const ROW: u32 = 9;
 }
 
 /// `settings`: one page of header, then a line per cell, the value in its first word.
@@ -334,9 +336,9 @@ pub mod live {
     pub const ROWS: usize = super::PAGE;
     /// Bytes of a row.
     pub const ROW_BYTES: usize = 128;
-    /// Kind of row (low byte; 0: free), generation (the rest).
+    /// Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest).
     pub const TAG: usize = 0;
-    /// Id of the task, stream or worker.
+    /// Id of what it shows.
     pub const ID: usize = TAG + 8;
     /// First cell.
     pub const CELLS: usize = ID + 8;

@@ -41,6 +41,7 @@ mod probe;
 #[allow(unsafe_code)]
 mod process;
 pub mod reader;
+pub mod row;
 mod session;
 #[allow(unsafe_code)]
 mod setting;
@@ -55,9 +56,10 @@ pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
 pub use error::Error;
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
-pub use live::{KeepsRows, LIVE_CELLS, LiveRow, RowKind};
+pub use live::{KeepsRows, LIVE_CELLS, LiveRow};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
+pub use row::{Row, RowKind, RowSpec};
 pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};

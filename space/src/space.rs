@@ -9,11 +9,12 @@ use crate::elements::Elements;
 use crate::error::Error;
 use crate::kind::{Kind, NameRef, SiteRef};
 use crate::layout::{PAGE, VERSION, block, identity, settings};
-use crate::live::{self, KeepsRows, LiveRow, LiveTable, RowKind};
+use crate::live::{self, KeepsRows, LiveRow, LiveTable};
 use crate::mailbox::Mailbox;
 use crate::map::{Fork, Map};
 use crate::place::Wanted;
 use crate::probe::{Probe, Probes};
+use crate::row::{Row, RowKind};
 use crate::session::Manifest;
 use crate::setting::{Adopted, Changes, Setting, SettingSpec, Settings};
 use crate::writer::Writer;
@@ -138,6 +139,8 @@ struct Cold {
     settings: Vec<(Setting, Adopted)>,
     probes: Option<Probes>,
     live: LiveTable,
+    /// Names of the kinds of live row; the code is the place, from 1.
+    rows: Vec<&'static str>,
 }
 
 impl Space {
@@ -189,6 +192,7 @@ impl Space {
             settings: Vec::new(),
             probes: None,
             live: LiveTable::new(path.clone(), identity.clone()),
+            rows: Vec::new(),
         };
         let shared = Shared {
             path,
@@ -416,7 +420,29 @@ impl Space {
         self.shared.adopt(changes)
     }
 
-    /// A row of the live table, for a task, stream or worker that exists now; given back when dropped.
+    /// Describes a kind of live row, once; again gives the same. Takes a lock; not for hot paths.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written, or there are 255 kinds.
+    pub fn row_kind<R: Row>(&self) -> Result<RowKind, Error> {
+        let spec = R::SPEC;
+        let mut guard = self.shared.cold();
+        let Cold { catalog, rows, .. } = &mut *guard;
+        if let Some(index) = rows.iter().position(|name| *name == spec.name) {
+            return Ok(RowKind(index as u8 + 1));
+        }
+        let Ok(code) = u8::try_from(rows.len() + 1) else {
+            return Err(Error::new(format!(
+                "there is no room for live rows `{}`: a space has 255 kinds",
+                spec.name
+            )));
+        };
+        catalog.append(&Record::row(code, &spec))?;
+        rows.push(spec.name);
+        Ok(RowKind(code))
+    }
+
+    /// A row of the live table, for something that exists now; given back when dropped. The kind is one of this space.
     ///
     /// # Errors
     /// When the table must grow and the file system is full.

@@ -9,6 +9,7 @@ mod events;
 mod fields;
 mod kinds;
 mod latest;
+mod rows;
 mod session;
 
 pub use crate::catalog::FieldInfo;
@@ -19,6 +20,7 @@ pub use events::{Event, EventStream, Item, Value};
 pub use fields::{Fields, FromEvent, FromField, NO_CHOICE};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;
+pub use rows::{Cells, LiveView, RowFinder, RowInfo};
 pub use session::{Member, Session, SessionStream};
 
 use crate::catalog::{CatalogReader, Record};
@@ -26,8 +28,7 @@ use crate::clock::{Anchor, Clock, ClockKind};
 use crate::error::Error;
 use crate::file;
 use crate::kind::{NameRef, SiteRef};
-use crate::layout::{PAGE, identity, live, settings};
-use crate::live::{LIVE_CELLS, RowKind};
+use crate::layout::{PAGE, identity, settings};
 use crate::setting::{Adoption, Affects, Undo, change, check_range};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -124,19 +125,6 @@ pub struct ProbeView {
     pub on: bool,
 }
 
-/// A live row, copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveView {
-    /// What it describes.
-    pub kind: RowKind,
-    /// The id of that.
-    pub id: u64,
-    /// How many owners the row had.
-    pub generation: u64,
-    /// Its cells. Each is whole; together they are of about the same time.
-    pub cells: [u64; LIVE_CELLS],
-}
-
 /// A site of the static structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteInfo {
@@ -172,6 +160,7 @@ struct Tables {
     sites: Vec<SiteInfo>,
     settings: Vec<SettingView>,
     probes: Vec<ProbeView>,
+    rows: rows::RowKinds,
 }
 
 impl SpaceReader {
@@ -202,6 +191,7 @@ impl SpaceReader {
             sites: Vec::new(),
             settings: Vec::new(),
             probes: Vec::new(),
+            rows: rows::RowKinds::new(),
         };
         let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
         drop(reader.refreshed()?);
@@ -307,8 +297,10 @@ impl SpaceReader {
     pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
         let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
         let mut views = Vec::new();
+        // A kind is described before there is a row of it.
+        let tables = self.refreshed()?;
         for chunk in 0..chunks {
-            read_live_chunk(&self.path.join(format!("live.{chunk}")), &mut views)?;
+            rows::read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
         }
         Ok(views)
     }
@@ -382,7 +374,7 @@ impl SpaceReader {
 
     fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
         let mut guard = self.tables();
-        let Tables { catalog, names, sites, settings, probes } = &mut *guard;
+        let Tables { catalog, names, sites, settings, probes, rows } = &mut *guard;
         catalog.read_new(&mut |record| match record {
             Record::Name { id, text } => {
                 names.insert(id, text.into());
@@ -413,6 +405,9 @@ impl SpaceReader {
                 index: s.index,
             }),
             Record::Probe { name, on } => probes.push(ProbeView { name, on }),
+            Record::Row { code, name, doc, cells } => {
+                rows.insert(code, Arc::new(RowInfo { name, doc, cells }));
+            }
             _ => {}
         })?;
         Ok(guard)
@@ -601,31 +596,4 @@ fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {
         )));
     }
     Ok(settings::CELLS as u64 + view.index * settings::CELL_BYTES as u64)
-}
-
-fn read_live_chunk(path: &Path, views: &mut Vec<LiveView>) -> Result<(), Error> {
-    let file = file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
-    let mut header = [0; 24];
-    file::read_exact_at(&file, path, &mut header, 0)?;
-    file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
-    let rows = file::word(&header, 16);
-    if rows > live::CHUNK_ROWS_MAX as u64 {
-        return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
-    }
-    let mut before = vec![0; rows as usize * live::ROW_BYTES];
-    let mut after = before.clone();
-    file::read_exact_at(&file, path, &mut before, live::ROWS as u64)?;
-    file::read_exact_at(&file, path, &mut after, live::ROWS as u64)?;
-    let rows = before.chunks_exact(live::ROW_BYTES).zip(after.chunks_exact(live::ROW_BYTES));
-    for (row, again) in rows {
-        let tag = file::word(row, live::TAG);
-        // A row that changed hands while it was copied belongs to nobody for certain: leave it out.
-        let Some(kind) = RowKind::from_code(tag as u8) else { continue };
-        if tag != file::word(again, live::TAG) {
-            continue;
-        }
-        let cells = std::array::from_fn(|n| file::word(row, live::CELLS + 8 * n));
-        views.push(LiveView { kind, id: file::word(row, live::ID), generation: tag >> 8, cells });
-    }
-    Ok(())
 }

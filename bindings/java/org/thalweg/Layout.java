@@ -301,6 +301,9 @@ public final class Layout {
     /** In the file `session`: a process left. */
     public static final int CATALOG_LEFT = 8;
 
+    /** Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+    public static final int CATALOG_ROW = 9;
+
     /** Magic. */
     public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;
 
@@ -403,10 +406,10 @@ public final class Layout {
     /** Bytes of a row. */
     public static final int LIVE_ROW_BYTES = 128;
 
-    /** Kind of row (low byte; 0: free), generation (the rest). */
+    /** Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
     public static final int LIVE_TAG = 0;
 
-    /** Id of the task, stream or worker. */
+    /** Id of what it shows. */
     public static final int LIVE_ID = 8;
 
     /** First cell. */
