@@ -31,8 +31,8 @@ fn files() -> Result<Vec<(String, String)>> {
         all.extend(described);
     }
     let (events, rows): (Vec<_>, Vec<_>) = observed.into_iter().partition(|kind| kind.what == What::Event);
-    files.push(("monitor/src/events.rs".to_owned(), rust::events(&events)?));
-    files.push(("monitor/src/rows.rs".to_owned(), rust::rows(&rows)?));
+    files.push(("monitor/src/decoding/events.rs".to_owned(), rust::events(&events)?));
+    files.push(("monitor/src/decoding/rows.rs".to_owned(), rust::rows(&rows)?));
     files.push(("bindings/c/thalweg_kinds.h".to_owned(), languages::c(&all)));
     files.push(("bindings/java/org/thalweg/Kinds.java".to_owned(), languages::java(&all)));
     files.push(("bindings/python/thalweg_kinds.py".to_owned(), languages::python(&all)));

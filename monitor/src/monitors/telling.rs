@@ -3,9 +3,10 @@
 //! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
 //! started, and [`EVENT_NS`] for each event, over the workers' time.
 
-use crate::events::Observation;
-use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::observation::LiveRow;
+use crate::composing::dispatch::What;
+use crate::decoding::events::Observation;
+use crate::decoding::observation::LiveRow;
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Report, Telling};
 
 /// What writing an event takes beside the clock, rounded up: 1.4 to 2 ns in the benchmark `event`.

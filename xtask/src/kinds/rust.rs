@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use thalweg_space::kind::FieldType;
 use thalweg_space::kinds::{DescribedField, Description, What};
 
-/// `monitor/src/events.rs`.
+/// `monitor/src/decoding/events.rs`.
 pub(super) fn events(kinds: &[Description]) -> Result<String> {
     let mut names = HashSet::new();
     for kind in kinds {
@@ -26,7 +26,7 @@ pub(super) fn events(kinds: &[Description]) -> Result<String> {
     out += "//! bits, so that a version may change their size; names and sites are the numbers by which the catalog knows them.\n\n";
     out +=
         "use thalweg_space::kind::{FieldSpec, FieldType};\nuse thalweg_space::reader::{Event, Fields};\n\n";
-    out += "use crate::texts::{Text, Texts};\n\n";
+    out += "use crate::decoding::texts::{Text, Texts};\n\n";
     out += "/// A kind as it is looked for in a catalog.\npub(crate) struct KnownKind {\n    pub(crate) name: &'static str,\n";
     out += "    pub(crate) fields: &'static [FieldSpec],\n}\n\n";
     observation(&mut out, kinds);
@@ -41,11 +41,11 @@ pub(super) fn events(kinds: &[Description]) -> Result<String> {
     formatted(&out)
 }
 
-/// `monitor/src/rows.rs`.
+/// `monitor/src/decoding/rows.rs`.
 pub(super) fn rows(rows: &[Description]) -> Result<String> {
     let mut out = "//! The live rows that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/*.kinds`.\n\n".to_owned();
     out += "use thalweg_space::RowSpec;\nuse thalweg_space::kind::{FieldSpec, FieldType};\n";
-    out += "use thalweg_space::reader::{Cells, LiveView};\n\nuse crate::events::field;\n\n";
+    out += "use thalweg_space::reader::{Cells, LiveView};\n\nuse crate::decoding::events::field;\n\n";
     out += "/// A live row.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub enum Row {\n";
     for row in rows {
         doc(&mut out, "    ", &row.doc);

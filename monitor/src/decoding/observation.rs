@@ -1,14 +1,14 @@
 //! What the monitor makes of a run's events, and of the rows of its live table.
 //!
 //! The observed program's code is unknown here: the events themselves are generated from the descriptions of their kinds
-//! ([`crate::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
+//! ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
 //! indices of messages count from 0 in each stream.
 
-use crate::events::{
+use crate::decoding::events::{
     Derived, ModeChanged, RecordFailed, RecordHeld, StreamClosed, StreamRead, StreamWrote, TaskEnded,
     ThreadUsed, WorkerEnded,
 };
-use crate::rows::{Row, TaskRowState, WorkerRowState};
+use crate::decoding::rows::{Row, TaskRowState, WorkerRowState};
 
 /// How much the observed program tells about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@
 use thalweg_space::kind::{FieldSpec, FieldType};
 use thalweg_space::reader::{Event, Fields};
 
-use crate::texts::{Text, Texts};
+use crate::decoding::texts::{Text, Texts};
 
 /// A kind as it is looked for in a catalog.
 pub(crate) struct KnownKind {

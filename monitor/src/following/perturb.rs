@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
-use crate::decode::Follower;
+use crate::following::follower::Follower;
 use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
 use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 

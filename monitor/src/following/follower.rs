@@ -10,17 +10,18 @@ use thalweg_space::reader::{
     self, Event, EventStream, Fields, Info, Item, KindInfo, LiveView, RowFinder, SettingView, SpaceReader,
 };
 
-use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
-use crate::events::{KINDS, Observation};
-use crate::message::Message;
-use crate::monitor::{Monitor, Value};
-use crate::observation::{LiveRow, Mode};
+use crate::composing::dispatch::Value;
+use crate::decoding::events::{KINDS, Observation};
+use crate::decoding::names::{Names, names};
+use crate::decoding::observation::{LiveRow, Mode};
+use crate::decoding::rows::{ROWS, Row};
+use crate::following::analysis::{Analysis, Options};
+use crate::lineage::message::Message;
+use crate::lineage::story::{Found, Story, Tracing};
+use crate::monitor::Ending;
+use crate::monitor::Monitor;
 use crate::report::{MessageTimes, Report, SpaceInfo, State};
-use crate::rows::{ROWS, Row};
-use crate::story::{Found, Story, Tracing};
 
-/// Components are nested at most this deep, whatever the catalog claims.
-const SITE_DEPTH_MAX: usize = 256;
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
 /// Errors after which a damaged space is not read on.
@@ -407,38 +408,6 @@ fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
     let settings = reader.settings().ok()?;
     let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
     Some([published("archive.full_ns")?, published("archive.held_ns")?])
-}
-
-/// The names and component paths of a space.
-///
-/// # Errors
-/// When its catalog is damaged.
-pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
-    let mut names = Names::default();
-    for (id, text) in reader.names()? {
-        names.names.insert(id.0, text.to_string());
-    }
-    let sites = reader.sites()?;
-    let by_id: HashMap<u64, usize> = sites.iter().enumerate().map(|(n, site)| (site.id.0, n)).collect();
-    for site in &sites {
-        let mut parts = vec![site.name.as_str()];
-        let mut parent = site.parent.0;
-        while let Some(&n) = by_id.get(&parent)
-            && parts.len() < SITE_DEPTH_MAX
-        {
-            parts.push(&sites[n].name);
-            parent = sites[n].parent.0;
-        }
-        parts.retain(|part| !part.is_empty());
-        parts.reverse();
-        let place = (!site.file.is_empty()).then(|| match (site.line, site.column) {
-            (0, _) => site.file.clone(),
-            (line, 0) => format!("{}:{line}", site.file),
-            (line, column) => format!("{}:{line}:{column}", site.file),
-        });
-        names.sites.insert(site.id.0, SiteName { path: parts.join("/"), kind: site.kind.clone(), place });
-    }
-    Ok(names)
 }
 
 /// A kind with its fields found.

@@ -4,7 +4,7 @@ use thalweg_space::RowSpec;
 use thalweg_space::kind::{FieldSpec, FieldType};
 use thalweg_space::reader::{Cells, LiveView};
 
-use crate::events::field;
+use crate::decoding::events::field;
 
 /// A live row.
 #[derive(Clone, Copy, Debug, PartialEq)]
