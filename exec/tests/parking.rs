@@ -53,7 +53,10 @@ impl Chain {
             let input = std::mem::replace(&mut input, next);
             ran_on.push(Arc::new(AtomicUsize::new(usize::MAX)));
             let task = pass(input, output, ran_on[ran_on.len() - 1].clone());
-            runtime.spawn(TaskSpec { place: Placement { node: None, worker: place }, ..TaskSpec::default() }, task);
+            runtime.spawn(
+                TaskSpec { place: Placement { node: None, worker: place }, ..TaskSpec::default() },
+                task,
+            );
         }
         let (to, messages) = mpsc::channel();
         runtime.spawn_blocking(TaskSpec::default(), move |task| {

@@ -147,6 +147,10 @@ impl Crate<'_> {
             first if self.modules[from].children.contains(first) => self.walk(from.to_vec(), path, seen),
             first => {
                 let (meant, _) = self.modules[from].names.get(first)?;
+                // `use memchr::memchr` is of another crate.
+                if meant[0] == first {
+                    return None;
+                }
                 let further: Vec<String> = meant.iter().chain(rest).cloned().collect();
                 self.target(from, &further, seen)
             }
@@ -419,6 +423,7 @@ fn tests_comments_texts_and_other_crates_are_no_imports() {
         "// use crate::b::B;\n/// crate::b::B\nfn a() {}",
         "fn a() { let _ = \"crate::b::B\"; }",
         "use std::b::B; use serde::b;",
+        "use memchr::memchr; fn a() { memchr(); memchr::memchr() }",
         "use crate::b;",
         "pub use crate::b::B;",
     ] {

@@ -10,12 +10,15 @@
 mod choice;
 mod control;
 mod ends;
+mod failures;
 mod folder;
 mod keeping;
 mod letters;
 mod moves;
 mod recording;
 mod rest;
+mod sinks;
+mod sources;
 mod tally;
 mod valve;
 
@@ -39,12 +42,13 @@ use crate::libraries;
 use crate::notice::{Notice, Notices};
 use crate::settings::{known, value_of};
 use control::Control;
-use ends::{Ends, Gate};
+use ends::Ends;
 use folder::Folder;
 use keeping::Archive;
 use letters::DeadLetters;
 use moves::Answering;
 use recording::Recording;
+use sources::Gate;
 use valve::Failing;
 
 pub use keeping::OnFull;
