@@ -327,15 +327,8 @@ fn bare_store() -> Contestant<'static> {
 
 /// A setting that is off.
 fn probe_setting() -> Result<Setting, String> {
-    let spec = SettingSpec {
-        name: "bench.probe",
-        doc: "The probe of the benchmarks",
-        unit: "",
-        min: 0,
-        max: 1,
-        default: 0,
-        choices: &[],
-    };
+    let doc = "The probe of the benchmarks";
+    let spec = SettingSpec { name: "bench.probe", doc, max: 1, ..SettingSpec::PLAIN };
     space()?.setting(spec).map_err(|error| error.to_string())
 }
 

@@ -126,12 +126,13 @@ impl Shared {
 
     /// Adopts `exec.workers`, if it was set.
     pub(crate) fn adopt_workers(self: &Arc<Shared>) {
-        let Some(count) = self.workers.set_value() else { return };
+        let Some(count) = self.settings.workers.set_value() else { return };
         if count as usize == self.taking_part() {
             return;
         }
         if self.set_workers(count as usize).is_err() {
-            self.workers.show(self.taking_part() as u64);
+            // If the space was removed, nobody looks.
+            let _ = self.settings.workers.show(self.taking_part() as u64);
         }
     }
 
@@ -149,8 +150,9 @@ impl Shared {
         if old != new {
             lock(&self.placing).set_workers(new);
             self.taking_part.store(new, Ordering::Release);
-            self.workers.show(new as u64);
-            let (name, old, new) = (self.workers.name, old as u64, new as u64);
+            // As above.
+            let _ = self.settings.workers.show(new as u64);
+            let (name, old, new) = (self.settings.workers.name(), old as u64, new as u64);
             self.tell_from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
             self.count_tasks();
         }

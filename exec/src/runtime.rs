@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{Changes, Clock, NameRef, Setting, SettingSpec, Space};
+use thalweg_space::{Changes, Clock, Space, Tunable};
 
 use crate::admission::Admission;
 use crate::affinity::{self, Processor};
@@ -27,6 +27,7 @@ use crate::observe::ObservedStream;
 use crate::parking::Workers;
 use crate::placement::Placement;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
+use crate::settings::Settings;
 use crate::spread::{self, Spreading};
 use crate::stream::{In, Out, StreamSpec, new_stream};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -91,6 +92,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let workers = thread::available_parallelism().map_or(1, usize::from);
+        let declared = Settings::DECLARED;
         Options {
             workers,
             workers_max: workers,
@@ -98,14 +100,14 @@ impl Default for Options {
             mapper: Mapper::default(),
             space: None,
             mode: Mode::default(),
-            quantum: 64,
-            capacity: 64,
-            unfinished: 0,
+            quantum: declared.quantum.default as usize,
+            capacity: declared.capacity.default as usize,
+            unfinished: declared.unfinished.default,
             order: Order::default(),
-            quantum_us: 100,
-            spin_us: 30,
-            steal: false,
-            spread: true,
+            quantum_us: declared.quantum_us.default,
+            spin_us: declared.spin_us.default,
+            steal: declared.steal.default != 0,
+            spread: declared.spread.default != 0,
             thread_per_task: false,
         }
     }
@@ -223,19 +225,8 @@ pub(crate) struct Shared {
     next_stream: AtomicU64,
     /// How often something was set.
     changes: Option<Changes>,
-    mode: Tunable,
-    pub(crate) workers: Tunable,
-    quantum: Tunable,
-    quantum_us: Tunable,
-    spin_us: Tunable,
-    capacity: Tunable,
-    unfinished: Tunable,
-    order: Tunable,
-    steal: Tunable,
-    spread: Tunable,
+    pub(crate) settings: Settings,
     pub(crate) spreading: Spreading,
-    clock_budget: Tunable,
-    delay: Delay,
     /// The user's mapper places: nobody steals.
     pub(crate) places: bool,
     thread_per_task: bool,
@@ -260,81 +251,6 @@ pub(crate) struct Shared {
     all_ended: Condvar,
 }
 
-/// Lets one task take longer for each message, so that who observes sees whether the whole depends on it. It ends by itself at
-/// a moment of the clock: who asked for it may die meanwhile.
-struct Delay {
-    task: Tunable,
-    ns: Tunable,
-    until: Tunable,
-}
-
-/// A value that may be changed while running: a setting of the space, or a plain one.
-pub(crate) struct Tunable {
-    setting: Option<Setting>,
-    plain: u64,
-    limits: (u64, u64),
-    pub(crate) name: NameRef,
-    /// The value whose adoption was told last.
-    adopted: AtomicU64,
-}
-
-impl Tunable {
-    fn new(space: Option<&Space>, spec: SettingSpec<'_>) -> Result<Tunable, Error> {
-        let limits = (spec.min, spec.max);
-        let value = spec.default;
-        if !(spec.min..=spec.max).contains(&value) {
-            let (name, (min, max)) = (spec.name, limits);
-            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
-        }
-        let of_space = |error: thalweg_space::Error| Error(error.to_string());
-        let (setting, name) = match space {
-            Some(space) => {
-                let setting = space.setting(spec).map_err(of_space)?;
-                // A second runtime of the same space finds the cell there, and its options count.
-                setting.set(value).map_err(of_space)?;
-                (Some(setting), space.name(spec.name).map_err(of_space)?)
-            }
-            None => (None, NameRef::NONE),
-        };
-        Ok(Tunable { setting, plain: value, limits, name, adopted: AtomicU64::new(value) })
-    }
-
-    /// The value now: one relaxed load, kept within its limits.
-    #[inline]
-    fn load(&self) -> u64 {
-        match &self.setting {
-            Some(setting) => setting.load().clamp(self.limits.0, self.limits.1),
-            None => self.plain,
-        }
-    }
-
-    /// The value of the setting, if there is one.
-    pub(crate) fn set_value(&self) -> Option<u64> {
-        self.setting.as_ref().map(|_| self.load())
-    }
-
-    /// Shows in the setting what holds, whoever made it so.
-    pub(crate) fn show(&self, value: u64) {
-        if let Some(setting) = self.setting.as_ref().filter(|setting| setting.load() != value) {
-            // Else it was removed: then nobody looks.
-            let _ = setting.set(value);
-        }
-    }
-
-    /// The value, and the former one if this is the first look since it changed.
-    #[inline]
-    fn adopt(&self) -> (u64, Option<u64>) {
-        let value = self.load();
-        let before = self.adopted.load(Ordering::Relaxed);
-        if value == before {
-            return (value, None);
-        }
-        let first =
-            self.adopted.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        (value, first.then_some(before))
-    }
-}
-
 #[derive(Default)]
 struct Ended {
     failed: u64,
@@ -349,10 +265,7 @@ impl Shared {
     pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
         let (count, most) = (options.workers, options.workers.max(options.workers_max));
         let space = options.space.as_ref();
-        let tunable = |name: &str, unit: &str, min, max, default| {
-            let (doc, choices) = described(name);
-            Tunable::new(space, SettingSpec { name, doc, unit, min, max, default, choices })
-        };
+        let settings = settings(options)?;
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         let admission = Arc::new(Admission::new(most));
         Ok(Arc::new(Shared {
@@ -367,23 +280,8 @@ impl Shared {
             next_task: AtomicU64::new(1),
             next_stream: AtomicU64::new(1),
             changes: space.map(Space::changes),
-            mode: tunable("monitor.mode", "", 0, 2, options.mode as u64)?,
-            workers: tunable("exec.workers", "workers", 1, most as u64, count as u64)?,
-            quantum: tunable("exec.quantum", "messages", 1, 1 << 20, options.quantum as u64)?,
-            quantum_us: tunable("exec.quantum_us", "us", 1, 10_000_000, options.quantum_us)?,
-            spin_us: tunable("exec.spin_us", "us", 0, 1_000_000, options.spin_us)?,
-            capacity: tunable("exec.capacity", "messages", 1, 1 << 30, options.capacity as u64)?,
-            unfinished: tunable("exec.unfinished", "messages", 0, 1 << 40, options.unfinished)?,
-            order: tunable("exec.order", "", 0, 1, options.order as u64)?,
-            steal: tunable("exec.steal", "", 0, 1, u64::from(options.steal))?,
-            spread: tunable("exec.spread", "", 0, 1, u64::from(options.spread))?,
+            settings,
             spreading: Spreading::new(options, most),
-            clock_budget: tunable("exec.clock_budget", "%", 0, 100, 1)?,
-            delay: Delay {
-                task: tunable("exec.delay_task", "", 0, u64::MAX, 0)?,
-                ns: tunable("exec.delay_ns", "ns", 0, 1_000_000_000, 0)?,
-                until: tunable("exec.delay_until", "ticks", 0, u64::MAX, 0)?,
-            },
             places: matches!(options.mapper, Mapper::User(_)),
             thread_per_task: options.thread_per_task,
             weighs: matches!(options.mapper, Mapper::LeastLoaded),
@@ -411,66 +309,69 @@ impl Shared {
     }
 
     pub(crate) fn quantum(&self, recorder: Option<&mut Recorder>) -> usize {
-        self.adopt(&self.quantum, recorder) as usize
+        self.adopt(&self.settings.quantum, recorder) as usize
     }
 
     /// How long a dispatch should last, in ticks.
     pub(crate) fn quantum_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.clock.ns_to_ticks(self.adopt(&self.quantum_us, recorder) * 1000)
+        self.clock.ns_to_ticks(self.adopt(&self.settings.quantum_us, recorder) * 1000)
     }
 
     pub(crate) fn spin_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.clock.ns_to_ticks(self.adopt(&self.spin_us, recorder) * 1000)
+        self.clock.ns_to_ticks(self.adopt(&self.settings.spin_us, recorder) * 1000)
     }
 
     /// How many messages may be under way before sources are held; 0: any number. A change lets held sources in.
     pub(crate) fn unfinished(&self, recorder: Option<&mut Recorder>) -> u64 {
         self.look_at_limit();
-        self.adopt(&self.unfinished, recorder)
+        self.adopt(&self.settings.unfinished, recorder)
     }
 
     /// Lets held sources in if nobody has adopted the limit that is set: they will.
     pub(crate) fn look_at_limit(&self) {
-        if self.unfinished.load() != self.unfinished.adopted.load(Ordering::Relaxed) {
+        let unfinished = &self.settings.unfinished;
+        if !unfinished.is_adopted(unfinished.load()) {
             self.admission.let_in();
         }
     }
 
     /// The limit now, told by nobody.
     pub(crate) fn unfinished_now(&self) -> u64 {
-        self.unfinished.load()
+        self.settings.unfinished.load()
     }
 
     pub(crate) fn by_demand(&self, recorder: Option<&mut Recorder>) -> bool {
-        self.adopt(&self.order, recorder) == Order::Demand as u64
+        self.adopt(&self.settings.order, recorder) == Order::Demand as u64
     }
 
     pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
-        !self.places && self.adopt(&self.steal, recorder) != 0
+        !self.places && self.adopt(&self.settings.steal, recorder) != 0
     }
 
     /// Whether replicas are spread now, told by nobody.
     pub(crate) fn spreads(&self) -> bool {
-        self.spread.load() != 0 && self.steal.load() == 0
+        self.settings.spread.load() != 0 && self.settings.steal.load() == 0
     }
 
     /// Likewise; the first thread to see a change tells.
     pub(crate) fn spreads_now(&self, recorder: Option<&mut Recorder>) -> bool {
-        self.adopt(&self.spread, recorder) != 0 && self.spreads()
+        self.adopt(&self.settings.spread, recorder) != 0 && self.spreads()
     }
 
     /// How many percent of a message's work may go into telling how long it took.
     pub(crate) fn clock_budget(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.adopt(&self.clock_budget, recorder)
+        self.adopt(&self.settings.clock_budget, recorder)
     }
 
-    /// How many ticks longer than it needs `task` is to take for each message now.
+    /// How many ticks longer than it needs `task` is to take for each message now, so that who observes sees whether the whole
+    /// depends on it. It ends by itself at a moment of the clock: who asked for it may die meanwhile.
     #[inline]
     pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
-        if self.delay.task.load() != task.0 || now >= self.delay.until.load() {
+        let Settings { delay_task, delay_ns, delay_until, .. } = &self.settings;
+        if delay_task.load() != task.0 || now >= delay_until.load() {
             return 0;
         }
-        self.clock.ns_to_ticks(self.delay.ns.load())
+        self.clock.ns_to_ticks(delay_ns.load())
     }
 
     /// What a worker is to be bound to.
@@ -494,7 +395,7 @@ impl Shared {
     #[inline]
     fn adopt(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) -> u64 {
         let value = tunable.load();
-        if value != tunable.adopted.load(Ordering::Relaxed) {
+        if !tunable.is_adopted(value) {
             self.tell_adopted(tunable, recorder);
         }
         value
@@ -505,20 +406,20 @@ impl Shared {
     fn tell_adopted(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) {
         let (new, before) = tunable.adopt();
         if let (Some(old), Some(recorder)) = (before, recorder) {
-            let name = tunable.name;
+            let name = tunable.name();
             recorder.at(self.clock.now(), &SettingAdopted { name, old, new });
         }
     }
 
     /// The mode now, told by nobody.
     pub(crate) fn mode_now(&self) -> Mode {
-        Mode::from_setting(self.mode.load())
+        Mode::from_setting(self.settings.mode.load())
     }
 
     /// The mode now; the first thread to see a change tells.
     #[inline]
     pub(crate) fn mode(&self, recorder: &mut Recorder) -> Mode {
-        let (mode, before) = self.mode.adopt();
+        let (mode, before) = self.settings.mode.adopt();
         if before.is_some() {
             recorder.at(self.clock.now(), &ModeChanged { mode: mode as u8 });
         }
@@ -527,7 +428,8 @@ impl Shared {
 
     pub(crate) fn stream<T: Send + 'static>(self: &Arc<Self>, spec: StreamSpec) -> (Out<T>, In<T>) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let capacity = spec.capacity.unwrap_or_else(|| self.capacity.load() as usize).clamp(1, 1 << 30);
+        let capacity =
+            spec.capacity.unwrap_or_else(|| self.settings.capacity.load() as usize).clamp(1, 1 << 30);
         let observed = ObservedStream::new(self, id, spec.name, capacity as u32);
         new_stream(id, capacity, observed)
     }
@@ -1067,31 +969,31 @@ fn check(options: &Options) -> Result<(), Error> {
     Err(Error(format!("options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096")))
 }
 
-/// What a setting does, and the names of its values.
-fn described(name: &str) -> (&'static str, &'static [&'static str]) {
-    match name {
-        "monitor.mode" => ("how much is recorded", &Mode::NAMES),
-        "exec.workers" => ("how many workers take part; others are parked", &[]),
-        "exec.unfinished" => (
-            "sources read no further input while so many messages are under way in streams; 0: no limit",
-            &[],
-        ),
-        "exec.order" => (
-            "which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it",
-            &Order::NAMES,
-        ),
-        "exec.quantum" => ("messages that a dispatch takes at most", &[]),
-        "exec.quantum_us" => ("how long a dispatch should last", &[]),
-        "exec.spread" => ("whether replicas of a split move to where there is time for them", &["off", "on"]),
-        "exec.steal" => ("whether workers without work get tasks of busy ones", &["off", "on"]),
-        "exec.clock_budget" => (
-            "percent of a message's work that telling its time may take, in mode full; 0: it is never told",
-            &[],
-        ),
-        "exec.delay_task" => ("the task that takes longer than it needs (`thalweg diagnose --perturb`)", &[]),
-        "exec.delay_ns" => ("how much longer it takes for each message", &[]),
-        "exec.delay_until" => ("until when, by the space's clock", &[]),
-        "exec.spin_us" => ("how long a worker without work spins before it sleeps", &[]),
-        _ => ("messages that a new stream holds", &[]),
+/// The settings, as the options want them at first.
+fn settings(options: &Options) -> Result<Settings, Error> {
+    let mut specs = Settings::DECLARED;
+    specs.mode.default = options.mode as u64;
+    specs.workers.max = options.workers.max(options.workers_max) as u64;
+    specs.workers.default = options.workers as u64;
+    specs.quantum.default = options.quantum as u64;
+    specs.quantum_us.default = options.quantum_us;
+    specs.spin_us.default = options.spin_us;
+    specs.capacity.default = options.capacity as u64;
+    specs.unfinished.default = options.unfinished;
+    specs.order.default = options.order as u64;
+    specs.steal.default = u64::from(options.steal);
+    specs.spread.default = u64::from(options.spread);
+    for spec in specs.all() {
+        let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);
+        if !(min..=max).contains(&value) {
+            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
+        }
     }
+    let refused = |error: thalweg_space::Error| Error(error.to_string());
+    let settings = specs.make(options.space.as_ref()).map_err(refused)?;
+    for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
+        // A second runtime of the same space finds the cell there, and its options count.
+        setting.show(spec.default).map_err(refused)?;
+    }
+    Ok(settings)
 }

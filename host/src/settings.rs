@@ -1,9 +1,21 @@
 //! Settings as a person names and writes them.
 
+use thalweg_space::SettingSpec;
 use thalweg_space::reader::SettingView;
 
 use crate::error::Error;
+use crate::run::Published;
 use crate::spaces::nearest;
+
+/// The settings that a run of a network declares, by name. Boxes declare more: their parameters.
+pub fn declared() -> Vec<SettingSpec<'static>> {
+    let exec = thalweg_exec::Settings::DECLARED;
+    let net = thalweg_net::run::Settings::DECLARED;
+    let archive = Published::DECLARED;
+    let mut all: Vec<_> = exec.all().into_iter().chain(net.all()).chain(archive.all()).copied().collect();
+    all.sort_unstable_by_key(|setting| setting.name);
+    all
+}
 
 /// The setting of this name; a mistake names the nearest.
 pub fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Error> {

@@ -17,7 +17,7 @@ use thalweg_box::abi::owner::Owner;
 use thalweg_box::abi::parameter::ParameterSpec;
 use thalweg_box::{BoxEntry, LibraryTable, abi};
 use thalweg_space::kind::{FieldSpec, FieldType, Schema};
-use thalweg_space::{Setting, SettingSpec, Space};
+use thalweg_space::{Affects, Setting, SettingSpec, Space};
 
 use crate::error::Error;
 use crate::events_of_boxes::Kind;
@@ -156,7 +156,8 @@ impl Library {
                 min: *spec.range.start(),
                 max: *spec.range.end(),
                 default: spec.value,
-                choices: &[],
+                affects: Affects::Box,
+                ..SettingSpec::PLAIN
             });
             let setting = setting.map_err(failed)?;
             // SAFETY: `bound` keeps the setting, and so its cell, as long as the library can be called.

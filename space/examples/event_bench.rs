@@ -42,8 +42,7 @@ type Case<'a> = (&'static str, Box<dyn FnMut() -> u64 + 'a>);
 fn main() -> Result<(), thalweg_space::Error> {
     let space = Space::create(SpaceOptions { name: "event-bench".into(), ..SpaceOptions::default() })?;
     let clock = *space.clock();
-    let spec =
-        SettingSpec { name: "probe", doc: "", unit: "", min: 0, max: 1, default: 0, choices: &["off", "on"] };
+    let spec = SettingSpec { name: "probe", ..SettingSpec::SWITCH };
     let probe = space.setting(spec)?;
     let [mut w1, mut w2, mut w3, mut w4, mut w5] =
         ["1", "2", "3", "4", "5"].map(|name| space.writer(name).expect("there is room"));

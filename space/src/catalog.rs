@@ -117,6 +117,10 @@ pub(crate) struct SettingRecord {
     pub(crate) doc: String,
     pub(crate) unit: String,
     pub(crate) choices: Vec<String>,
+    /// The names of what it affects, when it is adopted, and how it is undone; empty: not said, as by former versions.
+    pub(crate) affects: String,
+    pub(crate) adoption: String,
+    pub(crate) undo: String,
 }
 
 /// Probes to be switched.
@@ -204,8 +208,9 @@ impl Record {
                 out.text(&setting.doc);
                 out.text(&setting.unit);
                 out.u32(setting.choices.len() as u32);
-                for choice in &setting.choices {
-                    out.text(choice);
+                for text in setting.choices.iter().chain([&setting.affects, &setting.adoption, &setting.undo])
+                {
+                    out.text(text);
                 }
                 catalog::SETTING
             }
@@ -282,6 +287,9 @@ impl Record {
                 doc: input.text()?,
                 unit: input.text()?,
                 choices: input.list(Decoder::text)?,
+                affects: input.text_or_end()?,
+                adoption: input.text_or_end()?,
+                undo: input.text_or_end()?,
             }),
             catalog::PROBE => Record::Probe { on: input.u32()? != 0, name: input.text()? },
             catalog::SWITCH => Record::Switch(Switch {
@@ -463,6 +471,14 @@ impl<'a> Decoder<'a> {
         let (text, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// A text of a later version than some that wrote such records: where those end there is nothing but padding.
+    fn text_or_end(&mut self) -> Option<String> {
+        if self.0.len() < 8 && self.0.iter().all(|byte| *byte == 0) {
+            return Some(String::new());
+        }
+        self.text()
     }
 
     /// A counted list; the count is bounded by the bytes that are there, since no item is empty.

@@ -2,11 +2,15 @@
 
 use crate::error::Error;
 use crate::layout::VERSION;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long to wait for others who write into the same file.
+const LOCK_MAX: Duration = Duration::from_secs(2);
 
 /// Opens a file of a space. It must be a plain file: a FIFO would block whoever reads, and a link may lead anywhere.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
@@ -27,6 +31,27 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// Opens a file of a space to read it, see [`open`].
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
     open(path, OpenOptions::new().read(true))
+}
+
+/// Locks a file that several processes write into. The kernel gives the lock back when its holder dies.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_MAX => {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::new(format!(
+                    "{} is locked by another process, for more than {} seconds: is it stopped?",
+                    path.display(),
+                    LOCK_MAX.as_secs()
+                )));
+            }
+        }
+    }
 }
 
 pub(crate) fn length(file: &File, path: &Path) -> Result<u64, Error> {

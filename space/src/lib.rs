@@ -46,6 +46,7 @@ mod setting;
 #[allow(unsafe_code)]
 mod signal;
 mod space;
+pub mod tunable;
 mod writer;
 
 pub use clock::Clock;
@@ -56,7 +57,8 @@ pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
 pub use live::{KeepsRows, LIVE_CELLS, LiveRow, RowKind};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
-pub use setting::{Changes, Setting, SettingSpec};
+pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
+pub use tunable::Tunable;
 pub use writer::Writer;

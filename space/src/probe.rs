@@ -27,7 +27,7 @@
 
 use crate::catalog::{Catalog, CatalogReader, Record, Switch, append_under_lock};
 use crate::error::Error;
-use crate::reader::lock;
+use crate::file::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

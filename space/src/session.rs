@@ -9,7 +9,7 @@
 use crate::catalog::{Catalog, Joined, Record, append_under_lock};
 use crate::clock::system_ns;
 use crate::error::Error;
-use crate::reader::lock;
+use crate::file::lock;
 use crate::space::{Shared, SpaceOptions, default_parent, make_private};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;

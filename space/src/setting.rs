@@ -1,17 +1,33 @@
 //! Settings: named 64-bit cells with unit and range, written by the observing side, adopted by the observed one.
 
 use crate::error::Error;
+use crate::file::lock;
 use crate::layout::settings as layout;
 use crate::map::Map;
-use crate::reader::lock;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What a setting is.
-#[derive(Clone, Copy, Debug)]
+/// What a setting is: the one place that says so. [`settings!`](crate::settings) declares several at a time.
+///
+/// ```
+/// use thalweg_space::{Adoption, Affects, SettingSpec};
+///
+/// const BATCH: SettingSpec<'_> = SettingSpec {
+///     name: "example.batch",
+///     doc: "Lines that are read at a time",
+///     unit: "lines",
+///     min: 1,
+///     max: 1 << 20,
+///     default: 64,
+///     affects: Affects::Run,
+///     adoption: Adoption::AtOnce,
+///     ..SettingSpec::PLAIN
+/// };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSpec<'a> {
     /// Its name, as in `exec.quantum`.
     pub name: &'a str,
@@ -27,9 +43,106 @@ pub struct SettingSpec<'a> {
     pub default: u64,
     /// Names of the values from 0, for a setting such as off|metrics|full; else empty.
     pub choices: &'a [&'a str],
+    /// What a change of it changes.
+    pub affects: Affects,
+    /// When a change of it takes effect.
+    pub adoption: Adoption,
+    /// How a change of it is taken back.
+    pub undo: Undo,
+}
+
+/// Makes an enum whose values have names, by which the catalog tells them.
+macro_rules! named {
+    ($(#[$about:meta])* pub enum $Name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $Name { $($(#[$doc])* $value,)+ }
+
+        impl $Name {
+            /// The word for it in catalogs and tables.
+            pub const fn name(self) -> &'static str {
+                match self { $($Name::$value => $text,)+ }
+            }
+
+            /// What the word stands for; none for a word that this version does not know.
+            pub fn from_name(name: &str) -> Option<$Name> {
+                match name { $($text => Some($Name::$value),)+ _ => None }
+            }
+        }
+    };
+}
+
+named! {
+    /// What a change of a setting changes.
+    pub enum Affects {
+        /// The run as a whole: its workers, what is recorded, what is let in.
+        Run = "run",
+        /// Each task.
+        Task = "task",
+        /// Each stream.
+        Stream = "stream",
+        /// The components of each network.
+        Network = "network",
+        /// The boxes of a library.
+        Box = "box",
+    }
+}
+
+named! {
+    /// When a change of a setting takes effect.
+    pub enum Adoption {
+        /// As soon as the value is used next, in the middle of a dispatch, too.
+        AtOnce = "at once",
+        /// When a worker or a blocking task begins its next dispatch or wait.
+        NextDispatch = "at the next dispatch",
+        /// Only for what is made after it.
+        NextMade = "by what is made next",
+        /// Never: the process shows a figure of its own here.
+        Never = "never",
+    }
+}
+
+named! {
+    /// How a change of a setting is taken back.
+    pub enum Undo {
+        /// By setting the former value.
+        SetBack = "set back",
+        /// In no way.
+        Nothing = "nothing",
+    }
+}
+
+impl SettingSpec<'static> {
+    /// A number without a name, to be completed: it is 0 at first, may be anything, affects the run, and is adopted at once.
+    pub const PLAIN: SettingSpec<'static> = SettingSpec {
+        name: "",
+        doc: "",
+        unit: "",
+        min: 0,
+        max: u64::MAX,
+        default: 0,
+        choices: &[],
+        affects: Affects::Run,
+        adoption: Adoption::AtOnce,
+        undo: Undo::SetBack,
+    };
+    /// A figure that the process shows and nobody sets, to be completed.
+    pub const SHOWN: SettingSpec<'static> =
+        SettingSpec { adoption: Adoption::Never, undo: Undo::Nothing, ..SettingSpec::PLAIN };
+    /// A switch, to be completed: off, or on.
+    pub const SWITCH: SettingSpec<'static> =
+        SettingSpec { choices: &["off", "on"], max: 1, ..SettingSpec::PLAIN };
 }
 
 impl SettingSpec<'_> {
+    /// The same, with values up to the last of its choices if it has any.
+    pub const fn bounded(mut self) -> Self {
+        if !self.choices.is_empty() {
+            self.max = self.choices.len() as u64 - 1;
+        }
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_range(self.name, self.default, self.min, self.max)?;
         if !self.choices.is_empty() && self.max >= self.choices.len() as u64 {

@@ -377,6 +377,9 @@ impl Space {
             doc: spec.doc.to_string(),
             unit: spec.unit.to_string(),
             choices: spec.choices.iter().map(|c| c.to_string()).collect(),
+            affects: spec.affects.name().to_string(),
+            adoption: spec.adoption.name().to_string(),
+            undo: spec.undo.name().to_string(),
         }))?;
         cold.settings.push((setting.clone(), Adopted { value: spec.default, ..Adopted::default() }));
         self.shared.identity.word(identity::SETTINGS).store(index as u64 + 1, Ordering::Release);

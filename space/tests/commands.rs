@@ -226,7 +226,7 @@ fn waiting_for_a_dead_process_ends() {
 #[test]
 fn a_change_of_a_setting_tells_who_made_it() {
     let (_directory, space) = made("audit");
-    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     let setting = space.setting(spec).unwrap();
     let other = space.setting(SettingSpec { name: "other", ..spec }).unwrap();
     assert_eq!(space.adopt().unwrap(), 0);

@@ -100,7 +100,7 @@ fn a_fork_does_not_write_into_the_parents_ring() {
     let space = space(&directory, 512, 4, Policy::Wait { timeout: Duration::from_secs(3600) });
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
-    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     let setting = space.setting(spec).unwrap();
     let row = space.live_row(RowKind::Task, 1).unwrap();
     writer.emit(counted, &Counted { count: 0 });

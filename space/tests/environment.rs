@@ -59,7 +59,7 @@ fn places_of_other_users_are_refused() {
     made("mine", NOBODY, 0o700);
     made("sealed", NOBODY, 0o500);
     let space = space(&directory, 512, 2, Policy::Overwrite);
-    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     let setting = space.setting(spec).unwrap();
     let place = directory.path().to_str().unwrap().to_string();
     let variables =
@@ -120,7 +120,7 @@ fn read_only_process() {
         return;
     }
     let space = make(&parent).unwrap();
-    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 9, default: 3, choices: &[] };
+    let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     space.setting(spec).unwrap();
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<support::Counted>().unwrap();

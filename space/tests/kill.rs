@@ -215,7 +215,7 @@ fn space_making_process() {
             writer.emit();
         }
         space.name("a name").unwrap();
-        let spec = SettingSpec { name: "s", doc: "d", unit: "u", min: 0, max: 9, default: 3, choices: &[] };
+        let spec = SettingSpec { name: "s", doc: "d", unit: "u", max: 9, default: 3, ..SettingSpec::PLAIN };
         space.setting(spec).unwrap().set(4).unwrap();
         let row = space.live_row(RowKind::Task, count).unwrap();
         Archiver::open(space.path()).unwrap().step().unwrap();

@@ -198,8 +198,9 @@ fn make_golden() {
         space.site(&Site { name: "main", kind: "net", file: "a.snet", line: 1, column: 2, parent: None });
     let inc = Site { name: "inc", kind: "box", parent: Some(net.unwrap()), ..Site::default() };
     let site = space.site(&inc).unwrap();
-    let (doc, unit, choices) = ("How much.", "messages", &[][..]);
-    let spec = SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, choices };
+    let (doc, unit) = ("How much.", "messages");
+    let spec =
+        SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, ..SettingSpec::PLAIN };
     space.setting(spec).unwrap().set(100).unwrap();
     let row = space.live_row(RowKind::Stream, 42).unwrap();
     row.cell(4).store(1000, Ordering::Relaxed);
@@ -302,6 +303,26 @@ fn golden_space_of_long_events_is_decoded() {
     assert_eq!(lost, 4);
 }
 
+/// What a former version wrote of settings is read, and what it did not say yet is not made up.
+#[test]
+fn golden_settings_of_a_former_version_are_read() {
+    let settings = SpaceReader::open(golden_of_settings()).unwrap().settings().unwrap();
+    let values: Vec<_> = settings.iter().map(|s| (s.name.as_str(), s.value, s.default, s.max)).collect();
+    assert_eq!(
+        values,
+        [
+            ("exec.quantum", 100, 64, 4096),
+            ("monitor.mode", 2, 1, 2),
+            ("torn", 7, 1, 9),
+            ("untouched", 1, 1, 9)
+        ]
+    );
+    assert_eq!(settings[1].choices, ["off", "metrics", "full"]);
+    for setting in settings {
+        assert_eq!((setting.affects, setting.adoption, setting.undo), (None, None, None));
+    }
+}
+
 #[test]
 fn golden_space_of_version_1_is_decoded() {
     let reader = SpaceReader::open(golden()).unwrap();
@@ -341,6 +362,40 @@ fn golden_space_of_version_1_is_decoded() {
     assert_eq!(from_sequence as usize, gap);
     assert_eq!(seen[..gap], expected[..gap]);
     assert_eq!(seen[gap + 1..], expected[gap + lost as usize..]);
+}
+
+fn golden_of_settings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-settings")
+}
+
+/// As [`make_golden`], of settings: one of numbers and one of choices that were set, one whose setter was killed in the middle, one
+/// that nobody touched. It was made before settings said what they affect, and before there were leases.
+#[test]
+#[ignore = "writes tests/golden"]
+fn make_golden_of_settings() {
+    use std::os::unix::fs::FileExt;
+    let path = golden_of_settings();
+    let _ = std::fs::remove_dir_all(&path);
+    let directory = support::Directory::new("golden");
+    let options = options(directory.path(), 512, 2, Policy::Overwrite);
+    let space = SpaceOptions { name: "golden".into(), path: Some(path), keep: true, ..options };
+    let space = Space::create(space).unwrap();
+    let (doc, unit) = ("How much.", "messages");
+    let spec =
+        SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, ..SettingSpec::PLAIN };
+    space.setting(spec).unwrap().set(100).unwrap();
+    let choices = &["off", "metrics", "full"][..];
+    let spec = SettingSpec { name: "monitor.mode", max: 2, default: 1, choices, ..SettingSpec::PLAIN };
+    let mode = space.setting(spec).unwrap();
+    mode.set(0).unwrap();
+    mode.set(2).unwrap();
+    let torn = SettingSpec { name: "torn", choices: &[], max: 9, ..spec };
+    space.setting(torn).unwrap();
+    space.setting(SettingSpec { name: "untouched", ..torn }).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(space.path().join("settings")).unwrap();
+    let cell = (settings::CELLS + 2 * settings::CELL_BYTES) as u64;
+    file.write_all_at(&1u64.to_le_bytes(), cell + settings::CELL_VERSION as u64).unwrap();
+    file.write_all_at(&7u64.to_le_bytes(), cell + settings::VALUE as u64).unwrap();
 }
 
 /// What [`Seen`] is in the lines of the Python decoder.

@@ -126,7 +126,7 @@ fn come_and_go(space: &Space, number: u64) {
 fn changed_from_outside() {
     let directory = Directory::new("threads-set");
     let space = space_in(directory.path(), 4096, 8, Policy::Overwrite);
-    let spec = SettingSpec { name: "s", doc: "", unit: "", min: 0, max: 1 << 40, default: 0, choices: &[] };
+    let spec = SettingSpec { name: "s", max: 1 << 40, ..SettingSpec::PLAIN };
     let (setting, probe) = (space.setting(spec).unwrap(), space.probe("p", false).unwrap());
     let mut mailbox = space.mailbox().unwrap();
     let done = AtomicBool::new(false);

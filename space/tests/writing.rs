@@ -8,8 +8,8 @@ use support::{Counted, Directory, Seen, options, read_events, space, totals};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::{Item, SpaceReader, Value};
 use thalweg_space::{
-    ElementOptions, Kind, KindEnum, KindId, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space,
-    SpaceOptions,
+    Adoption, Affects, ElementOptions, Kind, KindEnum, KindId, NameRef, Policy, RowKind, SettingSpec, Site,
+    SiteRef, Space, SpaceOptions, Undo,
 };
 
 /// One of each type.
@@ -504,12 +504,13 @@ fn settings_are_shared_and_kept_in_range() {
     let spec = SettingSpec {
         name: "monitor.mode",
         doc: "How much is observed.",
-        unit: "",
-        min: 0,
-        max: 2,
         default: 1,
         choices: &["off", "metrics", "full"],
-    };
+        affects: Affects::Task,
+        adoption: Adoption::NextDispatch,
+        ..SettingSpec::PLAIN
+    }
+    .bounded();
     let setting = space.setting(spec).unwrap();
     assert_eq!(setting.load(), 1);
     let reader = SpaceReader::open(space.path()).unwrap();
@@ -520,6 +521,8 @@ fn settings_are_shared_and_kept_in_range() {
     let views = reader.settings().unwrap();
     assert_eq!(views.len(), 1);
     assert_eq!((views[0].value, views[0].default, views[0].choices.len()), (0, 1, 3));
+    assert_eq!((views[0].max, views[0].affects), (2, Some(Affects::Task)));
+    assert_eq!((views[0].adoption, views[0].undo), (Some(Adoption::NextDispatch), Some(Undo::SetBack)));
     for error in [setting.set(3).unwrap_err(), reader.set("monitor.mode", 3).unwrap_err()] {
         assert!(error.to_string().contains("out of range"), "{error}");
     }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thalweg_space::archive::Archiver;
-use thalweg_space::{Error, Setting, SettingSpec, Space};
+use thalweg_space::{Error, Space, Tunable};
 
 use super::tally::Tally;
 use crate::amount::count;
@@ -58,7 +58,7 @@ impl Archive {
         let ended = Arc::new(AtomicBool::new(false));
         let mut keeper = Keeper {
             archiver: Archiver::open(space.path()).map_err(failed)?,
-            published: Published::new(space).map_err(failed)?,
+            published: Published::DECLARED.make(Some(space)).map_err(failed)?,
             place: space.path().display().to_string(),
             on_full,
             interrupt: interrupt.clone(),
@@ -89,25 +89,21 @@ impl Archive {
     }
 }
 
-/// What a report reads of a full disk, from cells that need no room on it.
-struct Published {
-    /// Nanoseconds for which it was full, and of these for which the run was held.
-    full_ns: Setting,
-    held_ns: Setting,
-    /// Events that were lost.
-    lost: Setting,
+thalweg_space::settings! {
+    /// What a report reads of a full disk, from cells that need no room on it.
+    pub(crate) struct Published {
+        /// How long the disk that keeps the events was full
+        full_ns: SHOWN { name: "archive.full_ns", unit: "ns" },
+        /// How long of that writers of events waited for it
+        held_ns: SHOWN { name: "archive.held_ns", unit: "ns" },
+        /// Events that were dropped instead of kept
+        lost: SHOWN { name: "archive.lost", unit: "events" },
+    }
 }
 
 impl Published {
-    fn new(space: &Space) -> Result<Published, Error> {
-        let number = |name, doc, unit| {
-            space.setting(SettingSpec { name, doc, unit, min: 0, max: u64::MAX, default: 0, choices: &[] })
-        };
-        Ok(Published {
-            full_ns: number("archive.full_ns", "How long the disk that keeps the events was full", "ns")?,
-            held_ns: number("archive.held_ns", "How long of that writers of events waited for it", "ns")?,
-            lost: number("archive.lost", "Events that were dropped instead of kept", "events")?,
-        })
+    fn tell_lost(&self, lost: u64) {
+        self.lost.cell().inspect(|cell| cell.store(lost, Ordering::Relaxed));
     }
 }
 
@@ -208,14 +204,14 @@ impl Keeper {
         let Some(full) = &mut self.full else { return };
         let passed = full.counted.elapsed();
         full.counted += passed;
-        let add = |setting: &Setting| {
-            setting.cell().fetch_add(passed.as_nanos() as u64, Ordering::Relaxed);
+        let add = |figure: &Tunable| {
+            figure.cell().inspect(|cell| _ = cell.fetch_add(passed.as_nanos() as u64, Ordering::Relaxed));
         };
         add(&self.published.full_ns);
         if was_held {
             add(&self.published.held_ns);
         }
-        self.published.lost.cell().store(lost, Ordering::Relaxed);
+        self.published.tell_lost(lost);
     }
 
     fn has_room(&mut self) {
@@ -237,7 +233,7 @@ impl Keeper {
     fn finish(mut self) -> Result<(), Error> {
         let lost = self.lost();
         self.publish(false);
-        self.published.lost.cell().store(lost, Ordering::Relaxed);
+        self.published.tell_lost(lost);
         if lost > 0 {
             self.notices.note(format!("{} events of the run are lost", count(lost)));
         }

@@ -52,6 +52,7 @@ use sources::Gate;
 use valve::Failing;
 
 pub use keeping::OnFull;
+pub(crate) use keeping::Published;
 pub(crate) use rest::is_paused;
 pub use tally::Tally;
 

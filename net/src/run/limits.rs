@@ -1,8 +1,48 @@
 //! What a running network keeps at most, and how it chooses: settings of its space, which may be changed while it runs.
 
-use thalweg_space::{Setting, SettingSpec, Space};
+use thalweg_space::{Affects, Space, Tunable};
 
 use crate::error::Error;
+
+thalweg_space::settings! {
+    /// What can be set of a running network. `Settings::DECLARED` says of each what it is; [`StartOptions`] say what they are at first.
+    pub struct Settings {
+        /// Records that wait in the back channel of a feedback at most; further ones fail
+        feedback_records: {
+            name: "net.feedback_records",
+            unit: "records",
+            min: 1,
+            max: 1 << 40,
+            default: 1 << 20,
+            affects: Affects::Network,
+        },
+        /// Replicas that a split without state keeps; the one used longest ago makes room
+        replicas: {
+            name: "net.replicas",
+            unit: "replicas",
+            min: 1,
+            max: 1 << 40,
+            default: 1 << 14,
+            affects: Affects::Network,
+        },
+        /// Records in a row that leave at an exit before what follows in a star without state is folded back
+        fold_after: {
+            name: "net.fold_after",
+            unit: "records",
+            min: 1,
+            max: 1 << 40,
+            default: 1 << 12,
+            affects: Affects::Network,
+        },
+        /// Which of several branches that fit a record equally well gets it
+        ties: {
+            name: "net.ties",
+            choices: &["leftmost", "demand"],
+            default: Ties::Leftmost as u64,
+            affects: Affects::Network,
+        },
+    }
+}
 
 /// What a network keeps at most and how it chooses, at its start. With a space these are the settings
 /// `net.feedback_records`, `net.replicas`, `net.fold_after` and `net.ties`, and a later network of the same space takes
@@ -33,10 +73,11 @@ pub enum Ties {
 
 impl Default for StartOptions {
     fn default() -> StartOptions {
+        let declared = Settings::DECLARED;
         StartOptions {
-            feedback_records: 1 << 20,
-            replicas: 1 << 14,
-            fold_after: 1 << 12,
+            feedback_records: declared.feedback_records.default,
+            replicas: declared.replicas.default,
+            fold_after: declared.fold_after.default,
             exact_failures: false,
             ties: Ties::Leftmost,
         }
@@ -46,97 +87,32 @@ impl Default for StartOptions {
 /// The limits of a running network.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    feedback_records: Limit,
-    replicas: Limit,
-    fold_after: Limit,
+    settings: Settings,
     exact_failures: bool,
-    ties: Limit,
-}
-
-/// A limit: a setting, or a plain number where there is no space.
-#[derive(Debug)]
-enum Limit {
-    Setting(Setting),
-    Plain(u64),
-}
-
-impl Limit {
-    fn new(space: Option<&Space>, name: &str, doc: &str, unit: &str, default: u64) -> Result<Limit, Error> {
-        let Some(space) = space else { return Ok(Limit::Plain(default)) };
-        let spec = SettingSpec { name, doc, unit, min: 1, max: 1 << 40, default, choices: &[] };
-        space.setting(spec).map(Limit::Setting).map_err(|error| Error::new(error.to_string()))
-    }
-
-    /// One of some choices, as its number.
-    fn choice(
-        space: Option<&Space>,
-        name: &str,
-        doc: &str,
-        choices: &[&str],
-        default: u64,
-    ) -> Result<Limit, Error> {
-        let Some(space) = space else { return Ok(Limit::Plain(default)) };
-        let spec =
-            SettingSpec { name, doc, unit: "", min: 0, max: choices.len() as u64 - 1, default, choices };
-        space.setting(spec).map(Limit::Setting).map_err(|error| Error::new(error.to_string()))
-    }
-
-    fn value(&self) -> u64 {
-        match self {
-            Limit::Setting(setting) => setting.load(),
-            Limit::Plain(value) => *value,
-        }
-    }
-
-    fn now(&self) -> usize {
-        self.value().max(1) as usize
-    }
 }
 
 impl Limits {
     pub(crate) fn new(space: Option<&Space>, options: StartOptions) -> Result<Limits, Error> {
         let StartOptions { feedback_records, replicas, fold_after, exact_failures, ties } = options;
-        let limit = |name, doc, unit, default| Limit::new(space, name, doc, unit, default);
-        Ok(Limits {
-            feedback_records: limit(
-                "net.feedback_records",
-                "Records that wait in the back channel of a feedback at most; further ones fail",
-                "records",
-                feedback_records,
-            )?,
-            replicas: limit(
-                "net.replicas",
-                "Replicas that a split without state keeps; the one used longest ago makes room",
-                "replicas",
-                replicas,
-            )?,
-            fold_after: limit(
-                "net.fold_after",
-                "Records in a row that leave at an exit before what follows in a star without state is folded back",
-                "records",
-                fold_after,
-            )?,
-            exact_failures,
-            ties: Limit::choice(
-                space,
-                "net.ties",
-                "Which of several branches that fit a record equally well gets it",
-                &["leftmost", "demand"],
-                ties as u64,
-            )?,
-        })
+        let mut specs = Settings::DECLARED;
+        specs.feedback_records.default = feedback_records;
+        specs.replicas.default = replicas;
+        specs.fold_after.default = fold_after;
+        specs.ties.default = ties as u64;
+        let settings = specs.make(space).map_err(|error| Error::new(error.to_string()))?;
+        Ok(Limits { settings, exact_failures })
     }
 
     pub(crate) fn feedback_records(&self) -> usize {
-        self.feedback_records.now()
+        count(&self.settings.feedback_records)
     }
 
     pub(crate) fn replicas(&self) -> usize {
-        self.replicas.now()
+        count(&self.settings.replicas)
     }
 
     pub(crate) fn fold_after(&self) -> usize {
-        self.fold_after.now()
+        count(&self.settings.fold_after)
     }
 
     pub(crate) fn exact_failures(&self) -> bool {
@@ -145,6 +121,11 @@ impl Limits {
 
     /// Whether the room of the branches decides a tie, and not their order.
     pub(crate) fn ties_by_demand(&self) -> bool {
-        self.ties.value() == Ties::Demand as u64
+        self.settings.ties.load() == Ties::Demand as u64
     }
+}
+
+/// A limit that is at least 1.
+fn count(limit: &Tunable) -> usize {
+    limit.load() as usize
 }

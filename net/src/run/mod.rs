@@ -48,7 +48,7 @@ use crate::record::Record;
 
 pub(crate) use self::failure::Position;
 pub use self::failure::{RecordError, StrayLine};
-pub use self::limits::{StartOptions, Ties};
+pub use self::limits::{Settings, StartOptions, Ties};
 
 /// The ends of a running network. It ends when `input` is dropped and all records have left.
 #[derive(Debug)]

@@ -6,14 +6,11 @@ use crate::file;
 use crate::layout::mailbox as layout;
 use crate::mailbox::{Answer, Command, Sender, Slot, answered, encode, send};
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long to wait for others who write into the same file.
-const LOCK_MAX: Duration = Duration::from_secs(2);
 
 /// A command that was sent.
 ///
@@ -87,7 +84,7 @@ impl SpaceReader {
         }
         let path = self.path.join("mailbox");
         let file = Arc::new(open_mailbox(&path)?);
-        lock(&file, &path)?;
+        file::lock(&file, &path)?;
         let sent = self.send_locked(&file, &path, &bytes);
         file.unlock().map_err(|e| Error::io("unlock", &path, e))?;
         sent
@@ -158,27 +155,6 @@ fn open_mailbox(path: &Path) -> Result<File, Error> {
         return Err(Error::new(format!("{} is truncated: it has {there} bytes of {needed}", path.display())));
     }
     Ok(file)
-}
-
-/// Locks a file that several processes write into. The kernel gives the lock back when its holder dies.
-pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_MAX => {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::new(format!(
-                    "{} is locked by another process, for more than {} seconds: is it stopped?",
-                    path.display(),
-                    LOCK_MAX.as_secs()
-                )));
-            }
-        }
-    }
 }
 
 impl Sent {

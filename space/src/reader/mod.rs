@@ -12,7 +12,6 @@ mod session;
 
 pub use crate::catalog::FieldInfo;
 pub use command::Sent;
-pub(crate) use command::lock;
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
@@ -27,7 +26,7 @@ use crate::file;
 use crate::kind::{NameRef, SiteRef};
 use crate::layout::{PAGE, identity, live, settings};
 use crate::live::{LIVE_CELLS, RowKind};
-use crate::setting::{change, check_range};
+use crate::setting::{Adoption, Affects, Undo, change, check_range};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -85,6 +84,12 @@ pub struct SettingView {
     pub value: u64,
     /// Names of the values from 0, or nothing.
     pub choices: Vec<String>,
+    /// What a change of it changes; none: its process does not say, or in a word of a later version.
+    pub affects: Option<Affects>,
+    /// When a change of it takes effect; likewise.
+    pub adoption: Option<Adoption>,
+    /// How a change of it is taken back; likewise.
+    pub undo: Option<Undo>,
     index: u64,
 }
 
@@ -100,6 +105,9 @@ impl SettingView {
             default: 1,
             value: 1,
             choices: Vec::new(),
+            affects: None,
+            adoption: None,
+            undo: None,
             index: 0,
         }
     }
@@ -397,6 +405,9 @@ impl SpaceReader {
                 default: s.default,
                 value: s.default,
                 choices: s.choices,
+                affects: Affects::from_name(&s.affects),
+                adoption: Adoption::from_name(&s.adoption),
+                undo: Undo::from_name(&s.undo),
                 index: s.index,
             }),
             Record::Probe { name, on } => probes.push(ProbeView { name, on }),

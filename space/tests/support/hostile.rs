@@ -28,7 +28,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     let space = space_in(directory, 512, 2, Policy::Overwrite);
     let name = space.name("a name").unwrap();
     space.site(&Site { name: "inc", kind: "box", file: "a.snet", line: 3, column: 9, parent: None }).unwrap();
-    let spec = SettingSpec { name: "s", doc: "d", unit: "u", min: 0, max: 9, default: 3, choices: &[] };
+    let spec = SettingSpec { name: "s", doc: "d", unit: "u", max: 9, default: 3, ..SettingSpec::PLAIN };
     space.setting(spec).unwrap();
     let row = space.live_row(RowKind::Task, 5).unwrap();
     row.cell(1).store(name.0, Ordering::Relaxed);

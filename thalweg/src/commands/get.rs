@@ -5,6 +5,7 @@ use thalweg_host::LiveRun;
 use thalweg_host::settings::{range, written};
 use thalweg_host::spaces::{self, nearest};
 use thalweg_space::reader::SettingView;
+use thalweg_space::{Adoption, Affects, Undo};
 
 use crate::Terminal;
 use crate::failure::Failure;
@@ -81,6 +82,8 @@ fn table(settings: &[&SettingView]) -> Table {
         number("DEFAULT", 2),
         text("RANGE").droppable(1),
         text("WHAT IT DOES").droppable(4),
+        text("AFFECTS").droppable(5),
+        text("ADOPTED").droppable(6),
     ]);
     for setting in settings {
         let cells = vec![
@@ -90,6 +93,8 @@ fn table(settings: &[&SettingView]) -> Table {
             written(setting, setting.default),
             range(setting),
             setting.doc.clone(),
+            setting.affects.map_or("", Affects::name).to_owned(),
+            setting.adoption.map_or("", Adoption::name).to_owned(),
         ];
         table.row(cells, setting.value != setting.default);
     }
@@ -107,5 +112,62 @@ fn object(setting: &SettingView) -> serde_json::Value {
         "default": setting.default,
         "choices": setting.choices,
         "doc": setting.doc,
+        "affects": setting.affects.map(Affects::name),
+        "adopted": setting.adoption.map(Adoption::name),
+        "undo": setting.undo.map(Undo::name),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use thalweg_host::settings::declared;
+    use thalweg_space::SettingSpec;
+
+    const BEGIN: &str = "<!-- The table is written from the declarations. -->\n";
+
+    fn page() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md")
+    }
+
+    /// The page up to its table, and the table as the declarations have it.
+    fn written() -> String {
+        let page = std::fs::read_to_string(page()).unwrap();
+        let (text, _) = page.split_once(BEGIN).expect("the page has a table");
+        let mut page = format!("{text}{BEGIN}\n");
+        page += "| Setting | Range | Unit | Default | What it is | Affects | Adopted | Taken back by |\n";
+        page += "|---|---|---|---|---|---|---|---|\n";
+        for SettingSpec { name, doc, unit, min, max, default, choices, affects, adoption, undo } in declared()
+        {
+            let word =
+                |value: u64| choices.get(value as usize).map_or(value.to_string(), |word| (*word).into());
+            let range = match max {
+                u64::MAX => format!("{min}–…"),
+                _ if choices.is_empty() => format!("{min}–{max}"),
+                _ => choices.join(", "),
+            };
+            let (default, affects) = (word(default), affects.name());
+            let (adoption, undo) = (adoption.name(), undo.name());
+            page += &format!(
+                "| `{name}` | {range} | {unit} | {default} | {doc} | {affects} | {adoption} | {undo} |\n"
+            );
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_lists_every_setting_as_it_is_declared() {
+        let page = std::fs::read_to_string(page()).unwrap();
+        assert!(
+            page == written(),
+            "write docs/settings.md anew: cargo test -p thalweg write_settings -- --ignored"
+        );
+    }
+
+    #[test]
+    #[ignore = "writes docs/settings.md"]
+    fn write_settings() {
+        std::fs::write(page(), written()).unwrap();
+    }
 }

@@ -1,0 +1,162 @@
+//! Tunables: values that may be changed while a program runs, each declared once by [`settings!`](crate::settings).
+//!
+//! Where there is a space a tunable is one of its [settings](Setting); where there is none it is the number it began as. Loading it
+//! costs one relaxed load either way.
+//!
+//! ```
+//! thalweg_space::settings! {
+//!     /// What can be set of this program.
+//!     struct Settings {
+//!         /// Lines that are read at a time.
+//!         batch: { name: "example.batch", unit: "lines", min: 1, max: 4096, default: 64 },
+//!         /// Whether lines are sorted.
+//!         sort: SWITCH { name: "example.sort" },
+//!     }
+//! }
+//!
+//! let mut declared = Settings::DECLARED;
+//! declared.batch.default = 128; // As somebody asked for at the start.
+//! let settings = declared.make(None)?; // With a space: `Some(&space)`.
+//! assert_eq!((settings.batch.load(), settings.sort.load()), (128, 0));
+//! # Ok::<(), thalweg_space::Error>(())
+//! ```
+
+use crate::error::Error;
+use crate::kind::NameRef;
+use crate::setting::{Setting, SettingSpec};
+use crate::space::Space;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A value that may be changed while running: a setting of the space, or a plain one.
+#[derive(Debug)]
+pub struct Tunable {
+    setting: Option<Setting>,
+    plain: u64,
+    min: u64,
+    max: u64,
+    name: NameRef,
+    /// The value whose adoption was told last; written by whoever is the first to adopt. It stands for itself, so all is relaxed.
+    adopted: AtomicU64,
+}
+
+impl Tunable {
+    /// A tunable as `spec` says, which is a setting of `space` if there is one.
+    ///
+    /// # Errors
+    /// When its default is out of range, or the space has no room for it.
+    pub fn new(space: Option<&Space>, spec: &SettingSpec<'_>) -> Result<Tunable, Error> {
+        spec.check()?;
+        let SettingSpec { min, max, default, .. } = *spec;
+        let setting = space.map(|space| space.setting(*spec)).transpose()?;
+        let name = space.map_or(Ok(NameRef::NONE), |space| space.name(spec.name))?;
+        Ok(Tunable { setting, plain: default, min, max, name, adopted: AtomicU64::new(default) })
+    }
+
+    /// The value now: one relaxed load, kept within its limits.
+    #[inline(always)]
+    pub fn load(&self) -> u64 {
+        match &self.setting {
+            Some(setting) => setting.load().clamp(self.min, self.max),
+            None => self.plain,
+        }
+    }
+
+    /// The value now, if somebody may set it: if there is a space.
+    pub fn set_value(&self) -> Option<u64> {
+        self.setting.as_ref().map(|_| self.load())
+    }
+
+    /// Where the value stands, for a figure that the process shows; none without a space.
+    pub fn cell(&self) -> Option<&AtomicU64> {
+        self.setting.as_ref().map(Setting::cell)
+    }
+
+    /// Its name in the space.
+    pub fn name(&self) -> NameRef {
+        self.name
+    }
+
+    /// Shows in the setting what holds, whoever made it so.
+    ///
+    /// # Errors
+    /// When it is out of range, or the file of settings cannot be written any more.
+    pub fn show(&self, value: u64) -> Result<(), Error> {
+        let differs = self.setting.as_ref().filter(|setting| setting.load() != value);
+        differs.map_or(Ok(()), |setting| setting.set(value))
+    }
+
+    /// Whether `value` is the one that was adopted last: one relaxed load.
+    #[inline(always)]
+    pub fn is_adopted(&self, value: u64) -> bool {
+        value == self.adopted.load(Ordering::Relaxed)
+    }
+
+    /// The value, and the former one if this is the first look since it changed.
+    #[inline]
+    pub fn adopt(&self) -> (u64, Option<u64>) {
+        let value = self.load();
+        let before = self.adopted.load(Ordering::Relaxed);
+        if value == before {
+            return (value, None);
+        }
+        let first =
+            self.adopted.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        (value, first.then_some(before))
+    }
+}
+
+/// Declares settings: a struct with a field for each. What follows a field is a [`SettingSpec`] without what is as in
+/// [`SettingSpec::PLAIN`] (or in the constant of it that stands before the brace); the field's documentation is the setting's. See
+/// [`tunable`](crate::tunable) for an example.
+///
+/// `Settings::DECLARED` has their specifications, `all` lists what is in the fields in the order of their declaration, and `make` makes
+/// of each specification a [`Tunable`].
+#[macro_export]
+macro_rules! settings {
+    (
+        $(#[$about:meta])*
+        $visibility:vis struct $Settings:ident {
+            $($(#[doc = $doc:literal])+ $field:ident: $($like:ident)? { $($key:ident: $value:expr),+ $(,)? }),+ $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        $visibility struct $Settings<T = $crate::Tunable> {
+            $($(#[doc = $doc])+ $visibility $field: T,)+
+        }
+
+        impl $Settings<$crate::SettingSpec<'static>> {
+            /// Their specifications, as they are declared.
+            $visibility const DECLARED: Self = $Settings {
+                $($field: $crate::SettingSpec {
+                    doc: concat!($($doc),+).trim_ascii(),
+                    $($key: $value,)+
+                    ..$crate::settings!(@like $($like)?)
+                }
+                .bounded(),)+
+            };
+
+            /// Makes what is specified: settings of `space` if there is one.
+            ///
+            /// # Errors
+            /// When a default is out of range, or the space has no room.
+            #[allow(dead_code)]
+            $visibility fn make(
+                &self,
+                space: ::core::option::Option<&$crate::Space>,
+            ) -> ::core::result::Result<$Settings, $crate::Error> {
+                Ok($Settings { $($field: $crate::Tunable::new(space, &self.$field)?,)+ })
+            }
+        }
+
+        impl<T> $Settings<T> {
+            /// All of them, in the order of their declaration.
+            #[allow(dead_code)]
+            $visibility fn all(&self) -> ::std::vec::Vec<&T> {
+                ::std::vec![$(&self.$field),+]
+            }
+        }
+    };
+    (@like) => { $crate::SettingSpec::PLAIN };
+    (@like $like:ident) => { $crate::SettingSpec::$like };
+}
