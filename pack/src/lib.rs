@@ -46,6 +46,6 @@ pub use expression::{Expression, Values};
 pub use glob::Glob;
 pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
 pub use problem::Problem;
-pub use schema::{Schema, Type};
+pub use schema::{Refused, Schema, Type};
 pub use suggest::nearest;
 pub use unit::{Dimension, Unit};

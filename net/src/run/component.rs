@@ -235,7 +235,7 @@ impl Builder<'_> {
             )));
         }
         let site = match self.space {
-            Some(space) => space.site(site).map_err(|error| Error::new(error.to_string()))?,
+            Some(space) => space.site(site)?,
             None => SiteRef::default(),
         };
         let id = ComponentId(self.components.len() as u32);

@@ -53,9 +53,8 @@ pub(super) struct Tried {
 
 /// Measures the live run, then slows the tasks that may limit it.
 pub(super) fn perturb(look: &Look) -> Result<(Report, Vec<Tried>), Failure> {
-    let interrupt = Interrupt::listen().map_err(|error| {
-        Failure::Run(format!("cannot listen to signals, without which nothing is slowed: {error}"))
-    })?;
+    let interrupt = Interrupt::listen()
+        .map_err(|error| Failure::run("cannot listen to signals, without which nothing is slowed", error))?;
     let path = spaces::find(look.space.as_deref())?;
     let follower = Follower::open(&path, look.top).map_err(usage)?;
     let reader = SpaceReader::open(&path).map_err(usage)?;
