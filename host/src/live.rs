@@ -8,7 +8,7 @@
 //! # fn main() -> Result<(), thalweg_host::Error> {
 //! let run = LiveRun::find(Some("des"))?;
 //! let seen = run.measure(10)?.window(Duration::from_secs(2), || true)?;
-//! println!("{}", seen.report.verdict.text);
+//! println!("{}", seen.report.verdict.words.text);
 //! run.set("exec.quantum", "128")?;
 //! println!("{}", run.command(&RunCommand::Drain, Duration::from_secs(60))?.result);
 //! # Ok(())

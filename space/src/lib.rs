@@ -29,6 +29,7 @@ mod error;
 #[allow(unsafe_code)]
 mod file;
 pub mod kind;
+pub mod kinds;
 pub mod layout;
 #[allow(unsafe_code)]
 mod live;

@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &[]),
+    ("xtask", &["thalweg-space"]),
 ];
 
 fn metadata() -> Value {

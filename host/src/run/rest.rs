@@ -6,7 +6,6 @@ use std::path::Path;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space, Writer};
 
-const KIND: &str = "control.paused";
 /// Room for a few hundred changes.
 const ELEMENT: ElementOptions =
     ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
@@ -47,8 +46,8 @@ pub(crate) fn is_paused(space: &Path) -> bool {
     let mut paused = false;
     // A damaged file elsewhere in the space does not change what this element says.
     let _ = reader.latest().look(&mut |event| {
-        if event.kind.name == KIND {
-            paused = event.kind.field("paused").is_some_and(|field| event.u64(field) != 0);
+        if let Some(last) = event.read::<Paused>() {
+            paused = last.paused;
         }
     });
     paused
