@@ -48,6 +48,8 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(crate) site: SiteRef,
+    /// The site of the task that gathers what its parts give, if there is one.
+    collector: Option<SiteRef>,
     name: Arc<str>,
     /// What it is part of; the main net is its own parent.
     parent: ComponentId,
@@ -55,6 +57,11 @@ pub(crate) struct Component {
 }
 
 impl Component {
+    /// The site of the task that gathers what its parts give.
+    pub(crate) fn collector(&self) -> SiteRef {
+        self.collector.unwrap_or(self.site)
+    }
+
     /// What this one, which is `id`, is part of.
     fn outer(&self, id: ComponentId) -> Option<ComponentId> {
         (self.parent != id).then_some(self.parent)
@@ -239,7 +246,7 @@ impl Builder<'_> {
             None => SiteRef::default(),
         };
         let id = ComponentId(self.components.len() as u32);
-        let component = Component { site, name, parent, kind: Kind::Serial(Vec::new()) };
+        let component = Component { site, collector: None, name, parent, kind: Kind::Serial(Vec::new()) };
         self.components.push(component);
         Ok(id)
     }
@@ -282,7 +289,29 @@ impl Builder<'_> {
         let id = self.add(node.name.clone(), &site, parent)?;
         let kind = self.kind(node, id)?;
         self.components[id.0 as usize].kind = kind;
+        if let Some(space) = self.space
+            && let Some(name) = self.collector_name(id)
+        {
+            let of = Some(self.components[id.0 as usize].site);
+            let site = Site { name: &name, kind: "collector", parent: of, ..site };
+            self.components[id.0 as usize].collector = Some(space.site(&site)?);
+        }
         Ok(id)
+    }
+
+    /// What the task is called that gathers what the parts of a component give, if it has such a task. It stands among the
+    /// parts, so it has another name than they.
+    fn collector_name(&self, id: ComponentId) -> Option<String> {
+        let component = |id: ComponentId| &self.components[id.0 as usize];
+        let parts = match &component(id).kind {
+            Kind::Parallel { branches, .. } => branches.as_slice(),
+            Kind::Star { body, .. } if matches!(component(*body).kind, Kind::Synchrocell(..)) => return None,
+            Kind::Star { body, .. } | Kind::Split { body, .. } => std::slice::from_ref(body),
+            _ => return None,
+        };
+        let is_taken = |name: &String| parts.iter().any(|part| *component(*part).name == **name);
+        let further = (2..).map(|number| format!("collector#{number}"));
+        std::iter::once("collector".to_owned()).chain(further).find(|name| !is_taken(name))
     }
 
     fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {
