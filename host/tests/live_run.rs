@@ -83,6 +83,10 @@ fn a_run_is_found_measured_set_and_commanded() {
     let loaded = command(RunCommand::Load { network: second, libraries: Vec::new() }).unwrap();
     let first = RunCommand::Load { network: folder.path().join("first.snet"), libraries: Vec::new() };
     assert_eq!(loaded.undo, Some(first.to_command()));
+    // The run is known by the network that runs, and its directory is where it was.
+    let name_now = |live: &LiveRun| live.measure(10).unwrap().whole().unwrap().space.name;
+    assert_eq!((name_now(&live).as_str(), live.path()), ("second", &*space));
+    assert_eq!(name_now(&LiveRun::open(&space).unwrap()), "second");
     let bad = RunCommand::Load { network: "/no/such.snet".into(), libraries: Vec::new() };
     assert!(command(bad).unwrap_err().to_string().contains("the network that runs goes on"));
     input.write_all(records(1).as_bytes()).unwrap();

@@ -41,7 +41,7 @@ use crate::io::{Endpoint, Sink, SinkDefaults, Source, SourceDefaults};
 use crate::libraries;
 use crate::notice::{Notice, Notices};
 use crate::settings::{known, value_of};
-use control::Control;
+use control::{Control, name_of};
 use ends::Ends;
 use folder::Folder;
 use keeping::Archive;
@@ -277,7 +277,7 @@ fn sinks(plan: &Plan, interrupt: &Interrupt, notices: &Notices) -> Result<Vec<Si
 }
 
 fn space(plan: &Plan) -> Result<Space, Error> {
-    let name = plan.network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = name_of(&plan.network);
     let policy = plan.keep.map_or(Policy::Overwrite, |on_full| Policy::Wait { timeout: on_full.patience() });
     let options = SpaceOptions {
         name,
