@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -322,21 +322,55 @@ fn open(path: &Path) -> Result<libloading::Library, Reason> {
     unsafe { libloading::Library::new(path) }.map_err(|error| one_line(&error).into())
 }
 
-/// Loads a copy of `file`, whose first four bytes were read. The copy has no name after that.
+/// Loads a copy of `file`, which is at `path`. The copy has no name after that. It stands beside the library, so that what it
+/// wants by `$ORIGIN` is found; where that place takes no file, among the temporary ones.
 fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let copy = std::env::temp_dir().join(format!("thalweg-{}-{number}-{name}", std::process::id()));
-    let failed = |error: std::io::Error| -> Reason {
-        Error::new(format!("cannot copy it to {}", copy.display())).because(error).into()
+    let of = |name: &str| format!("thalweg-{}-{number}-{name}", std::process::id());
+    let beside = match Copy::of(file, path.with_file_name(format!(".{}", of(&name)))) {
+        Ok(copy) => return copy.open(),
+        Err(why) => why,
     };
-    let mut to = File::options().write(true).create_new(true).mode(0o700).open(&copy).map_err(failed)?;
-    let copied = std::io::Write::write_all(&mut to, b"\x7fELF").and_then(|()| std::io::copy(file, &mut to));
-    let opened = copied.map_err(failed).and_then(|_| open(&copy));
-    let removed = std::fs::remove_file(&copy).map_err(failed);
-    let opened = opened?;
-    removed.map(|()| opened)
+    // Some of the name is enough to know it by, and too long a name is a reason to be here.
+    let start: String = name.chars().take(NAME_CHARS).collect();
+    let copy = Copy::of(file, std::env::temp_dir().join(of(&start)))?;
+    let folder = path.parent().unwrap_or(path).display();
+    copy.open().map_err(|why| {
+        let what = "it was loaded from a copy among the temporary files, where nothing is found that it wants by `$ORIGIN`, \
+                    because there can be none beside it";
+        Error::new(format!("{why} ({what}: {beside:#}; let {folder} take files)")).into()
+    })
+}
+
+/// So much of a library's name is in that of its temporary copy.
+const NAME_CHARS: usize = 60;
+
+/// A copy of a library's file, until it was loaded.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn of(file: &mut File, path: PathBuf) -> Result<Copy, Error> {
+        let failed = |error: std::io::Error| {
+            Error::new(format!("cannot copy it to {}", path.display())).because(error)
+        };
+        let mut to = File::options().write(true).create_new(true).mode(0o700).open(&path).map_err(failed)?;
+        let copy = Copy(path.clone());
+        file.rewind().and_then(|()| std::io::copy(file, &mut to)).map_err(failed)?;
+        Ok(copy)
+    }
+
+    fn open(self) -> Result<libloading::Library, Reason> {
+        open(&self.0)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // It was there a moment ago; who removed it meanwhile did what is done here.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn one_line(error: &libloading::Error) -> String {
