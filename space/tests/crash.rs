@@ -224,7 +224,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     let error = loop {
         match space.writer("w") {
             Ok(writer) => writers.push(writer),
-            Err(error) => break error.to_string(),
+            Err(error) => break format!("{error:#}"),
         }
         assert!(writers.len() < 10);
     };
@@ -240,7 +240,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     }
     let full = loop {
         if let Err(error) = space.live_row(RowKind::Task, 1).map(std::mem::forget) {
-            break error.to_string();
+            break format!("{error:#}");
         }
     };
     assert!(full.contains("full"), "{full}");
