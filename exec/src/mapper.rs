@@ -114,15 +114,19 @@ impl Placing {
         if !matches!(self.mapper, Mapper::Contiguous { .. }) {
             return self.one_by_one(specs);
         }
-        let total: u64 = specs.iter().map(weight).sum();
+        // Tasks that the user placed do not shift the pieces of the others.
+        let total: u64 = specs.iter().filter(|spec| spec.place.worker.is_none()).map(weight).sum();
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
+            if let Some(place) = spec.place.worker {
+                places.push(place % self.workers);
+                continue;
+            }
             // A task belongs to the piece that its middle lies in.
             let middle = 2 * before + weight(spec);
             let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
-            places
-                .push(spec.place.worker.map_or(piece.min(self.workers - 1), |worker| worker % self.workers));
+            places.push(piece.min(self.workers - 1));
             before += weight(spec);
         }
         places
@@ -216,6 +220,17 @@ mod tests {
         let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
         let placed = TaskSpec { place: Placement::on_worker(5), ..TaskSpec::default() };
         assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_the_user_placed_does_not_shift_the_pieces_of_the_others() {
+        let placed = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
+        let collector = TaskSpec { weight: 2, ..TaskSpec::default() };
+        let network = [TaskSpec::default(), collector];
+        assert_eq!(placing(2).cut(&network), [0, 1]);
+        assert_eq!(placing(2).cut(&[network[0], network[1], placed(0), placed(1)]), [0, 1, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1), network[0], placed(0), network[1]]), [1, 0, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1); 3]), [1, 1, 1]);
     }
 
     #[test]

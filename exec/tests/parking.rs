@@ -105,7 +105,7 @@ fn tasks_are_placed_anew_on_those_that_take_part() {
     let places = [None, None, None, None, None, None, Some(1), Some(6)];
     let contiguous = |count: usize| -> Vec<usize> {
         let place =
-            |(at, place): (usize, &Option<usize>)| place.map_or((2 * at + 1) * count / 16, |p| p % count);
+            |(at, place): (usize, &Option<usize>)| place.map_or((2 * at + 1) * count / 12, |p| p % count);
         places.iter().enumerate().map(place).collect()
     };
     let runtime = runtime(Mapper::default(), None);
