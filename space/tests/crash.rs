@@ -249,7 +249,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(totals(&seen).0 > 1000);
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
     let archived =
-        archiver.as_mut().map_err(|e| e.to_string()).and_then(|a| a.step().map_err(|e| e.to_string()));
+        archiver.as_mut().map_err(|e| format!("{e:#}")).and_then(|a| a.step().map_err(|e| format!("{e:#}")));
     assert!(archived.unwrap_err().contains("full"));
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(crate) site: SiteRef,
-    /// The site of the task that gathers what its parts give, if there is one.
+    /// Of a split, the site of the task that gathers what its replicas give.
     collector: Option<SiteRef>,
     name: Arc<str>,
     /// What it is part of; the main net is its own parent.
@@ -57,7 +57,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// The site of the task that gathers what its parts give.
+    /// The site of the task that gathers what its parts give: of its own for a split, whose tasks are told apart by it.
     pub(crate) fn collector(&self) -> SiteRef {
         self.collector.unwrap_or(self.site)
     }
@@ -293,25 +293,18 @@ impl Builder<'_> {
             && let Some(name) = self.collector_name(id)
         {
             let of = Some(self.components[id.0 as usize].site);
-            let site = Site { name: &name, kind: "collector", parent: of, ..site };
+            let site = Site { name, kind: "collector", parent: of, ..site };
             self.components[id.0 as usize].collector = Some(space.site(&site)?);
         }
         Ok(id)
     }
 
-    /// What the task is called that gathers what the parts of a component give, if it has such a task. It stands among the
-    /// parts, so it has another name than they.
-    fn collector_name(&self, id: ComponentId) -> Option<String> {
-        let component = |id: ComponentId| &self.components[id.0 as usize];
-        let parts = match &component(id).kind {
-            Kind::Parallel { branches, .. } => branches.as_slice(),
-            Kind::Star { body, .. } if matches!(component(*body).kind, Kind::Synchrocell(..)) => return None,
-            Kind::Star { body, .. } | Kind::Split { body, .. } => std::slice::from_ref(body),
-            _ => return None,
-        };
-        let is_taken = |name: &String| parts.iter().any(|part| *component(*part).name == **name);
-        let further = (2..).map(|number| format!("collector#{number}"));
-        std::iter::once("collector".to_owned()).chain(further).find(|name| !is_taken(name))
+    /// What the task is called that gathers what the replicas of a split give. It stands beside the split's body, so it has
+    /// another name.
+    fn collector_name(&self, id: ComponentId) -> Option<&'static str> {
+        let Kind::Split { body, .. } = &self.components[id.0 as usize].kind else { return None };
+        let is_taken = *self.components[body.0 as usize].name == *"collector";
+        Some(if is_taken { "collector#2" } else { "collector" })
     }
 
     fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {

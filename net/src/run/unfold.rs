@@ -125,7 +125,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         self.spawn_as(TaskSpec { weight, ..self.spec(component) }, task);
     }
 
-    /// The task that gathers what the parts of a component give: observers know it by a name of its own.
+    /// The task that gathers what the parts of a component give: observers know that of a split by a name of its own.
     fn spawn_collector(&mut self, weight: u32, of: ComponentId, task: impl Task) {
         let component = self.shared.program.get(of).collector();
         self.spawn_as(TaskSpec { weight, component, ..self.spec(of) }, task);
