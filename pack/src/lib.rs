@@ -32,7 +32,6 @@
 
 mod check;
 mod expression;
-mod glob;
 mod lexer;
 mod pack;
 mod problem;
@@ -43,9 +42,9 @@ mod table;
 mod unit;
 
 pub use expression::{Expression, Values};
-pub use glob::Glob;
 pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
 pub use problem::Problem;
 pub use schema::{Refused, Schema, Type};
 pub use suggest::nearest;
+pub use thalweg_glob::Glob;
 pub use unit::{Dimension, Unit};

@@ -1,9 +1,9 @@
 //! The format of packs, and what a pack says of given values.
 
 use std::ops::Range;
+use thalweg_glob::Glob;
 
 use crate::expression::{Expression, Values};
-use crate::glob::Glob;
 use crate::problem::Problem;
 use crate::schema::{Field, Schema, Type};
 use crate::suggest::nearest;

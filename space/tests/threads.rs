@@ -7,9 +7,10 @@
 
 mod support;
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::checked::{Checked, CheckedWriter};
+use support::checked::{Checked, CheckedWriter, PATTERN};
 use support::{Counted, Directory, space_in};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::{Item, SpaceReader};
@@ -192,6 +193,8 @@ fn main() {
         ("changed_from_outside", changed_from_outside),
         ("a_signal_writer_of_many_threads", a_signal_writer_of_many_threads),
     ];
+    // What is made once in a process is made here: a library that is not compiled for the sanitizer does not tell it of that.
+    LazyLock::force(&PATTERN);
     for (name, test) in tests {
         test();
         println!("test {name} ... ok");

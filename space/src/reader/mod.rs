@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_glob::Glob;
 
 /// Chunks of live rows looked at at most.
 const LIVE_CHUNKS_MAX: u64 = 1 << 14;
@@ -280,9 +281,9 @@ impl SpaceReader {
         change(&path, index, value)
     }
 
-    /// Switches the probes whose names match `pattern`, where `*` stands for any text and `?` for any character, on or
-    /// off: those that are there and those to come. The process adopts it at its next safe point. The same as setting
-    /// `probe/PATTERN.on`.
+    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
+    /// one) on or off: those that are there and those to come. The process adopts it at its next safe point. The same as
+    /// setting `probe/PATTERN.on`.
     ///
     /// # Errors
     /// When the process has no probes, or its files cannot be written.
@@ -297,10 +298,9 @@ impl SpaceReader {
     pub fn probes(&self) -> Result<Vec<ProbeView>, Error> {
         let mut probes = self.refreshed()?.probes.clone();
         for switch in crate::probe::switches(&self.path)? {
-            for probe in &mut probes {
-                if crate::probe::matches(&switch.pattern, &probe.name) {
-                    probe.on = switch.on;
-                }
+            let pattern = Glob::new(&switch.pattern);
+            for probe in probes.iter_mut().filter(|probe| pattern.matches(&probe.name)) {
+                probe.on = switch.on;
             }
         }
         Ok(probes)

@@ -1,6 +1,7 @@
 //! `thalweg get`: show settings of a run.
 
 use serde_json::json;
+use thalweg_glob::Glob;
 use thalweg_host::LiveRun;
 use thalweg_host::settings::{range, written};
 use thalweg_host::spaces::{self, nearest};
@@ -10,7 +11,6 @@ use thalweg_space::{Adoption, Affects, Undo};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pattern;
 use crate::table::{Table, number, text};
 
 const EXAMPLES: &str = "\
@@ -23,7 +23,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for anything.
+    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for any
+    /// characters but `/`, `**` for any, `?` for one.
     #[arg(value_name = "[SPACE] [PATTERN]", num_args = 0..=2)]
     space_and_pattern: Vec<String>,
     /// Print one JSON object a line.
@@ -34,9 +35,10 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (run, wanted) = split(&arguments.space_and_pattern)?;
     let settings = run.settings()?;
+    let pattern = wanted.as_deref().map(Glob::new);
     let shown: Vec<&SettingView> = settings
         .iter()
-        .filter(|setting| wanted.as_deref().is_none_or(|wanted| pattern::matches(wanted, &setting.name)))
+        .filter(|setting| pattern.as_ref().is_none_or(|pattern| pattern.matches(&setting.name)))
         .collect();
     if shown.is_empty() {
         return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, run.path()));
