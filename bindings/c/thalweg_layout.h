@@ -42,7 +42,9 @@
 #define THALWEG_IDENTITY_LIVE_CHUNKS UINT32_C(216)
 /* Bit 0: keep, `clean` leaves this space alone unless told. */
 #define THALWEG_IDENTITY_FLAGS UINT32_C(224)
-/* Name: length as a word, then bytes. */
+/* The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+#define THALWEG_IDENTITY_NAME_NOW UINT32_C(232)
+/* Name at the beginning: length as a word, then bytes. */
 #define THALWEG_IDENTITY_NAME UINT32_C(256)
 /* Room for the name. */
 #define THALWEG_IDENTITY_NAME_BYTES UINT32_C(248)

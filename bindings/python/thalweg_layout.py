@@ -38,7 +38,9 @@ IDENTITY_SETTINGS = 208
 IDENTITY_LIVE_CHUNKS = 216
 # Bit 0: keep, `clean` leaves this space alone unless told.
 IDENTITY_FLAGS = 224
-# Name: length as a word, then bytes.
+# The name that it has now, as a reference to the catalog; 0: still `NAME`.
+IDENTITY_NAME_NOW = 232
+# Name at the beginning: length as a word, then bytes.
 IDENTITY_NAME = 256
 # Room for the name.
 IDENTITY_NAME_BYTES = 248

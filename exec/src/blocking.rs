@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::dispatch::{Budget, Core, message_of};
+use crate::dispatch::{Budget, Core};
 use crate::events::Recorder;
+use crate::fault::Fault;
 use crate::inbox::Asked;
 use crate::observe::{TaskRow, TaskState, put};
 use crate::ring::FOREIGN;
@@ -396,7 +397,7 @@ fn run(
 ) {
     let (recorder, refused) = match recorder {
         Ok(recorder) => (recorder, None),
-        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error}"))),
+        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error:#}"))),
     };
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
@@ -413,11 +414,11 @@ fn run(
         let outcome = match refused {
             Some(reason) => {
                 drop(work);
-                Err((reason, false))
+                Err(Fault::found(reason))
             }
             None => match catch_unwind(AssertUnwindSafe(|| work(&mut blocking))) {
-                Ok(outcome) => outcome.map_err(|reason| (reason, false)),
-                Err(panic) => Err((message_of(&*panic), true)),
+                Ok(outcome) => outcome.map_err(Fault::found),
+                Err(panic) => Err(Fault::panicked(&*panic)),
             },
         };
         Core::close_task(core, cell, &outcome);

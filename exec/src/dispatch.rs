@@ -20,6 +20,7 @@ use crate::events::{
     Cause, Kept, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
+use crate::fault::Fault;
 use crate::inbox::Pushed;
 use crate::lineage::Lineage;
 use crate::moving::Moving;
@@ -1246,9 +1247,9 @@ impl Core {
             Ok(Stop::Ended) => Ok(()),
             Ok(stop) => match Core::after(core, cell, stop, &budget) {
                 Ok(()) => return,
-                Err(reason) => Err((reason.to_owned(), false)),
+                Err(reason) => Err(Fault::found(reason)),
             },
-            Err(panic) => Err((message_of(&*panic), true)),
+            Err(panic) => Err(Fault::panicked(&*panic)),
         };
         Core::end(core, task, outcome);
     }
@@ -1345,7 +1346,7 @@ impl Core {
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
     #[cold]
-    fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), (String, bool)>) {
+    fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
         // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
         let cell = unsafe { task.as_ref() };
         // SAFETY: as above; the reference to the body ends with this line.
@@ -1353,7 +1354,7 @@ impl Core {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let outcome = match dropped {
             Ok(()) => outcome,
-            Err(panic) => outcome.and(Err((message_of(&*panic), true))),
+            Err(panic) => outcome.and(Err(Fault::panicked(&*panic))),
         };
         Core::close_task(core, cell, &outcome);
         let shared = {
@@ -1368,7 +1369,7 @@ impl Core {
     }
 
     /// Publishes the last of an ended task, closes its ports, tells its end.
-    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
@@ -1448,13 +1449,6 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             None => Stop::Ended,
         }
     }))
-}
-
-/// What a panic said.
-pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }
 
 /// What came of waking a task of another thread.

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
+use crate::error::Error;
 use crate::events::{Cause, TaskMoved};
 use crate::inbox::{Asked, Inbox, Pushed};
 use crate::observe::Share;
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::NOBODY;
-use crate::runtime::{Error, Mode, Shared};
+use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{State, TaskCell, TaskId};
 

@@ -17,9 +17,11 @@ use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
 use crate::dispatch::{self, Core, LONG_NS};
+use crate::error::Error;
 use crate::events::{
     Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
 };
+use crate::fault::Fault;
 use crate::inbox::{Inbox, Pushed};
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
@@ -142,24 +144,6 @@ impl Mode {
         }
     }
 }
-
-/// What went wrong with the runtime itself: what, where, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(String);
-
-impl Error {
-    pub(crate) fn new(message: String) -> Error {
-        Error(message)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// A task that ended badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -474,8 +458,8 @@ impl Shared {
     }
 
     /// A task has ended, and said so in the space.
-    pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), (String, bool)>) {
-        if let Err((message, panicked)) = outcome {
+    pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), Fault>) {
+        if let Err(Fault { message, panicked }) = outcome {
             let mut ended = lock(&self.ended);
             ended.failed += 1;
             if ended.failures.len() < FAILURES_KEPT {
@@ -575,7 +559,7 @@ impl Shared {
     fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
         // SAFETY: the caller's reference.
         let cell = unsafe { task.as_ref() };
-        let outcome = Err((reason, false));
+        let outcome = Err(Fault::found(reason));
         // SAFETY: no thread has the task.
         unsafe { cell.forget_waits() };
         cell.takes_no_part();
@@ -708,8 +692,7 @@ impl Runtime {
         }
         let count = options.workers;
         let space = options.space.as_ref();
-        let of_space = |error: thalweg_space::Error| Error(error.to_string());
-        let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
+        let outside = space.map(|space| Recorder::new(space, "outside")).transpose()?;
         let shared = Shared::new(&options, outside)?;
         shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
         let runtime = Runtime {
@@ -901,7 +884,7 @@ impl Runtime {
         self.end_workers()?;
         self.end_blocking(aborted);
         if let Some(deadlock) = deadlock {
-            return Err(Error(deadlock));
+            return Err(Error::new(deadlock));
         }
         let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let tasks =
@@ -938,7 +921,7 @@ impl Runtime {
         let mut outcome = Ok(());
         for (number, handle) in threads.into_iter().enumerate() {
             if handle.join().is_err() {
-                outcome = Err(Error(format!(
+                outcome = Err(Error::new(format!(
                     "worker {number} panicked: a defect of the runtime, please report it"
                 )));
             }
@@ -975,7 +958,9 @@ fn check(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let most = options.workers_max;
-    Err(Error(format!("options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096")))
+    Err(Error::new(format!(
+        "options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096"
+    )))
 }
 
 /// The settings, as the options want them at first.
@@ -995,14 +980,13 @@ fn settings(options: &Options) -> Result<Settings, Error> {
     for spec in specs.all() {
         let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);
         if !(min..=max).contains(&value) {
-            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
+            return Err(Error::new(format!("options: {name} is {value}, but has to be {min} to {max}")));
         }
     }
-    let refused = |error: thalweg_space::Error| Error(error.to_string());
-    let settings = specs.make(options.space.as_ref()).map_err(refused)?;
+    let settings = specs.make(options.space.as_ref()).map_err(Error::from)?;
     for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
         // A second runtime of the same space finds the cell there, and its options count.
-        setting.show(spec.default).map_err(refused)?;
+        setting.show(spec.default).map_err(Error::from)?;
     }
     Ok(settings)
 }

@@ -8,6 +8,7 @@ use thalweg_space::{LiveRow, SiteRef};
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
+use crate::fault::Fault;
 use crate::observe::{ObservedTask, Share, TaskRow, TaskState, put};
 use crate::parker::Parker;
 use crate::placement::Placement;
@@ -527,7 +528,7 @@ impl TaskCell {
     }
 
     /// Tells that the task has ended at `now`, and how.
-    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), Fault>) {
         let ended = TaskEnded {
             task: self.id.0,
             busy_ticks: self.share(Share::Busy),
@@ -538,16 +539,16 @@ impl TaskCell {
             reads: self.counts.reads.get(),
             writes: self.counts.writes.get(),
             failed: outcome.is_err(),
-            panicked: matches!(outcome, Err((_, true))),
+            panicked: matches!(outcome, Err(Fault { panicked: true, .. })),
         };
         recorder.at(now, &ended);
-        if let Err((message, _)) = outcome {
-            recorder.failed(self.id.0, message);
+        if let Err(fault) = outcome {
+            recorder.failed(self.id.0, &fault.message);
         }
     }
 
     /// Shows in the live row that the task has ended.
-    pub(crate) fn show_end(&self, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn show_end(&self, outcome: &Result<(), Fault>) {
         if let Some(row) = self.row() {
             put(row, TaskRow::STATE, TaskState::Ended as u64);
             put(row, TaskRow::FAILED, u64::from(outcome.is_err()));

@@ -145,7 +145,7 @@ impl LiveRun {
         let sent = self.reader.send(&command.to_command()).map_err(|error| match command {
             RunCommand::Move { .. } => Error::run_of(error),
             _ => Error::usage(format!(
-                "{error}. A run takes commands if it was started by `thalweg run --control`"
+                "{error:#}. A run takes commands if it was started by `thalweg run --control`"
             )),
         })?;
         match sent.wait(patience).map_err(Error::run_of)? {

@@ -45,7 +45,9 @@ pub mod identity {
     pub const LIVE_CHUNKS: usize = SETTINGS + 8;
     /// Bit 0: keep, `clean` leaves this space alone unless told.
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
-    /// Name: length as a word, then bytes.
+    /// The name that it has now, as a reference to the catalog; 0: still `NAME`.
+    pub const NAME_NOW: usize = FLAGS + 8;
+    /// Name at the beginning: length as a word, then bytes.
     pub const NAME: usize = 256;
     /// Room for the name.
     pub const NAME_BYTES: usize = 248;
@@ -353,7 +355,7 @@ pub mod live {
 const _: () = {
     assert!(identity::ANCHOR_FIRST + 24 <= identity::ANCHOR_SECOND);
     assert!(identity::ANCHOR_SECOND + 32 <= identity::STATE);
-    assert!(identity::FLAGS + 8 <= identity::NAME);
+    assert!(identity::NAME_NOW + 8 <= identity::NAME);
     assert!(identity::COMMAND_BYTES > 1024);
     assert!(element::FREQUENCY + 8 <= element::HEAD);
     assert!(element::DISCARDED_SEQUENCE + 8 <= element::READ_POSITION);

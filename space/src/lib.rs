@@ -54,7 +54,7 @@ mod writer;
 pub use clock::Clock;
 pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
-pub use error::Error;
+pub use error::{Error, chain};
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
 pub use live::{KeepsRows, LIVE_CELLS, LiveRow};
 pub use mailbox::{Answer, Command};

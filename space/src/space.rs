@@ -310,6 +310,17 @@ impl Space {
         self.name(name)
     }
 
+    /// Gives the space another name, because the process does something else from now on. The directory keeps its own.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written.
+    pub fn rename(&self, name: &str) -> Result<(), Error> {
+        let name = self.name(name)?;
+        // Release: who reads the reference finds the name in the catalog.
+        self.shared.identity.word(identity::NAME_NOW).store(name.0, Ordering::Release);
+        Ok(())
+    }
+
     /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
     ///
     /// # Errors

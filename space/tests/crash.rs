@@ -226,7 +226,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     let error = loop {
         match space.writer("w") {
             Ok(writer) => writers.push(writer),
-            Err(error) => break error.to_string(),
+            Err(error) => break format!("{error:#}"),
         }
         assert!(writers.len() < 10);
     };
@@ -242,7 +242,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     }
     let full = loop {
         if let Err(error) = space.live_row(thing, 1).map(std::mem::forget) {
-            break error.to_string();
+            break format!("{error:#}");
         }
     };
     assert!(full.contains("full"), "{full}");
@@ -251,7 +251,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(totals(&seen).0 > 1000);
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
     let archived =
-        archiver.as_mut().map_err(|e| e.to_string()).and_then(|a| a.step().map_err(|e| e.to_string()));
+        archiver.as_mut().map_err(|e| format!("{e:#}")).and_then(|a| a.step().map_err(|e| format!("{e:#}")));
     assert!(archived.unwrap_err().contains("full"));
 }
 

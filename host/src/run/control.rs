@@ -209,6 +209,8 @@ impl Control {
         });
         if opened.is_ok() {
             (self.path, self.boxes) = (path.to_owned(), boxes);
+            // A name that cannot be written is no reason to go back.
+            let _ = runtime.space().map(|space| space.rename(&name_of(path)));
         }
         if !self.is_paused {
             self.go();
@@ -286,6 +288,11 @@ impl Control {
 
 const ENDING: &str =
     "the input has ended, or the run was stopped: it ends by itself when all records have left";
+
+/// What a run of the network in this file is called.
+pub(super) fn name_of(network: &Path) -> String {
+    network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned())
+}
 
 /// A mailbox that cannot be used.
 fn lost(error: thalweg_space::Error) -> Error {

@@ -223,7 +223,7 @@ impl<'m> Follower<'m> {
                 }
                 // All that its writers had written was read before; the files are open.
                 Err(_) if reader.is_gone() => break,
-                Err(error) => damage.push(error.to_string()),
+                Err(error) => damage.push(format!("{error:#}")),
             }
         }
         taken
@@ -286,7 +286,7 @@ impl<'m> Follower<'m> {
             Ok(views) => live_rows(&views),
             Err(_) if self.reader.is_gone() => Vec::new(),
             Err(error) => {
-                self.damage.push(error.to_string());
+                self.damage.push(format!("{error:#}"));
                 Vec::new()
             }
         }

@@ -214,12 +214,18 @@ impl SpaceReader {
         if info.is_alive() {
             info.clock = info.clock.refined_here();
         }
+        let name_now = NameRef(self.header_word(identity::NAME_NOW)?);
+        if name_now.0 != 0
+            && let Some(name) = self.name(name_now)
+        {
+            info.name = name.to_string();
+        }
         Ok(info)
     }
 
     /// Whether the process still runs on this machine (same pid, same start, same boot).
     pub fn is_alive(&self) -> bool {
-        self.info().is_ok_and(|info| info.is_alive())
+        read_info(&self.identity, &self.path.join(IDENTITY)).is_ok_and(|info| info.is_alive())
     }
 
     /// Whether the space was removed, as a run does with its own at its end.

@@ -86,11 +86,11 @@ pub(crate) fn look(
 
 pub(crate) fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
     let json = if one_line { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
-    json.map_err(|error| Failure::Run(format!("cannot write the report as JSON: {error}")))
+    json.map_err(|error| Failure::run("cannot write the report as JSON", error))
 }
 
-pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
-    Failure::Usage(error.to_string())
+pub(crate) fn usage(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::usage(error)
 }
 
 #[cfg(test)]

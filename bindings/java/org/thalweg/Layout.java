@@ -61,7 +61,10 @@ public final class Layout {
     /** Bit 0: keep, `clean` leaves this space alone unless told. */
     public static final int IDENTITY_FLAGS = 224;
 
-    /** Name: length as a word, then bytes. */
+    /** The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+    public static final int IDENTITY_NAME_NOW = 232;
+
+    /** Name at the beginning: length as a word, then bytes. */
     public static final int IDENTITY_NAME = 256;
 
     /** Room for the name. */
