@@ -17,6 +17,7 @@ extern crate self as thalweg_space;
 pub mod archive;
 mod audit;
 mod catalog;
+mod cell;
 #[allow(unsafe_code)]
 pub mod clock;
 mod collector;
@@ -30,6 +31,7 @@ mod error;
 mod file;
 pub mod kind;
 pub mod layout;
+pub mod lease;
 #[allow(unsafe_code)]
 mod live;
 pub mod mailbox;
