@@ -101,8 +101,9 @@ impl Balance {
                 ticks: part.ticks - other.ticks,
             })
         });
-        let pair = pairs.filter(|step| step.ticks < gap).min_by_key(|step| left(step.ticks));
-        // An exchange is two moves: it must leave clearly less.
+        // An exchange is two moves: it must leave clearly less, also than there is now.
+        let pair = pairs.filter(|step| step.ticks < gap && left(step.ticks) * 50 < load * 49);
+        let pair = pair.min_by_key(|step| left(step.ticks));
         let pair =
             pair.filter(|step| single.is_none_or(|single| left(step.ticks) * 50 < left(single.ticks) * 49));
         let step = pair.or(single)?;

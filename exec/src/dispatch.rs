@@ -1147,9 +1147,10 @@ impl Core {
             // SAFETY: the task being dispatched is alive.
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            let unread = budget.map_or(0, |budget| core.unread(budget));
             core.publish_all();
             if let Some(budget) = budget {
-                core.finish_budget(task, budget);
+                core.finish_budget(task, budget, unread);
             }
             let sleeps = core.arm(task, stop);
             core.tell_stop(task, stop, sleeps == Ok(true));
@@ -1265,8 +1266,9 @@ impl Core {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            let unread = core.unread(budget);
             core.publish_dispatch();
-            core.finish_budget(task, budget);
+            core.finish_budget(task, budget, unread);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),
                 Err(reason) => {
@@ -1633,15 +1635,26 @@ impl Core {
         Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
     }
 
+    /// Messages that wait in the stream which the dispatch read last, if this dispatch is looked at.
     #[inline]
-    fn finish_budget(&mut self, task: &TaskCell, budget: &Budget) {
+    fn unread(&self, budget: &Budget) -> u64 {
+        if budget.started.is_none() {
+            return 0;
+        }
+        // SAFETY: what the dispatch read from is kept until it was published.
+        let Some(ring) = (unsafe { self.popped_last.get().as_ref() }) else { return 0 };
+        ring.tail.load(Ordering::Relaxed).wrapping_sub(ring.popped.get()) as u64
+    }
+
+    #[inline]
+    fn finish_budget(&mut self, task: &TaskCell, budget: &Budget, unread: u64) {
         if let Some((started, done)) = budget.started {
-            self.adapt(task, started, done);
+            self.adapt(task, started, done, unread);
         }
     }
 
     #[cold]
-    fn adapt(&mut self, task: &TaskCell, started: u64, done: u64) {
+    fn adapt(&mut self, task: &TaskCell, started: u64, done: u64, unread: u64) {
         let messages = done_by(task) - done;
         if messages == 0 {
             return;
@@ -1663,7 +1676,7 @@ impl Core {
             let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
             let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
             task.sampling.set(Sampling::every(unseen));
-            self.sampled(replica, took, messages, sampling.stands_for());
+            self.sampled(replica, took, messages, sampling.stands_for(), unread);
         } else {
             self.loads.of_others += took * sampling.stands_for();
         }

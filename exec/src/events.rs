@@ -8,150 +8,43 @@ use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Space, Writ
 /// "A worker" of a blocking task: a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
 
-/// A worker's thread began to work.
-#[derive(Kind)]
-#[kind(name = "exec.worker_started")]
-pub(crate) struct WorkerStarted {
-    /// The worker, counted from 0.
-    pub(crate) worker: u32,
-    /// The core it is bound to; -1: none.
-    pub(crate) core: i64,
-    /// The NUMA node of that core; -1: not known.
-    pub(crate) node: i64,
-    /// What a reading of the clock takes on its thread.
-    #[field(unit = "ps")]
-    pub(crate) clock_reading_ps: u64,
+/// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a [`Recorder`] writes.
+macro_rules! kinds {
+    ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
+        $($(#[$attribute])* pub(crate) struct $kind $fields)*
+
+        /// The kinds as declared to one writer, each under the name of its type.
+        #[allow(non_snake_case)]
+        pub(crate) struct Kinds {
+            $($kind: KindId<$kind>,)*
+            TaskFailed: KindId<TaskFailed<'static>>,
+        }
+
+        impl Kinds {
+            fn declare(writer: &mut Writer) -> Result<Kinds, Error> {
+                Ok(Kinds { $($kind: writer.declare()?,)* TaskFailed: writer.declare()? })
+            }
+        }
+
+        $(impl Event for $kind {
+            #[inline(always)]
+            fn id(kinds: &Kinds) -> KindId<$kind> {
+                kinds.$kind
+            }
+        })*
+
+        #[cfg(test)]
+        fn descriptions() -> Vec<thalweg_space::kinds::Description> {
+            use thalweg_space::kinds::Description;
+            vec![$(Description::of::<$kind>(),)* Description::of::<TaskFailed<'_>>()]
+        }
+    };
 }
 
-/// A worker takes no part from now on: it gives its tasks away and sleeps.
-#[derive(Kind)]
-#[kind(name = "exec.worker_parked")]
-pub(crate) struct WorkerParked {
-    /// The worker.
-    pub(crate) worker: u32,
-}
-
-/// A worker takes part again.
-#[derive(Kind)]
-#[kind(name = "exec.worker_unparked")]
-pub(crate) struct WorkerUnparked {
-    /// The worker.
-    pub(crate) worker: u32,
-}
-
-/// A worker found no ready task.
-#[derive(Kind)]
-#[kind(name = "exec.worker_waiting")]
-pub(crate) struct WorkerWaiting {
-    /// The worker.
-    pub(crate) worker: u32,
-}
-
-/// A worker has a ready task again.
-#[derive(Kind)]
-#[kind(name = "exec.worker_resumed")]
-pub(crate) struct WorkerResumed {
-    /// The worker.
-    pub(crate) worker: u32,
-}
-
-/// A worker ended.
-#[derive(Kind)]
-#[kind(name = "exec.worker_ended")]
-pub(crate) struct WorkerEnded {
-    /// The worker.
-    pub(crate) worker: u32,
-    /// Time it dispatched tasks, the little between them included.
-    #[field(unit = "ticks")]
-    pub(crate) busy_ticks: u64,
-    /// Time it had no ready task, but took part.
-    #[field(unit = "ticks")]
-    pub(crate) waiting_ticks: u64,
-    /// Time between dispatches and waits that it measured: it woke others, moved tasks.
-    #[field(unit = "ticks")]
-    pub(crate) own_ticks: u64,
-    /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
-    #[field(unit = "ticks")]
-    pub(crate) kept_ticks: u64,
-}
-
-/// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its
-/// own work that ends with this one.
-#[derive(Kind)]
-#[kind(name = "exec.kept")]
-pub(crate) struct Kept {
-    /// The worker.
-    pub(crate) worker: u32,
-    /// The task that was dispatched; 0: none.
-    pub(crate) task: u64,
-    /// For how long.
-    #[field(unit = "ticks")]
-    pub(crate) duration_ticks: u64,
-}
-
-/// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
-#[derive(Kind)]
-#[kind(name = "exec.thread_used")]
-pub(crate) struct ThreadUsed {
-    /// The worker; 4294967295: a thread of a task's own.
-    pub(crate) worker: u32,
-    /// That task, or 0.
-    pub(crate) task: u64,
-    /// Time it had a processor.
-    #[field(unit = "ns")]
-    pub(crate) cpu_ns: u64,
-    /// How often it was put off its processor for another thread.
-    #[field(unit = "times")]
-    pub(crate) preempted: u64,
-    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
-    #[field(unit = "ns")]
-    pub(crate) delayed_ns: u64,
-    /// Of a worker: its own work so far, see `exec.worker_ended`.
-    #[field(unit = "ticks")]
-    pub(crate) own_ticks: u64,
-    /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
-    #[field(unit = "ticks")]
-    pub(crate) kept_ticks: u64,
-}
-
-/// A task was created.
-#[derive(Kind)]
-#[kind(name = "exec.task_created")]
-pub(crate) struct TaskCreated {
-    /// The task.
-    pub(crate) task: u64,
-    /// The component of the network it belongs to.
-    pub(crate) component: SiteRef,
-    /// The task that unfolded it, or 0.
-    pub(crate) parent: u64,
-    /// Which of the component's replicas it is.
-    pub(crate) replica: u64,
-    /// Whether its k-th message written descends from the k-th read.
-    pub(crate) one_to_one: bool,
-    /// Whether it has a thread of its own.
-    pub(crate) blocking: bool,
-}
-
-/// The mapper placed a task.
-#[derive(Kind)]
-#[kind(name = "exec.task_mapped")]
-pub(crate) struct TaskMapped {
-    /// The task.
-    pub(crate) task: u64,
-    /// Its worker; 4294967295: a thread of its own.
-    pub(crate) worker: u32,
-}
-
-/// A task moves to another worker, where it is ready.
-#[derive(Kind)]
-#[kind(name = "exec.task_moved")]
-pub(crate) struct TaskMoved {
-    /// The task.
-    pub(crate) task: u64,
-    /// Its worker until now.
-    pub(crate) from: u32,
-    /// Its worker from now on.
-    pub(crate) worker: u32,
+/// A kind that [`Kinds`] knows.
+pub(crate) trait Event: Kind + Sized {
+    /// Its number with this writer.
+    fn id(kinds: &Kinds) -> KindId<Self>;
 }
 
 /// What made a task ready.
@@ -170,168 +63,387 @@ pub(crate) enum Cause {
     End = 4,
 }
 
-/// A task became ready; written by who made it so.
-#[derive(Kind)]
-#[kind(name = "exec.task_ready")]
-pub(crate) struct TaskReady {
-    /// The task.
-    pub(crate) task: u64,
-    /// The stream that made it ready, or 0.
-    pub(crate) by_stream: u64,
-    /// What made it ready.
-    pub(crate) cause: Cause,
-}
+kinds! {
+    /// A worker's thread began to work.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_started")]
+    pub(crate) struct WorkerStarted {
+        /// The worker, counted from 0.
+        pub(crate) worker: u32,
+        /// The core it is bound to; -1: none.
+        #[field(absent = -1)]
+        pub(crate) core: i64,
+        /// The NUMA node of that core; -1: not known.
+        #[field(absent = -1)]
+        pub(crate) node: i64,
+        /// What a reading of the clock takes on its thread.
+        #[field(unit = "ps", absent = 0)]
+        pub(crate) clock_reading_ps: u64,
+    }
 
-/// A dispatch ended (at this event's time).
-#[derive(Kind)]
-#[kind(name = "exec.task_dispatched")]
-pub(crate) struct TaskDispatched {
-    /// The task.
-    pub(crate) task: u64,
-    /// How long the dispatch lasted.
-    #[field(unit = "ticks")]
-    pub(crate) duration_ticks: u64,
-    /// The worker; 4294967295: a thread of its own.
-    pub(crate) worker: u32,
-    /// Messages read.
-    #[field(unit = "messages")]
-    pub(crate) reads: u32,
-    /// Messages written.
-    #[field(unit = "messages")]
-    pub(crate) writes: u32,
-}
+    /// A worker takes no part from now on: it gives its tasks away and sleeps.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_parked")]
+    pub(crate) struct WorkerParked {
+        /// The worker.
+        pub(crate) worker: u32,
+    }
 
-/// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
-#[derive(Kind)]
-#[kind(name = "exec.message_worked")]
-pub(crate) struct MessageWorked {
-    /// The task.
-    pub(crate) task: u64,
-    /// The message's index in the stream that the task reads.
-    pub(crate) index: u64,
-    /// For how long.
-    #[field(unit = "ticks")]
-    pub(crate) duration_ticks: u64,
-}
+    /// A worker takes part again.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_unparked")]
+    pub(crate) struct WorkerUnparked {
+        /// The worker.
+        pub(crate) worker: u32,
+    }
 
-/// Messages read from a stream in the dispatch that ended.
-#[derive(Kind)]
-#[kind(name = "exec.stream_read")]
-pub(crate) struct StreamRead {
-    /// The stream.
-    pub(crate) stream: u64,
-    /// Index of the first message, counted from 0.
-    pub(crate) first: u64,
-    /// How many.
-    #[field(unit = "messages")]
-    pub(crate) count: u32,
-}
+    /// A worker found no ready task.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_waiting")]
+    pub(crate) struct WorkerWaiting {
+        /// The worker.
+        pub(crate) worker: u32,
+    }
 
-/// Messages written to a stream in the dispatch that ended.
-#[derive(Kind)]
-#[kind(name = "exec.stream_wrote")]
-pub(crate) struct StreamWrote {
-    /// The stream.
-    pub(crate) stream: u64,
-    /// Index of the first message, counted from 0.
-    pub(crate) first: u64,
-    /// How many.
-    #[field(unit = "messages")]
-    pub(crate) count: u32,
-}
+    /// A worker has a ready task again.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_resumed")]
+    pub(crate) struct WorkerResumed {
+        /// The worker.
+        pub(crate) worker: u32,
+    }
 
-/// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Kind)]
-#[kind(name = "exec.derived")]
-pub(crate) struct Derived {
-    /// The stream written.
-    pub(crate) stream: u64,
-    /// Index of its first message.
-    pub(crate) first: u64,
-    /// The stream read.
-    pub(crate) parent_stream: u64,
-    /// Index of the message that the first descends from.
-    pub(crate) parent_first: u64,
-    /// How many messages of `stream`.
-    #[field(unit = "messages")]
-    pub(crate) count: u32,
-    /// 0: all from the same message; 1: each from the next.
-    pub(crate) step: u32,
-}
+    /// A worker ended.
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_ended")]
+    pub(crate) struct WorkerEnded {
+        /// The worker.
+        pub(crate) worker: u32,
+        /// Time it dispatched tasks, the little between them included.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) busy_ticks: u64,
+        /// Time it had no ready task, but took part.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) waiting_ticks: u64,
+        /// Time between dispatches and waits that it measured: it woke others, moved tasks.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) own_ticks: u64,
+        /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) kept_ticks: u64,
+    }
 
-/// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
-#[derive(Kind)]
-#[kind(name = "exec.deadlocked")]
-pub(crate) struct Deadlocked {
-    /// The task that waits.
-    pub(crate) task: u64,
-    /// The stream that it waits for, maybe one of several.
-    pub(crate) stream: u64,
-    /// Who is at the stream's other end.
-    pub(crate) peer: u64,
-    /// 1: it waits for room; 0: for a message.
-    pub(crate) for_room: u8,
-}
+    /// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its
+    /// own work that ends with this one.
+    #[derive(Kind)]
+    #[kind(name = "exec.kept")]
+    pub(crate) struct Kept {
+        /// The worker.
+        pub(crate) worker: u32,
+        /// The task that was dispatched; 0: none.
+        pub(crate) task: u64,
+        /// For how long.
+        #[field(unit = "ticks")]
+        pub(crate) duration_ticks: u64,
+    }
 
-/// A task waits for messages.
-#[derive(Kind)]
-#[kind(name = "exec.task_blocked_input")]
-pub(crate) struct TaskBlockedInput {
-    /// The task.
-    pub(crate) task: u64,
-    /// The stream it waits for; 0: any of several.
-    pub(crate) stream: u64,
-}
+    /// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+    #[derive(Kind)]
+    #[kind(name = "exec.thread_used")]
+    pub(crate) struct ThreadUsed {
+        /// The worker; 4294967295: a thread of a task's own.
+        pub(crate) worker: u32,
+        /// That task, or 0.
+        pub(crate) task: u64,
+        /// Time it had a processor.
+        #[field(unit = "ns")]
+        pub(crate) cpu_ns: u64,
+        /// How often it was put off its processor for another thread.
+        #[field(unit = "times", absent = 0)]
+        pub(crate) preempted: u64,
+        /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
+        #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) delayed_ns: u64,
+        /// Of a worker: its own work so far, see `exec.worker_ended`.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) own_ticks: u64,
+        /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) kept_ticks: u64,
+    }
 
-/// A task waits for room.
-#[derive(Kind)]
-#[kind(name = "exec.task_blocked_output")]
-pub(crate) struct TaskBlockedOutput {
-    /// The task.
-    pub(crate) task: u64,
-    /// The stream it waits for; 0: any of several.
-    pub(crate) stream: u64,
-}
+    /// A task was created.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_created")]
+    pub(crate) struct TaskCreated {
+        /// The task.
+        pub(crate) task: u64,
+        /// The component of the network it belongs to.
+        pub(crate) component: SiteRef,
+        /// The task that unfolded it, or 0.
+        #[field(absent = 0)]
+        pub(crate) parent: u64,
+        /// Which of the component's replicas it is.
+        #[field(absent = 0)]
+        pub(crate) replica: u64,
+        /// Whether its k-th message written descends from the k-th read.
+        #[field(absent = 0)]
+        pub(crate) one_to_one: bool,
+        /// Whether it has a thread of its own.
+        #[field(absent = 0)]
+        pub(crate) blocking: bool,
+    }
 
-/// A task stopped although it could have gone on: its quantum is spent.
-#[derive(Kind)]
-#[kind(name = "exec.task_yielded")]
-pub(crate) struct TaskYielded {
-    /// The task.
-    pub(crate) task: u64,
-}
+    /// The mapper placed a task.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_mapped")]
+    pub(crate) struct TaskMapped {
+        /// The task.
+        pub(crate) task: u64,
+        /// Its worker; 4294967295: a thread of its own.
+        pub(crate) worker: u32,
+    }
 
-/// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
-#[derive(Kind)]
-#[kind(name = "exec.task_ended")]
-pub(crate) struct TaskEnded {
-    /// The task.
-    pub(crate) task: u64,
-    /// Time it ran.
-    #[field(unit = "ticks")]
-    pub(crate) busy_ticks: u64,
-    /// Time it waited for messages.
-    #[field(unit = "ticks")]
-    pub(crate) input_wait_ticks: u64,
-    /// Time it waited for room.
-    #[field(unit = "ticks")]
-    pub(crate) output_wait_ticks: u64,
-    /// Time it was ready and did not run.
-    #[field(unit = "ticks")]
-    pub(crate) ready_ticks: u64,
-    /// How often it was dispatched.
-    #[field(unit = "dispatches")]
-    pub(crate) dispatches: u64,
-    /// Messages it read.
-    #[field(unit = "messages")]
-    pub(crate) reads: u64,
-    /// Messages it wrote.
-    #[field(unit = "messages")]
-    pub(crate) writes: u64,
-    /// Whether it ended badly.
-    pub(crate) failed: bool,
-    /// Whether it panicked.
-    pub(crate) panicked: bool,
+    /// A task moves to another worker, where it is ready.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_moved")]
+    pub(crate) struct TaskMoved {
+        /// The task.
+        pub(crate) task: u64,
+        /// Its worker until now.
+        #[field(absent = 0xffff_ffff)]
+        pub(crate) from: u32,
+        /// Its worker from now on.
+        pub(crate) worker: u32,
+    }
+
+    /// A task became ready; written by who made it so.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_ready")]
+    pub(crate) struct TaskReady {
+        /// The task.
+        pub(crate) task: u64,
+        /// The stream that made it ready, or 0.
+        #[field(absent = 0)]
+        pub(crate) by_stream: u64,
+        /// What made it ready.
+        #[field(absent = 0)]
+        pub(crate) cause: Cause,
+    }
+
+    /// A dispatch ended (at this event's time).
+    #[derive(Kind)]
+    #[kind(name = "exec.task_dispatched")]
+    pub(crate) struct TaskDispatched {
+        /// The task.
+        pub(crate) task: u64,
+        /// How long the dispatch lasted.
+        #[field(unit = "ticks")]
+        pub(crate) duration_ticks: u64,
+        /// The worker; 4294967295: a thread of its own.
+        pub(crate) worker: u32,
+        /// Messages read.
+        #[field(unit = "messages", absent = 0)]
+        pub(crate) reads: u32,
+        /// Messages written.
+        #[field(unit = "messages", absent = 0)]
+        pub(crate) writes: u32,
+    }
+
+    /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+    #[derive(Kind)]
+    #[kind(name = "exec.message_worked")]
+    pub(crate) struct MessageWorked {
+        /// The task.
+        pub(crate) task: u64,
+        /// The message's index in the stream that the task reads.
+        #[field(absent = 0)]
+        pub(crate) index: u64,
+        /// For how long.
+        #[field(unit = "ticks")]
+        pub(crate) duration_ticks: u64,
+    }
+
+    /// Messages read from a stream in the dispatch that ended.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_read")]
+    pub(crate) struct StreamRead {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Index of the first message, counted from 0.
+        pub(crate) first: u64,
+        /// How many.
+        #[field(unit = "messages")]
+        pub(crate) count: u32,
+    }
+
+    /// Messages written to a stream in the dispatch that ended.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_wrote")]
+    pub(crate) struct StreamWrote {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Index of the first message, counted from 0.
+        pub(crate) first: u64,
+        /// How many.
+        #[field(unit = "messages")]
+        pub(crate) count: u32,
+    }
+
+    /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Kind)]
+    #[kind(name = "exec.derived")]
+    pub(crate) struct Derived {
+        /// The stream written.
+        pub(crate) stream: u64,
+        /// Index of its first message.
+        pub(crate) first: u64,
+        /// The stream read.
+        pub(crate) parent_stream: u64,
+        /// Index of the message that the first descends from.
+        pub(crate) parent_first: u64,
+        /// How many messages of `stream`.
+        #[field(unit = "messages")]
+        pub(crate) count: u32,
+        /// 0: all from the same message; 1: each from the next.
+        pub(crate) step: u32,
+    }
+
+    /// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+    #[derive(Kind)]
+    #[kind(name = "exec.deadlocked")]
+    pub(crate) struct Deadlocked {
+        /// The task that waits.
+        pub(crate) task: u64,
+        /// The stream that it waits for, maybe one of several.
+        pub(crate) stream: u64,
+        /// Who is at the stream's other end.
+        pub(crate) peer: u64,
+        /// 1: it waits for room; 0: for a message.
+        pub(crate) for_room: u8,
+    }
+
+    /// A task waits for messages.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_blocked_input")]
+    pub(crate) struct TaskBlockedInput {
+        /// The task.
+        pub(crate) task: u64,
+        /// The stream it waits for; 0: any of several.
+        #[field(absent = 0)]
+        pub(crate) stream: u64,
+    }
+
+    /// A task waits for room.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_blocked_output")]
+    pub(crate) struct TaskBlockedOutput {
+        /// The task.
+        pub(crate) task: u64,
+        /// The stream it waits for; 0: any of several.
+        #[field(absent = 0)]
+        pub(crate) stream: u64,
+    }
+
+    /// A task stopped although it could have gone on: its quantum is spent.
+    #[derive(Kind)]
+    #[kind(name = "exec.task_yielded")]
+    pub(crate) struct TaskYielded {
+        /// The task.
+        pub(crate) task: u64,
+    }
+
+    /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+    #[derive(Kind)]
+    #[kind(name = "exec.task_ended")]
+    pub(crate) struct TaskEnded {
+        /// The task.
+        pub(crate) task: u64,
+        /// Time it ran.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) busy_ticks: u64,
+        /// Time it waited for messages.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) input_wait_ticks: u64,
+        /// Time it waited for room.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) output_wait_ticks: u64,
+        /// Time it was ready and did not run.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) ready_ticks: u64,
+        /// How often it was dispatched.
+        #[field(unit = "dispatches", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) dispatches: u64,
+        /// Messages it read.
+        #[field(unit = "messages", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) reads: u64,
+        /// Messages it wrote.
+        #[field(unit = "messages", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) writes: u64,
+        /// Whether it ended badly.
+        #[field(absent = 0)]
+        pub(crate) failed: bool,
+        /// Whether it panicked.
+        #[field(absent = 0)]
+        pub(crate) panicked: bool,
+    }
+
+    /// A stream has an end attached to a task, for the first time or anew.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_opened")]
+    pub(crate) struct StreamOpened {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Its name, if it has one.
+        #[field(absent = 0)]
+        pub(crate) name: NameRef,
+        /// The task that reads it, or 0.
+        #[field(absent = 0)]
+        pub(crate) reader: u64,
+        /// The task that writes it, or 0.
+        #[field(absent = 0)]
+        pub(crate) writer: u64,
+        /// How many messages it holds.
+        #[field(unit = "messages", absent = 0)]
+        pub(crate) capacity: u64,
+    }
+
+    /// Both ends of a stream are gone. Written = read + dropped.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_closed")]
+    pub(crate) struct StreamClosed {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Messages written to it.
+        #[field(unit = "messages")]
+        pub(crate) written: u64,
+        /// Messages read from it.
+        #[field(unit = "messages")]
+        pub(crate) read: u64,
+        /// Messages nobody read, because the reader had left.
+        #[field(unit = "messages", absent = 0)]
+        pub(crate) dropped: u64,
+    }
+
+    /// The mode from now on: told when the run begins, and at each change.
+    #[derive(Kind)]
+    #[kind(name = "exec.mode_changed")]
+    pub(crate) struct ModeChanged {
+        /// 0 off, 1 metrics, 2 full.
+        pub(crate) mode: u8,
+    }
+
+    /// The runtime adopted a setting's new value.
+    #[derive(Kind)]
+    #[kind(name = "exec.setting_adopted")]
+    pub(crate) struct SettingAdopted {
+        /// The setting.
+        pub(crate) name: NameRef,
+        /// The value until now.
+        pub(crate) old: u64,
+        /// The value from now on.
+        pub(crate) new: u64,
+    }
 }
 
 /// Why a task failed.
@@ -342,118 +454,6 @@ pub(crate) struct TaskFailed<'a> {
     pub(crate) task: u64,
     /// What it said.
     pub(crate) message: &'a str,
-}
-
-/// A stream has an end attached to a task, for the first time or anew.
-#[derive(Kind)]
-#[kind(name = "exec.stream_opened")]
-pub(crate) struct StreamOpened {
-    /// The stream.
-    pub(crate) stream: u64,
-    /// Its name, if it has one.
-    pub(crate) name: NameRef,
-    /// The task that reads it, or 0.
-    pub(crate) reader: u64,
-    /// The task that writes it, or 0.
-    pub(crate) writer: u64,
-    /// How many messages it holds.
-    #[field(unit = "messages")]
-    pub(crate) capacity: u64,
-}
-
-/// Both ends of a stream are gone. Written = read + dropped.
-#[derive(Kind)]
-#[kind(name = "exec.stream_closed")]
-pub(crate) struct StreamClosed {
-    /// The stream.
-    pub(crate) stream: u64,
-    /// Messages written to it.
-    #[field(unit = "messages")]
-    pub(crate) written: u64,
-    /// Messages read from it.
-    #[field(unit = "messages")]
-    pub(crate) read: u64,
-    /// Messages nobody read, because the reader had left.
-    #[field(unit = "messages")]
-    pub(crate) dropped: u64,
-}
-
-/// The mode from now on: told when the run begins, and at each change.
-#[derive(Kind)]
-#[kind(name = "exec.mode_changed")]
-pub(crate) struct ModeChanged {
-    /// 0 off, 1 metrics, 2 full.
-    pub(crate) mode: u8,
-}
-
-/// The runtime adopted a setting's new value.
-#[derive(Kind)]
-#[kind(name = "exec.setting_adopted")]
-pub(crate) struct SettingAdopted {
-    /// The setting.
-    pub(crate) name: NameRef,
-    /// The value until now.
-    pub(crate) old: u64,
-    /// The value from now on.
-    pub(crate) new: u64,
-}
-
-macro_rules! kinds {
-    ($($field:ident: $kind:ty),* $(,)?) => {
-        /// The kinds as declared to one writer.
-        pub(crate) struct Kinds {
-            $($field: KindId<$kind>,)*
-            task_failed: KindId<TaskFailed<'static>>,
-        }
-
-        impl Kinds {
-            fn declare(writer: &mut Writer) -> Result<Kinds, Error> {
-                Ok(Kinds { $($field: writer.declare()?,)* task_failed: writer.declare()? })
-            }
-        }
-
-        $(impl Event for $kind {
-            #[inline(always)]
-            fn id(kinds: &Kinds) -> KindId<$kind> {
-                kinds.$field
-            }
-        })*
-    };
-}
-
-/// A kind that [`Kinds`] knows.
-pub(crate) trait Event: Kind + Sized {
-    /// Its number with this writer.
-    fn id(kinds: &Kinds) -> KindId<Self>;
-}
-
-kinds! {
-    worker_started: WorkerStarted,
-    worker_waiting: WorkerWaiting,
-    worker_resumed: WorkerResumed,
-    worker_ended: WorkerEnded,
-    worker_parked: WorkerParked,
-    worker_unparked: WorkerUnparked,
-    thread_used: ThreadUsed,
-    kept: Kept,
-    task_created: TaskCreated,
-    task_mapped: TaskMapped,
-    task_moved: TaskMoved,
-    task_ready: TaskReady,
-    task_dispatched: TaskDispatched,
-    message_worked: MessageWorked,
-    stream_read: StreamRead,
-    stream_wrote: StreamWrote,
-    derived: Derived,
-    deadlocked: Deadlocked,
-    task_blocked_input: TaskBlockedInput,
-    task_blocked_output: TaskBlockedOutput,
-    task_yielded: TaskYielded,
-    task_ended: TaskEnded,
-    stream_opened: StreamOpened,
-    stream_closed: StreamClosed,
-    mode_changed: ModeChanged,
-    setting_adopted: SettingAdopted,
 }
 
 /// One thread's way to tell.
@@ -483,6 +483,22 @@ impl Recorder {
 
     /// Writes why a task failed, at the time of the event before.
     pub(crate) fn failed(&mut self, task: u64, message: &str) {
-        self.writer.emit_same_time(self.kinds.task_failed, &TaskFailed { task, message });
+        self.writer.emit_same_time(self.kinds.TaskFailed, &TaskFailed { task, message });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_committed_descriptions_are_what_the_kinds_say() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../kinds/exec.kinds");
+        let committed = thalweg_space::kinds::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let by_name = |kinds: Vec<thalweg_space::kinds::Description>| {
+            kinds.into_iter().map(|kind| (kind.name.clone(), kind)).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(by_name(committed), by_name(descriptions()), "run `cargo xtask kinds`");
     }
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+#[cfg(test)]
+use crate::placement::Placement;
 use crate::task::TaskSpec;
 
 /// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
@@ -94,7 +96,7 @@ impl Placing {
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
     pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
-        let chosen = spec.place.map(|place| place % self.workers);
+        let chosen = spec.place.worker.map(|worker| worker % self.workers);
         match &self.mapper {
             Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
             _ if chosen.is_some() => chosen.unwrap_or_default(),
@@ -112,14 +114,19 @@ impl Placing {
         if !matches!(self.mapper, Mapper::Contiguous { .. }) {
             return self.one_by_one(specs);
         }
-        let total: u64 = specs.iter().map(weight).sum();
+        // Tasks that the user placed do not shift the pieces of the others.
+        let total: u64 = specs.iter().filter(|spec| spec.place.worker.is_none()).map(weight).sum();
         let mut before = 0;
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
+            if let Some(place) = spec.place.worker {
+                places.push(place % self.workers);
+                continue;
+            }
             // A task belongs to the piece that its middle lies in.
             let middle = 2 * before + weight(spec);
             let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
-            places.push(spec.place.map_or(piece.min(self.workers - 1), |place| place % self.workers));
+            places.push(piece.min(self.workers - 1));
             before += weight(spec);
         }
         places
@@ -137,7 +144,7 @@ impl Placing {
             Mapper::User(choose) => choose(spec),
             _ => parked,
         };
-        spec.place.unwrap_or_else(user) % self.workers
+        spec.place.worker.unwrap_or_else(user) % self.workers
     }
 
     fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
@@ -211,8 +218,19 @@ mod tests {
     #[test]
     fn weights_and_wishes_count() {
         let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
-        let placed = TaskSpec { place: Some(5), ..TaskSpec::default() };
+        let placed = TaskSpec { place: Placement::on_worker(5), ..TaskSpec::default() };
         assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_the_user_placed_does_not_shift_the_pieces_of_the_others() {
+        let placed = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
+        let collector = TaskSpec { weight: 2, ..TaskSpec::default() };
+        let network = [TaskSpec::default(), collector];
+        assert_eq!(placing(2).cut(&network), [0, 1]);
+        assert_eq!(placing(2).cut(&[network[0], network[1], placed(0), placed(1)]), [0, 1, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1), network[0], placed(0), network[1]]), [1, 0, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1); 3]), [1, 1, 1]);
     }
 
     #[test]
@@ -224,7 +242,11 @@ mod tests {
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
         placing.moved(&of_weight(5), 0, 1);
         placing.ended(&of_weight(1), 0);
-        assert_eq!(placing.place(&TaskSpec { place: Some(3), ..of_weight(20) }, 0, 0), 1, "as it is told");
+        assert_eq!(
+            placing.place(&TaskSpec { place: Placement::on_worker(3), ..of_weight(20) }, 0, 0),
+            1,
+            "as it is told"
+        );
         assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
     }
 

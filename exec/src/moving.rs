@@ -21,6 +21,7 @@ use crate::events::{Cause, TaskMoved};
 use crate::inbox::{Asked, Inbox, Pushed};
 use crate::observe::Share;
 use crate::parker::Parker;
+use crate::placement::Placement;
 use crate::ring::NOBODY;
 use crate::runtime::{Error, Mode, Shared};
 use crate::sync::{AtomicU32, Ordering};
@@ -94,8 +95,11 @@ impl TaskMover {
     /// name or by the user's mapper is moved, too.
     ///
     /// # Errors
-    /// There is no such worker, or it takes no part now.
-    pub fn move_task(&self, task: TaskId, worker: usize) -> Result<Move, Error> {
+    /// There is no such node or worker, or the worker takes no part now; or no worker is said.
+    pub fn move_task(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
+        let worker = to.here()?.ok_or_else(|| {
+            Error::new("a move goes to a worker of this node: say which, as in `worker 1`".to_owned())
+        })?;
         let workers = self.0.taking_part();
         if worker >= workers {
             return Err(Error::new(format!("no worker {worker} takes part: there are {workers}, from 0")));

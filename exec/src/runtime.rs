@@ -25,6 +25,7 @@ use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
 use crate::observe::ObservedStream;
 use crate::parking::Workers;
+use crate::placement::Placement;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
 use crate::settings::Settings;
 use crate::spread::{self, Spreading};
@@ -530,7 +531,13 @@ impl Shared {
             recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
         });
         let work = attach(&mut Ports { core, task: cell });
-        self.start_blocking(task, work);
+        match spec.place.here() {
+            Ok(_) => self.start_blocking(task, work),
+            Err(elsewhere) => {
+                drop(work);
+                self.refuse(task, elsewhere.to_string());
+            }
+        }
         id
     }
 
@@ -550,18 +557,25 @@ impl Shared {
                     "the system refuses it a thread of its own ({error}): allow more threads or memory (`ulimit -u`, \
                      `ulimit -v`, the cgroup's `pids.max`), or run fewer tasks that need one"
                 );
-                let outcome = Err((reason, false));
-                // SAFETY: no thread has the task.
-                unsafe { cell.forget_waits() };
-                cell.takes_no_part();
-                cell.show_end(&outcome);
-                self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
-                self.forget_blocking(cell.id);
-                self.task_ended(cell, outcome);
-                // SAFETY: refused, so the reference is still ours.
-                unsafe { TaskCell::release(task.as_ptr()) }
+                self.refuse(task, reason);
             }
         }
+    }
+
+    /// Lets a blocking task fail that has no thread, with the caller's reference.
+    fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
+        // SAFETY: the caller's reference.
+        let cell = unsafe { task.as_ref() };
+        let outcome = Err((reason, false));
+        // SAFETY: no thread has the task.
+        unsafe { cell.forget_waits() };
+        cell.takes_no_part();
+        cell.show_end(&outcome);
+        self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
+        self.forget_blocking(cell.id);
+        self.task_ended(cell, outcome);
+        // SAFETY: no thread has it, so the reference is still ours.
+        unsafe { TaskCell::release(task.as_ptr()) }
     }
 
     /// Keeps a blocking task's thread until it has ended. A panic in it is caught and told with the task's end, so there is
@@ -594,13 +608,14 @@ impl Core {
             // SAFETY: the task being dispatched is alive, until this dispatch ends.
             (core.shared.clone(), here, unsafe { &*core.task })
         };
-        if shared.thread_per_task {
+        // One for another node is refused there.
+        if shared.thread_per_task || spec.place.here().is_err() {
             return shared.spawn_blocking(core, spec, |ports| {
                 body.attach(ports);
                 move |blocking: &mut Blocking| blocking.drive(body)
             });
         }
-        let worker = match spec.together.filter(|_| spec.place.is_none()) {
+        let worker = match spec.together.filter(|_| spec.place == Placement::ANYWHERE) {
             Some(replica) => replica.worker as usize,
             None => shared.place(&spec, creator.component.0, here),
         };
@@ -713,8 +728,15 @@ impl Runtime {
     }
 
     /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so that the
-    /// mapper sees all tasks of a network before it cuts it.
-    pub fn spawn(&self, spec: TaskSpec, task: impl Task) -> TaskId {
+    /// mapper sees all tasks of a network before it cuts it. One that is placed on another node fails at once.
+    pub fn spawn(&self, spec: TaskSpec, mut task: impl Task) -> TaskId {
+        if spec.place.here().is_err() {
+            // It is refused there.
+            return self.spawn_blocking_attached(spec, |ports| {
+                task.attach(ports);
+                move |_| drop(task)
+            });
+        }
         let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.thread_per_task);
         // SAFETY: the reference just made.
         let task = unsafe { cell.as_ref() };

@@ -7,8 +7,10 @@
 //! long, the workers get new replicas in turn.
 //!
 //! **Later** replicas move. Each worker sums up what its samples of dispatches (see `Core::adapt`) say of each replica, and now
-//! and then adds that to the [`Table`]. Somebody who finds that it is time looks whether a worker was busy all the time
-//! while it could have given some of that to another ([`balance`]), and writes letters with the moves. Replicas whose messages
+//! and then adds that to the [`Table`]. The thread that finds that it is time for a look asks whether a worker was busy all the time
+//! while it could have given some of that to another ([`balance`]), and writes letters with the moves. A replica's load is what it
+//! took in the window ([`Family::expected`]) and what waits for it: of workers that are both busy all the time, one may have much
+//! more before it. Replicas whose messages
 //! are light stay together, and move together. What moved rests, eight times as long after each move; what the user moved stays. So
 //! there is nothing to do on the way of messages, and nothing at all without replicas.
 
@@ -25,6 +27,7 @@ use crate::context::{Context, Ports};
 use crate::dispatch::Core;
 use crate::inbox::Asked;
 use crate::mapper::{Mapper, OfKind};
+use crate::placement::Placement;
 use crate::ring::NOBODY;
 use crate::runtime::{Options, Runtime, Shared, lock};
 use crate::task::{TaskCell, TaskSpec};
@@ -50,6 +53,8 @@ const REST_NS: u64 = 4_000_000;
 const REST_GROWS: u64 = 8;
 /// Messages that are remembered of a spread, about.
 const REMEMBERED: u64 = 1 << 20;
+/// What replicas have in common weighs as many samples of each.
+const PRIOR_SAMPLES: u64 = 2;
 /// A sample counts for no more than so many times what a message of the replica took so far: the worker may have been
 /// without its processor.
 const OUTLIER: u64 = 8;
@@ -68,6 +73,7 @@ struct Work {
     ticks: u64,
     messages: u64,
     dispatches: u64,
+    samples: u64,
 }
 
 impl Work {
@@ -75,10 +81,17 @@ impl Work {
         self.ticks += other.ticks;
         self.messages += other.messages;
         self.dispatches += other.dispatches;
+        self.samples += other.samples;
     }
 
     fn halve(&mut self) {
-        *self = Work { ticks: self.ticks / 2, messages: self.messages / 2, dispatches: self.dispatches / 2 };
+        let Work { ticks, messages, dispatches, samples } = *self;
+        *self = Work {
+            ticks: ticks / 2,
+            messages: messages / 2,
+            dispatches: dispatches / 2,
+            samples: samples.div_ceil(2),
+        };
     }
 
     /// Whether it took longer than that.
@@ -196,6 +209,8 @@ struct Known {
     /// What was sampled of it in the window, and ever.
     work: Work,
     all_messages: u64,
+    /// What the messages that waited for it will take, as of the last sample.
+    backlog_ticks: u64,
     is_heavy: bool,
     /// It stays until then.
     rests_until: u64,
@@ -351,6 +366,7 @@ impl Core {
             tasks: 1,
             work: Work::default(),
             all_messages: 0,
+            backlog_ticks: 0,
             is_heavy,
             rests_until: 0,
             moves: 0,
@@ -358,9 +374,9 @@ impl Core {
         Replica { number: table.insert(known), worker: worker as u32 }
     }
 
-    /// A sample of a task that belongs to a replica: so many dispatches like this one.
-    pub(crate) fn sampled(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64) {
-        self.loads.add(replica, ticks, messages, dispatches);
+    /// A sample of a task that belongs to a replica: so many dispatches like this one, after which so many messages wait.
+    pub(crate) fn sampled(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64, unread: u64) {
+        self.loads.add(replica, ticks, messages, dispatches, unread);
         if self.now >= self.loads.look_at {
             self.look();
         }
@@ -421,6 +437,7 @@ impl Table {
         known.worker = worker;
         known.work.add(work);
         known.all_messages += work.messages;
+        known.backlog_ticks = std::mem::take(&mut load.backlog_ticks);
         known.is_heavy = known.work.exceeds(if known.is_heavy { LIGHT } else { HEAVY }, clock);
         known.siblings.add(work);
     }
@@ -468,38 +485,74 @@ impl Table {
         self.others.iter_mut().for_each(|ticks| *ticks /= 2);
         for known in self.replicas.iter_mut().flatten() {
             known.work.halve();
+            known.backlog_ticks /= 2;
         }
     }
 
     /// Which replicas should go to which workers, that were `busy` for so long. No load is taken off unless one is saturated.
-    fn chosen(&self, busy: Vec<u64>, is_saturated: bool, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
-        let (mut sampled, mut parts, unseen) = (self.others.clone(), Parts::default(), self.unseen());
+    fn chosen(&self, mut busy: Vec<u64>, is_saturated: bool, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
+        let (mut sampled, mut parts, families) = (self.others.clone(), Parts::default(), self.families());
         sampled.resize(busy.len(), 0);
+        let mut backlog = vec![0; busy.len()];
         for (number, known) in self.replicas.iter().enumerate() {
             let Some(known) = known.as_ref().filter(|known| (known.worker as usize) < busy.len()) else {
                 continue;
             };
-            // Of what was not sampled yet its siblings tell what it will take.
-            let of_siblings = unseen.get(&Arc::as_ptr(&known.siblings)).filter(|_| known.all_messages == 0);
-            let ticks = of_siblings.copied().unwrap_or(known.work.ticks);
+            let family = families.get(&Arc::as_ptr(&known.siblings)).copied().unwrap_or_default();
+            let ticks = family.expected(known.work.ticks);
             sampled[known.worker as usize] += ticks;
+            let backlog_ticks = if known.all_messages > 0 { known.backlog_ticks } else { family.backlog() };
+            backlog[known.worker as usize] += backlog_ticks;
             if let Some(is_heavy) = known.is_heavy(clock).filter(|_| known.rests_until <= now) {
-                parts.add(number as u32, known, ticks, !is_heavy);
+                parts.add(number as u32, known, (ticks, backlog_ticks), !is_heavy);
             }
         }
         parts.scale(&busy, &sampled);
+        busy.iter_mut().zip(backlog).for_each(|(busy, backlog)| *busy += backlog);
         parts.moves(if is_saturated { busy } else { Vec::new() })
     }
 
-    /// What a replica that was made but not sampled yet is expected to take: as much as its siblings on average.
-    fn unseen(&self) -> HashMap<*const Siblings, u64> {
-        let mut seen: HashMap<*const Siblings, (u64, u64)> = HashMap::new();
-        for known in self.replicas.iter().flatten().filter(|known| known.all_messages > 0) {
-            let (ticks, count) = seen.entry(Arc::as_ptr(&known.siblings)).or_default();
-            *ticks += known.work.ticks;
-            *count += 1;
+    /// What was sampled in the window of all replicas of each split.
+    fn families(&self) -> HashMap<*const Siblings, Family> {
+        let mut families: HashMap<*const Siblings, Family> = HashMap::new();
+        for known in self.replicas.iter().flatten() {
+            let family = families.entry(Arc::as_ptr(&known.siblings)).or_default();
+            family.work.add(known.work);
+            family.replicas += 1;
+            family.backlog_ticks += known.backlog_ticks;
+            family.seen += u64::from(known.all_messages > 0);
         }
-        seen.into_iter().map(|(siblings, (ticks, count))| (siblings, ticks / count)).collect()
+        families
+    }
+}
+
+/// What was sampled in a window of the replicas of a split, together.
+#[derive(Clone, Copy, Default)]
+struct Family {
+    work: Work,
+    replicas: u64,
+    /// What waits for those that were ever sampled, and how many those are.
+    backlog_ticks: u64,
+    seen: u64,
+}
+
+impl Family {
+    /// What waits for a replica that was never sampled: as much as for the others.
+    fn backlog(&self) -> u64 {
+        self.backlog_ticks / self.seen.max(1)
+    }
+
+    /// What a replica is expected to take in such a window of which so much was sampled. Few samples say little: a replica of many may
+    /// have none by chance. So this is the mean of the gamma distribution that follows from the samples (a Poisson process) and
+    /// from the prior that replicas are like the mean of all, with the weight of [`PRIOR_SAMPLES`].
+    fn expected(&self, sampled_ticks: u64) -> u64 {
+        let Family { work, replicas, .. } = self;
+        if work.samples == 0 {
+            return sampled_ticks;
+        }
+        let prior = (PRIOR_SAMPLES * work.ticks / work.samples) as f64;
+        let mean = work.ticks as f64 / *replicas as f64;
+        ((sampled_ticks as f64 + prior) * mean / (mean + prior).max(1.0)) as u64
     }
 }
 
@@ -508,12 +561,14 @@ impl Table {
 struct Parts {
     parts: Vec<Part>,
     members: Vec<Vec<u32>>,
+    /// What waits for each.
+    backlog: Vec<u64>,
     /// Light replicas of the same spread on the same worker.
     lumps: HashMap<(*const Siblings, u32), usize>,
 }
 
 impl Parts {
-    fn add(&mut self, replica: u32, known: &Known, ticks: u64, is_lump: bool) {
+    fn add(&mut self, replica: u32, known: &Known, (ticks, backlog): (u64, u64), is_lump: bool) {
         let next = self.parts.len();
         let at = match is_lump {
             true => *self.lumps.entry((Arc::as_ptr(&known.siblings), known.worker)).or_insert(next),
@@ -522,16 +577,18 @@ impl Parts {
         if at == next {
             self.parts.push(Part { worker: known.worker as usize, ticks: 0, is_lump });
             self.members.push(Vec::new());
+            self.backlog.push(0);
         }
+        self.backlog[at] += backlog;
         self.parts[at].ticks += ticks;
         self.members[at].push(replica);
     }
 
     /// Divides the time that each worker was busy as what was sampled there divides: not every dispatch is.
     fn scale(&mut self, busy: &[u64], sampled: &[u64]) {
-        for part in &mut self.parts {
+        for (part, backlog) in self.parts.iter_mut().zip(&self.backlog) {
             let (busy, sampled) = (u128::from(busy[part.worker]), u128::from(sampled[part.worker].max(1)));
-            part.ticks = (u128::from(part.ticks) * busy / sampled) as u64;
+            part.ticks = (u128::from(part.ticks) * busy / sampled) as u64 + backlog;
         }
     }
 
@@ -576,18 +633,22 @@ struct Load {
     work: Work,
     /// What a message took, on the whole.
     each: u64,
+    /// What the messages that waited will take, at most since the table was told.
+    backlog_ticks: u64,
     looks_unused: u8,
 }
 
 impl Loads {
-    fn add(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64) {
+    fn add(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64, unread: u64) {
         let load = self.of_replica.entry(replica).or_default();
         load.looks_unused = 0;
         let most = load.each.saturating_mul(OUTLIER).saturating_mul(messages);
         let ticks = if load.each == 0 { ticks } else { ticks.min(most) };
         let each = ticks / messages;
         load.each = if load.each == 0 { each.max(1) } else { ((7 * load.each + each) / 8).max(1) };
-        load.work.add(Work { ticks: ticks * dispatches, messages: messages * dispatches, dispatches });
+        load.backlog_ticks = load.backlog_ticks.max(unread * load.each);
+        let (ticks, messages) = (ticks * dispatches, messages * dispatches);
+        load.work.add(Work { ticks, messages, dispatches, samples: 1 });
     }
 }
 
@@ -621,7 +682,7 @@ impl Asked for Moves {
 /// The replica that a task belongs to which is created by one of `creator`: those that are unfolded inside a replica and placed
 /// beside it belong to it.
 pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u32> {
-    if spec.place.is_some() {
+    if spec.place != Placement::ANYWHERE {
         return None;
     }
     spec.together.map(|replica| replica.number).or_else(|| creator.member_of().filter(|_| here))
@@ -656,6 +717,7 @@ mod tests {
                     tasks: 1,
                     work: Work::default(),
                     all_messages: 0,
+                    backlog_ticks: 0,
                     is_heavy: false,
                     rests_until: 0,
                     moves: 0,
@@ -682,8 +744,11 @@ mod tests {
                     ticks: self.shared.clock.ns_to_ticks(messages * each),
                     messages,
                     dispatches: messages.div_ceil(8),
+                    samples: messages.div_ceil(8),
                 };
-                table.add(replica as u32, worker, &mut Load { work, ..Load::default() }, &self.shared.clock);
+                let backlog_ticks = known.backlog_ticks;
+                let mut load = Load { work, backlog_ticks, ..Load::default() };
+                table.add(replica as u32, worker, &mut load, &self.shared.clock);
             }
             let longest = busy.iter().copied().max().unwrap_or_default();
             self.now += longest;
@@ -731,6 +796,29 @@ mod tests {
         // Only the first was sampled, once: all of it is like that.
         let moves = world.pass(&[(1, 200_000), (0, 0), (0, 0), (0, 0)]);
         assert_eq!(moves.len(), 2, "{moves:?}");
+    }
+
+    #[test]
+    fn few_samples_are_no_reason_to_think_replicas_unequal() {
+        let mut world = World::new(2, 64);
+        // As equal replicas are sampled when there is time for 24 samples.
+        let work: Vec<(u64, u64)> = (0..64).map(|k| (u64::from(k % 8 < 3), 5_000)).collect();
+        let moves = world.pass(&work);
+        assert!((24..=40).contains(&moves.len()), "{} of 64 move", moves.len());
+    }
+
+    #[test]
+    fn what_waits_for_replicas_counts_where_all_workers_are_busy() {
+        let mut world = World::new(2, 8);
+        (0..3).for_each(|replica| world.shared.spreading.was_placed(replica, 1));
+        lock(&world.shared.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
+            known.backlog_ticks = world.shared.clock.ns_to_ticks(100 * MS);
+        });
+        // Each worker is busy all the time, so those that share theirs with more get less of it.
+        let work: Vec<(u64, u64)> = (0..8).map(|k| (if k < 3 { 5 } else { 3 }, 100_000)).collect();
+        let moves = world.pass(&work);
+        assert_eq!(moves.len(), 1, "{moves:?}");
+        assert_eq!(world.workers().iter().filter(|&&worker| worker == 0).count(), 4);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
 use crate::observe::{ObservedTask, Share, put, task_cell, task_state};
 use crate::parker::Parker;
+use crate::placement::Placement;
 use crate::ring::{NOBODY, Ring};
 use crate::runtime::{Mode, Shared};
 use crate::several::{Group, Rare, Several};
@@ -62,8 +63,8 @@ pub struct TaskSpec {
     pub one_to_one: bool,
     /// How much work to expect, compared with other tasks (for cutting a network into pieces).
     pub weight: u32,
-    /// The worker it must run on, if the user says so (modulo the number of those that take part).
-    pub place: Option<usize>,
+    /// Where it must run, if the user says so. A task for another node fails: see [`Summary::failures`](crate::Summary::failures).
+    pub place: Placement,
     /// The replica whose tasks are on one worker, unless the user says which: see [`Spread`](crate::Spread).
     pub together: Option<Replica>,
 }
@@ -76,7 +77,7 @@ impl Default for TaskSpec {
             replica: 0,
             one_to_one: false,
             weight: 1,
-            place: None,
+            place: Placement::ANYWHERE,
             together: None,
         }
     }
@@ -222,10 +223,12 @@ impl TaskCell {
         body: Option<Box<dyn Task>>,
         blocking: bool,
     ) -> NonNull<TaskCell> {
-        let place = spec.place.and_then(|place| u32::try_from(place).ok()).filter(|&place| place < REPLICAS);
-        let home = place.unwrap_or(NOBODY);
+        let Placement { node, worker } = spec.place;
+        let home = worker.and_then(|worker| u32::try_from(worker).ok()).filter(|&worker| worker < REPLICAS);
+        let home = home.unwrap_or(NOBODY);
         let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
-        let fits = replica.is_ok() && weight.is_ok() && (home != NOBODY || spec.place.is_none());
+        let fits =
+            replica.is_ok() && weight.is_ok() && node.is_none() && (home != NOBODY || worker.is_none());
         // Of all mappers only a user's looks at the whole of it.
         let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
@@ -425,7 +428,7 @@ impl TaskCell {
 
     /// What the mapper goes by when it places the task anew.
     pub(crate) fn spec(&self) -> TaskSpec {
-        let place = (self.home < REPLICAS).then_some(self.home as usize);
+        let place = Placement { node: None, worker: (self.home < REPLICAS).then_some(self.home as usize) };
         let (replica, weight) = (u64::from(self.replica), u32::from(self.weight));
         let known = TaskSpec { component: self.component, replica, weight, place, ..TaskSpec::default() };
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
@@ -445,7 +448,7 @@ impl TaskCell {
 
     /// Whether the user said where the task is to run.
     pub(crate) fn is_placed(&self) -> bool {
-        self.spec().place.is_some()
+        self.spec().place != Placement::ANYWHERE
     }
 
     /// # Safety
@@ -718,10 +721,14 @@ mod tests {
             ..TaskSpec::default()
         };
         let (plain, is_placed) = kept(spec, Mapper::default());
-        assert_eq!((plain.component, plain.weight, plain.place, is_placed), (SiteRef(7), 2, None, false));
+        assert_eq!((plain.component, plain.weight, is_placed), (SiteRef(7), 2, false));
+        assert_eq!(plain.place, Placement::ANYWHERE);
         for place in [0, 1, REPLICAS as usize - 1, REPLICAS as usize, u32::MAX as usize, usize::MAX] {
-            let (plain, is_placed) = kept(TaskSpec { place: Some(place), ..spec }, Mapper::default());
-            assert_eq!((plain.place, is_placed), (Some(place), true));
+            for node in [None, Some(0), Some(u32::MAX)] {
+                let place = Placement { node, worker: Some(place) };
+                let (plain, is_placed) = kept(TaskSpec { place, ..spec }, Mapper::default());
+                assert_eq!((plain.place, is_placed), (place, true));
+            }
         }
         let (whole, is_placed) = kept(spec, Mapper::User(Arc::new(|_| 0)));
         assert_eq!((whole.parent, whole.replica, whole.weight, is_placed), (TaskId(3), 5, 2, false));

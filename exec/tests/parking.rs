@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{In, Mapper, Options, Out, Runtime, StreamSpec, TaskId, TaskSpec, Workers};
+use thalweg_exec::{In, Mapper, Options, Out, Placement, Runtime, StreamSpec, TaskId, TaskSpec, Workers};
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{RowKind, Space, SpaceOptions};
 
@@ -53,7 +53,10 @@ impl Chain {
             let input = std::mem::replace(&mut input, next);
             ran_on.push(Arc::new(AtomicUsize::new(usize::MAX)));
             let task = pass(input, output, ran_on[ran_on.len() - 1].clone());
-            runtime.spawn(TaskSpec { place, ..TaskSpec::default() }, task);
+            runtime.spawn(
+                TaskSpec { place: Placement { node: None, worker: place }, ..TaskSpec::default() },
+                task,
+            );
         }
         let (to, messages) = mpsc::channel();
         runtime.spawn_blocking(TaskSpec::default(), move |task| {
@@ -102,7 +105,7 @@ fn tasks_are_placed_anew_on_those_that_take_part() {
     let places = [None, None, None, None, None, None, Some(1), Some(6)];
     let contiguous = |count: usize| -> Vec<usize> {
         let place =
-            |(at, place): (usize, &Option<usize>)| place.map_or((2 * at + 1) * count / 16, |p| p % count);
+            |(at, place): (usize, &Option<usize>)| place.map_or((2 * at + 1) * count / 12, |p| p % count);
         places.iter().enumerate().map(place).collect()
     };
     let runtime = runtime(Mapper::default(), None);
@@ -111,7 +114,8 @@ fn tasks_are_placed_anew_on_those_that_take_part() {
         runtime.workers().set(count).unwrap();
         assert_eq!(runtime.workers().count(), count);
         chain.await_places(&contiguous(count));
-        let error = runtime.mover().move_task(TaskId(1), count).unwrap_err().to_string();
+        let error =
+            runtime.mover().move_task(TaskId(1), Placement::on_worker(count)).unwrap_err().to_string();
         assert!(error.contains(&format!("no worker {count} takes part")), "{error}");
     }
     drop(chain);
@@ -149,7 +153,7 @@ fn no_task_stays_on_a_parked_worker() {
         workers.set(MOST).unwrap();
         // On their way to workers that are parked meanwhile.
         for task in 1..=8 {
-            let _ = mover.move_task(TaskId(task), MOST - 1 - (round % 2)).unwrap();
+            let _ = mover.move_task(TaskId(task), Placement::on_worker(MOST - 1 - (round % 2))).unwrap();
         }
         workers.set(1).unwrap();
         chain.await_places(&[0; 8]);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use thalweg_exec::{
-    Blocking, Context, In, Inputs, Mapper, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId,
-    TaskSpec,
+    Blocking, Context, In, Inputs, Mapper, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task,
+    TaskId, TaskSpec,
 };
 
 mod map;
@@ -523,7 +523,7 @@ fn dynamic_tasks_stay_in_blocks_of_eight() {
     let runtime = runtime(2);
     let places = Arc::new(Mutex::new(Vec::new()));
     runtime.spawn(
-        TaskSpec { place: Some(0), ..TaskSpec::default() },
+        TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() },
         Replica { number: 0, places: places.clone() },
     );
     runtime.join().unwrap();
@@ -862,7 +862,7 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
         seen.fetch_or(on_worker(1), Ordering::Relaxed);
         2 * number
     };
-    let spec = TaskSpec { place: Some(0), ..TaskSpec::default() };
+    let spec = TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() };
     let task = runtime.spawn(spec, Map { input, output, apply: map });
     let next = Arc::new(AtomicU64::new(0));
     let count = next.clone();
@@ -870,14 +870,14 @@ fn a_task_that_is_moved_goes_on_elsewhere_in_order() {
     runtime.spawn(spec, Sink { input: doubled, take });
     runtime.start();
     let mover = runtime.mover();
-    assert!(mover.move_task(task, 2).unwrap_err().to_string().contains("no worker 2"));
+    assert!(mover.move_task(task, Placement::on_worker(2)).unwrap_err().to_string().contains("no worker 2"));
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         let mut number = 0;
         while !moved.load(Ordering::Relaxed) || number < 1000 {
             if number == 500 {
-                assert_eq!(mover.move_task(task, 1).unwrap().wait(PATIENCE), Ok(0));
+                assert_eq!(mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE), Ok(0));
                 // It may have been woken meanwhile: then it goes when its worker looks into its inbox.
-                while mover.move_task(task, 1).unwrap().wait(PATIENCE) == Ok(0) {}
+                while mover.move_task(task, Placement::on_worker(1)).unwrap().wait(PATIENCE) == Ok(0) {}
             }
             blocking.push(&mut numbers, number).unwrap();
             number += 1;
@@ -904,7 +904,7 @@ impl Task for UntilOnSecond {
 fn an_idle_worker_gets_tasks_of_a_busy_one() {
     let mapper = Mapper::Contiguous { block: 1000 };
     let runtime = Runtime::new(Options { workers: 2, mapper, steal: true, ..Options::default() }).unwrap();
-    let spec = TaskSpec { place: Some(0), ..TaskSpec::default() };
+    let spec = TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() };
     runtime.spawn(spec, UntilOnSecond(Arc::default(), 4));
     assert_eq!(runtime.join().unwrap().tasks, 5);
 }
@@ -916,14 +916,20 @@ fn a_task_that_is_not_there_cannot_be_moved() {
     let (gone, (done, wait)) = (runtime.mover(), mpsc::channel());
     runtime.spawn_blocking(TaskSpec::default(), move |blocking| {
         for task in [blocking.task_id(), TaskId(77)] {
-            let error = mover.move_task(task, 1).unwrap().wait(PATIENCE).unwrap_err().to_string();
+            let error = mover
+                .move_task(task, Placement::on_worker(1))
+                .unwrap()
+                .wait(PATIENCE)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(&format!("task {} is on no worker", task.0)), "{error}");
         }
         done.send(()).unwrap();
     });
     wait.recv().unwrap();
     assert_eq!(runtime.join().unwrap().failures, []);
-    let error = gone.move_task(TaskId(1), 1).unwrap().wait(PATIENCE).unwrap_err().to_string();
+    let error =
+        gone.move_task(TaskId(1), Placement::on_worker(1)).unwrap().wait(PATIENCE).unwrap_err().to_string();
     assert!(error.contains("ended"), "{error}");
 }
 
@@ -945,8 +951,36 @@ fn a_worker_inside_a_box_is_told_of() {
     let task = runtime.spawn(TaskSpec::default(), Inside(release.clone(), entered));
     runtime.start();
     inside.recv().unwrap();
-    let error = runtime.mover().move_task(task, 0).unwrap().wait(Duration::from_millis(1)).unwrap_err();
+    let error = runtime
+        .mover()
+        .move_task(task, Placement::on_worker(0))
+        .unwrap()
+        .wait(Duration::from_millis(1))
+        .unwrap_err();
     assert!(error.to_string().contains("1 workers have not looked"), "{error}");
     release.store(true, Ordering::Relaxed);
     join_in_time(runtime);
+}
+
+/// A task for another node is refused, and those that it would have talked to end.
+#[test]
+fn what_is_placed_on_another_node_fails_and_says_why() {
+    for thread_per_task in [false, true] {
+        let runtime = Runtime::new(Options { workers: 2, thread_per_task, ..Options::default() }).unwrap();
+        let (output, mut written) = runtime.stream::<u64>(StreamSpec::default());
+        let elsewhere = TaskSpec { place: Placement::on_node(3), ..TaskSpec::default() };
+        let refused = runtime.spawn(elsewhere, Source { output, next: 0, count: 5 });
+        runtime.spawn_blocking(elsewhere, |_| panic!("it does not run"));
+        let here = Placement { node: Some(0), worker: Some(1) };
+        runtime.spawn_blocking(TaskSpec { place: here, ..TaskSpec::default() }, move |task| {
+            assert_eq!(task.pop(&mut written), None);
+        });
+        let error = runtime.mover().move_task(refused, Placement::on_node(3)).unwrap_err();
+        assert!(error.to_string().starts_with("there is no node 3"), "{error}");
+        let summary = runtime.join().unwrap();
+        assert_eq!((summary.tasks, summary.failed), (3, 2));
+        for failure in summary.failures {
+            assert!(failure.message.starts_with("there is no node 3") && !failure.panicked, "{failure:?}");
+        }
+    }
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use thalweg_exec::{
-    Context, In, Inputs, Mapper, Options, Order, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskId,
-    TaskMover, TaskSpec, Workers,
+    Context, In, Inputs, Mapper, Options, Order, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task,
+    TaskId, TaskMover, TaskSpec, Workers,
 };
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
@@ -161,7 +161,10 @@ impl Disturber {
         while !done.load(Ordering::Relaxed) {
             let task = TaskId(1 + self.random.below(60));
             // That worker may be parked now, or the run have ended before the next line.
-            let _ = self.mover.move_task(task, self.random.below(self.workers.count() as u64) as usize);
+            let _ = self.mover.move_task(
+                task,
+                Placement::on_worker(self.random.below(self.workers.count() as u64) as usize),
+            );
             if self.random.below(4) == 0 {
                 let _ = self.workers.set(1 + self.random.below(WORKERS_MAX as u64) as usize);
             }

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
 const TASKS: u64 = 6;
@@ -57,49 +58,35 @@ struct Script {
 }
 
 fn script() -> Script {
-    let mut begin = Vec::new();
-    let mut round = Vec::new();
+    let (mut begin, mut round) = (Vec::new(), Vec::new());
+    let mut push = |event: Observation| begin.push(event);
     for task in 1..=TASKS {
         let one_to_one = task != 1 && task != TASKS - 1;
-        begin.push(Observation::TaskCreated {
-            task,
-            component: 100 + task,
-            parent: 0,
-            replica: 0,
-            one_to_one,
-            blocking: false,
-        });
+        push(TaskCreated { task, component: 100 + task, one_to_one, ..TaskCreated::default() }.into());
         if task < TASKS {
-            begin.push(Observation::StreamOpened {
-                stream: task,
-                name: 0,
-                reader: task + 1,
-                writer: task,
-                capacity: 64,
-            });
+            push(StreamOpened { stream: task, name: 0, reader: task + 1, writer: task, capacity: 64 }.into());
         }
     }
-    begin.push(Observation::Entry { stream: 1 });
-    begin.push(Observation::Exit { stream: TASKS - 1 });
+    push(Entry { stream: 1 }.into());
+    push(Exit { stream: TASKS - 1 }.into());
+    let mut push = |event: Observation| round.push(event);
     for task in 1..=TASKS {
-        round.push(Observation::TaskDispatched { task, worker: 0, duration: 400 });
+        push(TaskDispatched { task, duration_ticks: 400, ..TaskDispatched::default() }.into());
         if task > 1 {
-            round.push(Observation::StreamRead(Run { stream: task - 1, first: 0, count: QUANTUM }));
+            push(StreamRead { stream: task - 1, first: 0, count: QUANTUM }.into());
         }
         if task < TASKS {
-            let child = Run { stream: task, first: 0, count: QUANTUM };
-            round.push(Observation::StreamWrote(child));
+            let (stream, parent_stream) = (task, task - 1);
+            push(StreamWrote { stream, first: 0, count: QUANTUM }.into());
             if task == TASKS - 1 {
-                round.push(Observation::Derived(Derived {
-                    child,
-                    parent_stream: task - 1,
-                    parent_first: 0,
-                    step: 1,
-                }));
+                push(
+                    Derived { stream, first: 0, count: QUANTUM, parent_stream, parent_first: 0, step: 1 }
+                        .into(),
+                );
             }
-            round.push(Observation::TaskReady { task: task + 1, by_stream: 0 });
+            push(TaskReady { task: task + 1, ..TaskReady::default() }.into());
         }
-        round.push(Observation::BlockedInput { task, stream: task.saturating_sub(1) });
+        push(TaskBlockedInput { task, stream: task.saturating_sub(1) }.into());
     }
     Script { begin, round }
 }
@@ -107,15 +94,13 @@ fn script() -> Script {
 /// The observation with the indices of a later round.
 fn shifted(observation: &Observation, round: u64) -> Observation {
     let by = round * QUANTUM;
-    let shift = |run: Run| Run { first: run.first + by, ..run };
     match *observation {
-        Observation::StreamRead(run) => Observation::StreamRead(shift(run)),
-        Observation::StreamWrote(run) => Observation::StreamWrote(shift(run)),
-        Observation::Derived(derived) => Observation::Derived(Derived {
-            child: shift(derived.child),
-            parent_first: derived.parent_first + by,
-            ..derived
-        }),
+        Observation::StreamRead(read) => StreamRead { first: read.first + by, ..read }.into(),
+        Observation::StreamWrote(wrote) => StreamWrote { first: wrote.first + by, ..wrote }.into(),
+        Observation::Derived(derived) => {
+            let (first, parent_first) = (derived.first + by, derived.parent_first + by);
+            Derived { first, parent_first, ..derived }.into()
+        }
         other => other,
     }
 }

@@ -12,18 +12,22 @@ use std::collections::HashMap;
 
 use crate::base::Base;
 use crate::compose::{COMPOSED, Composer, Sink};
+use crate::events::{KINDS, Observation, StreamOpened};
 use crate::monitor::{Batch, Buffer, Item, Kind, Moment, Monitor, Open, Value, What, wants};
 use crate::monitors::built_in;
 use crate::notes::{not_adding_up, notes, places};
-use crate::observation::{KIND_NAMES, LiveRow, LiveState, Mode, Observation};
+use crate::observation::{LiveRow, LiveState, Mode};
 use crate::report::{ModeSpan, Note, Report, SpaceInfo, State, Window};
 use crate::structure::{OWN_THREAD, Task};
+use crate::texts::Texts;
 use crate::verdict;
 
 /// What tasks without a component, such as the run's own, are listed under.
 pub(crate) const NO_COMPONENT: &str = "(no component)";
 /// Items handed over at a time: what fits into the cache nearest to the core.
 const BATCH: usize = 256;
+/// Bytes of texts after which what there is is handed over.
+const TEXT_BYTES: usize = 1 << 16;
 /// What a verdict needs to see, however little is asked to be reported.
 const TOP_MIN: usize = 64;
 
@@ -151,8 +155,8 @@ impl<'m> Analysis<'m> {
 
     /// An analysis without monitors.
     pub fn bare(options: Options) -> Analysis<'m> {
-        let kind = |name: &&str| Kind { name: (*name).to_owned(), fields: Vec::new() };
-        let kinds: Vec<Kind> = KIND_NAMES.iter().chain(&COMPOSED).map(kind).collect();
+        let names = KINDS.iter().map(|kind| kind.name).chain(COMPOSED);
+        let kinds: Vec<Kind> = names.map(|name| Kind { name: name.to_owned(), fields: Vec::new() }).collect();
         Analysis {
             options,
             composer: Composer::default(),
@@ -247,6 +251,14 @@ impl<'m> Analysis<'m> {
             self.composer.observe(time, writer, &self.base.subtract_from(observation), &mut sink);
         }
         self.deliver_full();
+    }
+
+    /// Where the texts of the next event go.
+    pub(crate) fn texts(&mut self) -> &mut Texts {
+        if self.buffer.texts.bytes() > TEXT_BYTES {
+            self.deliver();
+        }
+        &mut self.buffer.texts
     }
 
     #[inline]
@@ -392,7 +404,8 @@ impl<'m> Analysis<'m> {
                 // The event of its opening may be lost, or be told by nobody yet.
                 if structure.stream(stream).is_none_or(|state| state.opened.is_none()) {
                     let begin = structure.begin.unwrap_or(0);
-                    self.composer.stream_opened(begin, stream, name, reader, writer, capacity);
+                    let opened = StreamOpened { stream, name, reader, writer, capacity };
+                    self.composer.stream_opened(begin, &opened);
                 }
                 None
             }

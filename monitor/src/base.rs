@@ -4,8 +4,9 @@
 //! counts, so what the live table said then is taken off both.
 
 use crate::TaskCounts;
+use crate::events::{Observation, StreamClosed, WorkerEnded};
 use crate::ids::IdMap;
-use crate::observation::{LiveRow, Observation, StreamTotals, TaskTotals};
+use crate::observation::{LiveRow, StreamTotals, TaskTotals};
 
 /// The totals at the begin of a window. Empty: all was measured.
 #[derive(Debug, Default)]
@@ -61,20 +62,17 @@ impl Base {
     /// The observation without what was before, if it is the end of something.
     pub(crate) fn subtract_from(&self, observation: &Observation) -> Observation {
         match *observation {
-            Observation::TaskEnded { task, totals, ended_badly } => {
-                Observation::TaskEnded { task, totals: self.task(task, &totals), ended_badly }
+            Observation::TaskEnded(ended) => ended.with_totals(self.task(ended.task, &ended.totals())).into(),
+            Observation::StreamClosed(closed) => {
+                let stream = closed.stream;
+                let StreamTotals { written, read, dropped } = self.stream(stream, &closed.totals());
+                StreamClosed { stream, written, read, dropped }.into()
             }
-            Observation::StreamClosed { stream, totals } => {
-                Observation::StreamClosed { stream, totals: self.stream(stream, &totals) }
-            }
-            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides } => {
-                let before = self.workers.get(&worker).copied().unwrap_or_default();
-                Observation::WorkerEnded {
-                    worker,
-                    busy_ticks: busy_ticks.saturating_sub(before.busy_ticks),
-                    waiting_ticks: waiting_ticks.saturating_sub(before.waiting_ticks),
-                    besides,
-                }
+            Observation::WorkerEnded(ended) => {
+                let before = self.workers.get(&ended.worker).copied().unwrap_or_default();
+                let busy_ticks = ended.busy_ticks.saturating_sub(before.busy_ticks);
+                let waiting_ticks = ended.waiting_ticks.saturating_sub(before.waiting_ticks);
+                WorkerEnded { busy_ticks, waiting_ticks, ..ended }.into()
             }
             other => other,
         }

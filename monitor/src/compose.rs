@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 
+use crate::events::{
+    Derived, Entry, Exit, KINDS, Observation, StreamOpened, TaskBlockedInput, TaskBlockedOutput, TaskCreated,
+    TaskDispatched, TaskMapped, TaskMoved, TaskReady, TaskYielded,
+};
 use crate::ids::IdMap;
 use crate::monitor::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
-use crate::observation::{Derived, KIND_NAMES, Mode, Observation, Run};
+use crate::observation::{Mode, Run};
 use crate::structure::{OWN_THREAD, Role, Structure, Task};
 use crate::timeline::Doing;
 
@@ -19,7 +23,7 @@ const CLOSING_MAX: usize = 1 << 16;
 const MODES_MAX: usize = 1000;
 
 /// The numbers of kinds: those of the runtime, the composed ones, gaps, then whatever else monitors want.
-pub(crate) const DISPATCH: u16 = KIND_NAMES.len() as u16;
+pub(crate) const DISPATCH: u16 = KINDS.len() as u16;
 pub(crate) const WAIT: u16 = DISPATCH + 1;
 pub(crate) const STREAM_TOLD: u16 = DISPATCH + 2;
 pub(crate) const GAP: u16 = DISPATCH + 3;
@@ -102,17 +106,17 @@ impl Composer {
         self.gapless_since.get_or_insert(time);
         self.last = self.last.max(time);
         match *observation {
-            Observation::TaskDispatched { task, worker, duration } => {
+            Observation::TaskDispatched(dispatched) => {
                 sink.observation(time, writer, observation);
-                self.begin_dispatch(time, writer, task, worker, duration, sink);
+                self.begin_dispatch(time, writer, &dispatched, sink);
             }
-            Observation::StreamRead(run) => {
+            Observation::StreamRead(read) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, run, |telling, run| telling.reads.push(run));
+                self.tell(writer, read.run(), |telling, run| telling.reads.push(run));
             }
-            Observation::StreamWrote(run) => {
+            Observation::StreamWrote(wrote) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, run, |telling, run| telling.writes.push(run));
+                self.tell(writer, wrote.run(), |telling, run| telling.writes.push(run));
             }
             Observation::Derived(derived) => {
                 sink.observation(time, writer, observation);
@@ -120,27 +124,27 @@ impl Composer {
                     self.malformed += 1;
                     return;
                 }
-                self.tell(writer, derived.child, |telling, _| telling.derived.push(derived));
+                self.tell(writer, derived.child(), |telling, _| telling.derived.push(derived));
             }
-            Observation::BlockedInput { task, stream } => {
+            Observation::TaskBlockedInput(TaskBlockedInput { task, stream }) => {
                 self.end_dispatch(time, writer, task, Outcome::BlockedInput, stream, sink);
                 sink.observation(time, writer, observation);
             }
-            Observation::BlockedOutput { task, stream } => {
+            Observation::TaskBlockedOutput(TaskBlockedOutput { task, stream }) => {
                 self.end_dispatch(time, writer, task, Outcome::BlockedOutput, stream, sink);
                 sink.observation(time, writer, observation);
             }
-            Observation::Yielded { task } => {
+            Observation::TaskYielded(TaskYielded { task }) => {
                 self.end_dispatch(time, writer, task, Outcome::Yielded, 0, sink);
                 sink.observation(time, writer, observation);
             }
-            Observation::Kept { task, duration, .. } => {
-                if task != 0 {
-                    self.telling.entry(writer).or_default().kept_next = duration;
+            Observation::Kept(kept) => {
+                if kept.task != 0 {
+                    self.telling.entry(writer).or_default().kept_next = kept.duration_ticks;
                 }
                 sink.observation(time, writer, observation);
             }
-            Observation::TaskReady { task, by_stream } => {
+            Observation::TaskReady(TaskReady { task, by_stream, .. }) => {
                 self.structure.tasks.entry(task).or_default().timeline.made_ready(time, by_stream);
                 sink.observation(time, writer, observation);
             }
@@ -150,21 +154,24 @@ impl Composer {
 
     fn observe_rare(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
         match *observation {
-            Observation::RecordFailed { task, message } => {
+            Observation::RecordFailed(failed) => {
+                let (task, message) = (failed.task, failed.message());
                 if message.first > INDEX_MAX {
                     self.malformed += 1;
                     return;
                 }
                 self.record_told(time, writer, (task, message), |telling| &mut telling.failed, sink);
             }
-            Observation::RecordHeld { task, message } => {
+            Observation::RecordHeld(held) => {
+                let (task, message) = (held.task, held.message());
                 if message.first > INDEX_MAX {
                     self.malformed += 1;
                     return;
                 }
                 self.record_told(time, writer, (task, message), |telling| &mut telling.held, sink);
             }
-            Observation::TaskEnded { task, .. } => {
+            Observation::TaskEnded(ended) => {
+                let task = ended.task;
                 self.end_dispatch(time, writer, task, Outcome::Ended, 0, sink);
                 if let Some(state) = self.structure.tasks.get_mut(&task) {
                     let wait = state.timeline.until(task, time);
@@ -172,36 +179,40 @@ impl Composer {
                     self.ended_tasks.push(task);
                 }
             }
-            Observation::TaskCreated { task, component, replica, blocking, .. } => {
+            Observation::TaskCreated(TaskCreated { task, component, replica, blocking, .. }) => {
                 let state = self.structure.tasks.entry(task).or_default();
                 *state = Task { component, replica, blocking, created: Some(time), ..*state };
                 state.timeline.created(time);
                 self.structure.components.entry(component).or_default().tasks += 1;
             }
-            Observation::TaskMapped { task, worker } | Observation::TaskMoved { task, worker } => {
+            Observation::TaskMapped(TaskMapped { task, worker })
+            | Observation::TaskMoved(TaskMoved { task, worker, .. }) => {
                 let state = self.structure.tasks.entry(task).or_default();
                 state.worker = (worker < OWN_THREAD).then_some(worker);
             }
-            Observation::StreamOpened { stream, name, reader, writer, capacity } => {
-                self.stream_opened(time, stream, name, reader, writer, capacity);
-            }
-            Observation::StreamClosed { stream, totals } => {
+            Observation::StreamOpened(opened) => self.stream_opened(time, &opened),
+            Observation::StreamClosed(closed) => {
+                let stream = closed.stream;
                 let state = self.structure.streams.entry(stream).or_default();
                 state.closed = Some(time);
-                state.totals = Some(totals);
+                state.totals = Some(closed.totals());
                 self.closing.push_back(stream);
                 sink.observation(time, writer, observation);
                 self.tell_if_told(time, writer, stream, sink);
                 self.tell_oldest_closing(time, writer, sink);
                 return;
             }
-            Observation::ModeChanged { mode } => self.mode_changed(time, mode),
-            Observation::Paused { paused } => self.structure.paused = paused.then_some(time),
-            Observation::Entry { stream } => {
+            Observation::ModeChanged(changed) => {
+                if let Some(mode) = changed.known() {
+                    self.mode_changed(time, mode);
+                }
+            }
+            Observation::Paused(paused) => self.structure.paused = paused.paused.then_some(time),
+            Observation::Entry(Entry { stream }) => {
                 self.declared_entry = true;
                 self.structure.streams.entry(stream).or_default().role = Role::Entry;
             }
-            Observation::Exit { stream } => {
+            Observation::Exit(Exit { stream }) => {
                 self.declared_exit = true;
                 self.structure.streams.entry(stream).or_default().role = Role::Exit;
             }
@@ -222,15 +233,8 @@ impl Composer {
         structure.modes.push((time, mode));
     }
 
-    fn begin_dispatch(
-        &mut self,
-        time: u64,
-        writer: u64,
-        task: u64,
-        worker: u64,
-        duration: u64,
-        sink: &mut Sink<'_>,
-    ) {
+    fn begin_dispatch(&mut self, time: u64, writer: u64, dispatched: &TaskDispatched, sink: &mut Sink<'_>) {
+        let TaskDispatched { task, worker, duration_ticks, .. } = *dispatched;
         self.structure.dispatches += 1;
         if self.telling.entry(writer).or_default().active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
@@ -241,7 +245,7 @@ impl Composer {
         telling.worker = worker;
         telling.task = task;
         // A thread does one thing at a time, whatever is told.
-        telling.start = time.saturating_sub(duration).max(first).max(telling.end).min(time);
+        telling.start = time.saturating_sub(duration_ticks).max(first).max(telling.end).min(time);
         telling.end = time;
         telling.kept = std::mem::take(&mut telling.kept_next);
         telling.reads.clear();
@@ -357,15 +361,8 @@ impl Composer {
         self.telling.insert(writer, telling);
     }
 
-    pub(crate) fn stream_opened(
-        &mut self,
-        time: u64,
-        stream: u64,
-        name: u64,
-        reader: u64,
-        writer: u64,
-        capacity: u64,
-    ) {
+    pub(crate) fn stream_opened(&mut self, time: u64, opened: &StreamOpened) {
+        let StreamOpened { stream, name, reader, writer, capacity } = *opened;
         let structure = &mut self.structure;
         let state = structure.streams.entry(stream).or_default();
         state.opened.get_or_insert(time);
@@ -403,10 +400,10 @@ impl Composer {
         let has_inputs = self.has(task, stream.writer_component, |t| t.inputs, |c| c.has_inputs);
         let has_outputs = self.has(stream.reader, stream.reader_component, |t| t.outputs, |c| c.has_outputs);
         let role = if !self.declared_entry && has_inputs == Some(false) {
-            sink.observation(time, writer, &Observation::Entry { stream: id });
+            sink.observation(time, writer, &Entry { stream: id }.into());
             Role::Entry
         } else if !self.declared_exit && has_outputs == Some(false) {
-            sink.observation(time, writer, &Observation::Exit { stream: id });
+            sink.observation(time, writer, &Exit { stream: id }.into());
             Role::Exit
         } else {
             return;

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_space::reader::{
-    self, Event, EventStream, FieldRef, Info, Item, KindInfo, LiveView, SettingView, SpaceReader,
+    self, Event, EventStream, Fields, Info, Item, KindInfo, LiveView, SettingView, SpaceReader,
 };
 use thalweg_space::{Error, RowKind};
 
 use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
+use crate::events::{KINDS, Observation};
 use crate::message::Message;
 use crate::monitor::{Monitor, Value};
-use crate::observation::{
-    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
-};
+use crate::observation::{LiveRow, LiveState, Mode, StreamTotals, TaskCounts, TaskTotals};
 use crate::report::{MessageTimes, Report, SpaceInfo, State};
 use crate::story::{Found, Story, Tracing};
 
@@ -93,7 +92,7 @@ fn traced(path: &Path, tracing: impl FnOnce(f64) -> Tracing) -> Result<Found, Er
 /// let mut follower = thalweg_monitor::Follower::open("/dev/shm/thalweg-run", 10)?;
 /// loop {
 ///     follower.poll();
-///     println!("{}", follower.report()?.verdict.text);
+///     println!("{}", follower.report()?.verdict.words.text);
 ///     // The next report speaks of what comes from here on.
 ///     follower.restart();
 ///     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -441,130 +440,11 @@ pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
     Ok(names)
 }
 
-/// What a kind is to the monitor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    WorkerStarted,
-    WorkerWaiting,
-    WorkerResumed,
-    WorkerEnded,
-    WorkerParked,
-    WorkerUnparked,
-    TaskCreated,
-    TaskMapped,
-    TaskMoved,
-    ThreadUsed,
-    Kept,
-    TaskReady,
-    TaskDispatched,
-    MessageWorked,
-    Deadlocked,
-    StreamRead,
-    StreamWrote,
-    Derived,
-    BlockedInput,
-    BlockedOutput,
-    Yielded,
-    TaskEnded,
-    StreamOpened,
-    StreamClosed,
-    ModeChanged,
-    RecordFailed,
-    Paused,
-    RecordHeld,
-    Entry,
-    Exit,
-}
-
-/// Name of a kind, what it is, the fields it must have and those it may have.
-type Row = (&'static str, What, &'static [&'static str], &'static [&'static str]);
-
-const KINDS: &[Row] = &[
-    ("exec.worker_started", What::WorkerStarted, &["worker"], &["core", "node", "clock_reading_ps"]),
-    ("exec.worker_waiting", What::WorkerWaiting, &["worker"], &[]),
-    ("exec.worker_resumed", What::WorkerResumed, &["worker"], &[]),
-    (
-        "exec.worker_ended",
-        What::WorkerEnded,
-        &["worker"],
-        &["busy_ticks", "waiting_ticks", "own_ticks", "kept_ticks"],
-    ),
-    ("exec.worker_parked", What::WorkerParked, &["worker"], &[]),
-    ("exec.worker_unparked", What::WorkerUnparked, &["worker"], &[]),
-    (
-        "exec.task_created",
-        What::TaskCreated,
-        &["task", "component"],
-        &["parent", "replica", "one_to_one", "blocking"],
-    ),
-    ("exec.task_mapped", What::TaskMapped, &["task", "worker"], &[]),
-    ("exec.task_moved", What::TaskMoved, &["task", "worker"], &[]),
-    (
-        "exec.thread_used",
-        What::ThreadUsed,
-        &["worker", "task", "cpu_ns"],
-        &["preempted", "delayed_ns", "own_ticks", "kept_ticks"],
-    ),
-    ("exec.kept", What::Kept, &["worker", "task", "duration_ticks"], &[]),
-    ("exec.task_ready", What::TaskReady, &["task"], &["by_stream"]),
-    ("exec.task_dispatched", What::TaskDispatched, &["task", "worker", "duration_ticks"], &[]),
-    ("exec.message_worked", What::MessageWorked, &["task", "duration_ticks"], &[]),
-    ("exec.deadlocked", What::Deadlocked, &["task", "stream", "peer", "for_room"], &[]),
-    ("exec.stream_read", What::StreamRead, &["stream", "first", "count"], &[]),
-    ("exec.stream_wrote", What::StreamWrote, &["stream", "first", "count"], &[]),
-    (
-        "exec.derived",
-        What::Derived,
-        &["stream", "first", "count", "parent_stream", "parent_first", "step"],
-        &[],
-    ),
-    ("exec.task_blocked_input", What::BlockedInput, &["task"], &["stream"]),
-    ("exec.task_blocked_output", What::BlockedOutput, &["task"], &["stream"]),
-    ("exec.task_yielded", What::Yielded, &["task"], &[]),
-    (
-        "exec.task_ended",
-        What::TaskEnded,
-        &["task"],
-        &[
-            "busy_ticks",
-            "input_wait_ticks",
-            "output_wait_ticks",
-            "ready_ticks",
-            "failed",
-            "panicked",
-            "dispatches",
-            "reads",
-            "writes",
-        ],
-    ),
-    ("exec.stream_opened", What::StreamOpened, &["stream"], &["name", "reader", "writer", "capacity"]),
-    ("exec.stream_closed", What::StreamClosed, &["stream", "written", "read"], &["dropped"]),
-    ("exec.mode_changed", What::ModeChanged, &["mode"], &[]),
-    ("net.record_failed", What::RecordFailed, &["task", "stream", "index"], &[]),
-    ("control.paused", What::Paused, &["paused"], &[]),
-    ("net.record_held", What::RecordHeld, &["task", "stream", "index"], &[]),
-    ("net.entry", What::Entry, &["stream"], &[]),
-    ("net.exit", What::Exit, &["stream"], &[]),
-];
-
-const FIELDS_MAX: usize = 10;
-
 /// A kind with its fields found.
 struct Known {
-    what: What,
-    fields: [Option<FieldRef>; FIELDS_MAX],
-}
-
-impl Known {
-    /// The value of the n-th field in the table's row, 0 if the kind lacks it.
-    #[inline]
-    fn get(&self, event: &Event<'_>, n: usize) -> u64 {
-        self.fields[n].map_or(0, |field| event.u64(field))
-    }
-
-    fn run(&self, event: &Event<'_>) -> Run {
-        Run { stream: self.get(event, 0), first: self.get(event, 1), count: self.get(event, 2) }
-    }
+    /// Its place in [`KINDS`].
+    number: u16,
+    fields: Fields,
 }
 
 /// What becomes of a kind's events.
@@ -610,7 +490,7 @@ impl Decoder {
             self.meet(event.kind, analysis);
         }
         match &self.kinds[event.kind.index] {
-            Some(Use::Known(known)) => match observation(known, event) {
+            Some(Use::Known(known)) => match observation(known, event, analysis) {
                 Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
                 None => analysis.unknown_event(event.time, u64::from(event.writer)),
             },
@@ -636,19 +516,17 @@ impl Decoder {
     }
 
     fn find(&mut self, kind: &KindInfo) -> Option<Known> {
-        let (_, what, required, optional) = KINDS.iter().find(|(name, ..)| *name == kind.name)?;
-        let mut fields = [None; FIELDS_MAX];
-        for (n, name) in required.iter().chain(*optional).enumerate() {
-            fields[n] = kind.field(name);
-            if fields[n].is_none() && n < required.len() {
+        let number = KINDS.iter().position(|known| known.name == kind.name)?;
+        match Fields::find(kind, KINDS[number].fields) {
+            Ok(fields) => Some(Known { number: number as u16, fields }),
+            Err(name) => {
                 self.strange.push(format!(
                     "Events {} have no field {name}: they come from another version and were left out.",
                     kind.name
                 ));
-                return None;
+                None
             }
         }
-        Some(Known { what: *what, fields })
     }
 }
 
@@ -667,106 +545,8 @@ fn value_of(value: &reader::Value<'_>) -> Value {
 }
 
 #[inline]
-fn observation(known: &Known, event: &Event<'_>) -> Option<Observation> {
-    let get = |n| known.get(event, n);
-    Some(match known.what {
-        What::TaskDispatched => {
-            Observation::TaskDispatched { task: get(0), worker: get(1), duration: get(2) }
-        }
-        What::MessageWorked => Observation::MessageWorked { task: get(0), duration: get(1) },
-        What::StreamRead => Observation::StreamRead(known.run(event)),
-        What::StreamWrote => Observation::StreamWrote(known.run(event)),
-        What::BlockedInput => Observation::BlockedInput { task: get(0), stream: get(1) },
-        What::BlockedOutput => Observation::BlockedOutput { task: get(0), stream: get(1) },
-        What::Yielded => Observation::Yielded { task: get(0) },
-        What::TaskReady => Observation::TaskReady { task: get(0), by_stream: get(1) },
-        What::Derived => Observation::Derived(Derived {
-            child: known.run(event),
-            parent_stream: get(3),
-            parent_first: get(4),
-            step: get(5),
-        }),
-        What::WorkerStarted => Observation::WorkerStarted {
-            worker: get(0),
-            core: known.fields[1].map_or(-1, |field| event.i64(field)),
-            node: known.fields[2].map_or(-1, |field| event.i64(field)),
-            clock_reading_ps: get(3),
-        },
-        What::WorkerParked => Observation::WorkerParked { worker: get(0) },
-        What::WorkerUnparked => Observation::WorkerUnparked { worker: get(0) },
-        What::WorkerWaiting => Observation::WorkerWaiting { worker: get(0) },
-        What::WorkerResumed => Observation::WorkerResumed { worker: get(0) },
-        What::WorkerEnded => Observation::WorkerEnded {
-            worker: get(0),
-            busy_ticks: get(1),
-            waiting_ticks: get(2),
-            besides: Besides { own_ticks: get(3), kept_ticks: get(4) },
-        },
-        What::Kept => Observation::Kept { worker: get(0), task: get(1), duration: get(2) },
-        What::TaskCreated => Observation::TaskCreated {
-            task: get(0),
-            component: get(1),
-            parent: get(2),
-            replica: get(3),
-            one_to_one: get(4) != 0,
-            blocking: get(5) != 0,
-        },
-        What::Deadlocked => {
-            Observation::Deadlocked { task: get(0), stream: get(1), peer: get(2), for_room: get(3) != 0 }
-        }
-        What::TaskMapped => Observation::TaskMapped { task: get(0), worker: get(1) },
-        What::TaskMoved => Observation::TaskMoved { task: get(0), worker: get(1) },
-        What::ThreadUsed => Observation::ThreadUsed {
-            worker: get(0),
-            task: get(1),
-            cpu_ns: get(2),
-            preempted: get(3),
-            delayed_ns: known.fields[4].map(|field| event.u64(field)).filter(|&ns| ns != u64::MAX),
-            besides: Besides { own_ticks: get(5), kept_ticks: get(6) },
-        },
-        What::TaskEnded => Observation::TaskEnded {
-            task: get(0),
-            totals: TaskTotals {
-                busy_ticks: get(1),
-                input_wait_ticks: get(2),
-                output_wait_ticks: get(3),
-                ready_ticks: get(4),
-                counts: known.fields[8].is_some().then(|| TaskCounts {
-                    dispatches: get(7),
-                    reads: get(8),
-                    writes: get(9),
-                }),
-            },
-            ended_badly: get(5) != 0 || get(6) != 0,
-        },
-        What::StreamOpened => Observation::StreamOpened {
-            stream: get(0),
-            name: get(1),
-            reader: get(2),
-            writer: get(3),
-            capacity: get(4),
-        },
-        What::StreamClosed => Observation::StreamClosed {
-            stream: get(0),
-            totals: StreamTotals { written: get(1), read: get(2), dropped: get(3) },
-        },
-        What::ModeChanged => Observation::ModeChanged { mode: mode(event, get(0))? },
-        What::RecordFailed => Observation::RecordFailed {
-            task: get(0),
-            message: Run { stream: get(1), first: get(2), count: 1 },
-        },
-        What::Paused => Observation::Paused { paused: get(0) != 0 },
-        What::RecordHeld => {
-            Observation::RecordHeld { task: get(0), message: Run { stream: get(1), first: get(2), count: 1 } }
-        }
-        What::Entry => Observation::Entry { stream: get(0) },
-        What::Exit => Observation::Exit { stream: get(0) },
-    })
-}
-
-/// The mode by the catalog's word for it, else by its number.
-fn mode(event: &Event<'_>, number: u64) -> Option<Mode> {
-    event.choice("mode").map_or_else(|| Mode::from_number(number), Mode::from_word)
+fn observation(known: &Known, event: &Event<'_>, analysis: &mut Analysis<'_>) -> Option<Observation> {
+    Observation::read(known.number, &known.fields, event, analysis.texts())
 }
 
 /// A row of the live table as the runtime fills it.

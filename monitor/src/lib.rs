@@ -13,6 +13,7 @@ mod base;
 mod compose;
 mod decode;
 mod distribution;
+pub mod events;
 mod ids;
 mod lineage;
 mod message;
@@ -20,26 +21,31 @@ mod monitor;
 mod monitors;
 mod notes;
 mod observation;
+mod perturb;
 mod report;
 mod roots;
 mod story;
 mod structure;
 mod sums;
+mod texts;
 mod timeline;
 mod verdict;
 
 pub use analysis::{Analysis, Ending, Names, Options, SiteName};
 pub use decode::{Follower, names, report_space, slowest, story};
+pub use events::Observation;
 pub use message::{Message, NotAMessage};
 pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
-pub use observation::{
-    Besides, Derived, LiveRow, LiveState, Mode, Observation, Run, StreamTotals, TaskCounts, TaskTotals,
-};
+pub use observation::{Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals};
+pub use perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
 pub use report::{
-    BrokenStream, Component, Deadlock, Distribution, FailedMessage, Latency, Measured, Measurement,
-    MessageTimes, ModeSpan, Note, Occupancy, Report, Root, RootState, SCHEMA, SpaceInfo, State, Stream, Task,
-    TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting,
-    Window, Work, Worker, WorkerShares,
+    Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
+    Latency, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Report, Root,
+    RootState, SCHEMA, SpaceInfo, State, Stream, StreamRef, Subject, Task, TaskRef, TaskShares, Telling,
+    Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window, Words, Work,
+    Worker, WorkerShares,
 };
 pub use story::{Hop, Story};
 pub use structure::{Role, Structure};
+pub use texts::Text;
+pub use verdict::{THRESHOLDS, Threshold, rule_names};

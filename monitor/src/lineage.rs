@@ -21,10 +21,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::events::Derived;
 use crate::ids::IdMap;
 use crate::message::Message;
 use crate::monitor::{self, Batch, Moment, Outcome};
-use crate::observation::{Derived, Run};
+use crate::observation::Run;
 use crate::report::FailedMessage;
 use crate::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
 use crate::story::Trace;
@@ -215,7 +216,7 @@ impl Dispatch {
     /// Whether it wrote something from this message.
     fn derives_from(&self, stream: u64, index: u64) -> bool {
         self.derived.iter().any(|derived| {
-            let last = derived.parent_first + (derived.child.count - 1) * derived.step;
+            let last = derived.parent_first + (derived.count - 1) * derived.step;
             derived.parent_stream == stream && (derived.parent_first..=last).contains(&index)
         })
     }
@@ -563,7 +564,7 @@ impl Lineage {
         if holder.one_to_one && holder.synced {
             holder.kept.extend(taken.drain(..));
         }
-        let derived: u64 = dispatch.derived.iter().map(|derived| derived.child.count).sum();
+        let derived: u64 = dispatch.derived.iter().map(|derived| derived.count).sum();
         holder.derives |= derived > 0;
         holder.mute |= derived < writes && holder.kept.is_empty();
         self.carried = holder.owes();
@@ -647,32 +648,30 @@ impl Lineage {
         taken: &[Taken],
     ) {
         for derived in &dispatch.derived {
-            if self.flows.get(&derived.child.stream).is_some_and(|flow| matches!(flow.role, Role::Entry(_))) {
+            if self.flows.get(&derived.stream).is_some_and(|flow| matches!(flow.role, Role::Entry(_))) {
                 continue;
             }
             let mut done = 0;
-            while done < derived.child.count {
+            while done < derived.count {
                 let parent = derived.parent_first + done * derived.step;
                 let found = find(taken, derived.parent_stream, parent)
                     .or_else(|| holder.find(derived.parent_stream, parent));
-                let left = derived.child.count - done;
+                let left = derived.count - done;
                 let segment = match found {
-                    None => {
-                        Segment::unknown(derived.child.first + done, if derived.step == 0 { left } else { 1 })
-                    }
+                    None => Segment::unknown(derived.first + done, if derived.step == 0 { left } else { 1 }),
                     Some(held) => {
                         let n = parent - held.segment.first;
                         let count = if derived.step == 0 { left } else { left.min(held.segment.count - n) };
                         let step = derived.step * held.segment.step;
                         let root = held.segment.nth(n);
-                        let first = derived.child.first + done;
+                        let first = derived.first + done;
                         Segment { first, count, root, step: if root == UNKNOWN { 0 } else { step } }
                     }
                 };
                 self.roots.retain(segment.root, segment.count, segment.step);
                 let from = Message { stream: derived.parent_stream, index: parent };
-                self.link(segment, derived.child.stream, Some((from, derived.step)), dispatch);
-                self.put(segment, derived.child.stream, dispatch, writes, share);
+                self.link(segment, derived.stream, Some((from, derived.step)), dispatch);
+                self.put(segment, derived.stream, dispatch, writes, share);
                 done += segment.count;
             }
         }

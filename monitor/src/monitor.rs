@@ -38,9 +38,11 @@
 //! ```
 
 use crate::analysis::{Ending, Names};
-use crate::observation::{Derived, Observation, Run};
+use crate::events::{Derived, Observation};
+use crate::observation::Run;
 use crate::report::Report;
 use crate::structure::Structure;
+use crate::texts::{Text, Texts};
 
 /// Consumes events of a run and publishes measurements.
 pub trait Monitor {
@@ -162,6 +164,11 @@ impl<'a> Batch<'a> {
     /// The name of an event's kind.
     pub fn kind(&self, item: &Item) -> &'a str {
         &self.kinds[usize::from(item.kind)].name
+    }
+
+    /// A text of an event.
+    pub fn text(&self, text: Text) -> &'a str {
+        self.buffer.texts.get(text)
     }
 
     /// A field of an event that is not one of the runtime's.
@@ -374,6 +381,7 @@ pub(crate) struct Buffer {
     pub(crate) runs: Vec<Run>,
     pub(crate) derived: Vec<Derived>,
     pub(crate) values: Vec<Value>,
+    pub(crate) texts: Texts,
 }
 
 impl Buffer {
@@ -382,6 +390,7 @@ impl Buffer {
         self.runs.clear();
         self.derived.clear();
         self.values.clear();
+        self.texts.clear();
     }
 
     pub(crate) fn runs(&mut self, runs: &[Run]) -> Span {

@@ -1,8 +1,13 @@
-//! What the monitor understands of a run: the events of the runtime, as plain values.
+//! What the monitor makes of a run's events, and of the rows of its live table.
 //!
-//! The observed program's code is unknown here. [`crate::decode`] makes observations from the kinds a catalog
-//! declares, and tests make them by hand. Times are ticks of the space's clock; ids are unique in the process
-//! and never reused, 0 meaning "none"; indices of messages count from 0 in each stream.
+//! The observed program's code is unknown here: the events themselves are generated from the descriptions of their kinds
+//! ([`crate::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
+//! indices of messages count from 0 in each stream.
+
+use crate::events::{
+    Derived, ModeChanged, RecordFailed, RecordHeld, StreamClosed, StreamRead, StreamWrote, TaskEnded,
+    ThreadUsed, WorkerEnded,
+};
 
 /// How much the observed program tells about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,240 +52,125 @@ pub struct Run {
     pub count: u64,
 }
 
-/// The k-th message of `child` descends from message `parent_first + k * step` of `parent_stream`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Derived {
-    /// The messages written.
-    pub child: Run,
-    /// The stream their ancestors were read from.
-    pub parent_stream: u64,
-    /// Index of the first ancestor.
-    pub parent_first: u64,
-    /// 0: all have one ancestor; 1: consecutive ancestors.
-    pub step: u64,
+impl StreamRead {
+    /// The messages read.
+    #[inline]
+    pub fn run(&self) -> Run {
+        Run { stream: self.stream, first: self.first, count: self.count }
+    }
 }
 
-/// One thing the observed program said.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Observation {
-    /// A worker's thread began.
-    WorkerStarted {
-        /// Its id.
-        worker: u64,
-        /// The core it is pinned to, −1 if none.
-        core: i64,
-        /// The NUMA node of that core, −1 if it is not known.
-        node: i64,
-        /// What a reading of the clock takes on its thread; 0: not told.
-        clock_reading_ps: u64,
-    },
-    /// A worker takes no part from now on: it gives its tasks away and sleeps.
-    WorkerParked {
-        /// Its id.
-        worker: u64,
-    },
-    /// A worker takes part again.
-    WorkerUnparked {
-        /// Its id.
-        worker: u64,
-    },
-    /// The run found a deadlock; this is one of its waits.
-    Deadlocked {
-        /// Who waits.
-        task: u64,
-        /// For this stream, maybe one of several.
-        stream: u64,
-        /// Who is at its other end.
-        peer: u64,
-        /// For room; else for a message.
-        for_room: bool,
-    },
-    /// A worker found nothing to run.
-    WorkerWaiting {
-        /// Its id.
-        worker: u64,
-    },
-    /// A worker has work again.
-    WorkerResumed {
-        /// Its id.
-        worker: u64,
-    },
-    /// A worker's thread ended, with its totals.
-    WorkerEnded {
-        /// Its id.
-        worker: u64,
-        /// Time it ran tasks.
-        busy_ticks: u64,
-        /// Time it found nothing to run.
-        waiting_ticks: u64,
-        /// What else it told of its time.
-        besides: Besides,
-    },
-    /// For so long a worker could have run and had no processor.
-    Kept {
-        /// The worker.
-        worker: u64,
-        /// The task whose dispatch, which is told next, it was; 0: none, so it was in the wait that ends next, or in the worker's own
-        /// work that ends now.
-        task: u64,
-        /// For how long.
-        duration: u64,
-    },
-    /// A task exists.
-    TaskCreated {
-        /// Its id.
-        task: u64,
-        /// Its component's site.
-        component: u64,
-        /// The task that created it.
-        parent: u64,
-        /// Which replica of its component it is.
-        replica: u64,
-        /// Its k-th written message descends from its k-th read one.
-        one_to_one: bool,
-        /// It has a thread of its own.
-        blocking: bool,
-    },
-    /// A task was given to a worker.
-    TaskMapped {
-        /// Its id.
-        task: u64,
-        /// The worker's id.
-        worker: u64,
-    },
-    /// A task goes to another worker.
-    TaskMoved {
-        /// Its id.
-        task: u64,
-        /// The worker's id from now on.
-        worker: u64,
-    },
-    /// What a thread used of its processor so far.
-    ThreadUsed {
-        /// The worker; `u32::MAX` or more: the thread of a task.
-        worker: u64,
-        /// That task's id.
-        task: u64,
-        /// Time it had a processor.
-        cpu_ns: u64,
-        /// Times it was put off its processor for another thread.
-        preempted: u64,
-        /// Time it could have run and had no processor, if that is known.
-        delayed_ns: Option<u64>,
-        /// Of a worker: what else it told of its time.
-        besides: Besides,
-    },
-    /// A task may run.
-    TaskReady {
-        /// Its id.
-        task: u64,
-        /// The stream that made it ready, 0 if none.
-        by_stream: u64,
-    },
-    /// A dispatch ended now, having taken `duration` ticks. What it read and wrote follows from the same writer.
-    TaskDispatched {
-        /// The task's id.
-        task: u64,
-        /// The worker that ran it.
-        worker: u64,
-        /// Ticks from its start to this event.
-        duration: u64,
-    },
-    /// The dispatch read these.
-    StreamRead(Run),
-    /// The dispatch wrote these.
-    StreamWrote(Run),
-    /// The dispatch wrote these, from these.
-    Derived(Derived),
-    /// The dispatch ended for want of input.
-    BlockedInput {
-        /// The task's id.
-        task: u64,
-        /// The stream it waits on, 0 if several.
-        stream: u64,
-    },
-    /// The dispatch ended for want of room.
-    BlockedOutput {
-        /// The task's id.
-        task: u64,
-        /// The stream it waits on, 0 if several.
-        stream: u64,
-    },
-    /// The dispatch ended with its quantum spent.
-    Yielded {
-        /// The task's id.
-        task: u64,
-    },
-    /// A task is no more.
-    TaskEnded {
-        /// Its id.
-        task: u64,
-        /// What it did in all its life.
-        totals: TaskTotals,
-        /// It ended by a panic or another failure.
-        ended_badly: bool,
-    },
-    /// A stream exists, or one of its ends was attached or changed hands.
-    StreamOpened {
-        /// Its id.
-        stream: u64,
-        /// Its name in the catalog.
-        name: u64,
-        /// The task that reads it, 0 if none yet.
-        reader: u64,
-        /// The task that writes it, 0 if none yet.
-        writer: u64,
-        /// Messages it can hold.
-        capacity: u64,
-    },
-    /// A stream is no more, with its positions.
-    StreamClosed {
-        /// Its id.
-        stream: u64,
-        /// What went through it.
-        totals: StreamTotals,
-    },
-    /// The program tells more or less from now on.
-    ModeChanged {
-        /// The mode from now on.
-        mode: Mode,
-    },
-    /// A box refused a message it had read.
-    RecordFailed {
-        /// The task's id.
-        task: u64,
-        /// The message.
-        message: Run,
-    },
-    /// A task keeps a message that it reads in the dispatch that is told next, and will say what it writes from it.
-    RecordHeld {
-        /// The task's id.
-        task: u64,
-        /// The message.
-        message: Run,
-    },
-    /// A task worked on a message.
-    MessageWorked {
-        /// The task.
-        task: u64,
-        /// For how long.
-        duration: u64,
-    },
-    /// Sources rest from now on, or go on, as a command asked for.
-    Paused {
-        /// They rest.
-        paused: bool,
-    },
-    /// The network's input messages come through this stream.
-    Entry {
-        /// Its id.
-        stream: u64,
-    },
-    /// The network's output messages leave through this stream.
-    Exit {
-        /// Its id.
-        stream: u64,
-    },
+impl StreamWrote {
+    /// The messages written.
+    #[inline]
+    pub fn run(&self) -> Run {
+        Run { stream: self.stream, first: self.first, count: self.count }
+    }
+}
+
+impl From<Run> for StreamRead {
+    fn from(Run { stream, first, count }: Run) -> StreamRead {
+        StreamRead { stream, first, count }
+    }
+}
+
+impl From<Run> for StreamWrote {
+    fn from(Run { stream, first, count }: Run) -> StreamWrote {
+        StreamWrote { stream, first, count }
+    }
+}
+
+impl Derived {
+    /// The messages written, that descend from others.
+    #[inline]
+    pub fn child(&self) -> Run {
+        Run { stream: self.stream, first: self.first, count: self.count }
+    }
+}
+
+impl RecordFailed {
+    /// The message.
+    pub fn message(&self) -> Run {
+        Run { stream: self.stream, first: self.index, count: 1 }
+    }
+}
+
+impl RecordHeld {
+    /// The message.
+    pub fn message(&self) -> Run {
+        Run { stream: self.stream, first: self.index, count: 1 }
+    }
+}
+
+impl ModeChanged {
+    /// The mode, if this version knows it.
+    pub fn known(&self) -> Option<Mode> {
+        Mode::from_number(self.mode)
+    }
+}
+
+impl WorkerEnded {
+    /// What else it told of its time.
+    pub fn besides(&self) -> Besides {
+        Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
+    }
+}
+
+/// A figure that was not told.
+const NOT_TOLD: u64 = u64::MAX;
+
+impl ThreadUsed {
+    /// Time it could have run and had no processor, if that is known.
+    pub fn delayed(&self) -> Option<u64> {
+        (self.delayed_ns != NOT_TOLD).then_some(self.delayed_ns)
+    }
+
+    /// Of a worker: what else it told of its time.
+    pub fn besides(&self) -> Besides {
+        Besides { own_ticks: self.own_ticks, kept_ticks: self.kept_ticks }
+    }
+}
+
+impl TaskEnded {
+    /// What it did in all its life.
+    pub fn totals(&self) -> TaskTotals {
+        let TaskEnded { dispatches, reads, writes, .. } = *self;
+        TaskTotals {
+            busy_ticks: self.busy_ticks,
+            input_wait_ticks: self.input_wait_ticks,
+            output_wait_ticks: self.output_wait_ticks,
+            ready_ticks: self.ready_ticks,
+            counts: (reads != NOT_TOLD).then_some(TaskCounts { dispatches, reads, writes }),
+        }
+    }
+
+    /// The same end with other totals.
+    pub fn with_totals(self, totals: TaskTotals) -> TaskEnded {
+        let counts = totals.counts.map_or([NOT_TOLD; 3], |told| [told.dispatches, told.reads, told.writes]);
+        let [dispatches, reads, writes] = counts;
+        TaskEnded {
+            busy_ticks: totals.busy_ticks,
+            input_wait_ticks: totals.input_wait_ticks,
+            output_wait_ticks: totals.output_wait_ticks,
+            ready_ticks: totals.ready_ticks,
+            dispatches,
+            reads,
+            writes,
+            ..self
+        }
+    }
+
+    /// It ended by a panic or another failure.
+    pub fn ended_badly(&self) -> bool {
+        self.failed || self.panicked
+    }
+}
+
+impl StreamClosed {
+    /// What went through it.
+    pub fn totals(&self) -> StreamTotals {
+        StreamTotals { written: self.written, read: self.read, dropped: self.dropped }
+    }
 }
 
 /// What a worker's time was besides dispatches and waits, up to a moment.
@@ -290,79 +180,6 @@ pub struct Besides {
     pub own_ticks: u64,
     /// It could have run and had no processor.
     pub kept_ticks: u64,
-}
-
-/// Names of the runtime's kinds in the catalog, by [`Observation::number`].
-pub(crate) const KIND_NAMES: [&str; 30] = [
-    "exec.worker_started",
-    "exec.worker_waiting",
-    "exec.worker_resumed",
-    "exec.worker_ended",
-    "exec.task_created",
-    "exec.task_mapped",
-    "exec.task_moved",
-    "exec.thread_used",
-    "exec.task_ready",
-    "exec.task_dispatched",
-    "exec.stream_read",
-    "exec.stream_wrote",
-    "exec.derived",
-    "exec.task_blocked_input",
-    "exec.task_blocked_output",
-    "exec.task_yielded",
-    "exec.task_ended",
-    "exec.stream_opened",
-    "exec.stream_closed",
-    "exec.mode_changed",
-    "net.record_failed",
-    "net.entry",
-    "net.exit",
-    "exec.worker_parked",
-    "exec.worker_unparked",
-    "exec.message_worked",
-    "exec.deadlocked",
-    "control.paused",
-    "exec.kept",
-    "net.record_held",
-];
-
-impl Observation {
-    /// The place of its kind's name in [`KIND_NAMES`].
-    #[inline]
-    pub(crate) fn number(&self) -> u16 {
-        match self {
-            Observation::WorkerStarted { .. } => 0,
-            Observation::WorkerWaiting { .. } => 1,
-            Observation::WorkerResumed { .. } => 2,
-            Observation::WorkerEnded { .. } => 3,
-            Observation::TaskCreated { .. } => 4,
-            Observation::TaskMapped { .. } => 5,
-            Observation::TaskMoved { .. } => 6,
-            Observation::ThreadUsed { .. } => 7,
-            Observation::TaskReady { .. } => 8,
-            Observation::TaskDispatched { .. } => 9,
-            Observation::StreamRead(_) => 10,
-            Observation::StreamWrote(_) => 11,
-            Observation::Derived(_) => 12,
-            Observation::BlockedInput { .. } => 13,
-            Observation::BlockedOutput { .. } => 14,
-            Observation::Yielded { .. } => 15,
-            Observation::TaskEnded { .. } => 16,
-            Observation::StreamOpened { .. } => 17,
-            Observation::StreamClosed { .. } => 18,
-            Observation::ModeChanged { .. } => 19,
-            Observation::RecordFailed { .. } => 20,
-            Observation::Entry { .. } => 21,
-            Observation::Exit { .. } => 22,
-            Observation::WorkerParked { .. } => 23,
-            Observation::WorkerUnparked { .. } => 24,
-            Observation::MessageWorked { .. } => 25,
-            Observation::Deadlocked { .. } => 26,
-            Observation::Paused { .. } => 27,
-            Observation::Kept { .. } => 28,
-            Observation::RecordHeld { .. } => 29,
-        }
-    }
 }
 
 /// Totals of a task's life.

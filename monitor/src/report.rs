@@ -3,7 +3,14 @@
 //! Times are nanoseconds, rates messages per second, shares fractions of 1. What is not known in the mode the run was
 //! in, or because events were lost, is `None` (`null`), never 0, and [`Report::notes`] says why.
 
+mod finding;
+
 use serde::{Deserialize, Serialize};
+
+pub(crate) use finding::component_of;
+pub use finding::{
+    Action, CommandLine, Figure, Finding, NewValue, StreamRef, Subject, TaskRef, Verdict, VerdictKind, Words,
+};
 
 /// The name of the schema, in every report.
 pub const SCHEMA: &str = "thalweg.report";
@@ -264,14 +271,7 @@ impl Report {
                 disk_full_ns: None,
                 disk_held_ns: None,
             },
-            verdict: Verdict {
-                kind: VerdictKind::Unknown,
-                text: String::new(),
-                evidence: Vec::new(),
-                suggestion: None,
-                component: None,
-                worker: None,
-            },
+            verdict: Verdict { finding: Finding::new(VerdictKind::Unknown), words: Words::default() },
             throughput: Throughput::default(),
             latency: Latency::default(),
             slowest: Vec::new(),
@@ -361,65 +361,6 @@ pub struct ModeSpan {
     pub mode: String,
     /// From this moment of the window.
     pub from_ns: f64,
-}
-
-/// What limits the flow.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// What kind of limit.
-    pub kind: VerdictKind,
-    /// The sentence.
-    pub text: String,
-    /// What it goes by.
-    #[serde(default)]
-    pub evidence: Vec<String>,
-    /// What to do.
-    #[serde(default)]
-    pub suggestion: Option<String>,
-    /// The component, if it is one.
-    pub component: Option<String>,
-    /// The worker, if it is one.
-    pub worker: Option<u64>,
-}
-
-/// What kind of limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictKind {
-    /// A task is busy nearly all the time.
-    Task,
-    /// One replica of a component is slower than the others, or gets more to do.
-    Replica,
-    /// A component writes many messages for each it reads, and who reads them is busy nearly all the time.
-    Burst,
-    /// A component unfolds into very many tasks, each of which does next to nothing.
-    Grain,
-    /// All workers are busy nearly all the time, about evenly; or one is, on which tasks that others wait for are ready behind a long one.
-    Worker,
-    /// A worker is busy nearly all the time while others are not, and moving a task would help.
-    Mapping,
-    /// A stream holds too few messages: both its ends wait in turn.
-    Capacity,
-    /// Dispatches are so short that the workers are busy with changing tasks.
-    Quantum,
-    /// A worker was busy, but had a processor only part of that time.
-    Contention,
-    /// The network waits for its input.
-    Source,
-    /// The network waits for its output to be taken.
-    Sink,
-    /// The sources rest because a command told them to.
-    Paused,
-    /// Tasks wait for one another in a circle.
-    Deadlock,
-    /// The disk that keeps the run's events was full, and the run waited for it.
-    Disk,
-    /// The network keeps up with its source, which takes its time.
-    Nothing,
-    /// Nothing is busy nearly all the time.
-    Unclear,
-    /// The mode does not tell.
-    Unknown,
 }
 
 /// Messages per second.

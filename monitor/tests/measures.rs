@@ -1,6 +1,7 @@
 //! Measures of hand-made runs, computed by hand.
 
 use proptest::prelude::*;
+use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
 const SOURCE: u64 = 1;
@@ -39,54 +40,47 @@ enum Then {
 }
 
 impl Script {
-    fn at(&mut self, time: u64, writer: u64, observation: Observation) -> &mut Script {
-        self.events.push((time, writer, observation));
+    fn at(&mut self, time: u64, writer: u64, observation: impl Into<Observation>) -> &mut Script {
+        self.events.push((time, writer, observation.into()));
         self
     }
 
     fn task(&mut self, time: u64, task: u64, component: u64, one_to_one: bool) -> &mut Script {
-        self.at(
-            time,
-            0,
-            Observation::TaskCreated { task, component, parent: 0, replica: 0, one_to_one, blocking: false },
-        )
+        self.at(time, 0, TaskCreated { task, component, parent: 0, replica: 0, one_to_one, blocking: false })
     }
 
     fn stream(&mut self, time: u64, stream: u64, writer: u64, reader: u64) -> &mut Script {
-        self.at(time, 0, Observation::StreamOpened { stream, name: stream, reader, writer, capacity: 8 })
+        self.at(time, 0, StreamOpened { stream, name: stream, reader, writer, capacity: 8 })
     }
 
     fn close(&mut self, time: u64, stream: u64, written: u64, read: u64, dropped: u64) -> &mut Script {
-        self.at(
-            time,
-            0,
-            Observation::StreamClosed { stream, totals: StreamTotals { written, read, dropped } },
-        )
+        self.at(time, 0, StreamClosed { stream, written, read, dropped })
     }
 
     /// A dispatch of `task` on `worker` (which is also the writer) from `start` to `end`.
     fn run(&mut self, worker: u64, task: u64, (start, end): (u64, u64), did: Did, then: Then) -> &mut Script {
-        self.at(end, worker, Observation::TaskDispatched { task, worker, duration: end - start });
+        self.at(
+            end,
+            worker,
+            TaskDispatched { task, worker, duration_ticks: end - start, ..TaskDispatched::default() },
+        );
         for &(stream, first, count) in did.read {
-            self.at(end, worker, Observation::StreamRead(Run { stream, first, count }));
+            self.at(end, worker, StreamRead::from(Run { stream, first, count }));
         }
         for &(stream, first, count) in did.wrote {
-            self.at(end, worker, Observation::StreamWrote(Run { stream, first, count }));
+            self.at(end, worker, StreamWrote::from(Run { stream, first, count }));
         }
         for &(stream, first, parent_stream, parent_first, count, step) in did.derived {
-            let child = Run { stream, first, count };
-            self.at(end, worker, Observation::Derived(Derived { child, parent_stream, parent_first, step }));
+            self.at(end, worker, Derived { stream, first, count, parent_stream, parent_first, step });
         }
         self.at(
             end,
             worker,
             match then {
-                Then::Input(stream) => Observation::BlockedInput { task, stream },
-                Then::Output(stream) => Observation::BlockedOutput { task, stream },
-                Then::Yield => Observation::Yielded { task },
-                Then::End => {
-                    Observation::TaskEnded { task, totals: TaskTotals::default(), ended_badly: false }
-                }
+                Then::Input(stream) => TaskBlockedInput { task, stream }.into(),
+                Then::Output(stream) => TaskBlockedOutput { task, stream }.into(),
+                Then::Yield => TaskYielded { task }.into(),
+                Then::End => Observation::from(TaskEnded { task, ..TaskEnded::default() }),
             },
         )
     }
@@ -95,7 +89,7 @@ impl Script {
         self.at(
             started,
             worker,
-            Observation::WorkerStarted { worker, core: worker as i64, node: -1, clock_reading_ps: 0 },
+            WorkerStarted { worker, core: worker as i64, node: -1, clock_reading_ps: 0 },
         );
         self.at(ended, worker, worker_ended(worker, 0, 0))
     }
@@ -141,8 +135,8 @@ impl Script {
     }
 }
 
-fn worker_ended(worker: u64, busy_ticks: u64, waiting_ticks: u64) -> Observation {
-    Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides: Besides::default() }
+fn worker_ended(worker: u64, busy_ticks: u64, waiting_ticks: u64) -> WorkerEnded {
+    WorkerEnded { worker, busy_ticks, waiting_ticks, ..WorkerEnded::default() }
 }
 
 fn near(got: f64, want: f64) {
@@ -167,10 +161,10 @@ fn pipeline() -> Script {
     script.worker(0, 0, 1000).worker(1, 0, 800);
     script.task(10, SOURCE, 100, false).task(10, BOX, 101, true).task(10, SINK, 102, false);
     script.stream(20, ENTRY, SOURCE, BOX).stream(20, EXIT, BOX, SINK);
-    script.at(20, 0, Observation::Entry { stream: ENTRY }).at(20, 0, Observation::Exit { stream: EXIT });
+    script.at(20, 0, Entry { stream: ENTRY }).at(20, 0, Exit { stream: EXIT });
     // Entered at 110, 120, 130, 140.
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
-    script.at(140, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
+    script.at(140, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
     // Messages 0 and 1: 50 each, leaving at 250 and 300; then the exit is full until 350.
     script.run(
         1,
@@ -179,9 +173,9 @@ fn pipeline() -> Script {
         Did { read: &[(ENTRY, 0, 2)], wrote: &[(EXIT, 0, 2)], ..Did::default() },
         Then::Output(EXIT),
     );
-    script.at(300, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
+    script.at(300, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (340, 350), Did { read: &[(EXIT, 0, 2)], ..Did::default() }, Then::Input(EXIT));
-    script.at(350, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
+    script.at(350, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
     // Messages 2 and 3: 100 each, leaving at 480 and 580.
     script.run(
         1,
@@ -190,7 +184,7 @@ fn pipeline() -> Script {
         Did { read: &[(ENTRY, 2, 2)], wrote: &[(EXIT, 2, 2)], ..Did::default() },
         Then::End,
     );
-    script.at(580, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
+    script.at(580, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (600, 620), Did { read: &[(EXIT, 2, 2)], ..Did::default() }, Then::End);
     script.close(580, ENTRY, 4, 4, 0).close(620, EXIT, 4, 4, 0);
     script
@@ -263,7 +257,7 @@ fn reader_told_before_its_writer() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     // The source writes at 250 and 500 in one dispatch, the box takes the first at 300.
     script.run(
         1,
@@ -295,7 +289,7 @@ fn stream_closed_before_its_messages_are_settled() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true).task(0, NEXT, 102, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, MIDDLE, BOX, NEXT).stream(0, EXIT, NEXT, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     let one = |read, wrote| (vec![(read, 0, 1)], vec![(wrote, 0, 1)]);
     for (task, (start, end), (read, wrote)) in
         [(BOX, (300, 310), one(ENTRY, MIDDLE)), (NEXT, (320, 340), one(MIDDLE, EXIT))]
@@ -362,13 +356,13 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
     let waits =
         [(FORK, straight, JOIN, true), (JOIN, joined, COLLECTOR, false), (COLLECTOR, round, FORK, false)];
     for (task, stream, peer, for_room) in waits {
-        script.at(0, 120, Observation::Deadlocked { task, stream, peer, for_room });
+        script.at(0, 120, Deadlocked { task, stream, peer, for_room: u64::from(for_room) });
     }
     for task in [FORK, COLLECTOR, JOIN] {
         script.run(0, task, (130, 130), Did::default(), Then::End);
     }
     let report = script.report();
-    assert_eq!(report.verdict.kind, VerdictKind::Deadlock);
+    assert_eq!(report.verdict.finding.kind, VerdictKind::Deadlock);
     let deadlock = report.waiting.deadlock.expect("the run says so");
     let told: Vec<_> = deadlock
         .waits
@@ -383,7 +377,7 @@ fn a_deadlock_that_the_run_found_is_reported_as_it_says() {
 fn a_deadlock_without_end_takes_no_memory_without_end() {
     let mut script = Script::default();
     for task in 1..100_000 {
-        script.at(0, 10, Observation::Deadlocked { task, stream: task, peer: task + 1, for_room: true });
+        script.at(0, 10, Deadlocked { task, stream: task, peer: task + 1, for_room: 1 });
     }
     assert_eq!(script.report().waiting.deadlock.map(|deadlock| deadlock.tasks), Some(1 << 16));
 }
@@ -402,7 +396,7 @@ fn derived_lineage_with_splits_and_drops() {
         .task(0, MERGE, 102, false);
     script.stream(0, ENTRY, SOURCE, SPLIT).stream(0, left, SPLIT, MERGE).stream(0, right, SPLIT, BOX);
     script.stream(0, worked, BOX, MERGE).stream(0, EXIT, MERGE, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 4), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End); // entered at 1 2 3 4
     // 10 µs a message. 0 → left 0, right 0 and 1; 2 → left 1; 1 and 3 → nothing. Done at 20 30 40 50.
     script.run(
@@ -459,7 +453,7 @@ fn descendants_written_in_a_later_dispatch() {
         let mut script = Script::default();
         script.task(0, SOURCE, 100, false).task(0, BOX, 101, one_to_one);
         script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-        script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+        script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
         script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 3)], ..Did::default() }, Then::End);
         let derived: &[_] = if one_to_one { &[] } else { &[(EXIT, 0, ENTRY, 0, 1, 1)] };
         script.run(
@@ -491,7 +485,7 @@ fn what_is_written_before_reading_descends_from_the_message_read_last() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, false);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 2)], ..Did::default() }, Then::End);
     script.run(
         0,
@@ -525,7 +519,7 @@ fn flushing_dispatch_is_charged_to_what_it_writes() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 0), Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() }, Then::End);
     script.run(0, BOX, (10, 20), Did { read: &[(ENTRY, 0, 1)], ..Did::default() }, Then::Output(EXIT));
     script.run(0, BOX, (30, 37), Did { wrote: &[(EXIT, 0, 1)], ..Did::default() }, Then::Input(ENTRY));
@@ -539,11 +533,10 @@ fn failed_records_shift_no_pairs() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     // Entered at 10, 20, 30.
     script.run(0, SOURCE, (0, 30), Did { wrote: &[(ENTRY, 0, 3)], ..Did::default() }, Then::End);
-    let failed = Run { stream: ENTRY, first: 1, count: 1 };
-    script.at(120, 1, Observation::RecordFailed { task: BOX, message: failed });
+    script.at(120, 1, RecordFailed { task: BOX, stream: ENTRY, index: 1, ..RecordFailed::default() });
     // Left at 150 (from 0) and 200 (from 2); message 1 is used up at 200.
     script.run(
         1,
@@ -564,9 +557,7 @@ fn failed_records_shift_no_pairs() {
 #[test]
 fn entry_and_exit_without_a_network() {
     let mut script = pipeline();
-    script
-        .events
-        .retain(|(_, _, event)| !matches!(event, Observation::Entry { .. } | Observation::Exit { .. }));
+    script.events.retain(|(_, _, event)| !matches!(event, Observation::Entry(_) | Observation::Exit(_)));
     let (with, without) = (pipeline().report(), script.report());
     assert_eq!(with.latency, without.latency);
     assert_eq!(with.throughput, without.throughput);
@@ -582,8 +573,8 @@ fn losses_are_said_not_guessed() {
     let ended =
         TaskTotals { busy_ticks: 300, output_wait_ticks: 50, ready_ticks: 150, ..TaskTotals::default() };
     for (_, _, event) in &mut script.events {
-        if let Observation::TaskEnded { task: BOX, totals, .. } = event {
-            *totals = ended;
+        if let Observation::TaskEnded(end @ TaskEnded { task: BOX, .. }) = event {
+            *end = end.with_totals(ended);
         }
     }
     let report = script.report();
@@ -610,7 +601,7 @@ fn pairing_resumes_after_waiting_for_input() {
     let mut script = Script::default();
     script.task(0, SOURCE, 100, false);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (0, 10), Did { wrote: &[(ENTRY, 0, 10)], ..Did::default() }, Then::End);
     script.task(0, BOX, 101, true);
     let did = |first: u64| (ENTRY, first, 2u64);
@@ -645,19 +636,15 @@ fn pairing_resumes_after_waiting_for_input() {
 #[test]
 fn metrics_mode_speaks_from_totals() {
     let mut script = Script { mode: Some(Mode::Metrics), ..Script::default() };
-    script.at(0, 0, Observation::WorkerStarted { worker: 0, core: -1, node: -1, clock_reading_ps: 0 });
+    script.at(0, 0, WorkerStarted { worker: 0, core: -1, node: -1, clock_reading_ps: 0 });
     script.task(0, SOURCE, 100, false).task(0, BOX, 101, true);
     script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, 0);
-    script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+    script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
     script.close(400, ENTRY, 1000, 1000, 0);
     let totals =
         TaskTotals { busy_ticks: 200, input_wait_ticks: 100, ready_ticks: 100, ..TaskTotals::default() };
-    script.at(
-        400,
-        0,
-        Observation::TaskEnded { task: SOURCE, totals: TaskTotals::default(), ended_badly: false },
-    );
-    script.at(400, 0, Observation::TaskEnded { task: BOX, totals, ended_badly: false });
+    script.at(400, 0, TaskEnded { task: SOURCE, ..TaskEnded::default() });
+    script.at(400, 0, TaskEnded { task: BOX, ..TaskEnded::default() }.with_totals(totals));
     script.at(500, 0, worker_ended(0, 300, 150));
     script.rows.push(LiveRow::Stream {
         stream: EXIT,
@@ -692,10 +679,10 @@ fn disturbed() -> Script {
     script.worker(0, 0, 1000).worker(1, 0, 800);
     script.task(10, SOURCE, 100, false).task(10, BOX, 101, true).task(10, SINK, 102, false);
     script.stream(20, ENTRY, SOURCE, BOX).stream(20, EXIT, BOX, SINK);
-    script.at(20, 0, Observation::Entry { stream: ENTRY }).at(20, 0, Observation::Exit { stream: EXIT });
+    script.at(20, 0, Entry { stream: ENTRY }).at(20, 0, Exit { stream: EXIT });
     script.run(0, SOURCE, (100, 140), Did { wrote: &[(ENTRY, 0, 4)], ..Did::default() }, Then::End);
-    script.at(140, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
-    script.at(300, 1, Observation::Kept { worker: 1, task: BOX, duration: 40 });
+    script.at(140, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
+    script.at(300, 1, Kept { worker: 1, task: BOX, duration_ticks: 40 });
     let two = |first: &'static [(u64, u64, u64)], wrote: &'static [(u64, u64, u64)]| Did {
         read: first,
         wrote,
@@ -703,12 +690,12 @@ fn disturbed() -> Script {
     };
     script.run(1, BOX, (200, 300), two(&[(ENTRY, 0, 2)], &[(EXIT, 0, 2)]), Then::Yield);
     script.run(1, BOX, (310, 330), Did::default(), Then::Input(ENTRY));
-    script.at(335, 1, Observation::WorkerWaiting { worker: 1 });
-    script.at(390, 0, Observation::TaskReady { task: BOX, by_stream: ENTRY });
-    script.at(400, 1, Observation::Kept { worker: 1, task: 0, duration: 25 });
-    script.at(400, 1, Observation::WorkerResumed { worker: 1 });
+    script.at(335, 1, WorkerWaiting { worker: 1 });
+    script.at(390, 0, TaskReady { task: BOX, by_stream: ENTRY, ..TaskReady::default() });
+    script.at(400, 1, Kept { worker: 1, task: 0, duration_ticks: 25 });
+    script.at(400, 1, WorkerResumed { worker: 1 });
     script.run(1, BOX, (400, 500), two(&[(ENTRY, 2, 2)], &[(EXIT, 2, 2)]), Then::End);
-    script.at(500, 1, Observation::TaskReady { task: SINK, by_stream: 0 });
+    script.at(500, 1, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
     script.run(0, SINK, (600, 620), Did { read: &[(EXIT, 0, 4)], ..Did::default() }, Then::End);
     script.close(500, ENTRY, 4, 4, 0).close(620, EXIT, 4, 4, 0);
     script
@@ -801,7 +788,7 @@ fn no_figure_can_be_wrong_unnoticed() {
         ("telling", |report| report.telling.ns = report.telling.ns.map(|ns| ns * 1.5)),
     ];
     let mut script = disturbed();
-    script.at(0, 2, Observation::WorkerStarted { worker: 2, core: -1, node: -1, clock_reading_ps: 9000 });
+    script.at(0, 2, WorkerStarted { worker: 2, core: -1, node: -1, clock_reading_ps: 9000 });
     script.at(1000, 2, worker_ended(2, 0, 0));
     let sound = script.report();
     assert_eq!(sound.contradictions(), Vec::<String>::new());
@@ -818,10 +805,10 @@ fn no_figure_can_be_wrong_unnoticed() {
 fn full_from_the_middle_on() {
     let mut script = pipeline();
     script.begun_in = Some(Mode::Metrics);
-    script.at(90, 0, Observation::ModeChanged { mode: Mode::Full });
+    script.at(90, 0, ModeChanged { mode: 2 });
     for (_, _, event) in &mut script.events {
-        if let Observation::TaskEnded { task: BOX, totals, .. } = event {
-            *totals = TaskTotals { busy_ticks: 400, input_wait_ticks: 100, ..TaskTotals::default() };
+        if let Observation::TaskEnded(end @ TaskEnded { task: BOX, .. }) = event {
+            (end.busy_ticks, end.input_wait_ticks) = (400, 100);
         }
     }
     let report = script.report();
@@ -881,8 +868,8 @@ fn what_telling_took() {
     // Of a run that has ended the live table is gone.
     script.rows.clear();
     for (_, _, event) in &mut script.events {
-        if let Observation::WorkerStarted { worker, clock_reading_ps, .. } = event {
-            *clock_reading_ps = 9_000 + 1_000 * *worker;
+        if let Observation::WorkerStarted(started) = event {
+            started.clock_reading_ps = 9_000 + 1_000 * started.worker;
         }
     }
     let telling = script.report().telling;
@@ -895,7 +882,7 @@ fn messages_that_were_timed_one_by_one() {
     let mut script = pipeline();
     assert_eq!(component(&script.report(), "net/work").service, None);
     for (end, duration) in [(230, 30), (300, 70), (480, 100), (580, 100)] {
-        script.at(end, 1, Observation::MessageWorked { task: BOX, duration });
+        script.at(end, 1, MessageWorked { task: BOX, index: 0, duration_ticks: duration });
     }
     let report = script.report();
     let service = component(&report, "net/work").service.expect("it was told");
@@ -946,14 +933,7 @@ fn a_killed_box_with_its_own_thread_is_named() {
     script.at(
         1,
         0,
-        Observation::TaskCreated {
-            task: 77,
-            component: 101,
-            parent: 0,
-            replica: 0,
-            one_to_one: true,
-            blocking: true,
-        },
+        TaskCreated { task: 77, component: 101, parent: 0, replica: 0, one_to_one: true, blocking: true },
     );
     let counts = Some(TaskCounts { dispatches: 1, reads: 3, writes: 2 });
     let totals = TaskTotals { counts, ..TaskTotals::default() };
@@ -974,42 +954,53 @@ fn verdicts() {
         script.worker(0, 0, worker_end);
         script.task(0, SOURCE, 100, false).task(0, BOX, 101, true).task(0, SINK, 102, false);
         script.stream(0, ENTRY, SOURCE, BOX).stream(0, EXIT, BOX, SINK);
-        script.at(0, 0, Observation::Entry { stream: ENTRY }).at(0, 0, Observation::Exit { stream: EXIT });
+        script.at(0, 0, Entry { stream: ENTRY }).at(0, 0, Exit { stream: EXIT });
         let wrote = Did { wrote: &[(ENTRY, 0, 1)], ..Did::default() };
         script.run(9, SOURCE, (0, busy.0), wrote, Then::Output(ENTRY));
         let did = Did { read: &[(ENTRY, 0, 1)], wrote: &[(EXIT, 0, 1)], ..Did::default() };
         script.run(0, BOX, (1, 2), Did::default(), Then::Input(ENTRY));
-        script.at(busy.0, 0, Observation::TaskReady { task: BOX, by_stream: 0 });
+        script.at(busy.0, 0, TaskReady { task: BOX, by_stream: 0, ..TaskReady::default() });
         script.run(0, BOX, busy, did, Then::End);
-        script.at(busy.0, 0, Observation::TaskReady { task: SINK, by_stream: 0 });
+        script.at(busy.0, 0, TaskReady { task: SINK, by_stream: 0, ..TaskReady::default() });
         script.run(0, SINK, (busy.1, busy.1 + 1), Did { read: &[(EXIT, 0, 1)], ..Did::default() }, Then::End);
-        script.report().verdict
+        script.report().verdict.finding
     };
     let verdict = busy((2, 98), 100);
     assert_eq!((verdict.kind, verdict.component.as_deref()), (VerdictKind::Task, Some("net/work")));
     assert_ne!(busy((2, 98), 1000).kind, VerdictKind::Task, "it lived for a tenth of the run");
     assert_eq!(busy((95, 98), 100).kind, VerdictKind::Source);
-    assert_eq!(Script::default().report().verdict.kind, VerdictKind::Unknown);
+    assert_eq!(Script::default().report().verdict.finding.kind, VerdictKind::Unknown);
 }
 
 #[test]
 fn absurd_events_neither_hang_nor_panic() {
     let mut script = pipeline();
     let huge = Run { stream: ENTRY, first: u64::MAX - 1, count: u64::MAX };
-    script.at(50, 0, Observation::StreamRead(huge)).at(50, 0, Observation::StreamWrote(huge));
-    script.at(60, 9, Observation::TaskDispatched { task: u64::MAX, worker: u64::MAX, duration: u64::MAX });
-    script.at(60, 9, Observation::StreamWrote(huge));
+    script.at(50, 0, StreamRead::from(huge)).at(50, 0, StreamWrote::from(huge));
     script.at(
         60,
         9,
-        Observation::Derived(Derived {
-            child: huge,
+        TaskDispatched {
+            task: u64::MAX,
+            worker: u64::MAX,
+            duration_ticks: u64::MAX,
+            ..TaskDispatched::default()
+        },
+    );
+    script.at(60, 9, StreamWrote::from(huge));
+    script.at(
+        60,
+        9,
+        Derived {
+            stream: ENTRY,
+            first: u64::MAX - 1,
+            count: u64::MAX,
             parent_stream: 0,
             parent_first: u64::MAX,
             step: u64::MAX,
-        }),
+        },
     );
-    script.at(60, 9, Observation::BlockedInput { task: u64::MAX, stream: u64::MAX });
+    script.at(60, 9, TaskBlockedInput { task: u64::MAX, stream: u64::MAX });
     script.close(70, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
     let report = script.report();
     assert!(report.window.malformed >= 3);
@@ -1062,10 +1053,14 @@ proptest! {
         let mut n = 0;
         let mut hit = 0;
         script.events.retain(|(_, _, event)| {
-            let (Observation::StreamRead(run) | Observation::StreamWrote(run)) = event else { return true };
+            let (Observation::StreamRead(StreamRead { stream, .. })
+            | Observation::StreamWrote(StreamWrote { stream, .. })) = event
+            else {
+                return true;
+            };
             n += 1;
             if n - 1 == missing {
-                hit = run.stream;
+                hit = *stream;
             }
             n - 1 != missing
         });
@@ -1090,7 +1085,7 @@ proptest! {
             script.run(worker, task, (start, start + duration), Did::default(), then);
         }
         for (task, time) in readies {
-            script.at(time, 0, Observation::TaskReady { task, by_stream: 0 });
+            script.at(time, 0, TaskReady { task, by_stream: 0, ..TaskReady::default() });
         }
         if lost {
             script.lost.push((0, 1));

@@ -1,5 +1,6 @@
 //! Simulated queues, told as a program would tell of them: what is measured agrees with queueing theory.
 
+use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
 /// One tick is a nanosecond; a mean service lasts so many.
@@ -54,22 +55,22 @@ fn simulate(stations: &[Service], rho: f64, seed: u64) -> Simulated {
         events.push((
             1,
             0,
-            Observation::TaskCreated {
+            Observation::from(TaskCreated {
                 task,
                 component: 100 + task,
                 parent: 0,
                 replica: 0,
                 one_to_one: true,
                 blocking: task == 1,
-            },
+            }),
         ));
     }
     for stream in 1..tasks {
         let (writer, reader) = (stream, stream + 1);
-        events.push((1, 0, Observation::StreamOpened { stream, name: stream, reader, writer, capacity: 0 }));
+        events.push((1, 0, StreamOpened { stream, name: stream, reader, writer, capacity: 0 }.into()));
     }
-    events.push((1, 0, Observation::Entry { stream: 1 }));
-    events.push((1, 0, Observation::Exit { stream: tasks - 1 }));
+    events.push((1, 0, Entry { stream: 1 }.into()));
+    events.push((1, 0, Exit { stream: tasks - 1 }.into()));
     for (index, &time) in arrivals.iter().enumerate() {
         events.extend(dispatch(1, time, time, None, Some((1, index as u64))));
     }
@@ -104,15 +105,15 @@ fn dispatch(
     wrote: Option<(u64, u64)>,
 ) -> Vec<(u64, u64, Observation)> {
     let run = |(stream, first)| Run { stream, first, count: 1 };
-    let mut events =
-        vec![(end, task, Observation::TaskDispatched { task, worker: task, duration: end - start })];
-    events.extend(read.map(|at| (end, task, Observation::StreamRead(run(at)))));
-    events.extend(wrote.map(|at| (end, task, Observation::StreamWrote(run(at)))));
-    events.push((
+    let mut events: Vec<(u64, u64, Observation)> = vec![(
         end,
         task,
-        Observation::BlockedInput { task, stream: read.map_or(0, |(stream, _)| stream) },
-    ));
+        TaskDispatched { task, worker: task, duration_ticks: end - start, ..TaskDispatched::default() }
+            .into(),
+    )];
+    events.extend(read.map(|at| (end, task, StreamRead::from(run(at)).into())));
+    events.extend(wrote.map(|at| (end, task, StreamWrote::from(run(at)).into())));
+    events.push((end, task, TaskBlockedInput { task, stream: read.map_or(0, |(stream, _)| stream) }.into()));
     events
 }
 

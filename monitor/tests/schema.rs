@@ -1,13 +1,13 @@
 //! `docs/report.md` documents every field of the report's JSON: its last part is written from the types in
-//! `monitor/src/report.rs`, so that neither has what the other lacks.
+//! `monitor/src/report.rs` and `monitor/src/report/finding.rs`, so that neither has what the other lacks.
 //!
 //! `WRITE=1 cargo test -p thalweg-monitor --test schema` writes that part anew.
 
 use std::path::PathBuf;
 
-use thalweg_monitor::{SCHEMA, VERSION};
+use thalweg_monitor::{SCHEMA, THRESHOLDS, VERSION, rule_names};
 
-const TYPES: &str = include_str!("../src/report.rs");
+const TYPES: &str = concat!(include_str!("../src/report.rs"), "\n", include_str!("../src/report/finding.rs"));
 /// What comes after this in the page is written from the types.
 const MARK: &str = "## Every field\n";
 
@@ -20,15 +20,43 @@ struct Type {
     parts: Vec<Part>,
 }
 
+#[derive(Clone)]
 struct Part {
     name: String,
     of: String,
     doc: String,
 }
 
-/// The public types of the file, in its order.
+/// The types of the JSON, in their order: one that is flattened into another is a part of that.
 fn types(source: &str) -> Vec<Type> {
+    let mut found = written(source);
+    let parts = found.iter().flat_map(|of| &of.parts);
+    let inner: Vec<String> =
+        parts.filter(|part| part.name == FLATTENED).map(|part| part.of.clone()).collect();
+    let is_inner = |of: &Type| inner.contains(&kind(&of.name));
+    let whole = |part: Part, all: &[Type]| {
+        if part.name == FLATTENED { fields_of(all, &part.of) } else { vec![part] }
+    };
+    for n in 0..found.len() {
+        let parts = std::mem::take(&mut found[n].parts);
+        found[n].parts = parts.into_iter().flat_map(|part| whole(part, &found)).collect();
+    }
+    found.retain(|of| !is_inner(of));
+    found
+}
+
+/// The name of a field whose fields stand in its place.
+const FLATTENED: &str = "flattened";
+
+fn fields_of(types: &[Type], link: &str) -> Vec<Part> {
+    let of = types.iter().find(|of| kind(&of.name) == link).expect("a type of the files");
+    of.parts.iter().map(Part::clone).collect()
+}
+
+/// The public types as they are written.
+fn written(source: &str) -> Vec<Type> {
     let mut found = Vec::new();
+    let mut flattened = false;
     let mut doc = String::new();
     let mut open: Option<Type> = None;
     for line in source.lines() {
@@ -39,7 +67,8 @@ fn types(source: &str) -> Vec<Type> {
             continue;
         }
         if text.starts_with("#[") {
-            let renames = ["rename =", "skip", "flatten", "tag =", "untagged"];
+            flattened |= text == "#[serde(flatten)]";
+            let renames = ["rename =", "skip", "tag =", "untagged"];
             assert!(!renames.iter().any(|word| text.contains(word)), "the page cannot follow `{text}`");
             continue;
         }
@@ -47,7 +76,13 @@ fn types(source: &str) -> Vec<Type> {
         match &mut open {
             None => open = begun(line, &said),
             Some(_) if line == "}" => found.extend(open.take()),
-            Some(of) => of.parts.extend(part(text, of.is_enum, said)),
+            Some(of) => of.parts.extend(part(text, of.is_enum, said).map(|part| {
+                if std::mem::take(&mut flattened) {
+                    Part { name: FLATTENED.to_owned(), ..part }
+                } else {
+                    part
+                }
+            })),
         }
     }
     found
@@ -118,7 +153,15 @@ fn page(types: &[Type]) -> String {
             };
         }
     }
-    page
+    page + &thresholds()
+}
+
+fn thresholds() -> String {
+    let mut table = "\n## Thresholds of the rules\n\n| name | value | |\n|---|---|---|\n".to_owned();
+    for of in THRESHOLDS {
+        table += &format!("| `{}` | {} {} | {} |\n", of.name, of.value, of.unit, of.reason.trim());
+    }
+    table
 }
 
 /// Words without the links of Rust's documentation.
@@ -174,4 +217,15 @@ fn names_in_json_are_those_of_the_page() {
     check("Latency", &json["latency"]);
     check("Waiting", &json["waiting"]);
     assert_eq!((json["schema"].as_str(), json["version"].as_u64()), (Some(SCHEMA), Some(u64::from(VERSION))));
+}
+
+/// The page says of every rule when it answers, in the order in which they are asked.
+#[test]
+fn every_rule_is_on_the_page() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/report.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let (_, table) = page.split_once("| rule | kind | when |\n").expect("the page has the table");
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let named: Vec<&str> = rows.map(|row| row.split('`').nth(1).expect("a name")).collect();
+    assert_eq!(named, rule_names().collect::<Vec<_>>());
 }

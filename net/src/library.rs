@@ -211,6 +211,7 @@ fn schema(spec: &EventSpec) -> Schema {
             unit: kept(unit),
             doc: "",
             choices: &[],
+            absent: None,
         });
         Schema {
             name: kept(&format!("box.{}", spec.name)),

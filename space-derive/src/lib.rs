@@ -21,12 +21,15 @@
 use proc_macro::TokenStream;
 use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream as Tokens, TokenTree};
 use quote::{ToTokens, quote};
-use syn::{Attribute, Data, DeriveInput, Error, Expr, Fields, GenericParam, Lit, Meta, Result};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, Fields, GenericParam, Lifetime, Lit, LitStr, Meta, Result,
+};
 
 /// Derives `thalweg_space::Kind` for a struct with named fields.
 ///
-/// Attributes: `#[kind(name = "crate.noun")]` (required) on the struct; `#[field(unit = "…")]` on a field.
-/// Doc comments become the catalog's documentation.
+/// Attributes: `#[kind(name = "crate.noun")]` (required) on the struct; on a field `#[field(unit = "…")]`, and
+/// `#[field(absent = NUMBER)]` for a field that came later: what readers take for it in a space that lacks it. Doc comments become
+/// the catalog's documentation. A kind of at most one lifetime can be read back: `thalweg_space::reader::Event::read`.
 #[proc_macro_derive(Kind, attributes(kind, field))]
 pub fn derive_kind(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -52,15 +55,18 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
     let mut specs = Vec::new();
     let mut packs = Vec::new();
     let mut tails = Vec::new();
+    let mut reads = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let ident = field.ident.as_ref().expect("named_fields saw only named fields");
         let text = ident.to_string();
         let text = text.strip_prefix("r#").unwrap_or(&text);
-        let unit = string_in(&field.attrs, "field", "unit")?.unwrap_or_default();
+        let FieldAttributes { unit, absent } = field_attributes(&field.attrs)?;
+        let absent = absent.map(|value| quote!(.absent(#value)));
         let doc = docs(&field.attrs);
         let erased = with_static_lifetimes(field.ty.to_token_stream());
         let plain = &field.ty;
-        specs.push(quote!(space::FieldSpec::of::<#erased>(#text, #unit, #doc)));
+        specs.push(quote!(space::FieldSpec::of::<#erased>(#text, #unit, #doc) #absent));
+        reads.push(quote!(#ident: event.field(&FIELDS[#index])?));
         packs.push(quote! {
             words[OFFSETS[#index] / 8] |=
                 <#plain as space::Field>::bits(&self.#ident, tail_bytes_max) << (OFFSETS[#index] % 8 * 8);
@@ -72,6 +78,7 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
         });
     }
     let count = fields.len();
+    let reader = reader(input, &reads);
     Ok(quote! {
         const _: () = {
             use ::thalweg_space::kind as space;
@@ -98,8 +105,38 @@ fn kind(input: &DeriveInput) -> Result<Tokens> {
                     #(#tails)*
                 }
             }
+            #reader
         };
     })
+}
+
+/// How an event is read back as the kind's own type. A kind of more than one lifetime, or with texts that last for ever, has no reader.
+fn reader(input: &DeriveInput, reads: &[Tokens]) -> Tokens {
+    let lifetimes: Vec<_> = input.generics.lifetimes().map(|parameter| &parameter.lifetime).collect();
+    let lends = |field: &syn::Field| field.ty.to_token_stream().to_string().contains('&');
+    let lifetime = match lifetimes.as_slice() {
+        [] if matches!(&input.data, Data::Struct(data) if data.fields.iter().any(lends)) => {
+            return Tokens::new();
+        }
+        [] => Lifetime::new("'event", Span::call_site()),
+        [one] => (*one).clone(),
+        _ => return Tokens::new(),
+    };
+    let type_name = &input.ident;
+    let (_, type_generics, where_clause) = input.generics.split_for_impl();
+    let body = match &input.data {
+        Data::Struct(data) if matches!(data.fields, Fields::Unit) => quote!(#type_name),
+        _ => quote!(#type_name { #(#reads),* }),
+    };
+    quote! {
+        #[automatically_derived]
+        impl<#lifetime> ::thalweg_space::reader::FromEvent<#lifetime> for #type_name #type_generics #where_clause {
+            fn from_event(event: &::thalweg_space::reader::Event<#lifetime>) -> Option<Self> {
+                let _ = event;
+                Some(#body)
+            }
+        }
+    }
 }
 
 fn kind_enum(input: &DeriveInput) -> Result<Tokens> {
@@ -136,6 +173,13 @@ fn kind_enum(input: &DeriveInput) -> Result<Tokens> {
                     match self { #(#type_name::#variants => #type_name::#variants as u64),* }
                 }
             }
+            #[automatically_derived]
+            impl<'event> ::thalweg_space::reader::FromField<'event> for #type_name {
+                fn from_field(bits: u64, _: &'event [u8]) -> Option<Self> {
+                    #(if bits == #type_name::#variants as u64 { return Some(#type_name::#variants); })*
+                    None
+                }
+            }
         };
     })
 }
@@ -164,7 +208,7 @@ fn only_lifetimes(input: &DeriveInput) -> Result<()> {
 }
 
 fn kind_name(input: &DeriveInput) -> Result<String> {
-    let name = string_in(&input.attrs, "kind", "name")?.ok_or_else(|| {
+    let name = name_in(&input.attrs)?.ok_or_else(|| {
         Error::new(input.ident.span(), "give the kind its name: #[kind(name = \"crate.noun_verb\")]")
     })?;
     let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
@@ -177,16 +221,40 @@ fn kind_name(input: &DeriveInput) -> Result<String> {
     Ok(name)
 }
 
-/// Finds `key = "text"` in the attributes called `attribute`; anything else in them is an error.
-fn string_in(attributes: &[Attribute], attribute: &str, key: &str) -> Result<Option<String>> {
-    let mut found = None;
-    for candidate in attributes.iter().filter(|a| a.path().is_ident(attribute)) {
-        candidate.parse_nested_meta(|meta| {
-            if !meta.path.is_ident(key) {
-                return Err(meta.error(format!("#[{attribute}] knows only `{key} = \"…\"`")));
+/// What `#[field(…)]` says.
+#[derive(Default)]
+struct FieldAttributes {
+    unit: String,
+    absent: Option<Tokens>,
+}
+
+fn field_attributes(attributes: &[Attribute]) -> Result<FieldAttributes> {
+    let mut found = FieldAttributes::default();
+    for attribute in attributes.iter().filter(|a| a.path().is_ident("field")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("unit") {
+                found.unit = meta.value()?.parse::<LitStr>()?.value();
+            } else if meta.path.is_ident("absent") {
+                let value: Expr = meta.value()?.parse()?;
+                found.absent = Some(value.to_token_stream());
+            } else {
+                return Err(meta.error("#[field] knows only `unit = \"…\"` and `absent = NUMBER`"));
             }
-            let text: syn::LitStr = meta.value()?.parse()?;
-            found = Some(text.value());
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// Finds `name = "text"` in the attributes called `kind`; anything else in them is an error.
+fn name_in(attributes: &[Attribute]) -> Result<Option<String>> {
+    let mut found = None;
+    for attribute in attributes.iter().filter(|a| a.path().is_ident("kind")) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("name") {
+                return Err(meta.error("#[kind] knows only `name = \"…\"`"));
+            }
+            found = Some(meta.value()?.parse::<LitStr>()?.value());
             Ok(())
         })?;
     }

@@ -133,6 +133,11 @@ impl FieldType {
         }
     }
 
+    /// The type of this [`name`](FieldType::name).
+    pub fn from_name(name: &str) -> Option<FieldType> {
+        FieldType::ALL.into_iter().find(|t| t.name() == name)
+    }
+
     pub(crate) fn from_code(code: u8) -> Option<FieldType> {
         FieldType::ALL.into_iter().find(|t| *t as u8 == code)
     }
@@ -151,12 +156,19 @@ pub struct FieldSpec {
     pub doc: &'static str,
     /// An enum's choices: value and name.
     pub choices: &'static [(u64, &'static str)],
+    /// What readers take for it where a space of another version lacks it; `None`: without it, they read no such event.
+    pub absent: Option<i128>,
 }
 
 impl FieldSpec {
     /// The specification of a field of type `F`.
     pub const fn of<F: Field>(name: &'static str, unit: &'static str, doc: &'static str) -> FieldSpec {
-        FieldSpec { name, field_type: F::TYPE, unit, doc, choices: F::CHOICES }
+        FieldSpec { name, field_type: F::TYPE, unit, doc, choices: F::CHOICES, absent: None }
+    }
+
+    /// The same, and what readers take for it where it is absent.
+    pub const fn absent(self, value: i128) -> FieldSpec {
+        FieldSpec { absent: Some(value), ..self }
     }
 }
 

@@ -30,6 +30,7 @@ mod error;
 #[allow(unsafe_code)]
 mod file;
 pub mod kind;
+pub mod kinds;
 pub mod layout;
 pub mod lease;
 #[allow(unsafe_code)]

@@ -1,5 +1,6 @@
 //! Why a command did not succeed, and the exit code for it.
 
+use thalweg_host::{Error, ErrorKind, chain, exit_code};
 use thalweg_net::syntax::Diagnostic;
 
 use crate::Terminal;
@@ -17,8 +18,14 @@ pub(crate) enum Failure {
     Run(String),
     /// Everything was said already; only the exit code is left.
     Said(u8),
-    /// Interrupted by a signal: its exit code.
-    Interrupted(u8),
+    /// Something about a run: the exit code is that of its kind.
+    Host(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Host(error)
+    }
 }
 
 impl Failure {
@@ -35,26 +42,35 @@ impl Failure {
         match self {
             Failure::Usage(_) | Failure::Coded(..) | Failure::Text(_) => Failure::USAGE,
             Failure::Run(_) => 1,
-            Failure::Said(code) | Failure::Interrupted(code) => *code,
+            Failure::Said(code) => *code,
+            Failure::Host(error) => match error.kind() {
+                ErrorKind::Usage => Failure::USAGE,
+                ErrorKind::Run => 1,
+                ErrorKind::Interrupted(signal) => exit_code(signal),
+            },
         }
     }
 
     /// Says it on standard error.
     pub(crate) fn print(&self, terminal: Terminal) {
         match self {
-            Failure::Usage(message) | Failure::Run(message) => {
-                let word = if terminal.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
-                say!("{word}: {message}");
-            }
-            Failure::Coded(code, message) => {
-                let (on, off) = if terminal.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-                say!("{on}error[{code}]{off}: {message}");
-            }
+            Failure::Usage(message) | Failure::Run(message) => print_error(None, message, terminal),
+            Failure::Coded(code, message) => print_error(Some(code), message, terminal),
             Failure::Text(diagnostics) => print_diagnostics(diagnostics, terminal),
-            Failure::Interrupted(_) => say!("interrupted"),
+            Failure::Host(error) => match error.kind() {
+                ErrorKind::Interrupted(_) => say!("interrupted"),
+                _ if !error.diagnostics().is_empty() => print_diagnostics(error.diagnostics(), terminal),
+                _ => print_error(error.code(), &chain(error), terminal),
+            },
             Failure::Said(_) => {}
         }
     }
+}
+
+fn print_error(code: Option<&str>, message: &str, terminal: Terminal) {
+    let (on, off) = if terminal.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let code = code.map_or(String::new(), |code| format!("[{code}]"));
+    say!("{on}error{code}{off}: {message}");
 }
 
 /// Prints diagnostics on standard error, each with its excerpt.

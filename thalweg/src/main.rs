@@ -6,19 +6,9 @@
 mod said;
 
 mod commands;
-mod control;
-mod ends;
 mod failure;
-mod interrupt;
-mod io;
-mod keeping;
-mod letters;
-mod libraries;
-mod mailbox;
 mod output;
 mod pattern;
-mod rest;
-mod spaces;
 mod table;
 mod units;
 
@@ -26,6 +16,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use thalweg_host::RunCommand;
 
 use crate::failure::Failure;
 
@@ -152,10 +143,10 @@ fn main() -> ExitCode {
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),
         Command::Reload(a) => commands::reload::main(&a, terminal),
-        Command::Pause(a) => commands::control::simple("pause", &a, terminal),
-        Command::Resume(a) => commands::control::simple("resume", &a, terminal),
-        Command::Drain(a) => commands::control::simple("drain", &a, terminal),
-        Command::Stop(a) => commands::control::simple("stop", &a, terminal),
+        Command::Pause(a) => commands::control::simple(&RunCommand::Pause, &a, terminal),
+        Command::Resume(a) => commands::control::simple(&RunCommand::Resume, &a, terminal),
+        Command::Drain(a) => commands::control::simple(&RunCommand::Drain, &a, terminal),
+        Command::Stop(a) => commands::control::simple(&RunCommand::Stop, &a, terminal),
         Command::Ls(a) => commands::ls::main(a, terminal),
         Command::Clean(a) => commands::clean::main(a, terminal),
     };

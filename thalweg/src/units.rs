@@ -1,5 +1,7 @@
 //! Numbers as a person reads them: three digits, a unit.
 
+pub(crate) use thalweg_host::amount::{count, counted};
+
 /// A number with three significant digits and the largest of the units that leaves at least 1 before it.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
@@ -62,24 +64,6 @@ pub(crate) fn ratio(value: f64) -> String {
     if value >= 1000.0 { count(value.round() as u64) } else { format!("{value:.2}") }
 }
 
-/// A count with its thousands apart: `63,640`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A count of things, in singular or plural: `1 record`, `63,640 records`.
-pub(crate) fn counted(value: u64, what: &str) -> String {
-    format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,9 +83,6 @@ mod tests {
         assert_eq!(rate(0.25), "0.25 /s");
         assert_eq!(share(0.9421), "94.2 %");
         assert_eq!(share(0.0001), "<0.1 %");
-        assert_eq!(count(1_063_640), "1,063,640");
-        assert_eq!(count(63), "63");
-        assert_eq!([0, 1, 2000].map(|n| counted(n, "record")), ["0 records", "1 record", "2,000 records"]);
         assert_eq!(age(90_000.0), "1 d 1 h");
     }
 }

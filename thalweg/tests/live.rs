@@ -46,14 +46,14 @@ fn deadlock_is_found() -> bool {
         let messages = |report: &Report| report.throughput.messages_out;
         let before = messages(&report);
         assert_eq!(report.window.state, State::Running);
-        assert_eq!(report.verdict.kind, VerdictKind::Deadlock);
+        assert_eq!(report.verdict.finding.kind, VerdictKind::Deadlock);
         let waits = report.waiting.deadlock.expect("there is one").waits;
         let circle: Vec<(&str, &str)> =
             waits.iter().map(|wait| (wait.name.as_str(), wait.peer_name.as_deref().unwrap_or(""))).collect();
         assert_eq!(circle, [("net/ping", "net/pong"), ("net/pong", "net/ping")]);
         for wait in &waits {
             let stream = format!("stream {}", wait.stream.expect("a certain one"));
-            assert!(report.verdict.text.contains(&stream), "{}", report.verdict.text);
+            assert!(report.verdict.words.text.contains(&stream), "{}", report.verdict.words.text);
         }
         // The rest of the network goes on.
         await_report(follower, |report| messages(report) > before);
@@ -77,7 +77,7 @@ fn an_idle_network_is_not_called_a_deadlock() {
         };
         let report = await_report(follower, waits_long);
         assert_eq!(report.waiting.deadlock, None);
-        assert_ne!(report.verdict.kind, VerdictKind::Deadlock);
+        assert_ne!(report.verdict.finding.kind, VerdictKind::Deadlock);
     });
 }
 

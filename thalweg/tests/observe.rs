@@ -176,8 +176,8 @@ fn full_tells_everything() {
         assert!((parts - 1.0).abs() < 1e-9);
     }
     // On a machine that others use too, nothing may be busy all the time; the busiest is the same.
-    assert_ne!(report.verdict.kind, VerdictKind::Unknown);
-    assert_eq!(report.verdict.component.as_deref(), Some("net/double"));
+    assert_ne!(report.verdict.finding.kind, VerdictKind::Unknown);
+    assert_eq!(report.verdict.finding.component.as_deref(), Some("net/double"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn off_tells_counts() {
     let double = component(&report, "net/double");
     assert_eq!((double.work.messages_in, double.work.shares), (Some(MESSAGES), None));
     assert!(report.streams.iter().all(|stream| stream.conserved == Some(true)));
-    assert_eq!(report.verdict.kind, VerdictKind::Unknown);
+    assert_eq!(report.verdict.finding.kind, VerdictKind::Unknown);
 }
 
 /// A ring too small for the run: the oldest events are gone, what is said is still right.

@@ -147,6 +147,10 @@ impl Crate<'_> {
             first if self.modules[from].children.contains(first) => self.walk(from.to_vec(), path, seen),
             first => {
                 let (meant, _) = self.modules[from].names.get(first)?;
+                // As in `use memchr::memchr`: another crate, which is called as what is brought in from it.
+                if meant.first().is_some_and(|step| step == first) {
+                    return None;
+                }
                 let further: Vec<String> = meant.iter().chain(rest).cloned().collect();
                 self.target(from, &further, seen)
             }

@@ -13,16 +13,29 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
     ("thalweg-monitor", &["thalweg-space"]),
+    // Only from here on do crates know both sides.
+    (
+        "thalweg-host",
+        &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"],
+    ),
     (
         "thalweg",
-        &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"],
+        &[
+            "thalweg-space",
+            "thalweg-pack",
+            "thalweg-box",
+            "thalweg-exec",
+            "thalweg-net",
+            "thalweg-monitor",
+            "thalweg-host",
+        ],
     ),
     ("app-des", &["thalweg-box"]),
     ("app-audio", &["thalweg-box"]),
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &[]),
+    ("xtask", &["thalweg-space"]),
 ];
 
 fn metadata() -> Value {

@@ -9,6 +9,7 @@ mod bench;
 #[cfg(test)]
 mod circles;
 mod demo;
+mod kinds;
 #[cfg(test)]
 mod layers;
 mod layout;
@@ -30,6 +31,7 @@ usage: cargo xtask COMMAND
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
+  kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
   snet-suite FOLDER…                 run programs written for S-Net, compare with what they should give
@@ -63,6 +65,7 @@ fn dispatch() -> Result<ExitCode> {
             "app" => app::run(arguments),
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
+            "kinds" => kinds::run(arguments),
             "layout" => layout::run(arguments),
             "paper" => paper::run(arguments),
             "snet-suite" => snet_suite::run(arguments),

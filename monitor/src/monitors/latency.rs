@@ -1,9 +1,9 @@
 //! Latencies of input messages, and which of them led to failures.
 
+use crate::events::{Entry, Exit, Observation};
 use crate::lineage::{self, Lineage};
 use crate::message::Message;
 use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::observation::Observation;
 use crate::report::{Latency, MessageTimes, Report, State};
 
 /// Input messages kept that took longest.
@@ -104,18 +104,19 @@ impl Lineage {
                 let Some(state) = batch.structure().stream(stream) else { return };
                 self.close(stream, state.reader, state.writer, state.closed.unwrap_or(item.time));
             }
-            What::Runtime(Observation::Entry { stream }) => self.entry(stream),
-            What::Runtime(Observation::Exit { stream }) => self.exit(stream),
-            What::Runtime(Observation::RecordFailed { task, message: run }) => {
+            What::Runtime(Observation::Entry(Entry { stream })) => self.entry(stream),
+            What::Runtime(Observation::Exit(Exit { stream })) => self.exit(stream),
+            What::Runtime(Observation::RecordFailed(failed)) => {
+                let (task, run) = (failed.task, failed.message());
                 let component = batch.structure().task(task).map(|task| task.component);
                 self.failed(Message { stream: run.stream, index: run.first }, task, component, item.time);
             }
-            What::Runtime(Observation::TaskCreated { task, one_to_one, .. }) => {
-                let holder = self.holders.entry(task).or_default();
-                holder.one_to_one = one_to_one;
+            What::Runtime(Observation::TaskCreated(created)) => {
+                let holder = self.holders.entry(created.task).or_default();
+                holder.one_to_one = created.one_to_one;
                 holder.synced = true;
             }
-            What::Runtime(Observation::TaskEnded { task, .. }) => self.end(task, item.time),
+            What::Runtime(Observation::TaskEnded(ended)) => self.end(ended.task, item.time),
             _ => {}
         }
     }

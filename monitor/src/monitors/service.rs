@@ -2,9 +2,9 @@
 //! read the clock for each. Of all others only the mean is known, which is a matter of the tasks.
 
 use crate::distribution::Times;
+use crate::events::Observation;
 use crate::ids::IdMap;
 use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::observation::Observation;
 use crate::report::Report;
 
 /// Components that are told apart; of further ones no message is.
@@ -33,14 +33,16 @@ impl Monitor for Services {
 
     fn take(&mut self, batch: &Batch<'_>) {
         for item in batch.items() {
-            let What::Runtime(Observation::MessageWorked { task, duration }) = item.what else { continue };
-            let Some(component) = batch.structure().task(task).map(|task| task.component) else { continue };
+            let What::Runtime(Observation::MessageWorked(worked)) = item.what else { continue };
+            let Some(component) = batch.structure().task(worked.task).map(|task| task.component) else {
+                continue;
+            };
             let full = self.of_component.len() >= COMPONENTS_MAX;
             if full && !self.of_component.contains_key(&component) {
                 continue;
             }
             let times = self.of_component.entry(component).or_insert_with(Times::new);
-            times.record(duration as f64 * self.ns_per_tick);
+            times.record(worked.duration_ticks as f64 * self.ns_per_tick);
         }
     }
 

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::analysis::SiteName;
+use crate::events::{Observation, ThreadUsed};
 use crate::ids::IdMap;
 use crate::monitor::{Batch, For, Moment, Monitor, Open, Outcome, Wait, What};
-use crate::observation::{LiveRow, LiveState, Observation, TaskCounts, TaskTotals};
+use crate::observation::{LiveRow, LiveState, TaskCounts, TaskTotals};
 use crate::report::{self, Component, Report, TaskShares, Work};
 use crate::structure::{Structure, Task};
 
@@ -105,6 +106,12 @@ pub(crate) struct Used {
     pub(crate) cpu_ns: u64,
     pub(crate) preempted: u64,
     pub(crate) delayed_ns: Option<u64>,
+}
+
+impl Used {
+    pub(crate) fn of(used: &ThreadUsed) -> Used {
+        Used { cpu_ns: used.cpu_ns, preempted: used.preempted, delayed_ns: used.delayed() }
+    }
 }
 
 /// What a thread used of processors: until measuring began, and until now.
@@ -259,20 +266,19 @@ impl Monitor for Shares {
                     task.ticks.ready += dispatch.kept;
                 }
                 What::Wait(wait) => self.tasks.entry(wait.task).or_default().ticks.wait(&wait),
-                What::Runtime(Observation::RecordFailed { task, .. }) => {
-                    self.tasks.entry(task).or_default().failed += 1;
+                What::Runtime(Observation::RecordFailed(failed)) => {
+                    self.tasks.entry(failed.task).or_default().failed += 1;
                 }
-                What::Runtime(Observation::TaskMoved { task, .. }) => {
-                    self.tasks.entry(task).or_default().moves += 1;
+                What::Runtime(Observation::TaskMoved(moved)) => {
+                    self.tasks.entry(moved.task).or_default().moves += 1;
                 }
-                What::Runtime(Observation::ThreadUsed { task, cpu_ns, preempted, delayed_ns, .. })
-                    if task != 0 =>
-                {
-                    let sum = self.tasks.entry(task).or_default();
-                    sum.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
+                What::Runtime(Observation::ThreadUsed(used)) if used.task != 0 => {
+                    let sum = self.tasks.entry(used.task).or_default();
+                    sum.cpu.get_or_insert_default().told(Used::of(&used));
                 }
-                What::Runtime(Observation::TaskEnded { task, ref totals, ended_badly }) => {
-                    self.task_ended(batch, item.time, task, totals, ended_badly);
+                What::Runtime(Observation::TaskEnded(ended)) => {
+                    let totals = ended.totals();
+                    self.task_ended(batch, item.time, ended.task, &totals, ended.ended_badly());
                 }
                 _ => {}
             }

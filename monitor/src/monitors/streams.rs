@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use crate::events::Observation;
 use crate::ids::IdMap;
 use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
 use crate::notes::counted;
-use crate::observation::{LiveRow, Observation, Run, StreamTotals};
+use crate::observation::{LiveRow, Run, StreamTotals};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::structure::{Role, Structure};
 
@@ -216,8 +217,8 @@ impl Monitor for Streams {
                     }
                 }
                 What::Wait(wait) => self.waited(&wait),
-                What::Runtime(Observation::RecordFailed { message, .. }) => {
-                    self.streams.entry(message.stream).or_default().failed += 1;
+                What::Runtime(Observation::RecordFailed(failed)) => {
+                    self.streams.entry(failed.stream).or_default().failed += 1;
                 }
                 What::StreamTold { stream } => {
                     let told = self.streams.remove(&stream).unwrap_or_default();

@@ -3,8 +3,9 @@
 //! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
 //! started, and [`EVENT_NS`] for each event, over the workers' time.
 
+use crate::events::Observation;
 use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::observation::{LiveRow, Observation};
+use crate::observation::LiveRow;
 use crate::report::{Report, Telling};
 
 /// What writing an event takes beside the clock, rounded up: 1.4 to 2 ns in the benchmark `event`.
@@ -28,10 +29,10 @@ impl Monitor for Costs {
 
     fn take(&mut self, batch: &Batch<'_>) {
         for item in batch.items() {
-            if let What::Runtime(Observation::WorkerStarted { clock_reading_ps, .. }) = item.what
-                && clock_reading_ps > 0
+            if let What::Runtime(Observation::WorkerStarted(started)) = item.what
+                && started.clock_reading_ps > 0
             {
-                self.clock_reading_ps.push(clock_reading_ps);
+                self.clock_reading_ps.push(started.clock_reading_ps);
             }
         }
     }

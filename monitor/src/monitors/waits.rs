@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
+use crate::events::{Deadlocked, Observation};
 use crate::ids::{IdHasher, IdMap};
 use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
-use crate::observation::Observation;
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
 use crate::structure::Structure;
 
@@ -131,13 +131,12 @@ impl Monitor for Waits {
                     };
                 }
                 What::Wait(wait) => self.waited(batch.structure(), &wait),
-                What::Runtime(Observation::TaskEnded { task, .. }) => {
-                    self.histories.remove(&task);
+                What::Runtime(Observation::TaskEnded(ended)) => {
+                    self.histories.remove(&ended.task);
                 }
-                What::Runtime(Observation::Deadlocked { task, stream, peer, for_room })
-                    if self.found.len() < CUT_MAX =>
-                {
-                    let what = if for_room { For::Room } else { For::Input };
+                What::Runtime(Observation::Deadlocked(deadlocked)) if self.found.len() < CUT_MAX => {
+                    let Deadlocked { task, stream, peer, for_room } = deadlocked;
+                    let what = if for_room != 0 { For::Room } else { For::Input };
                     let wait = Wait { task, what, stream, since: item.time, ..Wait::default() };
                     self.found.push(Going { wait, peer });
                     self.name(batch.structure(), [task, peer]);

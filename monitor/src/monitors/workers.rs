@@ -1,9 +1,10 @@
 //! How the time of every worker divides.
 
+use crate::events::{Kept, Observation, WorkerParked, WorkerResumed, WorkerUnparked, WorkerWaiting};
 use crate::ids::IdMap;
 use crate::monitor::{Batch, Dispatch, Moment, Monitor, What};
 use crate::monitors::shares::{Cpu, Used};
-use crate::observation::{Besides, LiveRow, Observation};
+use crate::observation::{Besides, LiveRow};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
 use crate::structure::OWN_THREAD;
 
@@ -181,32 +182,38 @@ impl Monitor for Workers {
 impl Workers {
     fn observe(&mut self, time: u64, observation: &Observation) {
         match *observation {
-            Observation::WorkerStarted { worker, core, node, .. } => {
-                let state = self.workers.entry(worker).or_default();
-                (state.core, state.node) = (core, node);
+            Observation::WorkerStarted(started) => {
+                let state = self.workers.entry(started.worker).or_default();
+                (state.core, state.node) = (started.core, started.node);
                 (state.started, state.until) = (Some(time), Some(time));
             }
-            Observation::WorkerWaiting { worker } => self.workers.entry(worker).or_default().waits(time),
-            Observation::Kept { worker, task: 0, duration } => {
-                self.workers.entry(worker).or_default().kept_since += duration;
+            Observation::WorkerWaiting(WorkerWaiting { worker }) => {
+                self.workers.entry(worker).or_default().waits(time);
             }
-            Observation::WorkerResumed { worker } => self.workers.entry(worker).or_default().resumed(time),
-            Observation::WorkerParked { worker } => self.workers.entry(worker).or_default().parked(time),
-            Observation::WorkerUnparked { worker } => self.workers.entry(worker).or_default().unparked(time),
-            Observation::WorkerEnded { worker, busy_ticks, waiting_ticks, besides } => {
-                let state = self.workers.entry(worker).or_default();
+            Observation::Kept(Kept { worker, task: 0, duration_ticks }) => {
+                self.workers.entry(worker).or_default().kept_since += duration_ticks;
+            }
+            Observation::WorkerResumed(WorkerResumed { worker }) => {
+                self.workers.entry(worker).or_default().resumed(time);
+            }
+            Observation::WorkerParked(WorkerParked { worker }) => {
+                self.workers.entry(worker).or_default().parked(time);
+            }
+            Observation::WorkerUnparked(WorkerUnparked { worker }) => {
+                self.workers.entry(worker).or_default().unparked(time);
+            }
+            Observation::WorkerEnded(ended) => {
+                let state = self.workers.entry(ended.worker).or_default();
                 state.unparked(time);
                 state.resumed(time);
                 state.ended = Some(time);
-                state.totals = Some((busy_ticks, waiting_ticks));
-                state.besides = besides;
+                state.totals = Some((ended.busy_ticks, ended.waiting_ticks));
+                state.besides = ended.besides();
             }
-            Observation::ThreadUsed { worker, cpu_ns, preempted, delayed_ns, besides, .. }
-                if worker < OWN_THREAD =>
-            {
-                let state = self.workers.entry(worker).or_default();
-                state.besides = besides;
-                state.cpu.get_or_insert_default().told(Used { cpu_ns, preempted, delayed_ns });
+            Observation::ThreadUsed(used) if used.worker < OWN_THREAD => {
+                let state = self.workers.entry(used.worker).or_default();
+                state.besides = used.besides();
+                state.cpu.get_or_insert_default().told(Used::of(&used));
             }
             _ => {}
         }

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod simulation;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -220,9 +222,9 @@ impl Net {
 
     /// Whether the verdict names what was planted, and where.
     pub(crate) fn is_named_by(&self, verdict: &Verdict) -> bool {
-        verdict.kind == self.cause.verdict()
+        verdict.finding.kind == self.cause.verdict()
             && (self.at_fault.is_empty()
-                || verdict.component.as_deref().is_some_and(|path| self.is_at_fault(path)))
+                || verdict.finding.component.as_deref().is_some_and(|path| self.is_at_fault(path)))
     }
 
     /// Whether the cause is in the component with this path.
@@ -278,13 +280,14 @@ impl Score {
     pub(crate) fn add(&mut self, net: &Net, seed: u64, verdict: &Verdict) {
         self.all += 1;
         let right = net.is_named_by(verdict);
-        let elsewhere = !right && verdict.kind == net.cause.verdict();
-        let said = format!("{:?}{}", verdict.kind, if elsewhere { " elsewhere" } else { "" });
+        let elsewhere = !right && verdict.finding.kind == net.cause.verdict();
+        let said = format!("{:?}{}", verdict.finding.kind, if elsewhere { " elsewhere" } else { "" });
         *self.verdicts.entry((net.cause, said)).or_default() += 1;
         self.right += u64::from(right);
         self.false_alarms += u64::from(!right && net.cause == Cause::Healthy);
         if !right {
-            self.wrong.push(format!("{:?} {seed}: {:?} {}", net.cause, verdict.kind, verdict.text));
+            self.wrong
+                .push(format!("{:?} {seed}: {:?} {}", net.cause, verdict.finding.kind, verdict.words.text));
         }
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use thalweg_exec::Placement;
 use thalweg_space::{Site, SiteRef, Space};
 
 use super::cell::Joins;
@@ -26,6 +27,11 @@ use crate::syntax::ast::{self, CommandMode};
 
 /// How many components a network may have when nets are put in their places.
 const COMPONENTS_MAX: usize = 1 << 20;
+
+/// The place of this number in a network's text (`A @ 1`, `A !@ <t>`): on one machine, a place is a worker.
+pub(crate) fn placed_at(number: u64) -> Placement {
+    Placement::on_worker(number as usize)
+}
 
 /// Index into [`Program::components`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +98,7 @@ pub(crate) enum Kind {
     },
     Placed {
         body: ComponentId,
-        place: usize,
+        place: Placement,
     },
 }
 
@@ -314,7 +320,7 @@ impl Builder<'_> {
                 Kind::Split { body, choice, deterministic: *deterministic, folds }
             }
             NodeKind::Place { body, place } => {
-                Kind::Placed { body: self.one(body, id)?, place: *place as usize }
+                Kind::Placed { body: self.one(body, id)?, place: placed_at(*place) }
             }
         })
     }

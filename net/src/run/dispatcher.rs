@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_box::Value;
 use thalweg_exec::{Context, In, Out, Ports, Spread, Stop, Task};
 
-use super::component::{ComponentId, Instance};
+use super::component::{ComponentId, Instance, placed_at};
 use super::failure::Position;
 use super::input::{Announced, Input, announce};
 use super::output::{push, push_because};
@@ -168,7 +168,7 @@ impl SplitChoice {
     ) -> (Out<Record>, In<Record>) {
         let (of, parent) = (position.component, position.instance.clone());
         let instance = Some(Arc::new(Instance { of, replica: value, parent }));
-        let place = if self.placed { Some(value as usize) } else { around.place };
+        let place = if self.placed { placed_at(value.cast_unsigned()) } else { around.place };
         let task = cx.task_id();
         cx.replica(spread, |cx, together| {
             let around = Around { place, together, ..*around };

@@ -29,12 +29,14 @@ struct RecordFailed<'a> {
     /// The task that worked on it.
     task: u64,
     /// The task's component.
+    #[field(absent = 0)]
     component: SiteRef,
     /// The message: its stream …
     stream: u64,
     /// … and its number in that stream, from 0.
     index: u64,
     /// Why.
+    #[field(absent = 0)]
     reason: &'a str,
 }
 

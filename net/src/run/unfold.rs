@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use thalweg_exec::{
-    Blocking, Context, In, Out, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
+    Blocking, Context, In, Out, Placement, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
 };
 
 use super::box_task::{BoxTask, InitialiserTask};
@@ -40,7 +40,7 @@ pub(crate) struct Around {
     /// Whether records come in groups that must stay together: see [`super::ordered`].
     pub(crate) ordered: bool,
     /// The place that the text gives it.
-    pub(crate) place: Option<usize>,
+    pub(crate) place: Placement,
     /// The replica that it is unfolded with.
     pub(crate) together: Option<Replica>,
 }
@@ -260,7 +260,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 output
             }
             Kind::Placed { body, place } => {
-                let before = self.around.place.replace(*place);
+                let before = std::mem::replace(&mut self.around.place, *place);
                 let output = self.unfold(*body, instance, input);
                 self.around.place = before;
                 output
@@ -270,7 +270,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
 
     /// What spreads the replicas of a split, unless the text says where they are.
     fn spread(&mut self, is_placed: bool) -> Spread {
-        if is_placed || self.around.place.is_some() {
+        if is_placed || self.around.place != Placement::ANYWHERE {
             return Spread::default();
         }
         match &mut self.place {

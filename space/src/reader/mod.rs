@@ -6,6 +6,7 @@
 mod command;
 mod element;
 mod events;
+mod fields;
 mod kinds;
 mod latest;
 mod session;
@@ -15,6 +16,7 @@ pub use command::{LeasedCommand, Sent};
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
+pub use fields::{Fields, FromEvent, FromField, NO_CHOICE};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;
 pub use session::{Member, Session, SessionStream};

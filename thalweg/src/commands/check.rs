@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use thalweg_host::libraries;
 use thalweg_net::Loading;
 use thalweg_net::check::{Analysis, Checked, Files, KnownBoxes, Signatures, analyse, check_file};
 use thalweg_net::syntax::{Diagnostic, Note};
@@ -11,7 +12,6 @@ use thalweg_net::syntax::{Diagnostic, Note};
 use super::graph;
 use crate::Terminal;
 use crate::failure::{Failure, print_diagnostics};
-use crate::libraries;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,7 +126,7 @@ pub(crate) fn known_boxes(libraries: &[PathBuf]) -> Result<Option<KnownBoxes>, F
     if libraries.is_empty() {
         return Ok(None);
     }
-    let mut boxes = libraries::load(libraries, Loading::Stays).map_err(|why| Failure::coded("E0904", why))?;
+    let mut boxes = libraries::load(libraries, Loading::Stays)?;
     // To check is not to run.
     boxes.allow_commands();
     Ok(Some(boxes.known()))

@@ -1,11 +1,11 @@
 //! `thalweg clean`: remove what runs that died have left.
 
+use thalweg_host::spaces;
 use thalweg_space::discover;
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::spaces;
 
 /// What `thalweg clean` is told.
 #[derive(clap::Args)]

@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Answer, Command};
+use thalweg_host::{LiveRun, RunCommand, libraries};
 
 use crate::Terminal;
 use crate::failure::Failure;
-use crate::libraries;
 use crate::output::Output;
-use crate::spaces;
 
 const LOAD_EXAMPLES: &str = "\
 The run stops reading, lets all records leave, starts the other network and goes on reading. A network with errors is
@@ -61,41 +58,28 @@ pub(crate) fn load(arguments: &Load, terminal: Terminal) -> Result<(), Failure> 
         [space, net] => (Some(space.as_str()), net),
         _ => return Err(Failure::Usage("load takes a network".to_owned())),
     };
-    let mut command = Command::new("run", "load").with(absolute(net.as_ref()));
-    for library in &arguments.boxes {
-        let file = libraries::find(library).map_err(|why| Failure::coded("E0904", why))?;
-        command = command.with(absolute(&file));
-    }
+    let libraries = arguments.boxes.iter().map(|library| libraries::find(library));
+    let command = RunCommand::Load { network: net.into(), libraries: libraries.collect::<Result<_, _>>()? };
     send(space, &command, &arguments.patience, terminal)
 }
 
-pub(crate) fn simple(name: &str, arguments: &Simple, terminal: Terminal) -> Result<(), Failure> {
-    send(arguments.space.as_deref(), &Command::new("run", name), &arguments.patience, terminal)
-}
-
-/// The path as a process elsewhere finds it.
-pub(super) fn absolute(path: &std::path::Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+pub(crate) fn simple(command: &RunCommand, arguments: &Simple, terminal: Terminal) -> Result<(), Failure> {
+    send(arguments.space.as_deref(), command, &arguments.patience, terminal)
 }
 
 pub(super) fn send(
     space: Option<&str>,
-    command: &Command,
+    command: &RunCommand,
     patience: &Patience,
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    let path = spaces::find(space)?;
-    let reader = SpaceReader::open(&path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let sent = reader.send(command).map_err(|error| {
-        Failure::Usage(format!("{error}. A run takes commands if it was started by `thalweg run --control`"))
-    })?;
-    match sent.wait(Duration::from_secs(patience.timeout)) {
-        Ok(Answer::Done { result, .. }) => {
-            let mut output = Output::new(terminal);
-            output.line(&result)?;
-            output.flush()
-        }
-        Ok(Answer::Failed { why }) => Err(Failure::Run(why)),
-        Err(error) => Err(Failure::Run(error.to_string())),
-    }
+    let patience = Duration::from_secs(patience.timeout);
+    say_done(&LiveRun::find(space)?.command(command, patience)?.result, terminal)
+}
+
+/// Says what a run did.
+pub(super) fn say_done(result: &str, terminal: Terminal) -> Result<(), Failure> {
+    let mut output = Output::new(terminal);
+    output.line(result)?;
+    output.flush()
 }

@@ -1,18 +1,21 @@
 //! `thalweg diagnose`: what limits the flow, the evidence, and what to do about it.
 
-mod perturb;
+use std::time::Duration;
 
-use thalweg_monitor::{Report, Utilisation};
+use thalweg_host::{Interrupt, spaces};
+use thalweg_monitor::{Dependence, Perturbed, Report, Tried, Unperturbed, Utilisation, perturb};
 
 use crate::Terminal;
-use crate::commands::look::{Look, json, look};
+use crate::commands::look::{Look, json, look, usage};
 use crate::commands::report::text;
 use crate::commands::waits;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text as column, wrapped};
 use crate::units::{duration, rate, ratio, share};
-use perturb::{DEPENDS, INDEPENDENT, Tried, perturb};
+
+/// What is measured before anything is slowed, unless `--window` says otherwise.
+const FIRST: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,13 +46,13 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
 }
 
 fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
-    let verdict = &report.verdict;
-    let sentence = wrapped(&verdict.text, output.width, "");
+    let words = &report.verdict.words;
+    let sentence = wrapped(&words.text, output.width, "");
     output.line(&output.styled("1", sentence.trim_end()))?;
-    for evidence in &verdict.evidence {
+    for evidence in &words.evidence {
         output.text(&wrapped(&format!("  because {evidence}"), output.width, "    "))?;
     }
-    if let Some(suggestion) = &verdict.suggestion {
+    if let Some(suggestion) = &words.suggestion {
         output.text(&wrapped(&format!("  so {suggestion}"), output.width, "    "))?;
     }
     for table in [pressed(&report.utilisation), waits::roots(&report.waiting)] {
@@ -63,7 +66,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
 
 /// The verdict, and what came of slowing tasks.
 fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
-    let (report, tried) = perturb(look)?;
+    let Perturbed { report, tried } = slow_suspects(look)?;
     let mut output = Output::new(terminal);
     if look.json {
         output.line(&json(&report, false)?)?;
@@ -75,6 +78,29 @@ fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
     output.line(&confirmed(&tried))?;
     text::notes(&report, &mut output)?;
     output.flush()
+}
+
+/// Measures the live run, then slows the tasks that may limit it.
+fn slow_suspects(look: &Look) -> Result<Perturbed, Failure> {
+    let interrupt = Interrupt::listen().map_err(|error| {
+        Failure::Run(format!("cannot listen to signals, without which nothing is slowed: {error}"))
+    })?;
+    let path = spaces::find(look.space.as_deref())?;
+    let first = look.window.unwrap_or(FIRST);
+    perturb(&path, look.top, first, &|| interrupt.is_signalled()).map_err(|why| match why {
+        Unperturbed::NotLive => Failure::Usage(format!(
+            "the run of {} has ended: only a live run can be slowed (`thalweg ls` shows what runs)",
+            path.display()
+        )),
+        Unperturbed::NoInput => Failure::Run(
+            "no message entered the network while it was measured, so nothing can depend on a task; \
+             measure longer (--window), or switch the run to mode metrics (`thalweg set monitor.mode metrics`)"
+                .to_owned(),
+        ),
+        Unperturbed::Stopped => interrupt.error().into(),
+        Unperturbed::Ended => Failure::Run(why.to_string()),
+        Unperturbed::Space(error) => usage(error),
+    })
 }
 
 fn slowed(tried: &[Tried]) -> Table {
@@ -89,7 +115,7 @@ fn slowed(tried: &[Tried]) -> Table {
     ]);
     for task in tried {
         let cells = vec![
-            task.name.clone(),
+            task.task.name.clone(),
             duration(task.service_ns),
             duration(task.delay_ns),
             rate(task.rate),
@@ -97,7 +123,7 @@ fn slowed(tried: &[Tried]) -> Table {
             format!("{:.2}", task.sensitivity),
             format!("{:.2}–{:.2}", task.least, task.most),
         ];
-        table.row(cells, task.sensitivity >= DEPENDS);
+        table.row(cells, task.dependence() == Dependence::Full);
     }
     table
 }
@@ -107,12 +133,12 @@ fn confirmed(tried: &[Tried]) -> String {
     let Some(most) = tried.iter().max_by(|a, b| a.sensitivity.total_cmp(&b.sensitivity)) else {
         return "There was no task to be slowed.".to_owned();
     };
-    let Tried { name, sensitivity, named, .. } = most;
-    match *sensitivity {
-        s if s >= DEPENDS && *named => format!("Confirmed: the flow depends on {name}."),
-        s if s >= DEPENDS => format!("The flow depends on {name}."),
-        s if s < INDEPENDENT => "The flow depends on none of them.".to_owned(),
-        _ => format!("The flow depends in part on {name}, and on others."),
+    let name = &most.task.name;
+    match most.dependence() {
+        Dependence::Full if most.named => format!("Confirmed: the flow depends on {name}."),
+        Dependence::Full => format!("The flow depends on {name}."),
+        Dependence::None => "The flow depends on none of them.".to_owned(),
+        Dependence::Partial => format!("The flow depends in part on {name}, and on others."),
     }
 }
 

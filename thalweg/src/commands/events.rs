@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use thalweg_host::spaces;
 use thalweg_monitor::Names;
 use thalweg_space::reader::{Event, FieldInfo, Item, Value};
 
@@ -15,7 +16,6 @@ use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pattern;
-use crate::spaces;
 use crate::units::{count, duration};
 use processes::{Process, Processes};
 

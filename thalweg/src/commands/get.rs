@@ -1,16 +1,16 @@
 //! `thalweg get`: show settings of a run.
 
-use std::path::PathBuf;
-
 use serde_json::json;
-use thalweg_space::reader::{SettingView, SpaceReader};
+use thalweg_host::LiveRun;
+use thalweg_host::settings::{range, written};
+use thalweg_host::spaces::{self, nearest};
+use thalweg_space::reader::SettingView;
 use thalweg_space::{Adoption, Affects, Undo};
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pattern;
-use crate::spaces::{self, nearest};
 use crate::table::{Table, number, text};
 
 const EXAMPLES: &str = "\
@@ -32,15 +32,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let (path, wanted) = split(&arguments.space_and_pattern)?;
-    let reader = SpaceReader::open(&path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let settings = reader.settings().map_err(|error| Failure::Usage(error.to_string()))?;
+    let (run, wanted) = split(&arguments.space_and_pattern)?;
+    let settings = run.settings()?;
     let shown: Vec<&SettingView> = settings
         .iter()
         .filter(|setting| wanted.as_deref().is_none_or(|wanted| pattern::matches(wanted, &setting.name)))
         .collect();
     if shown.is_empty() {
-        return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, &path));
+        return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, run.path()));
     }
     let mut output = Output::new(terminal);
     if arguments.json {
@@ -54,16 +53,16 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 }
 
 /// One argument is a space if there is such a space, else a pattern.
-fn split(arguments: &[String]) -> Result<(PathBuf, Option<String>), Failure> {
-    match arguments {
-        [] => Ok((spaces::find(None)?, None)),
+fn split(arguments: &[String]) -> Result<(LiveRun, Option<String>), Failure> {
+    Ok(match arguments {
+        [] => (LiveRun::find(None)?, None),
         [one] => match spaces::find(Some(one)) {
-            Ok(path) => Ok((path, None)),
-            Err(_) if !one.contains('/') => Ok((spaces::find(None)?, Some(one.clone()))),
-            Err(failure) => Err(failure),
+            Ok(path) => (LiveRun::open(&path)?, None),
+            Err(_) if !one.contains('/') => (LiveRun::find(None)?, Some(one.clone())),
+            Err(error) => return Err(error.into()),
         },
-        [space, pattern, ..] => Ok((spaces::find(Some(space))?, Some(pattern.clone()))),
-    }
+        [space, pattern, ..] => (LiveRun::find(Some(space))?, Some(pattern.clone())),
+    })
 }
 
 fn nothing(wanted: &str, settings: &[SettingView], path: &std::path::Path) -> Failure {
@@ -73,22 +72,6 @@ fn nothing(wanted: &str, settings: &[SettingView], path: &std::path::Path) -> Fa
         |near| format!("did you mean `{near}`?"),
     );
     Failure::Usage(format!("no setting of {} matches `{wanted}`: {hint}", path.display()))
-}
-
-/// A setting's value as the user writes it: a choice's word, else a number.
-pub(crate) fn written(setting: &SettingView, value: u64) -> String {
-    let choice = usize::try_from(value).ok().and_then(|n| setting.choices.get(n));
-    choice.cloned().unwrap_or_else(|| value.to_string())
-}
-
-/// What a setting may be, for a person.
-pub(crate) fn range(setting: &SettingView) -> String {
-    if setting.choices.is_empty() {
-        let max = if setting.max == u64::MAX { "…".to_owned() } else { setting.max.to_string() };
-        format!("{}–{max}", setting.min)
-    } else {
-        setting.choices.join("|")
-    }
 }
 
 fn table(settings: &[&SettingView]) -> Table {
@@ -139,23 +122,13 @@ fn object(setting: &SettingView) -> serde_json::Value {
 mod tests {
     use std::path::{Path, PathBuf};
 
+    use thalweg_host::settings::declared;
     use thalweg_space::SettingSpec;
-
-    use crate::keeping::Published;
 
     const BEGIN: &str = "<!-- The table is written from the declarations. -->\n";
 
     fn page() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md")
-    }
-
-    fn declared() -> Vec<SettingSpec<'static>> {
-        let exec = thalweg_exec::Settings::DECLARED;
-        let net = thalweg_net::run::Settings::DECLARED;
-        let archive = Published::DECLARED;
-        let mut all: Vec<_> = exec.all().into_iter().chain(net.all()).chain(archive.all()).copied().collect();
-        all.sort_unstable_by_key(|setting| setting.name);
-        all
     }
 
     /// The page up to its table, and the table as the declarations have it.

@@ -6,11 +6,11 @@ use serde_json::json;
 use thalweg_box::abi::ABI_VERSION;
 use thalweg_box::abi::event::EventSpec;
 use thalweg_box::abi::parameter::ParameterSpec;
+use thalweg_host::libraries;
 use thalweg_net::{Boxes, Loading};
 
 use crate::Terminal;
 use crate::failure::Failure;
-use crate::libraries;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
@@ -34,7 +34,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let mut output = Output::new(terminal);
     for path in &arguments.libraries {
         let wrong = |why: String| Failure::coded("E0904", why);
-        let boxes = libraries::load(std::slice::from_ref(path), Loading::Stays).map_err(wrong)?;
+        let boxes = libraries::load(std::slice::from_ref(path), Loading::Stays)?;
         let parameters = boxes.parameters().map_err(|error| wrong(error.to_string()))?;
         let events = boxes.events().map_err(|error| wrong(error.to_string()))?;
         let library = path.display().to_string();

@@ -1,17 +1,14 @@
 //! What the commands that measure have in common: which space, which part of the run, once or again and again.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use thalweg_monitor::{Follower, Report};
+use thalweg_host::LiveRun;
+use thalweg_monitor::Report;
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::spaces;
 
-/// How often a live run is looked at. More often would make its writers pay; its rings hold more than that.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What `--watch` shows at a time, unless `--window` says otherwise.
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
 
@@ -57,9 +54,9 @@ pub(crate) fn look(
     terminal: Terminal,
     print: impl Fn(&Report, &mut Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let path = spaces::find(look.space.as_deref())?;
+    let run = LiveRun::find(look.space.as_deref())?;
     let mut output = Output::new(terminal);
-    let mut follower = Follower::open(&path, look.top).map_err(usage)?;
+    let mut measuring = run.measure(look.top)?;
     let mut show = |report: &Report, again: bool| {
         if look.json {
             output.line(&json(report, look.watch)?)?;
@@ -72,51 +69,17 @@ pub(crate) fn look(
         output.flush()
     };
     let window = look.window.or(look.watch.then_some(WATCH_WINDOW));
-    let Some(window) = window else {
-        follower.poll();
-        return show(&follower.finish().map_err(usage)?, false);
-    };
-    if !follower.is_running() {
-        if look.window.is_some() {
-            follower.last(window.as_nanos() as f64).map_err(usage)?;
-        }
-        follower.poll();
-        let report = follower.finish().map_err(usage)?;
-        return if measured(&report) { show(&report, false) } else { Err(usage(UNTOLD)) };
+    let Some(window) = window else { return show(&measuring.whole()?, false) };
+    if !measuring.is_running() {
+        let report =
+            if let Some(window) = look.window { measuring.last(window)? } else { measuring.whole()? };
+        return show(&report, false);
     }
-    follower.poll();
     loop {
-        follower.restart();
-        let ended = follow(&mut follower, window);
-        show(&follower.report().map_err(usage)?, look.watch)?;
-        if ended || !look.watch {
+        let seen = measuring.window(window, || true)?;
+        show(&seen.report, look.watch)?;
+        if seen.ended || !look.watch {
             return Ok(());
-        }
-    }
-}
-
-/// Whether the events tell what a part of a run that is over did; totals speak of the whole.
-fn measured(report: &Report) -> bool {
-    !report.window.partial || report.window.complete
-}
-
-const UNTOLD: &str = "the end of this run cannot be measured by itself: for that, every dispatch of it has to be recorded \
-    (`--monitor full`) and none of these events overwritten (a shorter --window, or --keep); without --window the whole run is \
-    reported";
-
-/// Takes the events of so much time. Whether the run ended meanwhile.
-fn follow(follower: &mut Follower<'_>, window: Duration) -> bool {
-    let end = Instant::now() + window;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        thread::sleep(left.min(LOOK_EVERY));
-        let running = follower.is_running();
-        follower.poll();
-        if !running {
-            return true;
-        }
-        if left.is_zero() {
-            return false;
         }
     }
 }

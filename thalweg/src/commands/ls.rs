@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
+use thalweg_host::LiveRun;
+use thalweg_host::spaces::{self, started};
 use thalweg_space::discover::Listed;
 use thalweg_space::reader::{Member, Session};
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::rest::is_paused;
-use crate::spaces::{self, started};
 use crate::table::{Table, number, text};
 use crate::units::{age, bytes};
 
@@ -164,13 +164,17 @@ fn directory(path: &Path) -> String {
 fn state(space: &Listed) -> &'static str {
     let Ok(info) = &space.info else { return "unreadable" };
     match (space.alive, info.finished, info.keep) {
-        (true, false, _) if is_paused(&space.path) => "paused",
+        (true, false, _) if is_paused(space) => "paused",
         (true, false, _) => "running",
         (_, true, true) => "ended, kept",
         (_, true, false) => "ended",
         (false, false, true) => "killed, kept",
         (false, false, false) => "killed",
     }
+}
+
+fn is_paused(space: &Listed) -> bool {
+    LiveRun::open(&space.path).is_ok_and(|run| run.is_paused())
 }
 
 fn age_s(space: &Listed) -> f64 {

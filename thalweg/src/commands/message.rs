@@ -1,5 +1,6 @@
 //! `thalweg message`: one message's story, or the stories of those that took longest or led to failures.
 
+use thalweg_host::spaces;
 use thalweg_monitor::{
     FailedMessage, Hop, Message, MessageTimes, Report, Story, report_space, slowest, story,
 };
@@ -8,7 +9,6 @@ use crate::Terminal;
 use crate::commands::look::usage;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::spaces;
 use crate::table::{Table, number, text};
 use crate::units::{count, counted, duration};
 

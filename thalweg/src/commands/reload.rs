@@ -1,11 +1,10 @@
 //! `thalweg reload`: a library of boxes anew, in a run that was started with `--control`.
 
-use thalweg_space::Command;
+use thalweg_host::{RunCommand, libraries};
 
-use super::control::{Patience, absolute, send};
+use super::control::{Patience, send};
 use crate::Terminal;
 use crate::failure::Failure;
-use crate::libraries;
 
 const EXAMPLES: &str = "\
 The run loads the library's file once more and goes on with the boxes in it: each task after the call that it is in, without
@@ -36,6 +35,6 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         [space, library] => (Some(space.as_str()), library),
         _ => return Err(Failure::Usage("reload takes a library".to_owned())),
     };
-    let file = libraries::find(library.as_ref()).map_err(|why| Failure::coded("E0904", why))?;
-    send(space, &Command::new("run", "reload").with(absolute(&file)), &arguments.patience, terminal)
+    let command = RunCommand::Reload { library: libraries::find(library.as_ref())? };
+    send(space, &command, &arguments.patience, terminal)
 }

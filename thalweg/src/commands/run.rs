@@ -1,33 +1,20 @@
 //! `thalweg run`: run a network on records.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use thalweg_exec::{Mapper, Mode, Options, Runtime, Summary};
-use thalweg_net::crash::CrashWatch;
-use thalweg_net::run::StartOptions;
-use thalweg_net::{Boxes, Loading, Network, Running};
-use thalweg_space::reader::SpaceReader;
-use thalweg_space::{ElementOptions, Policy, SiteRef, Space, SpaceOptions};
+use thalweg_exec::{Mapper, Mode, Options};
+use thalweg_host::io::{Endpoint, Format, Side, SinkDefaults, SourceDefaults, label_name, rate};
+use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, Tally};
 
 use crate::Terminal;
-use crate::commands::set::{known, value_of};
-use crate::control::Control;
-use crate::ends::{Ends, Failing, Gate, Recording, Tally};
 use crate::failure::{Failure, print_diagnostics};
-use crate::interrupt::Interrupt;
-use crate::io::{Defaults, Endpoint, Format, Side, Sink, SinkDefaults, Source, label_name, rate};
-use crate::keeping::{Archive, OnFull};
-use crate::letters::DeadLetters;
-use crate::libraries;
-use crate::mailbox::Answering;
 use crate::units::counted;
 
 const EXAMPLES: &str = "\
@@ -85,7 +72,7 @@ pub(crate) struct Arguments {
     input: Vec<OsString>,
     /// How the inputs' records are written [default: by a file's name, else json].
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
-    input_format: Option<Format>,
+    input_format: Option<FormatName>,
     #[arg(
         long,
         value_name = "LABEL",
@@ -126,7 +113,7 @@ pub(crate) struct Arguments {
     output: Vec<OsString>,
     /// How records are written [default: by a file's name, else json].
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Input and output")]
-    output_format: Option<Format>,
+    output_format: Option<FormatName>,
     /// Write the bytes of this field, nothing between them, instead of JSON Lines.
     #[arg(
         long,
@@ -210,8 +197,59 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Monitoring")]
     keep: bool,
     /// What the run does when the disk has no room for the events that --keep keeps.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnFull::Wait, help_heading = "Monitoring")]
-    on_full: OnFull,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait, help_heading = "Monitoring")]
+    on_full: WhenFull,
+}
+
+/// The word for a format.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatName {
+    /// JSON Lines: one object a line.
+    Json,
+    /// S-Net's XML, ended by a record of type "terminate".
+    Xml,
+    /// Comma-separated values; the first line has the labels. Files named *.tsv have tabs instead of commas.
+    Csv,
+    /// Text: each line is the field `line`, without its end.
+    Lines,
+    /// Bytes: the field `data`, cut into chunks when read.
+    Bytes,
+    /// A directory: each file is a record of its `name` and `data`.
+    Files,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Format {
+        match name {
+            FormatName::Json => Format::Json,
+            FormatName::Xml => Format::Xml,
+            FormatName::Csv => Format::Csv,
+            FormatName::Lines => Format::Lines,
+            FormatName::Bytes => Format::Bytes,
+            FormatName::Files => Format::Files,
+        }
+    }
+}
+
+/// The word for what a run does when the disk is full.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WhenFull {
+    /// Wait until there is room: nothing is lost.
+    Wait,
+    /// Go on; events that find no room are lost and counted.
+    Drop,
+    /// End the run in order, with exit code 1.
+    Stop,
+}
+
+impl From<WhenFull> for OnFull {
+    fn from(word: WhenFull) -> OnFull {
+        match word {
+            WhenFull::Wait => OnFull::Wait,
+            WhenFull::Drop => OnFull::Drop,
+            WhenFull::Stop => OnFull::Stop,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -247,88 +285,53 @@ enum Monitor {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
-    let (network, boxes) = load(&arguments, terminal)?;
-    let sources = sources(&arguments, &interrupt)?;
-    let sinks = sinks(&arguments, &interrupt)?;
-    let recording = arguments.record.as_deref().map(Recording::create).transpose()?;
-    let dead_letters = arguments.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
-    let workers = workers(&arguments)?;
-    let space = space(&arguments)?;
-    let stays = arguments.keep || arguments.space.is_some();
-    let folder = Folder::new(space.path(), stays, &interrupt);
-    let tally = Arc::new(Tally::default());
-    let archive = || Archive::start(&space, arguments.on_full, &interrupt, &tally);
-    let archive = arguments.keep.then(archive).transpose()?;
-
-    let runtime = Runtime::new(options(&arguments, workers, &space))
-        .map_err(|error| Failure::coded("E0902", error.to_string()))?;
-    // A run under control answers in its main thread.
-    let answering = (!arguments.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
-    let started = Instant::now();
-    let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
-    let crash_watch = CrashWatch::new(space.path())
-        .map_err(|error| Failure::Run(format!("cannot watch for crashes of boxes: {error}")))?;
-    let running = network.start_with(&runtime, limits).map_err(|error| Failure::Run(error.to_string()))?;
-    set(&arguments.set, &space)?;
-    let ends = Arc::new(Ends {
-        space: space.clone(),
-        tally: Arc::clone(&tally),
-        interrupt: interrupt.clone(),
-        stop_on_error: arguments.on_error == OnError::Stop,
-        letters: dead_letters.map(Mutex::new),
-    });
-    let (failures, failed) = channel();
-    let Running { input, output, errors, strays } = running;
-    // Nobody could have dropped the receiver yet.
-    let _ = failures.send(Failing { errors, strays });
-    let (control, valve, outputs, told) = if arguments.control {
-        let program = (network, limits, arguments.net.as_path(), boxes);
-        let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
-        (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
-    } else {
-        drop(failures);
-        (None, None, None, None)
-    };
-    // Sinks first: a source that is held goes on when nobody else is there who could.
-    ends.spawn_sinks(&runtime, sinks, output, outputs)?;
-    ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
-    let errors = ends.spawn_errors(failed, told)?;
+    let run =
+        Run::start(&plan(&arguments)?, &interrupt, &Notices::to(move |notice| print(&notice, terminal)))?;
+    let tally = Arc::clone(run.tally());
     let progress = Progress::start(&tally);
-    if let Some(control) = control {
-        control.serve(&runtime, || tally.counts())?;
-    }
-    let ended = runtime.join();
-    drop(crash_watch);
-    let wall = started.elapsed();
-    errors.join().map_err(|_| Failure::Run("the thread that tells of failed records panicked".into()))?;
-    ends.finish_letters();
-    drop((progress, answering));
-
-    space.finish();
-    if let Some(archive) = archive {
-        archive.finish()?;
-    }
-    drop(space);
-    let bad = ended.as_ref().ok().filter(|summary| summary.failed > 0);
-    let bad = bad.map(|summary| ended_badly(summary, &folder.path));
-    let kept = folder.close()?;
-    ended.map_err(|error| Failure::Run(error.to_string()))?;
-    conclude(&tally, &interrupt, wall, bad, kept.as_deref())
+    let ended = run.finish(|| drop(progress))?;
+    conclude(&tally, &interrupt, &ended)
 }
 
-fn load(arguments: &Arguments, terminal: Terminal) -> Result<(Network, Boxes), Failure> {
-    // A run under control may be told to load them anew.
-    let loading = if arguments.control { Loading::Replaceable } else { Loading::Stays };
-    let mut boxes = libraries::load(&arguments.boxes, loading).map_err(|why| Failure::coded("E0904", why))?;
-    if arguments.allow_exec {
-        boxes.allow_commands();
+/// Says what the run has to say on standard error.
+fn print(notice: &Notice, terminal: Terminal) {
+    match notice {
+        Notice::Diagnostic(diagnostic) => print_diagnostics(std::slice::from_ref(diagnostic), terminal),
+        other => say!("{other}"),
     }
-    let network = Network::load(&arguments.net, &boxes).map_err(Failure::Text)?;
-    print_diagnostics(network.warnings(), terminal);
-    Ok((network, boxes))
 }
 
-fn sources(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Source>, Failure> {
+/// What the arguments ask for.
+fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
+    let endpoints = |texts: &[OsString], side| {
+        texts.iter().map(|text| Endpoint::parse(text, side)).collect::<Result<Vec<_>, _>>()
+    };
+    let input = input(arguments)?;
+    let order = arguments.order_by.clone().map(|tag| (tag, arguments.order_window));
+    Ok(Plan {
+        libraries: arguments.boxes.clone(),
+        allow_exec: arguments.allow_exec,
+        inputs: endpoints(&arguments.input, Side::Input)?,
+        input,
+        outputs: endpoints(&arguments.output, Side::Output)?,
+        output: SinkDefaults {
+            format: format(arguments.output_format, arguments.output_bytes.as_ref()),
+            label: arguments.output_bytes.clone(),
+            order,
+        },
+        record: arguments.record.clone(),
+        dead_letters: arguments.dead_letters.clone(),
+        stop_on_error: arguments.on_error == OnError::Stop,
+        control: arguments.control,
+        space: arguments.space.clone(),
+        keep: arguments.keep.then_some(arguments.on_full.into()),
+        options: options(arguments, workers(arguments)?),
+        settings: arguments.set.iter().map(|change| setting(change)).collect::<Result<_, _>>()?,
+        ..Plan::of(&arguments.net)
+    })
+}
+
+fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
     for (option, bytes) in [("--chunk", arguments.chunk), ("--record-bytes", arguments.record_bytes)] {
         if bytes == 0 {
             return Err(Failure::coded(
@@ -337,28 +340,28 @@ fn sources(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Source>, 
             ));
         }
     }
-    let defaults = Defaults {
-        format: arguments.input_bytes.as_ref().map(|_| Format::Bytes).or(arguments.input_format),
-        label: arguments.input_bytes.as_deref(),
+    Ok(SourceDefaults {
+        format: format(arguments.input_format, arguments.input_bytes.as_ref()),
+        label: arguments.input_bytes.clone(),
         chunk_bytes: arguments.chunk,
         rate: arguments.rate,
-        with: arguments.with.as_deref(),
+        with: arguments.with.clone(),
         replay: arguments.replay,
         bytes_max: arguments.record_bytes,
-        keeps_raw: arguments.dead_letters.is_some(),
-    };
-    let open = |text: &OsString| Source::open(Endpoint::parse(text, Side::Input)?, &defaults, interrupt);
-    arguments.input.iter().map(open).collect()
+    })
 }
 
-fn sinks(arguments: &Arguments, interrupt: &Interrupt) -> Result<Vec<Sink>, Failure> {
-    let defaults = SinkDefaults {
-        format: arguments.output_bytes.as_ref().map(|_| Format::Bytes).or(arguments.output_format),
-        label: arguments.output_bytes.as_deref(),
-        order: arguments.order_by.as_deref().map(|tag| (tag, arguments.order_window)),
-    };
-    let open = |text: &OsString| Sink::open(Endpoint::parse(text, Side::Output)?, &defaults, interrupt);
-    arguments.output.iter().map(open).collect()
+/// The format that was asked for; with a label for bytes, that of bytes.
+fn format(asked: Option<FormatName>, bytes: Option<&String>) -> Option<Format> {
+    bytes.map(|_| Format::Bytes).or(asked.map(Format::from))
+}
+
+/// `NAME=VALUE`.
+fn setting(change: &str) -> Result<(String, String), Failure> {
+    let (name, value) = change.split_once('=').ok_or_else(|| {
+        Failure::Usage(format!("--set {change}: a setting's name, `=` and its value are needed"))
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn workers(arguments: &Arguments) -> Result<usize, Failure> {
@@ -390,30 +393,12 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn space(arguments: &Arguments) -> Result<Space, Failure> {
-    let name = arguments.net.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
-    let policy = if arguments.keep {
-        Policy::Wait { timeout: arguments.on_full.patience() }
-    } else {
-        Policy::Overwrite
-    };
-    let options = SpaceOptions {
-        name,
-        path: arguments.space.clone(),
-        element: ElementOptions { policy, ..ElementOptions::default() },
-        keep: arguments.keep,
-        ..SpaceOptions::default()
-    };
-    Space::create(options).map_err(|error| Failure::coded("E0903", error.to_string()))
-}
-
-fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
+fn options(arguments: &Arguments, workers: usize) -> Options {
     let mut options = Options {
         workers,
         pin: arguments.pin,
         steal: arguments.steal,
         thread_per_task: arguments.threads,
-        space: Some(space.clone()),
         ..Options::default()
     };
     options.mode = match arguments.monitor {
@@ -434,96 +419,33 @@ fn options(arguments: &Arguments, workers: usize, space: &Space) -> Options {
     options
 }
 
-/// Where the run's space lies. Unless somebody wants it, it goes with the run, also with one that was refused.
-struct Folder {
-    path: PathBuf,
-    stays: bool,
-    interrupt: Interrupt,
-}
-
-impl Folder {
-    fn new(path: &Path, stays: bool, interrupt: &Interrupt) -> Folder {
-        interrupt.leave_behind((!stays).then_some(path));
-        Folder { path: path.to_path_buf(), stays, interrupt: interrupt.clone() }
-    }
-
-    /// Removes it, or says where it stays.
-    fn close(mut self) -> Result<Option<PathBuf>, Failure> {
-        self.interrupt.leave_behind(None);
-        if self.stays {
-            return Ok(Some(std::mem::take(&mut self.path)));
-        }
-        self.stays = true;
-        std::fs::remove_dir_all(&self.path).map(|()| None).map_err(|error| {
-            Failure::Run(format!("cannot remove the space {}: {error}", self.path.display()))
-        })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.stays {
-            // The run failed, which is what its user is told.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-/// Gives settings the values of `NAME=VALUE`. Those of boxes are there once the network has started.
-fn set(changes: &[String], space: &Space) -> Result<(), Failure> {
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let usage = |error: thalweg_space::Error| Failure::Usage(error.to_string());
-    let reader = SpaceReader::open(space.path()).map_err(usage)?;
-    let settings = reader.settings().map_err(usage)?;
-    for change in changes {
-        let (name, value) = change.split_once('=').ok_or_else(|| {
-            Failure::Usage(format!("--set {change}: a setting's name, `=` and its value are needed"))
-        })?;
-        reader.set(name, value_of(known(&settings, name)?, value)?).map_err(usage)?;
-    }
-    Ok(())
-}
-
 /// Says how the run went; the last word on standard error.
-fn conclude(
-    tally: &Tally,
-    interrupt: &Interrupt,
-    wall: Duration,
-    bad: Option<String>,
-    space: Option<&Path>,
-) -> Result<(), Failure> {
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let failed = count(&tally.failed);
-    let rate = count(&tally.records_in) as f64 / wall.as_secs_f64();
-    say!("{} in {:.6} s, {}/s in", tally.counts(), wall.as_secs_f64(), counted(rate as u64, "record"));
-    if let Some(space) = space {
+fn conclude(tally: &Tally, interrupt: &Interrupt, ended: &Ended) -> Result<(), Failure> {
+    let seconds = ended.wall.as_secs_f64();
+    let rate = tally.records_in() as f64 / seconds;
+    say!("{tally} in {seconds:.6} s, {}/s in", counted(rate as u64, "record"));
+    if let Some(space) = &ended.kept {
         say!("its space stays in {}: thalweg report {}", space.display(), space.display());
     }
     if interrupt.is_signalled() {
-        return Err(interrupt.failure());
+        return Err(interrupt.error().into());
     }
-    if let Some(bad) = bad {
-        return Err(Failure::Run(bad));
+    if ended.failed_tasks > 0 {
+        return Err(Failure::Run(ended_badly(ended)));
     }
-    if failed > 0 || tally.broken.load(Ordering::Relaxed) {
+    if tally.failed() > 0 || tally.is_broken() {
         return Err(Failure::Said(1));
     }
     Ok(())
 }
 
-/// Which tasks ended badly, and why, as far as they are told; their names stand in the space at `path`.
-fn ended_badly(summary: &Summary, path: &Path) -> String {
+/// Which tasks ended badly, and why, as far as they are told.
+fn ended_badly(ended: &Ended) -> String {
     const SHOWN: usize = 5;
-    let sites = SpaceReader::open(path).and_then(|reader| reader.sites()).unwrap_or_default();
-    let name =
-        |site: SiteRef| sites.iter().find(|known| known.id == site).map_or("a task", |known| &known.name);
-    let shown = summary.failures.iter().take(SHOWN);
-    let mut said: Vec<String> = shown
-        .map(|failure| format!("{} ended badly: {}", name(failure.component), failure.message))
-        .collect();
-    let more = summary.failed.saturating_sub(said.len() as u64);
+    let shown = ended.failures.iter().take(SHOWN);
+    let mut said: Vec<String> =
+        shown.map(|task| format!("{} ended badly: {}", task.component, task.message)).collect();
+    let more = ended.failed_tasks.saturating_sub(said.len() as u64);
     if more > 0 {
         said.push(format!(
             "{} more ended badly; the messages stand in the space's events",
@@ -558,10 +480,10 @@ impl Progress {
                 if started.elapsed() < PROGRESS_AFTER {
                     continue;
                 }
-                let records_in = tally.records_in.load(Ordering::Relaxed);
+                let records_in = tally.records_in();
                 let rate = (records_in - before) as f64 / before_at.elapsed().as_secs_f64();
                 (before, before_at) = (records_in, Instant::now());
-                bar.set_message(format!("{}, {}/s", tally.counts(), counted(rate as u64, "record")));
+                bar.set_message(format!("{}, {}/s", tally, counted(rate as u64, "record")));
                 bar.tick();
             }
             bar.finish_and_clear();

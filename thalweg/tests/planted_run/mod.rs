@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use planted_nets::Net;
 use thalweg_exec::{
-    Blocking, Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
+    Blocking, Context, In, Mode, Options, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec,
 };
 use thalweg_space::{ElementOptions, Policy, Site, SiteRef, Space, SpaceOptions};
 
@@ -177,7 +177,12 @@ pub(crate) fn build(
         let mut inputs: Vec<In<u64>> =
             task.inputs.iter().map(|&stream| ins[stream].take().expect("one reader")).collect();
         let component = site(&task.name, "box", Some(root));
-        let spec = TaskSpec { component, replica: task.replica, place: task.worker, ..TaskSpec::default() };
+        let spec = TaskSpec {
+            component,
+            replica: task.replica,
+            place: Placement { node: None, worker: task.worker },
+            ..TaskSpec::default()
+        };
         if task.worker.is_some() {
             let of = task.clone();
             let owes = of.seed;

@@ -20,9 +20,9 @@ fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
     out.push('\n');
     out.push_str(&wrapped(&window(report), width, ""));
     out.push('\n');
-    out.push_str(&bold(wrapped(&report.verdict.text, width, "").trim_end()));
+    out.push_str(&bold(wrapped(&report.verdict.words.text, width, "").trim_end()));
     out.push('\n');
-    if let Some(suggestion) = &report.verdict.suggestion {
+    if let Some(suggestion) = &report.verdict.words.suggestion {
         out.push_str(&wrapped(&format!("So {suggestion}."), width, ""));
     }
     out.push('\n');

@@ -1,0 +1,72 @@
+//! Whether a run has adopted a value that a setting was given: it says so by an event.
+
+use std::time::{Duration, Instant};
+
+use thalweg_space::NameRef;
+use thalweg_space::reader::{Event, EventStream, Item, SpaceReader};
+
+/// How long to wait for the run to say so.
+const ADOPTION_MAX: Duration = Duration::from_secs(1);
+/// How often to look.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A look at what a run says from now on.
+pub(crate) struct Adoption<'r> {
+    reader: &'r SpaceReader,
+    events: EventStream,
+    begun: Instant,
+}
+
+impl<'r> Adoption<'r> {
+    /// Passes over the events so far.
+    pub(crate) fn begin(reader: &'r SpaceReader) -> Adoption<'r> {
+        const ITEMS: usize = 1 << 16;
+        let mut events = reader.events();
+        while events.poll(ITEMS, &mut |_| {}).is_ok_and(|taken| taken == ITEMS) {}
+        Adoption { reader, events, begun: Instant::now() }
+    }
+
+    /// How long it took the run to say that it adopted the value; none if it does not say so within a while.
+    pub(crate) fn wait(mut self, name: &str, value: u64) -> Option<Duration> {
+        while self.begun.elapsed() < ADOPTION_MAX {
+            if self.is_said(name, value)? {
+                return Some(self.begun.elapsed());
+            }
+            if !self.reader.is_alive() {
+                return None;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        None
+    }
+
+    /// Whether new events say so; none if they cannot be read.
+    fn is_said(&mut self, name: &str, value: u64) -> Option<bool> {
+        let Adoption { reader, events, .. } = self;
+        let mut said = false;
+        let mut look = |item: Item<'_>| {
+            if let Item::Event(event) = item {
+                said |= says_adopted(&event, reader, name, value);
+            }
+        };
+        events.poll(1 << 16, &mut look).ok()?;
+        Some(said)
+    }
+}
+
+fn says_adopted(event: &Event<'_>, reader: &SpaceReader, name: &str, value: u64) -> bool {
+    if name == "monitor.mode" && event.kind.name == "exec.mode_changed" {
+        return event.kind.field("mode").is_some_and(|mode| event.u64(mode) == value);
+    }
+    if event.kind.name == "space.probes_switched" {
+        let (Some(pattern), Some(on)) = (event.kind.field("pattern"), event.kind.field("on")) else {
+            return false;
+        };
+        return name == format!("probe/{}.on", event.str(pattern)) && event.u64(on) == value;
+    }
+    if !matches!(event.kind.name.as_str(), "exec.setting_adopted" | "space.setting_adopted") {
+        return false;
+    }
+    let (Some(of), Some(new)) = (event.kind.field("name"), event.kind.field("new")) else { return false };
+    event.u64(new) == value && reader.name(NameRef(event.u64(of))).as_deref() == Some(name)
+}

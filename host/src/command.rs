@@ -1,0 +1,132 @@
+//! The commands that a run takes, as both sides write and read them: a run that lives takes moves of tasks, one that was started
+//! with control takes all.
+//!
+//! A command has an answer: what came of it, and the command that undoes it, where there is one.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_exec::Placement;
+use thalweg_space::Command;
+
+use crate::error::Error;
+
+/// What a run is commanded to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunCommand {
+    /// Let all records leave, and go on with the network in this file, with the boxes of these libraries too.
+    Load {
+        /// The file of the network.
+        network: PathBuf,
+        /// Libraries with further boxes.
+        libraries: Vec<PathBuf>,
+    },
+    /// Load this library's file anew, and go on with the boxes in it.
+    Reload {
+        /// The library's file.
+        library: PathBuf,
+    },
+    /// Stop reading; what is inside goes on.
+    Pause,
+    /// Read on.
+    Resume,
+    /// Let all records leave, and pause.
+    Drain,
+    /// Stop reading, and end when all records have left.
+    Stop,
+    /// Move a task.
+    Move {
+        /// The task's id.
+        task: u64,
+        /// Where to.
+        to: Placement,
+    },
+}
+
+impl RunCommand {
+    /// The command as it is sent. Paths become those by which a process elsewhere finds the files.
+    pub fn to_command(&self) -> Command {
+        let of_run = |name| Command::new("run", name);
+        match self {
+            RunCommand::Load { network, libraries } => {
+                let load = of_run("load").with(absolute(network));
+                libraries.iter().fold(load, |command, library| command.with(absolute(library)))
+            }
+            RunCommand::Reload { library } => of_run("reload").with(absolute(library)),
+            RunCommand::Pause => of_run("pause"),
+            RunCommand::Resume => of_run("resume"),
+            RunCommand::Drain => of_run("drain"),
+            RunCommand::Stop => of_run("stop"),
+            RunCommand::Move { task, to } => {
+                Command::new(format!("task {task}"), "move").with(to.to_string())
+            }
+        }
+    }
+
+    /// Reads a command that was sent.
+    ///
+    /// # Errors
+    /// A run knows no such command, or it has other arguments.
+    pub fn read(command: &Command) -> Result<RunCommand, Error> {
+        let wrong = |what: &str| Err(Error::run(what));
+        Ok(match (command.name.as_str(), command.arguments.as_slice()) {
+            ("load", [network, libraries @ ..]) => RunCommand::Load {
+                network: network.into(),
+                libraries: libraries.iter().map(PathBuf::from).collect(),
+            },
+            ("load", []) => return wrong("load takes the path of a network"),
+            ("reload", [library]) => RunCommand::Reload { library: library.into() },
+            ("reload", _) => return wrong("reload takes the path of a library"),
+            ("pause", _) => RunCommand::Pause,
+            ("resume", _) => RunCommand::Resume,
+            ("drain", _) => RunCommand::Drain,
+            ("stop", _) => RunCommand::Stop,
+            ("move", [to]) => match command.target.strip_prefix("task ").map(str::parse) {
+                Some(Ok(task)) => RunCommand::Move { task, to: to.parse().map_err(Error::run_of)? },
+                _ => return wrong(MOVE),
+            },
+            ("move", _) => return wrong(MOVE),
+            (other, _) => {
+                let known = "load, reload, move, pause, resume, drain and stop";
+                return Err(Error::run(format!("a run takes {known}, not `{other}`")));
+            }
+        })
+    }
+}
+
+const MOVE: &str = "move takes a place, as in `worker 1`, for a task, as in `task 17`";
+
+/// The path as a process elsewhere finds it.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_as_they_are_written() {
+        for command in [
+            RunCommand::Load { network: "/a/b.snet".into(), libraries: vec!["/a/libc.so".into()] },
+            RunCommand::Reload { library: "/a/libc.so".into() },
+            RunCommand::Pause,
+            RunCommand::Resume,
+            RunCommand::Drain,
+            RunCommand::Stop,
+            RunCommand::Move { task: 17, to: Placement::on_worker(1) },
+            RunCommand::Move { task: 17, to: Placement { node: Some(2), worker: Some(1) } },
+        ] {
+            assert_eq!(RunCommand::read(&command.to_command()).unwrap(), command);
+        }
+        for wrong in [
+            Command::new("task 17", "move"),
+            Command::new("box a", "move").with("worker 1"),
+            Command::new("task 17", "move").with("core 1"),
+            Command::new("run", "load"),
+            Command::new("run", "reload").with("a").with("b"),
+            Command::new("run", "jump"),
+        ] {
+            assert!(RunCommand::read(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

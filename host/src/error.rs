@@ -1,0 +1,146 @@
+//! Why something about a run cannot be done.
+//!
+//! An error says what, where and what to do; the error that caused it is its source. [`chain`] writes all of them in one line.
+
+use std::fmt;
+
+use thalweg_net::syntax::Diagnostic;
+
+/// What sort of failure an [`Error`] is. The program has one exit code for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// What was asked for cannot be done: wrong arguments, missing or damaged files.
+    Usage,
+    /// The run failed, or it refused a command.
+    Run,
+    /// This signal asked to end before it was done.
+    Interrupted(i32),
+}
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why something about a run cannot be done.
+#[derive(Debug)]
+pub struct Error(Box<Content>);
+
+#[derive(Debug)]
+struct Content {
+    kind: ErrorKind,
+    code: Option<&'static str>,
+    /// None: its source speaks for it.
+    message: Option<String>,
+    diagnostics: Vec<Diagnostic>,
+    source: Option<Source>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, code: Option<&'static str>, message: impl Into<String>) -> Error {
+        let (message, diagnostics, source) = (Some(message.into()), Vec::new(), None);
+        Error(Box::new(Content { kind, code, message, diagnostics, source }))
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Usage, None, message)
+    }
+
+    /// A usage error whose code has a page in docs/errors.
+    pub(crate) fn coded(code: &'static str, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Usage, Some(code), message)
+    }
+
+    pub(crate) fn run(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Run, None, message)
+    }
+
+    pub(crate) fn interrupted(signal: i32) -> Error {
+        Error::new(ErrorKind::Interrupted(signal), None, "interrupted")
+    }
+
+    /// A network's text has errors.
+    pub(crate) fn text(diagnostics: Vec<Diagnostic>) -> Error {
+        let mut error = Error::usage("the network has errors");
+        error.0.diagnostics = diagnostics;
+        error
+    }
+
+    fn of(kind: ErrorKind, code: Option<&'static str>, source: impl Into<Source>) -> Error {
+        let (message, diagnostics, source) = (None, Vec::new(), Some(source.into()));
+        Error(Box::new(Content { kind, code, message, diagnostics, source }))
+    }
+
+    /// A usage error that says no more than `source` does.
+    pub(crate) fn usage_of(source: impl Into<Source>) -> Error {
+        Error::of(ErrorKind::Usage, None, source)
+    }
+
+    /// A usage error with a code that says no more than `source` does.
+    pub(crate) fn coded_of(code: &'static str, source: impl Into<Source>) -> Error {
+        Error::of(ErrorKind::Usage, Some(code), source)
+    }
+
+    /// A failure of the run that says no more than `source` does.
+    pub(crate) fn run_of(source: impl Into<Source>) -> Error {
+        Error::of(ErrorKind::Run, None, source)
+    }
+
+    /// The same, because of `source`.
+    pub(crate) fn because(mut self, source: impl Into<Source>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What sort of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The stable code that `thalweg explain` knows, if it has one.
+    pub fn code(&self) -> Option<&'static str> {
+        self.0.code
+    }
+
+    /// The errors of a network's text, if it is these that were met.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.0.diagnostics
+    }
+}
+
+impl fmt::Display for Error {
+    /// What, where, what to do; without the causes, which [`chain`] adds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0.message, &self.0.source) {
+            (Some(message), _) => f.write_str(message),
+            (None, Some(source)) => source.fmt(f),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.0.source.as_deref()?;
+        if self.0.message.is_some() { Some(source) } else { source.source() }
+    }
+}
+
+/// An error and the errors that caused it, in one line: `what: why: why`.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_behind_what_they_caused() {
+        let refused = std::io::Error::other("no such thing");
+        let error =
+            Error::coded("E0901", "cannot read a").because(Error::run("cannot open a").because(refused));
+        assert_eq!(error.to_string(), "cannot read a");
+        assert_eq!(chain(&error), "cannot read a: cannot open a: no such thing");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Usage, Some("E0901")));
+        assert_eq!(chain(&Error::run_of(error)), "cannot read a: cannot open a: no such thing");
+    }
+}

@@ -1,0 +1,112 @@
+//! Signals that ask a run to end: the first one lets it drain, the second one ends the program at once.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::exit;
+
+use crate::error::Error;
+
+/// Whether somebody asked the run to end. Clones share the request.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    /// The signal that came; 0 is none. Written by the thread that listens.
+    signal: Arc<AtomicI32>,
+    stopped: Arc<AtomicBool>,
+    resting: Arc<AtomicBool>,
+    /// What is removed when the program ends at once.
+    leftover: Arc<Mutex<Option<PathBuf>>>,
+}
+
+impl Interrupt {
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on: the first is noted, the second ends the program with its code. A
+    /// SIGHUP that the program was started to ignore (`nohup`) stays ignored.
+    pub fn listen() -> io::Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        let all = [SIGINT, SIGTERM, SIGHUP];
+        let heard = all.iter().filter(|&&signal| signal != SIGHUP || !is_ignored(signal));
+        let mut signals = Signals::new(heard)?;
+        let noted = interrupt.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                noted.note(signal);
+            }
+        })?;
+        Ok(interrupt)
+    }
+
+    fn note(&self, signal: i32) {
+        if self.signal.swap(signal, Ordering::Relaxed) == 0 {
+            return;
+        }
+        if let Some(leftover) = self.leftover().take() {
+            remove(&leftover);
+        }
+        exit(i32::from(exit_code(signal)));
+    }
+
+    /// What to remove when the program ends at once; nothing from now on if it is none.
+    pub(crate) fn leave_behind(&self, leftover: Option<&Path>) {
+        *self.leftover() = leftover.map(Path::to_path_buf);
+    }
+
+    fn leftover(&self) -> std::sync::MutexGuard<'_, Option<PathBuf>> {
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the run to end from within: the output is closed, or a record failed and the user wants no more.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the source should end.
+    pub fn is_stopping(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed) || self.is_signalled()
+    }
+
+    /// Asks the source to rest between two records, or to rest no more.
+    pub(crate) fn rest(&self, rests: bool) {
+        self.resting.store(rests, Ordering::Relaxed);
+    }
+
+    /// Whether the source should rest.
+    pub(crate) fn is_rest_wanted(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was the user who asked.
+    pub fn is_signalled(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// How what the user interrupted ends.
+    pub fn error(&self) -> Error {
+        Error::interrupted(self.signal.load(Ordering::Relaxed))
+    }
+}
+
+/// The exit code of a program that a signal ended: 128 and its number, as shells have it.
+pub fn exit_code(signal: i32) -> u8 {
+    128 + u8::try_from(if signal == 0 { SIGINT } else { signal }).unwrap_or(0)
+}
+
+/// Removes a directory to which others may still be adding files.
+fn remove(folder: &Path) {
+    for _ in 0..100 {
+        if std::fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+            return;
+        }
+    }
+}
+
+/// Whether the program was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}

@@ -1,0 +1,442 @@
+//! Comma-separated values (RFC 4180), read and written.
+//!
+//! The first line has the labels, written as in JSON: `x`, `<n>`, `<#b>`. A cell of a tag is an integer; a cell of a field
+//! is an integer or a float if it is written as one is, else text. An empty cell is a label that the record lacks.
+//! CSV has no types: the text `12` comes back as an integer.
+
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
+use thalweg_box::{Text, Value};
+use thalweg_net::label::{Label, LabelKind};
+use thalweg_net::record::Record;
+use thalweg_net::shape::{self, ShapeId};
+
+use super::place::Input;
+use super::step::{Lost, Malformed, Next};
+use crate::interrupt::Interrupt;
+
+/// What of a row that is too long is handed on at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What stands between the cells of a CSV file.
+pub(super) fn separator(path: &Path) -> u8 {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
+}
+
+/// Records of a file with a line of labels and a line for each record.
+pub(crate) struct Csv {
+    pub(crate) input: Input,
+    reader: Reader,
+    row: Row,
+    columns: Option<Columns>,
+    bytes_max: usize,
+}
+
+/// The cells of a row as far as it was read.
+struct Row {
+    bytes: Vec<u8>,
+    length: usize,
+    /// Where each cell ends.
+    ends: Vec<usize>,
+    count: usize,
+    /// It has more than is allowed: the rest of it is dropped.
+    too_long: bool,
+}
+
+/// What the cells of a row stand for.
+struct Columns {
+    labels: Vec<Label>,
+    shape: ShapeId,
+    /// Where the value of each column stands in a record.
+    slots: Vec<usize>,
+}
+
+impl Csv {
+    pub(crate) fn new(input: Input, separator: u8, bytes_max: usize) -> Csv {
+        let reader = ReaderBuilder::new().delimiter(separator).build();
+        let row = Row { bytes: vec![0; 1 << 12], length: 0, ends: vec![0; 64], count: 0, too_long: false };
+        Csv { input, reader, row, columns: None, bytes_max }
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        loop {
+            if interrupt.is_stopping() {
+                return Ok(Next::End);
+            }
+            if !self.input.is_ready()? {
+                return Ok(Next::Pending);
+            }
+            if self.row.too_long && self.input.kept_bytes() >= PIECE_BYTES {
+                return Ok(self.too_long(true));
+            }
+            match self.step()? {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => self.row.lengthen(self.bytes_max),
+                ReadRecordResult::OutputEndsFull => self.row.widen(),
+                ReadRecordResult::End => return Ok(Next::End),
+                ReadRecordResult::Record => {
+                    let next = self.record();
+                    self.row.clear();
+                    self.input.begin();
+                    if let Some(next) = next? {
+                        return Ok(next);
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> io::Result<ReadRecordResult> {
+        let available = self.input.file.fill_buf()?;
+        let row = &mut self.row;
+        let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
+        let (result, taken, written, ended) = self.reader.read_record(available, bytes, ends);
+        self.input.consume(taken);
+        row.length += written;
+        row.count += ended;
+        Ok(result)
+    }
+
+    /// What the row stands for; nothing if it is the labels.
+    fn record(&mut self) -> io::Result<Option<Next>> {
+        if self.row.too_long {
+            return Ok(Some(self.too_long(false)));
+        }
+        let Some(columns) = &self.columns else {
+            let read = Columns::read(&self.row);
+            self.columns = Some(read.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))?);
+            return Ok(None);
+        };
+        match columns.record(&self.row) {
+            Ok(record) => Ok(Some(Next::Record(record))),
+            Err(what) => {
+                let line = self.line();
+                let what = format!("{}:{line}: {what}", self.input.name);
+                Ok(Some(self.malformed(what, line, false)))
+            }
+        }
+    }
+
+    /// The line of the row. The reader stands behind it, if it ended with a line.
+    fn line(&self) -> u64 {
+        self.reader.line() - u64::from(self.columns.is_some())
+    }
+
+    /// A row that is too long, or a piece of one.
+    fn too_long(&mut self, goes_on: bool) -> Next {
+        // In the middle of the row the reader stands in it.
+        let line = if goes_on { self.reader.line() } else { self.line() };
+        let (name, most) = (&self.input.name, self.bytes_max);
+        let what = format!(
+            "{name}:{line}: a row of more than {most} bytes or {} cells; --record-bytes allows for more",
+            Row::CELLS_MAX
+        );
+        self.malformed(what, line, goes_on)
+    }
+
+    fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
+        let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
+            // Ends of lines before it, of which the reader takes no notice.
+            let before = raw.bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+            raw.bytes.drain(..before);
+            raw.byte += before as u64;
+            let behind = raw.bytes.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
+            raw.bytes.truncate(raw.bytes.len() - behind);
+            raw
+        });
+        Next::Malformed(Malformed { what, lost: raw.map_or(Lost::Nothing, Lost::Raw) })
+    }
+}
+
+impl Row {
+    const CELLS_MAX: usize = 1 << 16;
+
+    fn cells(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends[..self.count]).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    /// Makes room for more bytes; if that would be too many, those that came are dropped.
+    fn lengthen(&mut self, bytes_max: usize) {
+        if self.bytes.len() >= bytes_max {
+            self.too_long = true;
+            self.length = 0;
+        } else {
+            self.bytes.resize((2 * self.bytes.len()).min(bytes_max), 0);
+        }
+    }
+
+    fn widen(&mut self) {
+        if self.ends.len() >= Row::CELLS_MAX {
+            self.too_long = true;
+            self.count = 0;
+        } else {
+            self.ends.resize(2 * self.ends.len(), 0);
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.length, self.count, self.too_long) = (0, 0, false);
+    }
+}
+
+impl Columns {
+    fn read(row: &Row) -> Result<Columns, String> {
+        let mut labels = Vec::new();
+        for (number, cell) in row.cells().enumerate() {
+            let cell = if number == 0 { cell.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(cell) } else { cell };
+            let text = std::str::from_utf8(cell).map_err(|_| {
+                format!("the first line must have labels; its cell {} is not UTF-8", number + 1)
+            })?;
+            let label = Label::parse(text.trim())
+                .map_err(|error| format!("the first line must have labels; {text:?} is {error}"))?;
+            if labels.contains(&label) {
+                return Err(format!("the label {label} stands twice in the first line"));
+            }
+            labels.push(label);
+        }
+        let shape = shape::from_data(&labels).map_err(|error| error.to_string())?;
+        let slot = |&label| shape.slot(label).expect("the shape was made of these labels");
+        let slots = labels.iter().map(slot).collect();
+        Ok(Columns { labels, shape, slots })
+    }
+
+    fn record(&self, row: &Row) -> Result<Record, String> {
+        if row.count != self.labels.len() {
+            let (found, wanted) = (row.count, self.labels.len());
+            return Err(format!("the row has {found} cells, the first line {wanted} labels"));
+        }
+        if row.cells().any(<[u8]>::is_empty) {
+            let present = self.labels.iter().zip(row.cells()).filter(|(_, cell)| !cell.is_empty());
+            let pairs: Result<Vec<_>, String> =
+                present.map(|(&label, cell)| Ok((label, value(label, cell)?))).collect();
+            return Ok(Record::from_pairs(pairs?));
+        }
+        let mut record = Record::with_shape(self.shape);
+        for ((&label, &slot), cell) in self.labels.iter().zip(&self.slots).zip(row.cells()) {
+            record.slots_mut()[slot] = value(label, cell)?;
+        }
+        Ok(record)
+    }
+}
+
+fn value(label: Label, cell: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(cell).map_err(|_| format!("the cell of {label} is not UTF-8"))?;
+    if label.is_integer() {
+        let number = text.trim().parse();
+        return number.map(Value::Int).map_err(|_| format!("{text:?} for {label} is no integer of 64 bits"));
+    }
+    Ok(number(text).unwrap_or_else(|| Value::Text(Text::from_string(text.to_owned()))))
+}
+
+/// The number that a text is, if it is written as one: no signs or zeros that it would lose.
+fn number(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    let first = *digits.first().filter(|first| first.is_ascii_digit())?;
+    if first == b'0' && digits.get(1).is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    if digits.iter().all(u8::is_ascii_digit) {
+        return if text == "-0" { None } else { text.parse().ok().map(Value::Int) };
+    }
+    let is_written_as_float = digits.iter().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(byte));
+    let float: f64 = text.parse().ok().filter(|_| is_written_as_float)?;
+    float.is_finite().then_some(Value::Float(float))
+}
+
+/// Writes records as rows; the first one's labels are the columns.
+pub(crate) struct CsvWriter {
+    writer: Writer,
+    columns: Vec<Label>,
+}
+
+impl CsvWriter {
+    pub(crate) fn new(separator: u8) -> CsvWriter {
+        CsvWriter { writer: WriterBuilder::new().delimiter(separator).build(), columns: Vec::new() }
+    }
+
+    /// Appends the row of `record` (before the first one, the labels). `Err`: what has no form in CSV; nothing was
+    /// appended.
+    pub(crate) fn write(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), String> {
+        let begin = out.len();
+        if self.columns.is_empty() {
+            let shape = record.shape();
+            self.columns = shape.shown().iter().map(|&slot| shape.labels()[usize::from(slot)]).collect();
+            let names: Vec<String> = self.columns.iter().map(Label::to_string).collect();
+            self.row(names.iter().map(String::as_bytes), out);
+        }
+        if let Some(label) = record.shape().labels().iter().find(|label| !self.columns.contains(label)) {
+            let columns: Vec<String> = self.columns.iter().map(Label::to_string).collect();
+            return Err(format!(
+                "{label} is no column of this CSV output; its columns are those of the first record: {}",
+                columns.join(", ")
+            ));
+        }
+        let cells: Result<Vec<Vec<u8>>, String> = self
+            .columns
+            .iter()
+            .map(|&label| record.get(label).map_or(Ok(Vec::new()), |v| cell(label, v)))
+            .collect();
+        match cells {
+            Ok(cells) => {
+                self.row(cells.iter().map(Vec::as_slice), out);
+                Ok(())
+            }
+            Err(what) => {
+                out.truncate(begin);
+                Err(what)
+            }
+        }
+    }
+
+    fn row<'a>(&mut self, cells: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+        for (number, cell) in cells.enumerate() {
+            if number > 0 {
+                self.put(2, out, |writer, room| writer.delimiter(room));
+            }
+            // Each byte may become two, and quotes stand around them.
+            self.put(2 * cell.len() + 4, out, |writer, room| {
+                let (result, _, written) = writer.field(cell, room);
+                (result, written)
+            });
+        }
+        self.put(8, out, |writer, room| writer.terminator(room));
+    }
+
+    fn put(
+        &mut self,
+        room: usize,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Writer, &mut [u8]) -> (WriteResult, usize),
+    ) {
+        let begin = out.len();
+        out.resize(begin + room, 0);
+        let (result, written) = write(&mut self.writer, &mut out[begin..]);
+        debug_assert_eq!(result, WriteResult::InputEmpty, "there was room for the worst");
+        out.truncate(begin + written);
+    }
+}
+
+fn cell(label: Label, value: &Value) -> Result<Vec<u8>, String> {
+    match value {
+        Value::Int(number) => Ok(number.to_string().into_bytes()),
+        // Its decimal point makes it a float when it is read again.
+        Value::Float(number) => Ok(format!("{number:?}").into_bytes()),
+        Value::Text(text) => Ok(text.as_str().as_bytes().to_vec()),
+        Value::Array(array) if array.is_scalar() => Ok(match array.to_integers() {
+            Some(numbers) => numbers[0].to_string().into_bytes(),
+            None => format!("{:?}", array.to_floats()[0]).into_bytes(),
+        }),
+        other => {
+            let kind = match label.kind() {
+                LabelKind::Field => other.kind(),
+                LabelKind::Tag | LabelKind::BindingTag => "an odd value",
+            };
+            Err(format!("{label} is {kind}, which has no form in CSV; write JSON instead"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &[u8], bytes_max: usize) -> Vec<Result<Record, String>> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("in.csv");
+        std::fs::write(&path, text).expect("a file");
+        let mut csv = Csv::new(Input::file(&path).unwrap_or_else(|_| panic!("a file")), b',', bytes_max);
+        let mut all = Vec::new();
+        loop {
+            match csv.next(&Interrupt::default()) {
+                Ok(Next::Record(record)) => all.push(Ok(record)),
+                Ok(Next::Malformed(Malformed { what, .. })) => {
+                    all.push(Err(what.rsplit_once("in.csv:").unwrap().1.to_owned()));
+                }
+                Ok(Next::End) => return all,
+                Ok(Next::Pending) => panic!("a file is ready"),
+                Err(error) => {
+                    all.push(Err(error.to_string()));
+                    return all;
+                }
+            }
+        }
+    }
+
+    fn shown(text: &str) -> Vec<String> {
+        read(text.as_bytes(), 1 << 16)
+            .into_iter()
+            .map(|one| one.map_or_else(|e| e, |r| r.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn cells_are_what_they_are_written_as() {
+        let text = "x,name,<n>\r\n1,\"a, \"\"b\"\"\nc\",7\n-2.5e3,007,-1\n,1.0.0,0\n";
+        assert_eq!(
+            shown(text),
+            [
+                "{name=\"a, \\\"b\\\"\\nc\", x=1, <n>=7}",
+                "{name=\"007\", x=-2500, <n>=-1}",
+                "{name=\"1.0.0\", <n>=0}"
+            ]
+        );
+        assert_eq!(shown("\u{feff}a\n9223372036854775808\n"), ["{a=\"9223372036854775808\"}"]);
+    }
+
+    #[test]
+    fn a_bad_row_is_told_with_its_line_and_the_next_is_read() {
+        let text = "a,<n>\n1,x\n1\n2,2\n";
+        assert_eq!(
+            shown(text),
+            [
+                "2: \"x\" for <n> is no integer of 64 bits",
+                "3: the row has 1 cells, the first line 2 labels",
+                "{a=2, <n>=2}"
+            ]
+        );
+        assert!(shown("a b\n1\n")[0].starts_with("the first line must have labels; \"a b\" is not a label"));
+        assert_eq!(shown("a,a\n"), ["the label a stands twice in the first line"]);
+        assert!(read(b"a\n\xff\n", 99)[0].as_ref().unwrap_err().contains("not UTF-8"));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_dropped_alone() {
+        let text = format!("a,b\n{},1\n2,3\n", "x".repeat(100_000));
+        let all = read(text.as_bytes(), 5000);
+        assert!(all[0].as_ref().unwrap_err().contains("more than 5000 bytes"), "{all:?}");
+        assert_eq!(all[1].as_ref().map(ToString::to_string), Ok("{a=2, b=3}".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(text in "[a-c<>#,\"\r\n0-9.e\\-]{0,60}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = read(text.as_bytes(), 16);
+            let _ = read(&[text.as_bytes(), &bytes].concat(), 1 << 10);
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(rows in prop::collection::vec((any::<String>(), any::<i64>(), proptest::num::f64::NORMAL), 1..6)) {
+            let record = |(text, number, float): &(String, i64, f64)| Record::from_pairs([
+                // Text that is no number, and something.
+                (Label::field("t"), Value::from(&*format!("t{text}"))),
+                (Label::tag("n"), Value::Int(*number)),
+                (Label::field("f"), Value::Float(*float)),
+            ]);
+            let mut writer = CsvWriter::new(b',');
+            let mut out = Vec::new();
+            for row in &rows {
+                writer.write(&record(row), &mut out).unwrap();
+            }
+            let all = read(&out, 1 << 20);
+            prop_assert_eq!(all.len(), rows.len());
+            for (row, read) in rows.iter().zip(all) {
+                prop_assert_eq!(record(row).to_string(), read.unwrap().to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Lines of an input, as records: JSON Lines, or one field of text.
+
+use std::io::{self, BufRead};
+
+use memchr::memchr;
+use thalweg_box::Value;
+use thalweg_net::json;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+
+use super::place::Input;
+use super::step::{Lost, Malformed, Next};
+use crate::interrupt::Interrupt;
+
+/// What of a line that is too long is handed on at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a line stands for.
+pub(crate) enum Meaning {
+    /// A record in JSON.
+    Json,
+    /// The value of this field.
+    Text(Label),
+}
+
+/// Records of lines. Empty lines of JSON are passed over.
+pub(crate) struct Lines {
+    pub(crate) input: Input,
+    meaning: Meaning,
+    /// The beginning of a line of which the rest has not come yet.
+    begun: Vec<u8>,
+    number: u64,
+    bytes_max: usize,
+    /// The line is too long: what comes up to its end is dropped.
+    skips: bool,
+}
+
+impl Lines {
+    pub(crate) fn new(input: Input, meaning: Meaning, bytes_max: usize) -> Lines {
+        Lines { input, meaning, begun: Vec::new(), number: 0, bytes_max, skips: false }
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        loop {
+            if interrupt.is_stopping() {
+                return Ok(Next::End);
+            }
+            if !self.input.is_ready()? {
+                return Ok(Next::Pending);
+            }
+            if self.begun.is_empty() && !self.skips {
+                self.input.begin();
+            }
+            if self.skips && self.input.kept_bytes() >= PIECE_BYTES {
+                return Ok(self.too_long(self.number + 1, true));
+            }
+            let available = self.input.file.fill_buf()?;
+            let is_over = available.is_empty();
+            if is_over && self.begun.is_empty() && !self.skips {
+                return Ok(Next::End);
+            }
+            let end = if is_over { Some(0) } else { memchr(b'\n', available) };
+            let taken = end.map_or(available.len(), |at| (at + 1).min(available.len()));
+            let too_long = self.skips || self.begun.len() + taken > self.bytes_max;
+            let read = match end {
+                // The line goes on.
+                None => {
+                    if !too_long {
+                        self.begun.extend_from_slice(available);
+                    }
+                    None
+                }
+                Some(_) if too_long => None,
+                Some(_) => {
+                    let line = if self.begun.is_empty() {
+                        &available[..taken]
+                    } else {
+                        self.begun.extend_from_slice(&available[..taken]);
+                        &self.begun
+                    };
+                    read(&self.meaning, line, &self.input.name, self.number + 1)
+                }
+            };
+            self.input.consume(taken);
+            self.number += u64::from(end.is_some());
+            self.skips = too_long && end.is_none();
+            if end.is_some() || too_long {
+                self.begun.clear();
+            }
+            match read {
+                Some(Ok(record)) => return Ok(Next::Record(record)),
+                Some(Err(what)) => return Ok(self.malformed(what, self.number, false)),
+                None if too_long && end.is_some() => return Ok(self.too_long(self.number, false)),
+                None => {}
+            }
+        }
+    }
+
+    /// A line that is too long, or a piece of one.
+    fn too_long(&mut self, number: u64, goes_on: bool) -> Next {
+        let (name, most) = (&self.input.name, self.bytes_max);
+        let what =
+            format!("{name}:{number}: a line of more than {most} bytes; --record-bytes allows for more");
+        self.malformed(what, number, goes_on)
+    }
+
+    fn malformed(&mut self, what: String, number: u64, goes_on: bool) -> Next {
+        let raw = self.input.raw(Some(number), goes_on).map(|mut raw| {
+            let end = [&b"\r\n"[..], b"\n"].into_iter().find_map(|end| raw.bytes.strip_suffix(end));
+            raw.bytes.truncate(end.map_or(raw.bytes.len(), <[u8]>::len));
+            raw
+        });
+        Next::Malformed(Malformed { what, lost: raw.map_or(Lost::Nothing, Lost::Raw) })
+    }
+}
+
+/// The record that a line is, or why it is none; nothing for an empty line.
+fn read(meaning: &Meaning, line: &[u8], name: &str, number: u64) -> Option<Result<Record, String>> {
+    match meaning {
+        Meaning::Json => {
+            let line = line.trim_ascii();
+            if line.is_empty() {
+                return None;
+            }
+            Some(match json::read_record(line) {
+                Ok(record) => Ok(record),
+                Err(error) => Err(format!("{name}:{number}:{}: {}", error.column, error.message)),
+            })
+        }
+        Meaning::Text(label) => {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            Some(match std::str::from_utf8(line) {
+                Ok(text) => Ok(Record::from_pairs([(*label, Value::from(text))])),
+                Err(error) => Err(format!(
+                    "{name}:{number}:{}: the line is not UTF-8; read other text as bytes",
+                    error.valid_up_to() + 1
+                )),
+            })
+        }
+    }
+}

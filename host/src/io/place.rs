@@ -1,0 +1,437 @@
+//! Places that bytes come from and go to: files, pipes, sockets, and directories of files.
+//!
+//! Whatever may keep its reader waiting is only read when there is something, so that a request to end is never
+//! slept over; whatever its reader leaves unread waits at the peer, who is held back by it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::endpoint::Place;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::notice::Notices;
+
+/// How long a wait lasts before its caller looks whether the run should end.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Something that bytes are read from until it ends.
+pub(crate) struct Input {
+    pub(crate) file: BufReader<File>,
+    /// How messages name it.
+    pub(crate) name: String,
+    /// Waiting for more can take for ever: a terminal, a pipe, a socket.
+    waits: bool,
+    /// Bytes taken so far.
+    taken: u64,
+    /// What was taken since a record began, if that is wanted, to be handed on if it is no record.
+    kept: Option<Kept>,
+}
+
+/// Bytes of an input that are no record, and where they stand.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    /// How messages name the input.
+    pub(crate) input: String,
+    /// From 1, if lines are counted there.
+    pub(crate) line: Option<u64>,
+    /// How many bytes stand before them.
+    pub(crate) byte: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// They are handed on in pieces, and this is not the last.
+    pub(crate) goes_on: bool,
+}
+
+impl Raw {
+    /// Without the white space around it.
+    pub(super) fn trimmed(mut self) -> Raw {
+        let before = self.bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.byte += before as u64;
+        self.bytes = self.bytes.trim_ascii().to_vec();
+        self
+    }
+}
+
+/// The bytes of a record as it is read.
+#[derive(Default)]
+struct Kept {
+    begin: u64,
+    bytes: Vec<u8>,
+}
+
+impl Input {
+    fn standard() -> Result<Input, Error> {
+        let name = "standard input".to_owned();
+        match rustix::io::dup(io::stdin()) {
+            Ok(copy) => Input::of(File::from(copy), name),
+            Err(error) => Err(unreadable(&name, error.into())),
+        }
+    }
+
+    pub(super) fn file(path: &Path) -> Result<Input, Error> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| unreadable(&name, error))?;
+        Input::of(file, name)
+    }
+
+    fn of(file: File, name: String) -> Result<Input, Error> {
+        let metadata = file.metadata().map_err(|error| unreadable(&name, error))?;
+        let file = BufReader::with_capacity(BUFFER_BYTES, file);
+        Ok(Input { file, name, waits: !metadata.is_file(), taken: 0, kept: None })
+    }
+
+    fn peer(socket: OwnedFd, name: String) -> Input {
+        let file = BufReader::with_capacity(BUFFER_BYTES, File::from(socket));
+        Input { file, name, waits: true, taken: 0, kept: None }
+    }
+
+    /// Keeps the bytes of each record until the next one begins.
+    pub(super) fn keep(&mut self) {
+        self.kept = Some(Kept::default());
+    }
+
+    /// Takes so many bytes off what was read.
+    pub(super) fn consume(&mut self, count: usize) {
+        if let Some(kept) = &mut self.kept {
+            kept.bytes.extend_from_slice(&self.file.buffer()[..count]);
+        }
+        self.taken += count as u64;
+        self.file.consume(count);
+    }
+
+    /// A record begins.
+    pub(super) fn begin(&mut self) {
+        if let Some(kept) = &mut self.kept {
+            kept.begin = self.taken;
+            kept.bytes.clear();
+        }
+    }
+
+    /// How many bytes are kept.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.bytes.len())
+    }
+
+    /// The bytes since the record began, which is none; `goes_on`: further ones will follow. None if nobody wants them.
+    pub(super) fn raw(&mut self, line: Option<u64>, goes_on: bool) -> Option<Raw> {
+        let kept = self.kept.as_mut()?;
+        let (byte, bytes) = (kept.begin, std::mem::take(&mut kept.bytes));
+        kept.begin = self.taken;
+        Some(Raw { input: self.name.clone(), line, byte, bytes, goes_on })
+    }
+
+    /// Whether there is something that was read already, or can be without asking who writes it.
+    pub(crate) fn is_buffered(&self) -> bool {
+        !self.waits || !self.file.buffer().is_empty()
+    }
+
+    /// Whether reading would not wait (at the end of the input, too).
+    pub(crate) fn is_ready(&self) -> io::Result<bool> {
+        Ok(self.is_buffered() || polled(self.file.get_ref().as_fd(), AT_ONCE)?)
+    }
+
+    /// Waits a moment for something to read.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        polled(self.file.get_ref().as_fd(), PATIENCE).map(|_| ())
+    }
+
+    /// Waits until there is something to read; false: the run should end.
+    pub(crate) fn wait_for_more(&self, interrupt: &Interrupt) -> io::Result<bool> {
+        while !interrupt.is_stopping() {
+            if self.is_ready()? {
+                return Ok(true);
+            }
+            self.wait()?;
+        }
+        Ok(false)
+    }
+
+    /// Whether this is a file on a disk, which is read without waiting.
+    pub(crate) fn is_file(&self) -> bool {
+        !self.waits
+    }
+}
+
+/// Whether there is something to read within that time.
+fn polled(descriptor: BorrowedFd<'_>, patience: Timespec) -> io::Result<bool> {
+    let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
+    match poll(&mut descriptors, Some(&patience)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(crate) fn unreadable(name: &str, error: io::Error) -> Error {
+    Error::coded("E0901", format!("cannot read {name}")).because(error)
+}
+
+pub(crate) fn unwritable(name: &str, error: io::Error) -> Error {
+    Error::coded("E0901", format!("cannot write {name}")).because(error)
+}
+
+/// The inputs at a place, one after another.
+pub(crate) enum Inputs {
+    /// One that is open already, until it was taken.
+    One(Option<Box<Input>>),
+    /// The files of a directory that are still to be read, in the order of their names.
+    Files(VecDeque<PathBuf>),
+    /// Peers that connect.
+    Peers(Listener, Peers),
+}
+
+/// How many peers are still wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peers {
+    None,
+    One,
+    All,
+}
+
+/// The next input of a place.
+pub(crate) enum Following {
+    Input(Box<Input>),
+    /// None yet.
+    Pending,
+    End,
+}
+
+impl Inputs {
+    pub(crate) fn open(place: &Place, keep: bool, notices: &Notices) -> Result<Inputs, Error> {
+        let one = |input| Inputs::One(Some(Box::new(input)));
+        let peers = if keep { Peers::All } else { Peers::One };
+        Ok(match place {
+            Place::Standard => one(Input::standard()?),
+            Place::Path(path) if path.is_dir() => Inputs::Files(files_of(path)?),
+            Place::Path(path) => one(Input::file(path)?),
+            Place::Tcp(_) | Place::Unix(_) => {
+                let (socket, name) = connect(place).map_err(|(name, error)| unreadable(&name, error))?;
+                one(Input::peer(socket, name))
+            }
+            Place::TcpListen(_) | Place::UnixListen(_) => {
+                let listener =
+                    Listener::bind(place, notices).map_err(|(name, error)| unreadable(&name, error))?;
+                Inputs::Peers(listener, peers)
+            }
+        })
+    }
+
+    /// Waits a moment for the next input.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        match self {
+            Inputs::Peers(listener, _) => polled(listener.descriptor(), PATIENCE).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Following, Error> {
+        Ok(match self {
+            Inputs::One(input) => input.take().map_or(Following::End, Following::Input),
+            Inputs::Files(paths) => match paths.pop_front() {
+                Some(path) => Following::Input(Box::new(Input::file(&path)?)),
+                None => Following::End,
+            },
+            Inputs::Peers(_, Peers::None) => Following::End,
+            Inputs::Peers(listener, wanted) => match listener.accept() {
+                Ok(Some((socket, name))) => {
+                    if *wanted == Peers::One {
+                        *wanted = Peers::None;
+                    }
+                    Following::Input(Box::new(Input::peer(socket, name)))
+                }
+                Ok(None) => Following::Pending,
+                Err(error) => return Err(unreadable(&listener.name, error)),
+            },
+        })
+    }
+}
+
+/// The files in a directory, in the order of their names; not those of its directories, and no hidden ones.
+fn files_of(folder: &Path) -> Result<VecDeque<PathBuf>, Error> {
+    let failed = |error| unreadable(&folder.display().to_string(), error);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.is_file() {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let folder = folder.display();
+        return Err(Error::coded(
+            "E0901",
+            format!("cannot read {folder}: there are no files in this directory"),
+        ));
+    }
+    paths.sort();
+    Ok(paths.into())
+}
+
+/// A socket that peers connect to.
+pub(crate) struct Listener {
+    socket: Socket,
+    /// How messages name it.
+    pub(crate) name: String,
+    /// Of a socket in the file system, which is removed in the end.
+    path: Option<PathBuf>,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens at a place; `Err`: how messages name it, and why not.
+    fn bind(place: &Place, notices: &Notices) -> Result<Listener, (String, io::Error)> {
+        let bound = match place {
+            Place::TcpListen(address) => TcpListener::bind(address).and_then(|listener| {
+                let name = format!("tcp-listen://{}", listener.local_addr()?);
+                Ok(Listener { socket: Socket::Tcp(listener), name, path: None })
+            }),
+            Place::UnixListen(path) => UnixListener::bind(path).map(|listener| {
+                let name = format!("unix-listen:{}", path.display());
+                Listener { socket: Socket::Unix(listener), name, path: Some(path.clone()) }
+            }),
+            other => unreachable!("{other:?} is no place to listen at"),
+        };
+        let listener = bound.and_then(|listener| {
+            match &listener.socket {
+                Socket::Tcp(listener) => listener.set_nonblocking(true)?,
+                Socket::Unix(listener) => listener.set_nonblocking(true)?,
+            }
+            Ok(listener)
+        });
+        match listener {
+            Ok(listener) => {
+                notices.note(format!("listening at {}", listener.name));
+                Ok(listener)
+            }
+            Err(error) => Err((name_of(place), explained(place, error))),
+        }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Unix(listener) => listener.as_fd(),
+        }
+    }
+
+    /// The peer that waits, if there is one.
+    fn accept(&self) -> io::Result<Option<(OwnedFd, String)>> {
+        let accepted = match &self.socket {
+            Socket::Tcp(listener) => listener.accept().and_then(|(stream, from)| {
+                stream.set_nonblocking(false)?;
+                Ok((stream.into(), format!("tcp://{from}")))
+            }),
+            Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                Ok((stream.into(), self.name.clone()))
+            }),
+        };
+        match accepted {
+            Ok(peer) => Ok(Some(peer)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A socket connected to the peer at a place, and the place's name.
+fn connect(place: &Place) -> Result<(OwnedFd, String), (String, io::Error)> {
+    let name = name_of(place);
+    let connected = match place {
+        Place::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok(stream.into())
+        }),
+        Place::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+        other => unreachable!("{other:?} is no place to connect to"),
+    };
+    match connected {
+        Ok(socket) => Ok((socket, name)),
+        Err(error) => Err((name, explained(place, error))),
+    }
+}
+
+fn name_of(place: &Place) -> String {
+    match place {
+        Place::Standard => "-".to_owned(),
+        Place::Path(path) => path.display().to_string(),
+        Place::Tcp(address) => format!("tcp://{address}"),
+        Place::TcpListen(address) => format!("tcp-listen://{address}"),
+        Place::Unix(path) => format!("unix:{}", path.display()),
+        Place::UnixListen(path) => format!("unix-listen:{}", path.display()),
+    }
+}
+
+/// The error, with what to do about it where that is known.
+fn explained(place: &Place, error: io::Error) -> io::Error {
+    let advice = match (place, error.kind()) {
+        (Place::Tcp(_) | Place::Unix(_), io::ErrorKind::ConnectionRefused) => {
+            "; nobody listens there: start the peer first"
+        }
+        (Place::UnixListen(_), io::ErrorKind::AddrInUse) => {
+            "; if no program uses this socket any more, remove the file"
+        }
+        (Place::TcpListen(_), io::ErrorKind::AddrInUse) => "; take another port, or 0 for any",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}{advice}"))
+}
+
+/// A file to write to: created or emptied, connected, or that of the first peer to connect.
+pub(crate) fn create(
+    place: &Place,
+    interrupt: &Interrupt,
+    notices: &Notices,
+) -> Result<(File, String), Error> {
+    match place {
+        Place::Standard => match rustix::io::dup(io::stdout()) {
+            Ok(copy) => Ok((File::from(copy), "standard output".to_owned())),
+            Err(error) => Err(unwritable("standard output", error.into())),
+        },
+        Place::Path(path) => {
+            let name = path.display().to_string();
+            let file = File::create(path).map_err(|error| unwritable(&name, error))?;
+            Ok((file, name))
+        }
+        Place::Tcp(_) | Place::Unix(_) => {
+            let (socket, name) = connect(place).map_err(|(name, error)| unwritable(&name, error))?;
+            Ok((File::from(socket), name))
+        }
+        Place::TcpListen(_) | Place::UnixListen(_) => {
+            let listener =
+                Listener::bind(place, notices).map_err(|(name, error)| unwritable(&name, error))?;
+            let failed = |error| unwritable(&listener.name, error);
+            while !interrupt.is_stopping() {
+                if let Some((socket, name)) = listener.accept().map_err(failed)? {
+                    return Ok((File::from(socket), name));
+                }
+                polled(listener.descriptor(), PATIENCE).map_err(failed)?;
+            }
+            Err(interrupt.error())
+        }
+    }
+}

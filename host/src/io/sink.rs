@@ -1,0 +1,405 @@
+//! Sinks: where a run's records go, in the order of a tag if asked.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use thalweg_box::Value;
+use thalweg_net::json;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::xml;
+
+use super::csv::{CsvWriter, separator};
+use super::endpoint::{Endpoint, Format, Place};
+use super::place;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::notice::Notices;
+
+/// How a record is written.
+enum Form {
+    /// One JSON object a line.
+    Json,
+    /// S-Net's XML.
+    Xml,
+    /// A row of cells.
+    Csv(Box<CsvWriter>),
+    /// This field, and the end of a line.
+    Line(Label),
+    /// The bytes of this field, nothing between them.
+    Bytes(Label),
+}
+
+/// Why a record could not be written.
+pub(crate) enum SinkError {
+    /// Writing failed; nothing more can be written.
+    Write(io::Error),
+    /// This record has no such field or tag, or a value that the format has no form for; others may do.
+    Record(String, Option<Record>),
+}
+
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> SinkError {
+        SinkError::Write(error)
+    }
+}
+
+/// What holds for all sinks that do not say otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct SinkDefaults {
+    /// How records are written.
+    pub format: Option<Format>,
+    /// The field of a line or chunk.
+    pub label: Option<String>,
+    /// A tag that counts from 0, and how many records wait at most for one that is missing.
+    pub order: Option<(String, usize)>,
+}
+
+/// Records for one place.
+pub(crate) struct Sink {
+    writer: Writer,
+    order: Option<Order>,
+    /// What reports call it.
+    pub(crate) called: Option<String>,
+    /// How messages name the place.
+    pub(crate) name: String,
+    /// The records it takes when there are several sinks: those with all these labels.
+    pub(crate) accepts: Option<Vec<Label>>,
+}
+
+enum Writer {
+    /// All into one file.
+    File { file: BufWriter<File>, form: Form, line: Vec<u8> },
+    /// Each into a file of its own.
+    Folder(PathBuf),
+}
+
+/// Puts records back into the order of a tag that counts from 0.
+struct Order {
+    tag: Label,
+    next: i64,
+    /// Records that came before their turn. Those of one number keep the order in which they came.
+    early: BTreeMap<(i64, u64), Record>,
+    arrivals: u64,
+    /// More early records than this, and the missing ones are given up.
+    early_max: usize,
+    missing: u64,
+}
+
+impl Order {
+    fn new(tag: &str, early_max: usize) -> Order {
+        let tag = Label::tag(tag);
+        Order { tag, next: 0, early: BTreeMap::new(), arrivals: 0, early_max, missing: 0 }
+    }
+}
+
+impl Sink {
+    /// Opens what `endpoint` says, replacing a file that is there.
+    pub(crate) fn open(
+        endpoint: Endpoint,
+        defaults: &SinkDefaults,
+        interrupt: &Interrupt,
+        notices: &Notices,
+    ) -> Result<Sink, Error> {
+        let format = endpoint.format(defaults.format);
+        let Endpoint { name: called, place, options } = endpoint;
+        let label =
+            |default| Label::field(options.label.as_deref().or(defaults.label.as_deref()).unwrap_or(default));
+        let form = match format {
+            Format::Json => Form::Json,
+            Format::Xml => Form::Xml,
+            Format::Csv => {
+                let path = if let Place::Path(path) = &place { path.as_path() } else { Path::new("") };
+                Form::Csv(Box::new(CsvWriter::new(separator(path))))
+            }
+            Format::Lines => Form::Line(label("line")),
+            Format::Bytes => Form::Bytes(label("data")),
+            Format::Files => {
+                let (writer, name) = Writer::folder(place)?;
+                return Ok(Sink { writer, order: None, called, name, accepts: options.accepts });
+            }
+        };
+        // Lines are gathered; a chunk larger than the buffer goes past it.
+        let buffer_bytes = if format == Format::Bytes { 1 << 13 } else { 1 << 16 };
+        let (file, name) = place::create(&place, interrupt, notices)?;
+        let file = BufWriter::with_capacity(buffer_bytes, file);
+        let order = defaults.order.as_ref().map(|(tag, early_max)| Order::new(tag, *early_max));
+        let writer = Writer::File { file, form, line: Vec::new() };
+        Ok(Sink { writer, order, called, name, accepts: options.accepts })
+    }
+
+    /// Writes `record` now, or keeps it until its turn has come.
+    pub(crate) fn take(&mut self, record: Record) -> Result<(), SinkError> {
+        let Some(order) = &mut self.order else { return self.writer.write(record) };
+        let Some(&Value::Int(number)) = record.get(order.tag) else {
+            let tag = order.tag.name();
+            let what = format!("a record without <{tag}> has no place in the order of --order-by {tag}");
+            return Err(SinkError::Record(what, Some(record)));
+        };
+        if number > order.next {
+            order.arrivals += 1;
+            order.early.insert((number, order.arrivals), record);
+            if order.early.len() > order.early_max {
+                self.skip_missing();
+            }
+        } else {
+            order.next = order.next.max(number + 1);
+            self.writer.write(record)?;
+        }
+        self.write_early()
+    }
+
+    /// Writes the early records whose turn has come.
+    fn write_early(&mut self) -> Result<(), SinkError> {
+        while let Some(order) = &mut self.order {
+            match order.early.first_entry() {
+                Some(first) if first.key().0 <= order.next => {
+                    order.next = order.next.max(first.key().0 + 1);
+                    let record = first.remove();
+                    self.writer.write(record)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up the numbers before the first early record.
+    fn skip_missing(&mut self) {
+        if let Some(order) = &mut self.order
+            && let Some((&(number, _), _)) = order.early.first_key_value()
+        {
+            order.missing += (number - order.next).unsigned_abs();
+            order.next = number;
+        }
+    }
+
+    /// Writes what still waits for its turn, and everything buffered. Returns how many numbers never came.
+    pub(crate) fn finish(&mut self) -> Result<u64, SinkError> {
+        while self.order.as_ref().is_some_and(|order| !order.early.is_empty()) {
+            self.skip_missing();
+            self.write_early()?;
+        }
+        self.writer.finish()?;
+        Ok(self.order.as_ref().map_or(0, |order| order.missing))
+    }
+
+    /// How many of the records that were taken did not get into the file, after writing failed.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.writer.unwritten()
+    }
+
+    /// Hands what is buffered to the file: whoever reads it should not wait for the buffer to fill.
+    pub(crate) fn flush(&mut self) -> Result<(), SinkError> {
+        self.writer.flush()
+    }
+}
+
+impl Writer {
+    /// A directory, which is made if there is none.
+    fn folder(place: Place) -> Result<(Writer, String), Error> {
+        let Place::Path(folder) = place else {
+            return Err(Error::coded(
+                "E0902",
+                "--output: files are written into a directory, given by its path",
+            ));
+        };
+        let name = folder.display().to_string();
+        std::fs::create_dir_all(&folder).map_err(|error| place::unwritable(&name, error))?;
+        Ok((Writer::Folder(folder), name))
+    }
+
+    /// Writes a record; one that is refused is handed back.
+    fn write(&mut self, record: Record) -> Result<(), SinkError> {
+        self.try_write(&record).map_err(|error| match error {
+            SinkError::Record(what, _) => SinkError::Record(what, Some(record)),
+            error => error,
+        })
+    }
+
+    fn try_write(&mut self, record: &Record) -> Result<(), SinkError> {
+        let (file, form, line) = match self {
+            Writer::Folder(folder) => return write_file(folder, record),
+            Writer::File { file, form, line } => (file, form, line),
+        };
+        line.clear();
+        match form {
+            Form::Json => {
+                json::write_record(record, line);
+                line.push(b'\n');
+            }
+            Form::Xml => xml::write_record(record, line).map_err(refused)?,
+            Form::Csv(csv) => csv.write(record, line).map_err(refused)?,
+            Form::Line(label) => {
+                line.extend_from_slice(bytes_of(record, *label)?);
+                if line.contains(&b'\n') {
+                    let name = label.name();
+                    let what = "has several lines; write it as bytes, or as JSON";
+                    return Err(refused(format!("the field `{name}` {what}")));
+                }
+                line.push(b'\n');
+            }
+            Form::Bytes(label) => {
+                file.write_all(bytes_of(record, *label)?)?;
+                return Ok(());
+            }
+        }
+        file.write_all(line)?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        match self {
+            Writer::File { file, .. } => Ok(file.flush()?),
+            Writer::Folder(_) => Ok(()),
+        }
+    }
+
+    /// How many records end in what is still buffered. Bytes without anything between them have no ends.
+    fn unwritten(&self) -> u64 {
+        let Writer::File { file, form, .. } = self else { return 0 };
+        let buffer = file.buffer();
+        let lines = memchr::memchr_iter(b'\n', buffer).count();
+        let count = match form {
+            Form::Json | Form::Line(_) => lines,
+            Form::Csv(_) => rows_that_end(buffer),
+            Form::Xml => memchr::memmem::find_iter(buffer, b"</record>").count(),
+            Form::Bytes(_) => 0,
+        };
+        count as u64
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        if let Writer::File { file, form: Form::Xml, line } = self {
+            line.clear();
+            xml::write_end(line);
+            file.write_all(line)?;
+        }
+        self.flush()
+    }
+}
+
+/// How many rows end in the bytes, which may begin in the middle of one and end with one.
+fn rows_that_end(bytes: &[u8]) -> usize {
+    let mut quoted = false;
+    let mut ends = |byte: &&u8| {
+        quoted ^= **byte == b'"';
+        **byte == b'\n' && !quoted
+    };
+    bytes.iter().rev().filter(|byte| ends(byte)).count()
+}
+
+fn refused(what: String) -> SinkError {
+    SinkError::Record(what, None)
+}
+
+/// The bytes of a field, or of its text.
+fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
+    match record.get(label) {
+        Some(Value::Bytes(bytes)) => Ok(bytes.as_slice()),
+        Some(Value::Text(text)) => Ok(text.as_str().as_bytes()),
+        other => {
+            let (name, kind) = (label.name(), other.map_or("nothing", Value::kind));
+            Err(refused(format!(
+                "the output wants bytes or text in the field `{name}`, this record has {kind}"
+            )))
+        }
+    }
+}
+
+/// Writes the record's `data` into the file of its `name`.
+fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
+    let name = match record.get(Label::field("name")) {
+        Some(Value::Text(name)) => name.as_str(),
+        _ => return Err(refused("a file needs its name as text in the field `name`".to_owned())),
+    };
+    // Data must not choose a place outside of the directory.
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+        return Err(refused(format!("{name:?} is no name of a file in the output's directory")));
+    }
+    let path = folder.join(name);
+    let data = bytes_of(record, Label::field("data"))?;
+    std::fs::write(&path, data).map_err(|error| {
+        // Half a file would look like a whole one.
+        let _ = std::fs::remove_file(&path);
+        SinkError::Write(io::Error::new(error.kind(), format!("{name}: {error}")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(number: i64) -> Record {
+        Record::from_pairs([(Label::tag("seq"), Value::Int(number))])
+    }
+
+    fn sink(path: &Path, format: Format, order: Option<(&str, usize)>) -> Sink {
+        let endpoint =
+            Endpoint { name: None, place: Place::Path(path.to_owned()), options: Default::default() };
+        let defaults = SinkDefaults {
+            format: Some(format),
+            label: None,
+            order: order.map(|(tag, most)| (tag.to_owned(), most)),
+        };
+        Sink::open(endpoint, &defaults, &Interrupt::default(), &Notices::none())
+            .unwrap_or_else(|_| panic!("no sink"))
+    }
+
+    #[test]
+    fn a_record_chooses_a_file_in_the_directory_and_no_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut sink = sink(&folder.path().join("out"), Format::Files, None);
+        let mut write = |name: &str| {
+            let pairs = [("name", Value::from(name)), ("data", Value::from("content"))];
+            sink.take(Record::from_pairs(pairs.map(|(label, value)| (Label::field(label), value))))
+        };
+        assert!(write("a b.txt").is_ok());
+        for name in ["../escaped", "/tmp/escaped", "..", "", "a\0b"] {
+            assert!(matches!(write(name), Err(SinkError::Record(..))), "{name:?}");
+        }
+        let written: Vec<_> = std::fs::read_dir(folder.path().join("out")).unwrap().collect();
+        assert_eq!(written.len(), 1);
+        assert_eq!(std::fs::read(folder.path().join("out/a b.txt")).unwrap(), b"content");
+    }
+
+    /// Feeds the numbers through a sink ordered by `<seq>`; returns what was written and how many never came.
+    fn ordered(numbers: &[i64], early_max: usize) -> (Vec<i64>, u64) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("out");
+        let mut sink = sink(&path, Format::Json, Some(("seq", early_max)));
+        for &number in numbers {
+            assert!(sink.take(numbered(number)).is_ok());
+        }
+        let missing = sink.finish().unwrap_or_else(|_| panic!("the file takes it"));
+        let text = std::fs::read_to_string(path).expect("a file");
+        let written = text.lines().map(|line| {
+            let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            value["<seq>"].as_i64().expect("a number")
+        });
+        (written.collect(), missing)
+    }
+
+    #[test]
+    fn records_leave_in_the_order_of_their_tag() {
+        assert_eq!(ordered(&[2, 0, 3, 1], 10), (vec![0, 1, 2, 3], 0));
+        assert_eq!(ordered(&[0, 0, 1, 1], 10), (vec![0, 0, 1, 1], 0));
+    }
+
+    #[test]
+    fn missing_numbers_are_counted_and_nothing_else_is_held_back_for_ever() {
+        assert_eq!(ordered(&[3, 0, 5], 10), (vec![0, 3, 5], 3));
+        assert_eq!(ordered(&[9, 8, 7, 6, 0], 2), (vec![7, 8, 9, 6, 0], 7));
+    }
+
+    #[test]
+    fn a_record_without_its_tag_is_refused_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut sink = sink(&folder.path().join("out"), Format::Json, Some(("seq", 4)));
+        let lost = sink.take(Record::from_pairs([(Label::tag("other"), Value::Int(1))]));
+        assert!(matches!(lost, Err(SinkError::Record(message, Some(_))) if message.contains("<seq>")));
+        assert!(sink.take(numbered(0)).is_ok());
+    }
+}

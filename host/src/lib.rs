@@ -1,0 +1,40 @@
+//! Between the libraries and what a person uses: runs of networks with their sources, sinks and control, and live runs as commands,
+//! screens and a tuner see them.
+//!
+//! A run is started from a [`Plan`], has [`Notices`] to give while it goes on, and ends with [`Ended`]. Who looks at a run from
+//! outside opens it as a [`LiveRun`]. Arguments, printing and exit codes are the program's: nothing here writes to the terminal.
+//!
+//! ```no_run
+//! use thalweg_host::{Interrupt, Notices, Plan, Run};
+//!
+//! # fn main() -> Result<(), thalweg_host::Error> {
+//! let plan = Plan { libraries: vec!["./libtidy.so".into()], ..Plan::of("tidy.snet") };
+//! let run = Run::start(&plan, &Interrupt::default(), &Notices::to(|notice| eprintln!("{notice}")))?;
+//! let tally = run.tally().clone();
+//! run.finish(|| ())?;
+//! println!("{tally}");
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod adoption;
+pub mod amount;
+mod command;
+mod error;
+mod interrupt;
+pub mod io;
+pub mod libraries;
+mod live;
+mod notice;
+mod run;
+pub mod settings;
+pub mod spaces;
+
+pub use command::RunCommand;
+pub use error::{Error, ErrorKind, chain};
+pub use interrupt::{Interrupt, exit_code};
+pub use live::{Change, LiveRun, Measuring, Obeyed, Window};
+pub use notice::{Notice, Notices};
+pub use run::{Ended, FailedTask, OnFull, Plan, Run, Tally};

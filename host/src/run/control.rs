@@ -1,0 +1,293 @@
+//! Control of a run from other processes: pause, resume, drain, stop, another network in its place, and libraries anew.
+//!
+//! The source rests between two records when it is asked to. Then its end of the network can be closed, so that what is
+//! inside leaves; when all of it has, as records or as failures, another network is started, and source, sink and
+//! the thread that tells of failures get its ends. The main thread takes the commands; the three only hear of it by their
+//! channels.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use thalweg_exec::Runtime;
+use thalweg_net::library::unload_unused;
+use thalweg_net::run::StartOptions;
+use thalweg_net::{Boxes, Loading, Network, Running};
+use thalweg_space::Space;
+use thalweg_space::mailbox::{Mailbox, Received};
+
+use super::moves::answer_move;
+use super::rest::RestEvents;
+use super::tally::Tally;
+use super::valve::{Failing, Order, Reach, Reached, Told, reach};
+use crate::command::RunCommand;
+use crate::error::{Error, chain};
+use crate::interrupt::Interrupt;
+use crate::libraries;
+
+/// How long the main thread sleeps when there was no command.
+const IDLE: Duration = Duration::from_millis(5);
+/// How long it waits until it looks whether the run has ended.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a reload waits for calls of the old library before it answers.
+const CALLS_MAX: Duration = Duration::from_secs(2);
+
+/// Takes commands for a run.
+pub(super) struct Control {
+    mailbox: Mailbox,
+    boxes: Boxes,
+    network: Network,
+    limits: StartOptions,
+    path: PathBuf,
+    interrupt: Interrupt,
+    orders: Sender<Order>,
+    failures: Sender<Failing>,
+    told: Receiver<Told>,
+    is_paused: bool,
+    rest_events: RestEvents,
+    /// The source rests; it has ended; the sink has.
+    rests: bool,
+    source_ended: bool,
+    is_over: bool,
+    /// Of the network that runs: all its records were written; all its failures were told.
+    written: bool,
+    reported: bool,
+}
+
+impl Control {
+    /// Takes commands through the mailbox of `space` for a run of `network`, which was read from `path`.
+    pub(super) fn new(
+        space: &Space,
+        runtime: &Runtime,
+        (network, limits, path, boxes): (Network, StartOptions, &Path, Boxes),
+        failures: Sender<Failing>,
+        interrupt: Interrupt,
+    ) -> Result<(Control, Reached), Error> {
+        let mailbox = space.mailbox().map_err(lost)?;
+        let rest_events = RestEvents::new(space).map_err(lost)?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let (Reach { orders, told }, reached) = reach(runtime);
+        let control = Control {
+            mailbox,
+            boxes,
+            network,
+            limits,
+            path,
+            interrupt,
+            orders,
+            failures,
+            told,
+            is_paused: false,
+            rest_events,
+            rests: false,
+            source_ended: false,
+            is_over: false,
+            written: false,
+            reported: false,
+        };
+        Ok((control, reached))
+    }
+
+    /// Takes commands until the run is over. `tally` says how many records went in, out, and failed.
+    pub(super) fn serve(mut self, runtime: &Runtime, tally: &Tally) -> Result<(), Error> {
+        runtime.start();
+        while !self.is_over {
+            runtime.space().inspect(|space| space.note_alive());
+            match self.mailbox.poll().map_err(lost)? {
+                Some(received) => self.answer(runtime, received, tally).map_err(lost)?,
+                None => {
+                    unload_unused();
+                    self.hear(IDLE);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        runtime: &Runtime,
+        received: Received,
+        tally: &Tally,
+    ) -> Result<(), thalweg_space::Error> {
+        let command = match RunCommand::read(received.command()) {
+            Ok(RunCommand::Move { task, to }) => {
+                return answer_move(received, &runtime.mover(), task, to);
+            }
+            Ok(command) => command,
+            Err(error) => return received.failed(&chain(&error)),
+        };
+        let done = self.obey(runtime, command);
+        self.rest_events.note(self.is_paused);
+        match done {
+            Err(why) => received.failed(&chain(&why)),
+            Ok((done, None)) => received.done(&format!("{done}: {tally}")),
+            Ok((done, Some(inverse))) => {
+                received.done_with_inverse(&format!("{done}: {tally}"), &inverse.to_command())
+            }
+        }
+    }
+
+    /// Does what the command says: what it did, and what undoes it.
+    fn obey(
+        &mut self,
+        runtime: &Runtime,
+        command: RunCommand,
+    ) -> Result<(&'static str, Option<RunCommand>), Error> {
+        Ok(match command {
+            RunCommand::Pause => (self.pause().map(|()| "paused")?, Some(RunCommand::Resume)),
+            RunCommand::Resume => {
+                self.resume();
+                ("resumed", None)
+            }
+            RunCommand::Drain => (self.drain(runtime).map(|()| "drained and paused")?, None),
+            RunCommand::Load { network, libraries } => {
+                let before = RunCommand::Load { network: self.path.clone(), libraries: Vec::new() };
+                (self.load(runtime, &network, &libraries).map(|()| "loaded")?, Some(before))
+            }
+            RunCommand::Reload { library } => (self.reload(runtime, &library)?, None),
+            RunCommand::Stop => {
+                self.interrupt.stop();
+                ("stopping", None)
+            }
+            RunCommand::Move { .. } => unreachable!("a move is answered before"),
+        })
+    }
+
+    /// Notes what the others tell, for a while at most.
+    fn hear(&mut self, patience: Duration) {
+        if let Ok(told) = self.told.recv_timeout(patience) {
+            self.note(told);
+        }
+    }
+
+    fn note(&mut self, told: Told) {
+        match told {
+            Told::Rests => self.rests = true,
+            Told::SourceEnded => self.source_ended = true,
+            Told::Over => self.is_over = true,
+            Told::Written => self.written = true,
+            // One without tasks has told all its failures from the start.
+            Told::Reported => self.reported = true,
+        }
+    }
+
+    fn pause(&mut self) -> Result<(), Error> {
+        self.let_rest()?;
+        self.is_paused = true;
+        Ok(())
+    }
+
+    fn resume(&mut self) {
+        self.is_paused = false;
+        self.go();
+    }
+
+    fn drain(&mut self, runtime: &Runtime) -> Result<(), Error> {
+        self.empty()?;
+        self.is_paused = true;
+        self.open(runtime)
+    }
+
+    fn load(&mut self, runtime: &Runtime, path: &Path, libraries: &[PathBuf]) -> Result<(), Error> {
+        let mut boxes = self.boxes.clone();
+        for library in libraries {
+            libraries::add(&mut boxes, library, Loading::Replaceable)
+                .map_err(|why| Error::run(format!("error[E0904]: {}", chain(&why))))?;
+        }
+        let network = Network::load(path, &boxes).map_err(|diagnostics| {
+            let told: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+            let (path, told) = (path.display(), told.join("\n"));
+            Error::run(format!("the network that runs goes on; {path} has errors:\n{told}"))
+        })?;
+        self.empty()?;
+        let network_before = std::mem::replace(&mut self.network, network);
+        let opened = self.open(runtime).or_else(|why| {
+            self.network = network_before;
+            self.open(runtime)?;
+            Err(Error::run(format!("{}; the network before goes on", chain(&why))))
+        });
+        if opened.is_ok() {
+            (self.path, self.boxes) = (path.to_owned(), boxes);
+        }
+        if !self.is_paused {
+            self.go();
+        }
+        opened
+    }
+
+    /// Lets the network go on with the boxes that a library's file has now.
+    fn reload(&mut self, runtime: &Runtime, library: &Path) -> Result<&'static str, Error> {
+        let refused =
+            |error: thalweg_net::Error| Error::run(format!("{}; the boxes before go on", chain(&error)));
+        let boxes = self.boxes.reload(library).map_err(refused)?;
+        let replacement = self.network.reload(&self.boxes, &boxes, runtime.space()).map_err(refused)?;
+        self.boxes = boxes;
+        let (tell, finished) = channel();
+        let replace = move || {
+            replacement.finish();
+            // Nobody listens after a while.
+            let _ = tell.send(());
+        };
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
+        thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
+        Ok(match finished.recv_timeout(CALLS_MAX) {
+            Ok(()) => "reloaded",
+            Err(_) => "reloaded, but calls of the old library go on",
+        })
+    }
+
+    /// Lets the source rest.
+    fn let_rest(&mut self) -> Result<(), Error> {
+        self.interrupt.rest(true);
+        while !self.rests {
+            if self.source_ended || self.is_over {
+                return Err(Error::run(ENDING));
+            }
+            self.hear(PATIENCE);
+        }
+        Ok(())
+    }
+
+    /// Lets all records leave the network, and the network end.
+    fn empty(&mut self) -> Result<(), Error> {
+        self.let_rest()?;
+        self.send(Order::Close)?;
+        while !self.written || !self.reported {
+            self.hear(PATIENCE);
+            if self.source_ended || self.is_over {
+                return Err(Error::run(ENDING));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the network in the place of the one that has ended.
+    fn open(&mut self, runtime: &Runtime) -> Result<(), Error> {
+        let Running { input, output, errors, strays } =
+            self.network.start_with(runtime, self.limits).map_err(Error::run_of)?;
+        runtime.start();
+        (self.written, self.reported) = (false, false);
+        self.failures.send(Failing { errors, strays }).map_err(|_| Error::run(ENDING))?;
+        self.send(Order::Open(input, output))
+    }
+
+    fn go(&mut self) {
+        self.rests = false;
+        self.interrupt.rest(false);
+        // A source that has ended needs no order.
+        let _ = self.send(Order::Go);
+    }
+
+    fn send(&self, order: Order) -> Result<(), Error> {
+        self.orders.send(order).map_err(|_| Error::run(ENDING))
+    }
+}
+
+const ENDING: &str =
+    "the input has ended, or the run was stopped: it ends by itself when all records have left";
+
+/// A mailbox that cannot be used.
+fn lost(error: thalweg_space::Error) -> Error {
+    Error::coded_of("E0903", error)
+}

@@ -1,0 +1,44 @@
+//! Where the run's space lies. Unless somebody wants it, it goes with the run, also with one that was refused.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+
+pub(super) struct Folder {
+    path: PathBuf,
+    stays: bool,
+    interrupt: Interrupt,
+}
+
+impl Folder {
+    pub(super) fn new(path: &Path, stays: bool, interrupt: &Interrupt) -> Folder {
+        interrupt.leave_behind((!stays).then_some(path));
+        Folder { path: path.to_path_buf(), stays, interrupt: interrupt.clone() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, or says where it stays.
+    pub(super) fn close(mut self) -> Result<Option<PathBuf>, Error> {
+        self.interrupt.leave_behind(None);
+        if self.stays {
+            return Ok(Some(std::mem::take(&mut self.path)));
+        }
+        self.stays = true;
+        std::fs::remove_dir_all(&self.path).map(|()| None).map_err(|error| {
+            Error::run(format!("cannot remove the space {}", self.path.display())).because(error)
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.stays {
+            // The run failed, which is what its user is told.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

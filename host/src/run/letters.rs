@@ -1,0 +1,118 @@
+//! Dead letters: what did not get through a run, as it came, in a file of JSON Lines.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use serde_json::json;
+use thalweg_box::Value;
+use thalweg_net::label::Label;
+use thalweg_net::record::Record;
+use thalweg_net::{RecordError, json};
+
+use crate::error::Error;
+use crate::io::{Raw, unwritable};
+
+/// The file that keeps what failed.
+pub(crate) struct DeadLetters {
+    name: String,
+    file: BufWriter<File>,
+    /// Letters that are not safe in the file yet.
+    unwritten: u64,
+    /// Why the file takes no more.
+    broken: bool,
+}
+
+impl DeadLetters {
+    pub(crate) fn create(path: &Path) -> Result<DeadLetters, Error> {
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| unwritable(&name, error))?;
+        Ok(DeadLetters { name, file: BufWriter::new(file), unwritten: 0, broken: false })
+    }
+
+    /// A record that a component failed on: where, why, which message.
+    pub(crate) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
+        let RecordError { component, reason, stream, index, record } = error;
+        let message = format!(r#","stream":{stream},"index":{index}"#);
+        self.letter(component, reason, &message, |line| write_member("record", record, line))
+    }
+
+    /// A record that an end of the network refused.
+    pub(crate) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
+        self.letter(component, reason, "", |line| write_member("record", record, line))
+    }
+
+    /// Bytes of an input that are no record.
+    pub(crate) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
+        let Raw { input, line, byte, bytes, goes_on } = raw;
+        let line = line.map_or(String::new(), |line| format!(r#","line":{line}"#));
+        let more = if *goes_on { r#","more":true"# } else { "" };
+        let place = format!(r#","input":{}{line},"byte":{byte}{more}"#, json!(input));
+        let value = match std::str::from_utf8(bytes) {
+            Ok(text) => Value::from(text),
+            Err(_) => Value::from(bytes.clone()),
+        };
+        let raw = Record::from_pairs([(Label::field("raw"), value)]);
+        self.letter(component, reason, &place, |line| {
+            let begin = line.len();
+            json::write_record(&raw, line);
+            // A member of the letter, not a record of its own.
+            line[begin] = b',';
+            line.pop();
+        })
+    }
+
+    /// One line; `what` writes its last member.
+    fn letter(
+        &mut self,
+        component: &str,
+        reason: &str,
+        place: &str,
+        what: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Error> {
+        let (component, reason) = (json!(component), json!(reason));
+        let mut line = format!(r#"{{"component":{component},"reason":{reason}{place}"#).into_bytes();
+        what(&mut line);
+        line.extend(b"}\n");
+        self.unwritten += 1;
+        if self.broken {
+            return Ok(());
+        }
+        let written = self.file.write_all(&line);
+        self.check(written)
+    }
+
+    /// Hands what was written to the file.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        if self.broken {
+            return Ok(());
+        }
+        let flushed = self.file.flush();
+        let is_safe = flushed.is_ok();
+        self.check(flushed)?;
+        if is_safe {
+            self.unwritten = 0;
+        }
+        Ok(())
+    }
+
+    /// How many letters are not in the file, after the end.
+    pub(crate) fn lost(&self) -> Option<String> {
+        let (count, name) = (self.unwritten, &self.name);
+        let letters = if count == 1 { "dead letter is" } else { "dead letters are" };
+        (count > 0).then(|| format!("{count} {letters} not in {name}"))
+    }
+
+    /// One that cannot be written is the last that is tried.
+    fn check(&mut self, written: io::Result<()>) -> Result<(), Error> {
+        written.map_err(|error| {
+            self.broken = true;
+            unwritable(&self.name, error)
+        })
+    }
+}
+
+fn write_member(name: &str, record: &Record, line: &mut Vec<u8>) {
+    line.extend(format!(r#","{name}":"#).bytes());
+    json::write_record(record, line);
+}

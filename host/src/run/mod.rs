@@ -1,0 +1,316 @@
+//! A run of a network: from its plan to its end.
+//!
+//! ```text
+//! Plan ──► Run::start ──► sources ─► network ─► sinks      the threads of the runtime
+//!              │             ▲                    ▲
+//!              ▼             └── valve ── control ┘         commands, in the thread that finishes the run
+//!          Run::finish ──► Ended
+//! ```
+
+mod choice;
+mod control;
+mod ends;
+mod folder;
+mod keeping;
+mod letters;
+mod moves;
+mod recording;
+mod rest;
+mod tally;
+mod valve;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thalweg_exec::{Options, Runtime, Summary};
+use thalweg_net::crash::CrashWatch;
+use thalweg_net::run::StartOptions;
+use thalweg_net::{Boxes, Loading, Network, Running};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::io::{Endpoint, Sink, SinkDefaults, Source, SourceDefaults};
+use crate::libraries;
+use crate::notice::{Notice, Notices};
+use crate::settings::{known, value_of};
+use control::Control;
+use ends::{Ends, Gate};
+use folder::Folder;
+use keeping::Archive;
+use letters::DeadLetters;
+use moves::Answering;
+use recording::Recording;
+use valve::Failing;
+
+pub use keeping::OnFull;
+pub(crate) use keeping::Published;
+pub(crate) use rest::is_paused;
+pub use tally::Tally;
+
+/// All that a run is told before it starts.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The file of the network.
+    pub network: PathBuf,
+    /// Libraries of boxes, as the user names them ([`libraries::find`]).
+    pub libraries: Vec<PathBuf>,
+    /// Whether boxes may run the commands that their code in the network is.
+    pub allow_exec: bool,
+    /// Where records come from.
+    pub inputs: Vec<Endpoint>,
+    /// What holds for inputs that do not say otherwise.
+    pub input: SourceDefaults,
+    /// Where records go.
+    pub outputs: Vec<Endpoint>,
+    /// What holds for outputs that do not say otherwise.
+    pub output: SinkDefaults,
+    /// The file to which each record that enters is written, with its time.
+    pub record: Option<PathBuf>,
+    /// The file to which what failed is written.
+    pub dead_letters: Option<PathBuf>,
+    /// Whether the run ends when a record has failed.
+    pub stop_on_error: bool,
+    /// Whether other processes may command the run, not only move its tasks.
+    pub control: bool,
+    /// The directory of the event space, which then stays after the run; else a new one.
+    pub space: Option<PathBuf>,
+    /// Whether every event is kept, and the space too; and what to do when the disk is full.
+    pub keep: Option<OnFull>,
+    /// How tasks are run. `space` in it is replaced by that of the run.
+    pub options: Options,
+    /// Names of settings and the values they have from the start.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// A run of this network on standard input and output, with defaults for all else.
+    pub fn of(network: impl Into<PathBuf>) -> Plan {
+        let standard =
+            || Endpoint { name: None, place: crate::io::Place::Standard, options: Default::default() };
+        Plan {
+            network: network.into(),
+            libraries: Vec::new(),
+            allow_exec: false,
+            inputs: vec![standard()],
+            input: SourceDefaults::default(),
+            outputs: vec![standard()],
+            output: SinkDefaults::default(),
+            record: None,
+            dead_letters: None,
+            stop_on_error: false,
+            control: false,
+            space: None,
+            keep: None,
+            options: Options::default(),
+            settings: Vec::new(),
+        }
+    }
+}
+
+/// A run that goes on.
+pub struct Run {
+    runtime: Runtime,
+    control: Option<Control>,
+    answering: Option<Answering>,
+    crash_watch: CrashWatch,
+    ends: Arc<Ends>,
+    /// The thread that tells of failures.
+    errors: JoinHandle<()>,
+    archive: Option<Archive>,
+    folder: Folder,
+    started: Instant,
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Ended {
+    /// From the start of the network to the end of its last task.
+    pub wall: Duration,
+    /// How many tasks ended badly.
+    pub failed_tasks: u64,
+    /// The first of them.
+    pub failures: Vec<FailedTask>,
+    /// Where the run's space stays, if it does.
+    pub kept: Option<PathBuf>,
+}
+
+/// A task that ended badly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedTask {
+    /// The name of its component.
+    pub component: String,
+    /// What it said.
+    pub message: String,
+}
+
+impl Run {
+    /// Starts a run as planned. What it has to say while it goes on is given to `notices`; it ends in order when `interrupt`
+    /// asks for it.
+    ///
+    /// # Errors
+    /// The network has errors, a library, an input or an output cannot be opened, or an option is out of range.
+    pub fn start(plan: &Plan, interrupt: &Interrupt, notices: &Notices) -> Result<Run, Error> {
+        let (network, boxes) = load(plan, notices)?;
+        let sources = sources(plan, interrupt, notices)?;
+        let sinks = sinks(plan, interrupt, notices)?;
+        let recording = plan.record.as_deref().map(Recording::create).transpose()?;
+        let dead_letters = plan.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
+        let space = space(plan)?;
+        let folder = Folder::new(space.path(), plan.keep.is_some() || plan.space.is_some(), interrupt);
+        let tally = Arc::new(Tally::default());
+        let archive = |on_full| Archive::start(&space, on_full, interrupt, &tally, notices);
+        let archive = plan.keep.map(archive).transpose()?;
+
+        let options = Options { space: Some(space.clone()), ..plan.options.clone() };
+        let runtime = Runtime::new(options).map_err(|error| Error::coded_of("E0902", error))?;
+        // A run under control answers in the thread that finishes it.
+        let answering = (!plan.control).then(|| Answering::start(&space, runtime.mover())).transpose()?;
+        let started = Instant::now();
+        let limits = StartOptions { exact_failures: dead_letters.is_some(), ..StartOptions::default() };
+        let crash_watch = CrashWatch::new(space.path())
+            .map_err(|error| Error::run("cannot watch for crashes of boxes").because(error))?;
+        let running = network.start_with(&runtime, limits).map_err(Error::run_of)?;
+        set(&plan.settings, &space)?;
+        let ends = Arc::new(Ends {
+            space: space.clone(),
+            tally,
+            interrupt: interrupt.clone(),
+            notices: notices.clone(),
+            stop_on_error: plan.stop_on_error,
+            letters: dead_letters.map(Mutex::new),
+        });
+        let (failures, failed) = channel();
+        let Running { input, output, errors, strays } = running;
+        // Nobody could have dropped the receiver yet.
+        let _ = failures.send(Failing { errors, strays });
+        let (control, valve, outputs, told) = if plan.control {
+            let program = (network, limits, plan.network.as_path(), boxes);
+            let (control, reached) = Control::new(&space, &runtime, program, failures, interrupt.clone())?;
+            (Some(control), Some(reached.valve), Some(reached.outputs), Some(reached.told))
+        } else {
+            drop(failures);
+            (None, None, None, None)
+        };
+        // Sinks first: a source that is held goes on when nobody else is there who could.
+        ends.spawn_sinks(&runtime, sinks, output, outputs)?;
+        ends.spawn_sources(&runtime, sources, Gate::new(input, valve, recording))?;
+        let errors = ends.spawn_errors(failed, told)?;
+        Ok(Run { runtime, control, answering, crash_watch, ends, errors, archive, folder, started })
+    }
+
+    /// What it counts.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.ends.tally
+    }
+
+    /// The directory of its space.
+    pub fn space(&self) -> &Path {
+        self.ends.space.path()
+    }
+
+    /// Takes commands, waits until all records have left, calls `left`, and closes the books.
+    ///
+    /// # Errors
+    /// The run failed as a whole, its events could not be kept, or its space not be removed. Records and tasks that failed
+    /// are no errors here: [`Tally`] and [`Ended`] have them.
+    pub fn finish(self, left: impl FnOnce()) -> Result<Ended, Error> {
+        let Run { runtime, control, answering, crash_watch, ends, errors, archive, folder, started } = self;
+        if let Some(control) = control {
+            control.serve(&runtime, &ends.tally)?;
+        }
+        let ended = runtime.join();
+        drop(crash_watch);
+        let wall = started.elapsed();
+        errors.join().map_err(|_| Error::run("the thread that tells of failed records panicked"))?;
+        ends.finish_letters();
+        left();
+        drop(answering);
+        ends.space.finish();
+        if let Some(archive) = archive {
+            archive.finish()?;
+        }
+        drop(ends);
+        let failures = ended.as_ref().map_or_else(|_| Vec::new(), |ended| failed_tasks(ended, folder.path()));
+        let kept = folder.close()?;
+        let failed_tasks = ended.map_err(Error::run_of)?.failed;
+        Ok(Ended { wall, failed_tasks, failures, kept })
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({})", self.space().display())
+    }
+}
+
+fn load(plan: &Plan, notices: &Notices) -> Result<(Network, Boxes), Error> {
+    // A run under control may be told to load them anew.
+    let loading = if plan.control { Loading::Replaceable } else { Loading::Stays };
+    let mut boxes = libraries::load(&plan.libraries, loading)?;
+    if plan.allow_exec {
+        boxes.allow_commands();
+    }
+    let network = Network::load(&plan.network, &boxes).map_err(Error::text)?;
+    network.warnings().iter().for_each(|warning| notices.give(Notice::Diagnostic(warning.clone())));
+    Ok((network, boxes))
+}
+
+fn sources(plan: &Plan, interrupt: &Interrupt, notices: &Notices) -> Result<Vec<Source>, Error> {
+    let keeps_raw = plan.dead_letters.is_some();
+    let open =
+        |endpoint: &Endpoint| Source::open(endpoint.clone(), &plan.input, keeps_raw, interrupt, notices);
+    plan.inputs.iter().map(open).collect()
+}
+
+fn sinks(plan: &Plan, interrupt: &Interrupt, notices: &Notices) -> Result<Vec<Sink>, Error> {
+    let open = |endpoint: &Endpoint| Sink::open(endpoint.clone(), &plan.output, interrupt, notices);
+    plan.outputs.iter().map(open).collect()
+}
+
+fn space(plan: &Plan) -> Result<Space, Error> {
+    let name = plan.network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let policy = plan.keep.map_or(Policy::Overwrite, |on_full| Policy::Wait { timeout: on_full.patience() });
+    let options = SpaceOptions {
+        name,
+        path: plan.space.clone(),
+        element: ElementOptions { policy, ..ElementOptions::default() },
+        keep: plan.keep.is_some(),
+        ..SpaceOptions::default()
+    };
+    Space::create(options).map_err(|error| Error::coded_of("E0903", error))
+}
+
+/// Gives settings their values. Those of boxes are there once the network has started.
+fn set(changes: &[(String, String)], space: &Space) -> Result<(), Error> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let reader = SpaceReader::open(space.path()).map_err(Error::usage_of)?;
+    let settings = reader.settings().map_err(Error::usage_of)?;
+    for (name, value) in changes {
+        reader.set(name, value_of(known(&settings, name)?, value)?).map_err(Error::usage_of)?;
+    }
+    Ok(())
+}
+
+/// The tasks that ended badly, as far as they are told; their names stand in the space at `path`.
+fn failed_tasks(summary: &Summary, path: &Path) -> Vec<FailedTask> {
+    if summary.failures.is_empty() {
+        return Vec::new();
+    }
+    let sites = SpaceReader::open(path).and_then(|reader| reader.sites()).unwrap_or_default();
+    let component = |failure: &thalweg_exec::Failure| {
+        let site = sites.iter().find(|known| known.id == failure.component);
+        site.map_or_else(|| "a task".to_owned(), |site| site.name.clone())
+    };
+    let told = |failure: &thalweg_exec::Failure| FailedTask {
+        component: component(failure),
+        message: failure.message.clone(),
+    };
+    summary.failures.iter().map(told).collect()
+}

@@ -1,0 +1,97 @@
+//! Moves of tasks (`thalweg set task/17.worker 1`), which every run takes through its mailbox; what else a run under
+//! control takes is in [`super::control`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use thalweg_exec::{Placement, TaskId, TaskMover};
+use thalweg_space::mailbox::{Mailbox, Received};
+use thalweg_space::{Command, Space};
+
+use crate::command::RunCommand;
+use crate::error::{Error, chain};
+
+/// How often the mailbox is looked into.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long the workers have to take note of a move.
+const MOVE_MAX: Duration = Duration::from_secs(3);
+
+/// Answers the commands to a run without control, while it lives, and notes that it does.
+pub(super) struct Answering {
+    thread: Option<JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Answering {
+    /// Opens the mailbox of `space` for a run whose tasks `mover` moves.
+    pub(super) fn start(space: &Space, mover: TaskMover) -> Result<Answering, Error> {
+        let mut mailbox = space.mailbox().map_err(|error| Error::coded_of("E0903", error))?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let space = space.clone();
+        let answer = move || {
+            while !seen.load(Ordering::Relaxed) {
+                space.note_alive();
+                answer_all(&mut mailbox, &mover);
+                thread::park_timeout(LOOK_EVERY);
+            }
+        };
+        let thread = thread::Builder::new().name("mailbox".into()).spawn(answer);
+        let thread =
+            thread.map_err(|error| Error::run("cannot start the mailbox's thread").because(error))?;
+        Ok(Answering { thread: Some(thread), ended })
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An event of the mailbox that cannot be written is no reason to stop the run, and the sender has its answer.
+fn answer_all(mailbox: &mut Mailbox, mover: &TaskMover) {
+    while let Ok(Some(received)) = mailbox.poll() {
+        let _ = answer(received, mover);
+    }
+}
+
+/// Moves a task, and nothing else.
+fn answer(received: Received, mover: &TaskMover) -> Result<(), thalweg_space::Error> {
+    if received.command().name == "move" {
+        return match RunCommand::read(received.command()) {
+            Ok(RunCommand::Move { task, to }) => answer_move(received, mover, task, to),
+            Ok(_) => unreachable!("it is a move"),
+            Err(error) => received.failed(&chain(&error)),
+        };
+    }
+    let Command { target, name, .. } = received.command();
+    let why = format!(
+        "this run takes only moves of tasks, not `{name}` for `{target}`: it was not started by `thalweg run --control`"
+    );
+    received.failed(&why)
+}
+
+/// Moves a task as `received` asks for.
+pub(super) fn answer_move(
+    received: Received,
+    mover: &TaskMover,
+    task: u64,
+    to: Placement,
+) -> Result<(), thalweg_space::Error> {
+    let moved = mover.move_task(TaskId(task), to).and_then(|moving| moving.wait(MOVE_MAX));
+    match moved {
+        Ok(from) if to.worker == Some(from) => received.done(&format!("task {task} is on {to} already")),
+        Ok(from) => received.done_with_inverse(
+            &format!("task {task} moves from worker {from} to {to}"),
+            &RunCommand::Move { task, to: Placement::on_worker(from) }.to_command(),
+        ),
+        Err(error) => received.failed(&chain(&error)),
+    }
+}

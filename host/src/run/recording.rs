@@ -1,0 +1,48 @@
+//! The file that keeps the records that entered, for a replay.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use thalweg_net::json;
+use thalweg_net::record::Record;
+
+use crate::error::Error;
+use crate::io::{recorded_at, unwritable};
+
+/// The file that keeps the records that entered, for a replay.
+pub(crate) struct Recording {
+    name: String,
+    file: BufWriter<File>,
+    began: Instant,
+    line: Vec<u8>,
+}
+
+impl Recording {
+    pub(crate) fn create(path: &Path) -> Result<Recording, Error> {
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| unwritable(&name, error))?;
+        let file = BufWriter::new(file);
+        Ok(Recording { name, file, began: Instant::now(), line: Vec::new() })
+    }
+
+    /// One line: when it entered, and the record.
+    pub(crate) fn write(&mut self, record: &Record) -> Result<(), Error> {
+        let tag = recorded_at();
+        self.line.clear();
+        json::write_record(record, &mut self.line);
+        if record.get(tag).is_none() {
+            let at = self.began.elapsed().as_nanos();
+            let separator = if self.line == b"{}" { "" } else { ", " };
+            self.line.splice(..1, format!("{{\"{tag}\": {at}{separator}").into_bytes());
+        }
+        self.line.push(b'\n');
+        self.file.write_all(&self.line).map_err(|error| unwritable(&self.name, error))
+    }
+
+    /// Hands what was written to the file.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.file.flush().map_err(|error| unwritable(&self.name, error))
+    }
+}

@@ -1,0 +1,54 @@
+//! The event that a run's sources rest, or go on, because a command told them to: written by the run, read by `thalweg ls`, and by
+//! reports as every other event is.
+
+use std::path::Path;
+
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{ElementOptions, Kind, KindId, Policy, Space, Writer};
+
+/// Room for a few hundred changes.
+const ELEMENT: ElementOptions =
+    ElementOptions { block_bytes: 4096, block_count: 2, policy: Policy::Overwrite };
+
+/// The sources rest from now on, or go on, as a command asked for.
+#[derive(Kind)]
+#[kind(name = "control.paused")]
+struct Paused {
+    /// They rest.
+    paused: bool,
+}
+
+/// Writes these events.
+pub(crate) struct RestEvents {
+    writer: Writer,
+    kind: KindId<Paused>,
+    is_paused: bool,
+}
+
+impl RestEvents {
+    pub(crate) fn new(space: &Space) -> Result<RestEvents, thalweg_space::Error> {
+        let mut writer = space.writer_with("control", ELEMENT)?;
+        let kind = writer.declare()?;
+        Ok(RestEvents { writer, kind, is_paused: false })
+    }
+
+    /// Notes whether the sources rest; a change is an event.
+    pub(crate) fn note(&mut self, paused: bool) {
+        if std::mem::replace(&mut self.is_paused, paused) != paused {
+            self.writer.emit(self.kind, &Paused { paused });
+        }
+    }
+}
+
+/// Whether the run that writes this space rests.
+pub(crate) fn is_paused(space: &Path) -> bool {
+    let Ok(reader) = SpaceReader::open(space) else { return false };
+    let mut paused = false;
+    // A damaged file elsewhere in the space does not change what this element says.
+    let _ = reader.latest().look(&mut |event| {
+        if let Some(last) = event.read::<Paused>() {
+            paused = last.paused;
+        }
+    });
+    paused
+}

@@ -1,0 +1,47 @@
+//! What a run counts while it goes on.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::amount::{count, counted};
+
+/// What sources, sinks and who tells of failures count. [`fmt::Display`] writes it as `3 records in, 2 out, 1 failed`.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub(super) records_in: AtomicU64,
+    pub(super) records_out: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) broken: AtomicBool,
+}
+
+impl Tally {
+    /// Records that entered the network.
+    pub fn records_in(&self) -> u64 {
+        self.records_in.load(Ordering::Relaxed)
+    }
+
+    /// Records that left it and were written.
+    pub fn records_out(&self) -> u64 {
+        self.records_out.load(Ordering::Relaxed)
+    }
+
+    /// Records that failed, and what of the input was none.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the input could not be read to its end, or the output not be written.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in, {} out", counted(self.records_in(), "record"), count(self.records_out()))?;
+        match self.failed() {
+            0 => Ok(()),
+            failed => write!(f, ", {failed} failed"),
+        }
+    }
+}

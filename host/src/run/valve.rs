@@ -1,0 +1,135 @@
+//! The way by which the thread that takes commands reaches the ends of a run: the source rests at its *valve*, the sink gets the
+//! output of one network after the other, and both, and who tells of failures, say how far they are.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use thalweg_exec::{Blocking, In, Out, Runtime, StreamSpec};
+use thalweg_net::record::Record;
+use thalweg_net::{RecordError, StrayLine};
+
+use crate::interrupt::Interrupt;
+
+/// How long a waiting source sleeps until it looks whether the run ends.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What source, sink and the thread of failures tell the main thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The source rests.
+    Rests,
+    /// The source has ended: nothing enters any more.
+    SourceEnded,
+    /// All records of a network were written.
+    Written,
+    /// All failures of a network were told.
+    Reported,
+    /// The sink has ended.
+    Over,
+}
+
+/// What the source is told while it rests.
+pub(super) enum Order {
+    /// Close the network.
+    Close,
+    /// Here is another: its input, and its output for the sink.
+    Open(Out<Record>, In<Record>),
+    /// Go on reading.
+    Go,
+}
+
+/// The source's side.
+pub(super) struct Valve {
+    orders: Receiver<Order>,
+    told: Sender<Told>,
+    /// To the sink: outputs of further networks.
+    outputs: Out<In<Record>>,
+}
+
+impl Valve {
+    /// Rests until it may go on; false if the run ends. Closes and replaces `input` as it is told.
+    pub(super) fn rest(
+        &mut self,
+        blocking: &mut Blocking,
+        interrupt: &Interrupt,
+        input: &mut Option<Out<Record>>,
+    ) -> bool {
+        blocking.flush();
+        self.tell(Told::Rests);
+        loop {
+            match self.orders.recv_timeout(PATIENCE) {
+                Ok(Order::Go) => return true,
+                Ok(Order::Close) => {
+                    drop(input.take());
+                    blocking.flush();
+                }
+                Ok(Order::Open(next, output)) => {
+                    *input = Some(next);
+                    if blocking.push(&mut self.outputs, output).is_err() {
+                        return false;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if !interrupt.is_stopping() && !blocking.stopping() => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, told: Told) {
+        // Nobody listens any more when the run ends.
+        let _ = self.told.send(told);
+    }
+}
+
+/// The sink's side.
+pub(super) struct Outputs {
+    pub(super) next: In<In<Record>>,
+    told: Sender<Told>,
+}
+
+impl Outputs {
+    /// The output of the next network, when that of the one before has ended.
+    pub(super) fn next(&mut self, blocking: &mut Blocking) -> Option<In<Record>> {
+        let _ = self.told.send(Told::Written);
+        blocking.pop(&mut self.next)
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        let _ = self.told.send(Told::Over);
+    }
+}
+
+/// What goes wrong in a network while it runs.
+pub(super) struct Failing {
+    pub(super) errors: Receiver<RecordError>,
+    pub(super) strays: Receiver<StrayLine>,
+}
+
+/// The ends of a run that the thread of commands reaches.
+pub(super) struct Reached {
+    pub(super) valve: Valve,
+    pub(super) outputs: Outputs,
+    /// For the thread that tells of failures.
+    pub(super) told: Sender<Told>,
+}
+
+/// The thread of commands' side.
+pub(super) struct Reach {
+    pub(super) orders: Sender<Order>,
+    pub(super) told: Receiver<Told>,
+}
+
+/// Both sides.
+pub(super) fn reach(runtime: &Runtime) -> (Reach, Reached) {
+    let (tell, told) = channel();
+    let (orders, taken) = channel();
+    let (outputs, next) = runtime.stream(StreamSpec { capacity: Some(1), ..StreamSpec::default() });
+    let reached = Reached {
+        valve: Valve { orders: taken, told: tell.clone(), outputs },
+        outputs: Outputs { next, told: tell.clone() },
+        told: tell,
+    };
+    (Reach { orders, told }, reached)
+}

@@ -1,0 +1,70 @@
+//! Settings as a person names and writes them.
+
+use thalweg_space::SettingSpec;
+use thalweg_space::reader::SettingView;
+
+use crate::error::Error;
+use crate::run::Published;
+use crate::spaces::nearest;
+
+/// The settings that a run of a network declares, by name. Boxes declare more: their parameters.
+pub fn declared() -> Vec<SettingSpec<'static>> {
+    let exec = thalweg_exec::Settings::DECLARED;
+    let net = thalweg_net::run::Settings::DECLARED;
+    let archive = Published::DECLARED;
+    let mut all: Vec<_> = exec.all().into_iter().chain(net.all()).chain(archive.all()).copied().collect();
+    all.sort_unstable_by_key(|setting| setting.name);
+    all
+}
+
+/// The setting of this name; a mistake names the nearest.
+pub fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingView, Error> {
+    settings.iter().find(|setting| setting.name == name).ok_or_else(|| {
+        let hint = nearest(name, settings.iter().map(|setting| setting.name.as_str())).map_or_else(
+            || "`thalweg get` lists the settings".to_owned(),
+            |near| format!("did you mean `{near}`? `thalweg get` lists the settings"),
+        );
+        Error::usage(format!("there is no setting `{name}`: {hint}"))
+    })
+}
+
+/// What a person wrote as a setting's value: one of its choices, or a number within its range.
+pub fn value_of(setting: &SettingView, text: &str) -> Result<u64, Error> {
+    let name = &setting.name;
+    if let Some(n) = setting.choices.iter().position(|choice| choice == text) {
+        return Ok(n as u64);
+    }
+    if let Ok(value) = text.replace('_', "").parse::<u64>() {
+        if (setting.min..=setting.max).contains(&value) {
+            return Ok(value);
+        }
+        let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", setting.unit) };
+        return Err(Error::usage(format!(
+            "{value} is out of range: `{name}` takes {}{unit}",
+            range(setting)
+        )));
+    }
+    Err(Error::usage(if setting.choices.is_empty() {
+        format!("`{text}` is not a number: `{name}` takes {}", range(setting))
+    } else {
+        let near = nearest(text, setting.choices.iter().map(String::as_str));
+        let hint = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        format!("`{name}` has no choice `{text}`, it takes {}.{hint}", range(setting))
+    }))
+}
+
+/// A setting's value as the user writes it: a choice's word, else a number.
+pub fn written(setting: &SettingView, value: u64) -> String {
+    let choice = usize::try_from(value).ok().and_then(|n| setting.choices.get(n));
+    choice.cloned().unwrap_or_else(|| value.to_string())
+}
+
+/// What a setting may be, for a person.
+pub fn range(setting: &SettingView) -> String {
+    if setting.choices.is_empty() {
+        let max = if setting.max == u64::MAX { "…".to_owned() } else { setting.max.to_string() };
+        format!("{}–{max}", setting.min)
+    } else {
+        setting.choices.join("|")
+    }
+}

@@ -1,0 +1,147 @@
+//! Which space a command speaks of: a path, a name or process id that `thalweg ls` shows, or else the newest.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_space::default_parent;
+use thalweg_space::discover::{self, Listed};
+
+use crate::error::Error;
+
+/// The file that makes a directory a session.
+const MANIFEST: &str = "session";
+
+/// The directory of the space the user named, or the newest.
+pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
+    match name {
+        Some(name) if Path::new(name).join("space").is_file() => Ok(PathBuf::from(name)),
+        Some(name) if name.contains('/') || Path::new(name).is_dir() => Err(no_space_at(Path::new(name))),
+        Some(name) => match session(Some(name))? {
+            Some(session) => Err(no_space_at(&session)),
+            None => named(&listed()?, name),
+        },
+        None => newest(&listed()?),
+    }
+}
+
+/// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.
+pub fn session(name: Option<&str>) -> Result<Option<PathBuf>, Error> {
+    let Some(name) = name else { return Ok(None) };
+    if Path::new(name).join(MANIFEST).is_file() {
+        return Ok(Some(PathBuf::from(name)));
+    }
+    let is_called = |session: &PathBuf| session.file_name().is_some_and(|file| file == name);
+    Ok(sessions()?.into_iter().find(is_called))
+}
+
+/// All spaces in the default place.
+pub fn listed() -> Result<Vec<Listed>, Error> {
+    let parent = parent()?;
+    discover::list(&parent).map_err(Error::usage_of)
+}
+
+/// The sessions in the default place.
+pub fn sessions() -> Result<Vec<PathBuf>, Error> {
+    discover::sessions(&parent()?).map_err(Error::usage_of)
+}
+
+/// Where spaces are by default.
+pub fn parent() -> Result<PathBuf, Error> {
+    default_parent().map_err(Error::usage_of)
+}
+
+fn no_space_at(path: &Path) -> Error {
+    Error::usage(if path.join(MANIFEST).is_file() {
+        format!(
+            "{} is a session: give one of the spaces in it, which `thalweg ls` lists (`thalweg events` takes them all)",
+            path.display()
+        )
+    } else if path.is_dir() {
+        format!(
+            "{} is a directory, but not a space: it holds no file `space`. `thalweg ls` lists the spaces there are",
+            path.display()
+        )
+    } else if path.exists() {
+        format!(
+            "{} is a file; a space is a directory. `thalweg ls` lists the spaces there are",
+            path.display()
+        )
+    } else {
+        format!("there is no {}: `thalweg ls` lists the spaces there are", path.display())
+    })
+}
+
+fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Error> {
+    let directory = |space: &Listed| space.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let matches = |space: &&Listed| {
+        directory(space).as_deref() == Some(name)
+            || space.info.as_ref().is_ok_and(|info| info.name == name || info.pid.to_string() == name)
+    };
+    let mut found: Vec<&Listed> = listed.iter().filter(matches).collect();
+    if found.iter().any(|space| space.alive) {
+        found.retain(|space| space.alive);
+    }
+    found.sort_by_key(|space| started(space));
+    if let Some(space) = found.last() {
+        return Ok(space.path.clone());
+    }
+    let names: Vec<String> = listed
+        .iter()
+        .flat_map(|space| {
+            directory(space).into_iter().chain(space.info.as_ref().ok().map(|info| info.name.clone()))
+        })
+        .collect();
+    Err(Error::usage(match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("there is no space `{name}`: did you mean `{near}`? `thalweg ls` lists them"),
+        None if names.is_empty() => {
+            format!("there is no space `{name}`, and none at all: start a run, or give the path of a space")
+        }
+        None => format!("there is no space `{name}`: `thalweg ls` lists those there are"),
+    }))
+}
+
+fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
+    let newest = listed.iter().filter(|space| space.info.is_ok()).max_by_key(|space| started(space));
+    newest.map(|space| space.path.clone()).ok_or_else(|| {
+        Error::usage(
+            "there is no space: start a run with `thalweg run`, or give the path of a space".to_owned(),
+        )
+    })
+}
+
+/// When its process made it, in nanoseconds since 1970.
+pub fn started(space: &Listed) -> u64 {
+    space.info.as_ref().map_or(0, |info| info.clock.anchor().real_ns)
+}
+
+/// The candidate that is a likely slip of the pen away, or else one that holds the name.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    thalweg_pack::nearest(name, candidates.clone())
+        .or_else(|| candidates.filter(|candidate| name.len() > 2 && candidate.contains(name)).min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_pen() {
+        let names = ["exec.quantum", "exec.capacity", "monitor.mode"];
+        let near = |name| nearest(name, names.into_iter());
+        assert_eq!(near("exec.quantun"), Some("exec.quantum"));
+        assert_eq!(near("monitor.mod"), Some("monitor.mode"));
+        assert_eq!(near("capacity"), Some("exec.capacity"));
+        assert_eq!(near("zzz"), None);
+    }
+
+    #[test]
+    fn what_is_no_space_is_said() {
+        let message = |name: &str| match find(Some(name)) {
+            Err(error) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(message("/nowhere/at/all").contains("there is no /nowhere/at/all"));
+        let directory = env!("CARGO_MANIFEST_DIR");
+        assert!(message(directory).contains("not a space"));
+        assert!(message(&format!("{directory}/Cargo.toml")).contains("is a file"));
+    }
+}

@@ -1,0 +1,1484 @@
+//! The events that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/exec.kinds`, `kinds/net.kinds`, `kinds/host.kinds`.
+//!
+//! A field that a space of another version lacks has the value that its description gives. Numbers are widened to 64
+//! bits, so that a version may change their size; names and sites are the numbers by which the catalog knows them.
+
+use thalweg_space::kind::{FieldSpec, FieldType};
+use thalweg_space::reader::{Event, Fields};
+
+use crate::texts::{Text, Texts};
+
+/// A kind as it is looked for in a catalog.
+pub(crate) struct KnownKind {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [FieldSpec],
+}
+
+/// One thing the observed program said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Observation {
+    /// A worker's thread began to work.
+    WorkerStarted(WorkerStarted),
+    /// A worker takes no part from now on: it gives its tasks away and sleeps.
+    WorkerParked(WorkerParked),
+    /// A worker takes part again.
+    WorkerUnparked(WorkerUnparked),
+    /// A worker found no ready task.
+    WorkerWaiting(WorkerWaiting),
+    /// A worker has a ready task again.
+    WorkerResumed(WorkerResumed),
+    /// A worker ended.
+    WorkerEnded(WorkerEnded),
+    /// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one.
+    Kept(Kept),
+    /// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+    ThreadUsed(ThreadUsed),
+    /// A task was created.
+    TaskCreated(TaskCreated),
+    /// The mapper placed a task.
+    TaskMapped(TaskMapped),
+    /// A task moves to another worker, where it is ready.
+    TaskMoved(TaskMoved),
+    /// A task became ready; written by who made it so.
+    TaskReady(TaskReady),
+    /// A dispatch ended (at this event's time).
+    TaskDispatched(TaskDispatched),
+    /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+    MessageWorked(MessageWorked),
+    /// Messages read from a stream in the dispatch that ended.
+    StreamRead(StreamRead),
+    /// Messages written to a stream in the dispatch that ended.
+    StreamWrote(StreamWrote),
+    /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
+    Derived(Derived),
+    /// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+    Deadlocked(Deadlocked),
+    /// A task waits for messages.
+    TaskBlockedInput(TaskBlockedInput),
+    /// A task waits for room.
+    TaskBlockedOutput(TaskBlockedOutput),
+    /// A task stopped although it could have gone on: its quantum is spent.
+    TaskYielded(TaskYielded),
+    /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+    TaskEnded(TaskEnded),
+    /// A stream has an end attached to a task, for the first time or anew.
+    StreamOpened(StreamOpened),
+    /// Both ends of a stream are gone. Written = read + dropped.
+    StreamClosed(StreamClosed),
+    /// The mode from now on: told when the run begins, and at each change.
+    ModeChanged(ModeChanged),
+    /// The runtime adopted a setting's new value.
+    SettingAdopted(SettingAdopted),
+    /// Why a task failed.
+    TaskFailed(TaskFailed),
+    /// The stream by which records enter a network.
+    Entry(Entry),
+    /// The stream by which records leave a network.
+    Exit(Exit),
+    /// A record failed and left the network.
+    RecordFailed(RecordFailed),
+    /// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
+    RecordHeld(RecordHeld),
+    /// The sources rest from now on, or go on, as a command asked for.
+    Paused(Paused),
+}
+
+/// The kinds, by [`Observation::number`].
+pub(crate) const KINDS: [KnownKind; 32] = [
+    KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
+    KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
+    KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
+    KnownKind { name: "exec.worker_waiting", fields: WorkerWaiting::FIELDS },
+    KnownKind { name: "exec.worker_resumed", fields: WorkerResumed::FIELDS },
+    KnownKind { name: "exec.worker_ended", fields: WorkerEnded::FIELDS },
+    KnownKind { name: "exec.kept", fields: Kept::FIELDS },
+    KnownKind { name: "exec.thread_used", fields: ThreadUsed::FIELDS },
+    KnownKind { name: "exec.task_created", fields: TaskCreated::FIELDS },
+    KnownKind { name: "exec.task_mapped", fields: TaskMapped::FIELDS },
+    KnownKind { name: "exec.task_moved", fields: TaskMoved::FIELDS },
+    KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
+    KnownKind { name: "exec.task_dispatched", fields: TaskDispatched::FIELDS },
+    KnownKind { name: "exec.message_worked", fields: MessageWorked::FIELDS },
+    KnownKind { name: "exec.stream_read", fields: StreamRead::FIELDS },
+    KnownKind { name: "exec.stream_wrote", fields: StreamWrote::FIELDS },
+    KnownKind { name: "exec.derived", fields: Derived::FIELDS },
+    KnownKind { name: "exec.deadlocked", fields: Deadlocked::FIELDS },
+    KnownKind { name: "exec.task_blocked_input", fields: TaskBlockedInput::FIELDS },
+    KnownKind { name: "exec.task_blocked_output", fields: TaskBlockedOutput::FIELDS },
+    KnownKind { name: "exec.task_yielded", fields: TaskYielded::FIELDS },
+    KnownKind { name: "exec.task_ended", fields: TaskEnded::FIELDS },
+    KnownKind { name: "exec.stream_opened", fields: StreamOpened::FIELDS },
+    KnownKind { name: "exec.stream_closed", fields: StreamClosed::FIELDS },
+    KnownKind { name: "exec.mode_changed", fields: ModeChanged::FIELDS },
+    KnownKind { name: "exec.setting_adopted", fields: SettingAdopted::FIELDS },
+    KnownKind { name: "exec.task_failed", fields: TaskFailed::FIELDS },
+    KnownKind { name: "net.entry", fields: Entry::FIELDS },
+    KnownKind { name: "net.exit", fields: Exit::FIELDS },
+    KnownKind { name: "net.record_failed", fields: RecordFailed::FIELDS },
+    KnownKind { name: "net.record_held", fields: RecordHeld::FIELDS },
+    KnownKind { name: "control.paused", fields: Paused::FIELDS },
+];
+
+impl Observation {
+    /// The place of its kind in [`KINDS`].
+    #[inline]
+    pub(crate) fn number(&self) -> u16 {
+        match self {
+            Observation::WorkerStarted(_) => 0,
+            Observation::WorkerParked(_) => 1,
+            Observation::WorkerUnparked(_) => 2,
+            Observation::WorkerWaiting(_) => 3,
+            Observation::WorkerResumed(_) => 4,
+            Observation::WorkerEnded(_) => 5,
+            Observation::Kept(_) => 6,
+            Observation::ThreadUsed(_) => 7,
+            Observation::TaskCreated(_) => 8,
+            Observation::TaskMapped(_) => 9,
+            Observation::TaskMoved(_) => 10,
+            Observation::TaskReady(_) => 11,
+            Observation::TaskDispatched(_) => 12,
+            Observation::MessageWorked(_) => 13,
+            Observation::StreamRead(_) => 14,
+            Observation::StreamWrote(_) => 15,
+            Observation::Derived(_) => 16,
+            Observation::Deadlocked(_) => 17,
+            Observation::TaskBlockedInput(_) => 18,
+            Observation::TaskBlockedOutput(_) => 19,
+            Observation::TaskYielded(_) => 20,
+            Observation::TaskEnded(_) => 21,
+            Observation::StreamOpened(_) => 22,
+            Observation::StreamClosed(_) => 23,
+            Observation::ModeChanged(_) => 24,
+            Observation::SettingAdopted(_) => 25,
+            Observation::TaskFailed(_) => 26,
+            Observation::Entry(_) => 27,
+            Observation::Exit(_) => 28,
+            Observation::RecordFailed(_) => 29,
+            Observation::RecordHeld(_) => 30,
+            Observation::Paused(_) => 31,
+        }
+    }
+
+    /// The event, of the kind at place `number` of [`KINDS`].
+    #[inline]
+    pub(crate) fn read(
+        number: u16,
+        fields: &Fields,
+        event: &Event<'_>,
+        texts: &mut Texts,
+    ) -> Option<Observation> {
+        Some(match number {
+            0 => Observation::WorkerStarted(WorkerStarted::read(fields, event)),
+            1 => Observation::WorkerParked(WorkerParked::read(fields, event)),
+            2 => Observation::WorkerUnparked(WorkerUnparked::read(fields, event)),
+            3 => Observation::WorkerWaiting(WorkerWaiting::read(fields, event)),
+            4 => Observation::WorkerResumed(WorkerResumed::read(fields, event)),
+            5 => Observation::WorkerEnded(WorkerEnded::read(fields, event)),
+            6 => Observation::Kept(Kept::read(fields, event)),
+            7 => Observation::ThreadUsed(ThreadUsed::read(fields, event)),
+            8 => Observation::TaskCreated(TaskCreated::read(fields, event)),
+            9 => Observation::TaskMapped(TaskMapped::read(fields, event)),
+            10 => Observation::TaskMoved(TaskMoved::read(fields, event)),
+            11 => Observation::TaskReady(TaskReady::read(fields, event)),
+            12 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            13 => Observation::MessageWorked(MessageWorked::read(fields, event)),
+            14 => Observation::StreamRead(StreamRead::read(fields, event)),
+            15 => Observation::StreamWrote(StreamWrote::read(fields, event)),
+            16 => Observation::Derived(Derived::read(fields, event)),
+            17 => Observation::Deadlocked(Deadlocked::read(fields, event)),
+            18 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            19 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            20 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            21 => Observation::TaskEnded(TaskEnded::read(fields, event)),
+            22 => Observation::StreamOpened(StreamOpened::read(fields, event)),
+            23 => Observation::StreamClosed(StreamClosed::read(fields, event)),
+            24 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            25 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            26 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            27 => Observation::Entry(Entry::read(fields, event)),
+            28 => Observation::Exit(Exit::read(fields, event)),
+            29 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            30 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            31 => Observation::Paused(Paused::read(fields, event)),
+            _ => return None,
+        })
+    }
+}
+
+const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
+    FieldSpec { name, field_type, unit: "", doc: "", choices: &[], absent: None }
+}
+
+/// A worker's thread began to work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkerStarted {
+    /// The worker, counted from 0.
+    pub worker: u64,
+    /// The core it is bound to; -1: none.
+    pub core: i64,
+    /// The NUMA node of that core; -1: not known.
+    pub node: i64,
+    /// What a reading of the clock takes on its thread.
+    pub clock_reading_ps: u64,
+}
+
+impl Default for WorkerStarted {
+    fn default() -> WorkerStarted {
+        WorkerStarted { worker: 0, core: -1, node: -1, clock_reading_ps: 0 }
+    }
+}
+
+impl From<WorkerStarted> for Observation {
+    fn from(event: WorkerStarted) -> Observation {
+        Observation::WorkerStarted(event)
+    }
+}
+
+impl WorkerStarted {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("core", FieldType::I64).absent(-1),
+        field("node", FieldType::I64).absent(-1),
+        field("clock_reading_ps", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerStarted {
+        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
+            return WorkerStarted {
+                worker: u64::from(word_0 as u32),
+                core: word_1 as i64,
+                node: word_2 as i64,
+                clock_reading_ps: word_3,
+            };
+        }
+        WorkerStarted {
+            worker: fields.u64(event, 0),
+            core: fields.u64(event, 1) as i64,
+            node: fields.u64(event, 2) as i64,
+            clock_reading_ps: fields.u64(event, 3),
+        }
+    }
+}
+
+/// A worker takes no part from now on: it gives its tasks away and sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerParked {
+    /// The worker.
+    pub worker: u64,
+}
+
+impl From<WorkerParked> for Observation {
+    fn from(event: WorkerParked) -> Observation {
+        Observation::WorkerParked(event)
+    }
+}
+
+impl WorkerParked {
+    const FIELDS: &'static [FieldSpec] = &[field("worker", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerParked {
+        if let Some([word_0]) = fields.words(event) {
+            return WorkerParked { worker: u64::from(word_0 as u32) };
+        }
+        WorkerParked { worker: fields.u64(event, 0) }
+    }
+}
+
+/// A worker takes part again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerUnparked {
+    /// The worker.
+    pub worker: u64,
+}
+
+impl From<WorkerUnparked> for Observation {
+    fn from(event: WorkerUnparked) -> Observation {
+        Observation::WorkerUnparked(event)
+    }
+}
+
+impl WorkerUnparked {
+    const FIELDS: &'static [FieldSpec] = &[field("worker", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerUnparked {
+        if let Some([word_0]) = fields.words(event) {
+            return WorkerUnparked { worker: u64::from(word_0 as u32) };
+        }
+        WorkerUnparked { worker: fields.u64(event, 0) }
+    }
+}
+
+/// A worker found no ready task.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerWaiting {
+    /// The worker.
+    pub worker: u64,
+}
+
+impl From<WorkerWaiting> for Observation {
+    fn from(event: WorkerWaiting) -> Observation {
+        Observation::WorkerWaiting(event)
+    }
+}
+
+impl WorkerWaiting {
+    const FIELDS: &'static [FieldSpec] = &[field("worker", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerWaiting {
+        if let Some([word_0]) = fields.words(event) {
+            return WorkerWaiting { worker: u64::from(word_0 as u32) };
+        }
+        WorkerWaiting { worker: fields.u64(event, 0) }
+    }
+}
+
+/// A worker has a ready task again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerResumed {
+    /// The worker.
+    pub worker: u64,
+}
+
+impl From<WorkerResumed> for Observation {
+    fn from(event: WorkerResumed) -> Observation {
+        Observation::WorkerResumed(event)
+    }
+}
+
+impl WorkerResumed {
+    const FIELDS: &'static [FieldSpec] = &[field("worker", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerResumed {
+        if let Some([word_0]) = fields.words(event) {
+            return WorkerResumed { worker: u64::from(word_0 as u32) };
+        }
+        WorkerResumed { worker: fields.u64(event, 0) }
+    }
+}
+
+/// A worker ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerEnded {
+    /// The worker.
+    pub worker: u64,
+    /// Time it dispatched tasks, the little between them included.
+    pub busy_ticks: u64,
+    /// Time it had no ready task, but took part.
+    pub waiting_ticks: u64,
+    /// Time between dispatches and waits that it measured: it woke others, moved tasks.
+    pub own_ticks: u64,
+    /// Time it could have run and had no processor, as far as it was noticed at once: part of none of the others.
+    pub kept_ticks: u64,
+}
+
+impl From<WorkerEnded> for Observation {
+    fn from(event: WorkerEnded) -> Observation {
+        Observation::WorkerEnded(event)
+    }
+}
+
+impl WorkerEnded {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("busy_ticks", FieldType::U64).absent(0),
+        field("waiting_ticks", FieldType::U64).absent(0),
+        field("own_ticks", FieldType::U64).absent(0),
+        field("kept_ticks", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> WorkerEnded {
+        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+            return WorkerEnded {
+                worker: u64::from(word_0 as u32),
+                busy_ticks: word_1,
+                waiting_ticks: word_2,
+                own_ticks: word_3,
+                kept_ticks: word_4,
+            };
+        }
+        WorkerEnded {
+            worker: fields.u64(event, 0),
+            busy_ticks: fields.u64(event, 1),
+            waiting_ticks: fields.u64(event, 2),
+            own_ticks: fields.u64(event, 3),
+            kept_ticks: fields.u64(event, 4),
+        }
+    }
+}
+
+/// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// The worker.
+    pub worker: u64,
+    /// The task that was dispatched; 0: none.
+    pub task: u64,
+    /// For how long.
+    pub duration_ticks: u64,
+}
+
+impl From<Kept> for Observation {
+    fn from(event: Kept) -> Observation {
+        Observation::Kept(event)
+    }
+}
+
+impl Kept {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("task", FieldType::U64),
+        field("duration_ticks", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Kept {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return Kept { worker: u64::from(word_0 as u32), task: word_1, duration_ticks: word_2 };
+        }
+        Kept {
+            worker: fields.u64(event, 0),
+            task: fields.u64(event, 1),
+            duration_ticks: fields.u64(event, 2),
+        }
+    }
+}
+
+/// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThreadUsed {
+    /// The worker; 4294967295: a thread of a task's own.
+    pub worker: u64,
+    /// That task, or 0.
+    pub task: u64,
+    /// Time it had a processor.
+    pub cpu_ns: u64,
+    /// How often it was put off its processor for another thread.
+    pub preempted: u64,
+    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
+    pub delayed_ns: u64,
+    /// Of a worker: its own work so far, see `exec.worker_ended`.
+    pub own_ticks: u64,
+    /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
+    pub kept_ticks: u64,
+}
+
+impl Default for ThreadUsed {
+    fn default() -> ThreadUsed {
+        ThreadUsed {
+            worker: 0,
+            task: 0,
+            cpu_ns: 0,
+            preempted: 0,
+            delayed_ns: u64::MAX,
+            own_ticks: 0,
+            kept_ticks: 0,
+        }
+    }
+}
+
+impl From<ThreadUsed> for Observation {
+    fn from(event: ThreadUsed) -> Observation {
+        Observation::ThreadUsed(event)
+    }
+}
+
+impl ThreadUsed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("task", FieldType::U64),
+        field("cpu_ns", FieldType::U64),
+        field("preempted", FieldType::U64).absent(0),
+        field("delayed_ns", FieldType::U64).absent(18446744073709551615),
+        field("own_ticks", FieldType::U64).absent(0),
+        field("kept_ticks", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> ThreadUsed {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6]) = fields.words(event) {
+            return ThreadUsed {
+                worker: u64::from(word_0 as u32),
+                task: word_1,
+                cpu_ns: word_2,
+                preempted: word_3,
+                delayed_ns: word_4,
+                own_ticks: word_5,
+                kept_ticks: word_6,
+            };
+        }
+        ThreadUsed {
+            worker: fields.u64(event, 0),
+            task: fields.u64(event, 1),
+            cpu_ns: fields.u64(event, 2),
+            preempted: fields.u64(event, 3),
+            delayed_ns: fields.u64(event, 4),
+            own_ticks: fields.u64(event, 5),
+            kept_ticks: fields.u64(event, 6),
+        }
+    }
+}
+
+/// A task was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskCreated {
+    /// The task.
+    pub task: u64,
+    /// The component of the network it belongs to.
+    pub component: u64,
+    /// The task that unfolded it, or 0.
+    pub parent: u64,
+    /// Which of the component's replicas it is.
+    pub replica: u64,
+    /// Whether its k-th message written descends from the k-th read.
+    pub one_to_one: bool,
+    /// Whether it has a thread of its own.
+    pub blocking: bool,
+}
+
+impl From<TaskCreated> for Observation {
+    fn from(event: TaskCreated) -> Observation {
+        Observation::TaskCreated(event)
+    }
+}
+
+impl TaskCreated {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("component", FieldType::Site),
+        field("parent", FieldType::U64).absent(0),
+        field("replica", FieldType::U64).absent(0),
+        field("one_to_one", FieldType::Bool).absent(0),
+        field("blocking", FieldType::Bool).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskCreated {
+        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+            return TaskCreated {
+                task: word_0,
+                component: word_1,
+                parent: word_2,
+                replica: word_3,
+                one_to_one: word_4 as u8 != 0,
+                blocking: (word_4 >> 8) as u8 != 0,
+            };
+        }
+        TaskCreated {
+            task: fields.u64(event, 0),
+            component: fields.u64(event, 1),
+            parent: fields.u64(event, 2),
+            replica: fields.u64(event, 3),
+            one_to_one: fields.u64(event, 4) != 0,
+            blocking: fields.u64(event, 5) != 0,
+        }
+    }
+}
+
+/// The mapper placed a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskMapped {
+    /// The task.
+    pub task: u64,
+    /// Its worker; 4294967295: a thread of its own.
+    pub worker: u64,
+}
+
+impl From<TaskMapped> for Observation {
+    fn from(event: TaskMapped) -> Observation {
+        Observation::TaskMapped(event)
+    }
+}
+
+impl TaskMapped {
+    const FIELDS: &'static [FieldSpec] = &[field("task", FieldType::U64), field("worker", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskMapped {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskMapped { task: word_0, worker: u64::from(word_1 as u32) };
+        }
+        TaskMapped { task: fields.u64(event, 0), worker: fields.u64(event, 1) }
+    }
+}
+
+/// A task moves to another worker, where it is ready.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskMoved {
+    /// The task.
+    pub task: u64,
+    /// Its worker until now.
+    pub from: u64,
+    /// Its worker from now on.
+    pub worker: u64,
+}
+
+impl Default for TaskMoved {
+    fn default() -> TaskMoved {
+        TaskMoved { task: 0, from: 4294967295, worker: 0 }
+    }
+}
+
+impl From<TaskMoved> for Observation {
+    fn from(event: TaskMoved) -> Observation {
+        Observation::TaskMoved(event)
+    }
+}
+
+impl TaskMoved {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("from", FieldType::U32).absent(4294967295),
+        field("worker", FieldType::U32),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskMoved {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskMoved {
+                task: word_0,
+                from: u64::from(word_1 as u32),
+                worker: u64::from((word_1 >> 32) as u32),
+            };
+        }
+        TaskMoved { task: fields.u64(event, 0), from: fields.u64(event, 1), worker: fields.u64(event, 2) }
+    }
+}
+
+/// A task became ready; written by who made it so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskReady {
+    /// The task.
+    pub task: u64,
+    /// The stream that made it ready, or 0.
+    pub by_stream: u64,
+    /// What made it ready.
+    pub cause: TaskReadyCause,
+}
+
+impl From<TaskReady> for Observation {
+    fn from(event: TaskReady) -> Observation {
+        Observation::TaskReady(event)
+    }
+}
+
+impl TaskReady {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("by_stream", FieldType::U64).absent(0),
+        FieldSpec {
+            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end")],
+            ..field("cause", FieldType::Enum)
+        }
+        .absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskReady {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return TaskReady {
+                task: word_0,
+                by_stream: word_1,
+                cause: TaskReadyCause::of(u64::from(word_2 as u8)),
+            };
+        }
+        TaskReady {
+            task: fields.u64(event, 0),
+            by_stream: fields.u64(event, 1),
+            cause: TaskReadyCause::of(fields.choice(event, 2)),
+        }
+    }
+}
+
+/// What made it ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskReadyCause {
+    /// `created`.
+    #[default]
+    Created,
+    /// `input`.
+    Input,
+    /// `room`.
+    Room,
+    /// `yield`.
+    Yield,
+    /// `end`.
+    End,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl TaskReadyCause {
+    #[inline]
+    fn of(number: u64) -> TaskReadyCause {
+        match number {
+            0 => TaskReadyCause::Created,
+            1 => TaskReadyCause::Input,
+            2 => TaskReadyCause::Room,
+            3 => TaskReadyCause::Yield,
+            4 => TaskReadyCause::End,
+            _ => TaskReadyCause::Unknown,
+        }
+    }
+}
+
+/// A dispatch ended (at this event's time).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskDispatched {
+    /// The task.
+    pub task: u64,
+    /// How long the dispatch lasted.
+    pub duration_ticks: u64,
+    /// The worker; 4294967295: a thread of its own.
+    pub worker: u64,
+    /// Messages read.
+    pub reads: u64,
+    /// Messages written.
+    pub writes: u64,
+}
+
+impl From<TaskDispatched> for Observation {
+    fn from(event: TaskDispatched) -> Observation {
+        Observation::TaskDispatched(event)
+    }
+}
+
+impl TaskDispatched {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("duration_ticks", FieldType::U64),
+        field("worker", FieldType::U32),
+        field("reads", FieldType::U32).absent(0),
+        field("writes", FieldType::U32).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskDispatched {
+        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
+            return TaskDispatched {
+                task: word_0,
+                duration_ticks: word_1,
+                worker: u64::from(word_2 as u32),
+                reads: u64::from((word_2 >> 32) as u32),
+                writes: u64::from(word_3 as u32),
+            };
+        }
+        TaskDispatched {
+            task: fields.u64(event, 0),
+            duration_ticks: fields.u64(event, 1),
+            worker: fields.u64(event, 2),
+            reads: fields.u64(event, 3),
+            writes: fields.u64(event, 4),
+        }
+    }
+}
+
+/// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MessageWorked {
+    /// The task.
+    pub task: u64,
+    /// The message's index in the stream that the task reads.
+    pub index: u64,
+    /// For how long.
+    pub duration_ticks: u64,
+}
+
+impl From<MessageWorked> for Observation {
+    fn from(event: MessageWorked) -> Observation {
+        Observation::MessageWorked(event)
+    }
+}
+
+impl MessageWorked {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("index", FieldType::U64).absent(0),
+        field("duration_ticks", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> MessageWorked {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return MessageWorked { task: word_0, index: word_1, duration_ticks: word_2 };
+        }
+        MessageWorked {
+            task: fields.u64(event, 0),
+            index: fields.u64(event, 1),
+            duration_ticks: fields.u64(event, 2),
+        }
+    }
+}
+
+/// Messages read from a stream in the dispatch that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamRead {
+    /// The stream.
+    pub stream: u64,
+    /// Index of the first message, counted from 0.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl From<StreamRead> for Observation {
+    fn from(event: StreamRead) -> Observation {
+        Observation::StreamRead(event)
+    }
+}
+
+impl StreamRead {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("stream", FieldType::U64), field("first", FieldType::U64), field("count", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamRead {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return StreamRead { stream: word_0, first: word_1, count: u64::from(word_2 as u32) };
+        }
+        StreamRead { stream: fields.u64(event, 0), first: fields.u64(event, 1), count: fields.u64(event, 2) }
+    }
+}
+
+/// Messages written to a stream in the dispatch that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamWrote {
+    /// The stream.
+    pub stream: u64,
+    /// Index of the first message, counted from 0.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl From<StreamWrote> for Observation {
+    fn from(event: StreamWrote) -> Observation {
+        Observation::StreamWrote(event)
+    }
+}
+
+impl StreamWrote {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("stream", FieldType::U64), field("first", FieldType::U64), field("count", FieldType::U32)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamWrote {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return StreamWrote { stream: word_0, first: word_1, count: u64::from(word_2 as u32) };
+        }
+        StreamWrote { stream: fields.u64(event, 0), first: fields.u64(event, 1), count: fields.u64(event, 2) }
+    }
+}
+
+/// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Derived {
+    /// The stream written.
+    pub stream: u64,
+    /// Index of its first message.
+    pub first: u64,
+    /// The stream read.
+    pub parent_stream: u64,
+    /// Index of the message that the first descends from.
+    pub parent_first: u64,
+    /// How many messages of `stream`.
+    pub count: u64,
+    /// 0: all from the same message; 1: each from the next.
+    pub step: u64,
+}
+
+impl From<Derived> for Observation {
+    fn from(event: Derived) -> Observation {
+        Observation::Derived(event)
+    }
+}
+
+impl Derived {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("first", FieldType::U64),
+        field("parent_stream", FieldType::U64),
+        field("parent_first", FieldType::U64),
+        field("count", FieldType::U32),
+        field("step", FieldType::U32),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Derived {
+        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+            return Derived {
+                stream: word_0,
+                first: word_1,
+                parent_stream: word_2,
+                parent_first: word_3,
+                count: u64::from(word_4 as u32),
+                step: u64::from((word_4 >> 32) as u32),
+            };
+        }
+        Derived {
+            stream: fields.u64(event, 0),
+            first: fields.u64(event, 1),
+            parent_stream: fields.u64(event, 2),
+            parent_first: fields.u64(event, 3),
+            count: fields.u64(event, 4),
+            step: fields.u64(event, 5),
+        }
+    }
+}
+
+/// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Deadlocked {
+    /// The task that waits.
+    pub task: u64,
+    /// The stream that it waits for, maybe one of several.
+    pub stream: u64,
+    /// Who is at the stream's other end.
+    pub peer: u64,
+    /// 1: it waits for room; 0: for a message.
+    pub for_room: u64,
+}
+
+impl From<Deadlocked> for Observation {
+    fn from(event: Deadlocked) -> Observation {
+        Observation::Deadlocked(event)
+    }
+}
+
+impl Deadlocked {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("stream", FieldType::U64),
+        field("peer", FieldType::U64),
+        field("for_room", FieldType::U8),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Deadlocked {
+        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
+            return Deadlocked {
+                task: word_0,
+                stream: word_1,
+                peer: word_2,
+                for_room: u64::from(word_3 as u8),
+            };
+        }
+        Deadlocked {
+            task: fields.u64(event, 0),
+            stream: fields.u64(event, 1),
+            peer: fields.u64(event, 2),
+            for_room: fields.u64(event, 3),
+        }
+    }
+}
+
+/// A task waits for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskBlockedInput {
+    /// The task.
+    pub task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub stream: u64,
+}
+
+impl From<TaskBlockedInput> for Observation {
+    fn from(event: TaskBlockedInput) -> Observation {
+        Observation::TaskBlockedInput(event)
+    }
+}
+
+impl TaskBlockedInput {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedInput {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskBlockedInput { task: word_0, stream: word_1 };
+        }
+        TaskBlockedInput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
+    }
+}
+
+/// A task waits for room.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskBlockedOutput {
+    /// The task.
+    pub task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub stream: u64,
+}
+
+impl From<TaskBlockedOutput> for Observation {
+    fn from(event: TaskBlockedOutput) -> Observation {
+        Observation::TaskBlockedOutput(event)
+    }
+}
+
+impl TaskBlockedOutput {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedOutput {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskBlockedOutput { task: word_0, stream: word_1 };
+        }
+        TaskBlockedOutput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
+    }
+}
+
+/// A task stopped although it could have gone on: its quantum is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskYielded {
+    /// The task.
+    pub task: u64,
+}
+
+impl From<TaskYielded> for Observation {
+    fn from(event: TaskYielded) -> Observation {
+        Observation::TaskYielded(event)
+    }
+}
+
+impl TaskYielded {
+    const FIELDS: &'static [FieldSpec] = &[field("task", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskYielded {
+        if let Some([word_0]) = fields.words(event) {
+            return TaskYielded { task: word_0 };
+        }
+        TaskYielded { task: fields.u64(event, 0) }
+    }
+}
+
+/// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskEnded {
+    /// The task.
+    pub task: u64,
+    /// Time it ran.
+    pub busy_ticks: u64,
+    /// Time it waited for messages.
+    pub input_wait_ticks: u64,
+    /// Time it waited for room.
+    pub output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    pub ready_ticks: u64,
+    /// How often it was dispatched.
+    pub dispatches: u64,
+    /// Messages it read.
+    pub reads: u64,
+    /// Messages it wrote.
+    pub writes: u64,
+    /// Whether it ended badly.
+    pub failed: bool,
+    /// Whether it panicked.
+    pub panicked: bool,
+}
+
+impl Default for TaskEnded {
+    fn default() -> TaskEnded {
+        TaskEnded {
+            task: 0,
+            busy_ticks: 0,
+            input_wait_ticks: 0,
+            output_wait_ticks: 0,
+            ready_ticks: 0,
+            dispatches: u64::MAX,
+            reads: u64::MAX,
+            writes: u64::MAX,
+            failed: false,
+            panicked: false,
+        }
+    }
+}
+
+impl From<TaskEnded> for Observation {
+    fn from(event: TaskEnded) -> Observation {
+        Observation::TaskEnded(event)
+    }
+}
+
+impl TaskEnded {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("busy_ticks", FieldType::U64).absent(0),
+        field("input_wait_ticks", FieldType::U64).absent(0),
+        field("output_wait_ticks", FieldType::U64).absent(0),
+        field("ready_ticks", FieldType::U64).absent(0),
+        field("dispatches", FieldType::U64).absent(18446744073709551615),
+        field("reads", FieldType::U64).absent(18446744073709551615),
+        field("writes", FieldType::U64).absent(18446744073709551615),
+        field("failed", FieldType::Bool).absent(0),
+        field("panicked", FieldType::Bool).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskEnded {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, word_7, word_8]) =
+            fields.words(event)
+        {
+            return TaskEnded {
+                task: word_0,
+                busy_ticks: word_1,
+                input_wait_ticks: word_2,
+                output_wait_ticks: word_3,
+                ready_ticks: word_4,
+                dispatches: word_5,
+                reads: word_6,
+                writes: word_7,
+                failed: word_8 as u8 != 0,
+                panicked: (word_8 >> 8) as u8 != 0,
+            };
+        }
+        TaskEnded {
+            task: fields.u64(event, 0),
+            busy_ticks: fields.u64(event, 1),
+            input_wait_ticks: fields.u64(event, 2),
+            output_wait_ticks: fields.u64(event, 3),
+            ready_ticks: fields.u64(event, 4),
+            dispatches: fields.u64(event, 5),
+            reads: fields.u64(event, 6),
+            writes: fields.u64(event, 7),
+            failed: fields.u64(event, 8) != 0,
+            panicked: fields.u64(event, 9) != 0,
+        }
+    }
+}
+
+/// A stream has an end attached to a task, for the first time or anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamOpened {
+    /// The stream.
+    pub stream: u64,
+    /// Its name, if it has one.
+    pub name: u64,
+    /// The task that reads it, or 0.
+    pub reader: u64,
+    /// The task that writes it, or 0.
+    pub writer: u64,
+    /// How many messages it holds.
+    pub capacity: u64,
+}
+
+impl From<StreamOpened> for Observation {
+    fn from(event: StreamOpened) -> Observation {
+        Observation::StreamOpened(event)
+    }
+}
+
+impl StreamOpened {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("name", FieldType::Name).absent(0),
+        field("reader", FieldType::U64).absent(0),
+        field("writer", FieldType::U64).absent(0),
+        field("capacity", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamOpened {
+        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+            return StreamOpened {
+                stream: word_0,
+                name: word_1,
+                reader: word_2,
+                writer: word_3,
+                capacity: word_4,
+            };
+        }
+        StreamOpened {
+            stream: fields.u64(event, 0),
+            name: fields.u64(event, 1),
+            reader: fields.u64(event, 2),
+            writer: fields.u64(event, 3),
+            capacity: fields.u64(event, 4),
+        }
+    }
+}
+
+/// Both ends of a stream are gone. Written = read + dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamClosed {
+    /// The stream.
+    pub stream: u64,
+    /// Messages written to it.
+    pub written: u64,
+    /// Messages read from it.
+    pub read: u64,
+    /// Messages nobody read, because the reader had left.
+    pub dropped: u64,
+}
+
+impl From<StreamClosed> for Observation {
+    fn from(event: StreamClosed) -> Observation {
+        Observation::StreamClosed(event)
+    }
+}
+
+impl StreamClosed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("written", FieldType::U64),
+        field("read", FieldType::U64),
+        field("dropped", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamClosed {
+        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
+            return StreamClosed { stream: word_0, written: word_1, read: word_2, dropped: word_3 };
+        }
+        StreamClosed {
+            stream: fields.u64(event, 0),
+            written: fields.u64(event, 1),
+            read: fields.u64(event, 2),
+            dropped: fields.u64(event, 3),
+        }
+    }
+}
+
+/// The mode from now on: told when the run begins, and at each change.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModeChanged {
+    /// 0 off, 1 metrics, 2 full.
+    pub mode: u64,
+}
+
+impl From<ModeChanged> for Observation {
+    fn from(event: ModeChanged) -> Observation {
+        Observation::ModeChanged(event)
+    }
+}
+
+impl ModeChanged {
+    const FIELDS: &'static [FieldSpec] = &[field("mode", FieldType::U8)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> ModeChanged {
+        if let Some([word_0]) = fields.words(event) {
+            return ModeChanged { mode: u64::from(word_0 as u8) };
+        }
+        ModeChanged { mode: fields.u64(event, 0) }
+    }
+}
+
+/// The runtime adopted a setting's new value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SettingAdopted {
+    /// The setting.
+    pub name: u64,
+    /// The value until now.
+    pub old: u64,
+    /// The value from now on.
+    pub new: u64,
+}
+
+impl From<SettingAdopted> for Observation {
+    fn from(event: SettingAdopted) -> Observation {
+        Observation::SettingAdopted(event)
+    }
+}
+
+impl SettingAdopted {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("name", FieldType::Name), field("old", FieldType::U64), field("new", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> SettingAdopted {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return SettingAdopted { name: word_0, old: word_1, new: word_2 };
+        }
+        SettingAdopted { name: fields.u64(event, 0), old: fields.u64(event, 1), new: fields.u64(event, 2) }
+    }
+}
+
+/// Why a task failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskFailed {
+    /// The task.
+    pub task: u64,
+    /// What it said.
+    pub message: Text,
+}
+
+impl From<TaskFailed> for Observation {
+    fn from(event: TaskFailed) -> Observation {
+        Observation::TaskFailed(event)
+    }
+}
+
+impl TaskFailed {
+    const FIELDS: &'static [FieldSpec] = &[field("task", FieldType::U64), field("message", FieldType::Str)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> TaskFailed {
+        if let Some([word_0, _]) = fields.words(event) {
+            return TaskFailed { task: word_0, message: texts.keep(fields.bytes(event, 1)) };
+        }
+        TaskFailed { task: fields.u64(event, 0), message: texts.keep(fields.bytes(event, 1)) }
+    }
+}
+
+/// The stream by which records enter a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Entry {
+    /// The stream.
+    pub stream: u64,
+}
+
+impl From<Entry> for Observation {
+    fn from(event: Entry) -> Observation {
+        Observation::Entry(event)
+    }
+}
+
+impl Entry {
+    const FIELDS: &'static [FieldSpec] = &[field("stream", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Entry {
+        if let Some([word_0]) = fields.words(event) {
+            return Entry { stream: word_0 };
+        }
+        Entry { stream: fields.u64(event, 0) }
+    }
+}
+
+/// The stream by which records leave a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Exit {
+    /// The stream.
+    pub stream: u64,
+}
+
+impl From<Exit> for Observation {
+    fn from(event: Exit) -> Observation {
+        Observation::Exit(event)
+    }
+}
+
+impl Exit {
+    const FIELDS: &'static [FieldSpec] = &[field("stream", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Exit {
+        if let Some([word_0]) = fields.words(event) {
+            return Exit { stream: word_0 };
+        }
+        Exit { stream: fields.u64(event, 0) }
+    }
+}
+
+/// A record failed and left the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RecordFailed {
+    /// The task that worked on it.
+    pub task: u64,
+    /// The task's component.
+    pub component: u64,
+    /// The message: its stream …
+    pub stream: u64,
+    /// … and its number in that stream, from 0.
+    pub index: u64,
+    /// Why.
+    pub reason: Text,
+}
+
+impl From<RecordFailed> for Observation {
+    fn from(event: RecordFailed) -> Observation {
+        Observation::RecordFailed(event)
+    }
+}
+
+impl RecordFailed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("component", FieldType::Site).absent(0),
+        field("stream", FieldType::U64),
+        field("index", FieldType::U64),
+        field("reason", FieldType::Str).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> RecordFailed {
+        if let Some([word_0, word_1, word_2, word_3, _]) = fields.words(event) {
+            return RecordFailed {
+                task: word_0,
+                component: word_1,
+                stream: word_2,
+                index: word_3,
+                reason: texts.keep(fields.bytes(event, 4)),
+            };
+        }
+        RecordFailed {
+            task: fields.u64(event, 0),
+            component: fields.u64(event, 1),
+            stream: fields.u64(event, 2),
+            index: fields.u64(event, 3),
+            reason: texts.keep(fields.bytes(event, 4)),
+        }
+    }
+}
+
+/// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RecordHeld {
+    /// The task that keeps it.
+    pub task: u64,
+    /// The message: its stream …
+    pub stream: u64,
+    /// … and its number in that stream, from 0.
+    pub index: u64,
+}
+
+impl From<RecordHeld> for Observation {
+    fn from(event: RecordHeld) -> Observation {
+        Observation::RecordHeld(event)
+    }
+}
+
+impl RecordHeld {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("task", FieldType::U64), field("stream", FieldType::U64), field("index", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> RecordHeld {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return RecordHeld { task: word_0, stream: word_1, index: word_2 };
+        }
+        RecordHeld { task: fields.u64(event, 0), stream: fields.u64(event, 1), index: fields.u64(event, 2) }
+    }
+}
+
+/// The sources rest from now on, or go on, as a command asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Paused {
+    /// They rest.
+    pub paused: bool,
+}
+
+impl From<Paused> for Observation {
+    fn from(event: Paused) -> Observation {
+        Observation::Paused(event)
+    }
+}
+
+impl Paused {
+    const FIELDS: &'static [FieldSpec] = &[field("paused", FieldType::Bool)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Paused {
+        if let Some([word_0]) = fields.words(event) {
+            return Paused { paused: word_0 as u8 != 0 };
+        }
+        Paused { paused: fields.u64(event, 0) != 0 }
+    }
+}

@@ -1,0 +1,296 @@
+//! Whether the flow depends on a task, found out by slowing it in the live run.
+//!
+//! The task takes longer for each message, for a while, again and again in turn with not (Coz's virtual speed-up, SOSP 2015, turned
+//! round). Its *sensitivity* is by how much the network's time for an input message grows, over by how much the task's own does: 1,
+//! the flow depends on this task alone; 0, not at all.
+//!
+//! A delay ends when it is taken back, and by itself at a moment that the run knows: so also if this program is killed.
+
+use std::error;
+use std::fmt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_space::Error;
+use thalweg_space::reader::SpaceReader;
+
+use crate::decode::Follower;
+use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
+use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
+
+/// What is measured each time.
+const EACH: Duration = Duration::from_millis(250);
+/// After a change: what was on its way leaves.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Tasks tried, the most suspected first, and how often each.
+const TASKS_MAX: usize = 3;
+const PAIRS: usize = 5;
+/// A message takes longer by this part of its service time, and by at least so many nanoseconds.
+const LONGER: f64 = 0.5;
+const DELAY_NS_MIN: f64 = 20.0;
+/// A delay that nobody takes back lasts so much longer than it should.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often the events are taken, and an interruption is seen.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What came of slowing tasks.
+#[derive(Clone, Debug)]
+pub struct Perturbed {
+    /// The report of the time before, with the sensitivities among its measurements.
+    pub report: Report,
+    /// The tasks that were slowed, in the order of suspicion.
+    pub tried: Vec<Tried>,
+}
+
+/// A task that was slowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The task.
+    pub task: TaskRef,
+    /// Whether it is of the component that the verdict names.
+    pub named: bool,
+    /// What a message takes there, in nanoseconds.
+    pub service_ns: f64,
+    /// How much longer it took, in nanoseconds.
+    pub delay_ns: f64,
+    /// Input messages per second without the delay: the median of all pairs.
+    pub rate: f64,
+    /// Likewise with it.
+    pub slowed_rate: f64,
+    /// The sensitivity: the median of all pairs.
+    pub sensitivity: f64,
+    /// The least of them.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+/// How much the flow depends on a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dependence {
+    /// Not at all, as far as can be seen.
+    None,
+    /// In part.
+    Partial,
+    /// It does.
+    Full,
+}
+
+impl Tried {
+    /// How much the flow depends on it.
+    pub fn dependence(&self) -> Dependence {
+        match self.sensitivity {
+            s if s >= DEPENDS => Dependence::Full,
+            s if s < INDEPENDENT => Dependence::None,
+            _ => Dependence::Partial,
+        }
+    }
+}
+
+/// Why tasks were not slowed, or not to the end. In each case the run is left as it was.
+#[derive(Debug)]
+pub enum Unperturbed {
+    /// The run has ended before: there is nothing to slow.
+    NotLive,
+    /// The run ended meanwhile.
+    Ended,
+    /// No message entered the network while it was measured, so nothing can depend on a task.
+    NoInput,
+    /// Whoever asked for it asked to stop.
+    Stopped,
+    /// The space could not be read, or a setting not be set.
+    Space(Error),
+}
+
+impl fmt::Display for Unperturbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unperturbed::NotLive => "the run has ended: only a live run can be slowed",
+            Unperturbed::Ended => "the run ended before it was measured",
+            Unperturbed::NoInput => {
+                "no message entered the network while it was measured, so nothing can depend on a task; \
+                 measure longer, or switch the run to mode metrics"
+            }
+            Unperturbed::Stopped => "slowing was stopped",
+            Unperturbed::Space(error) => return error.fmt(f),
+        })
+    }
+}
+
+impl error::Error for Unperturbed {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Unperturbed::Space(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for Unperturbed {
+    fn from(error: Error) -> Unperturbed {
+        Unperturbed::Space(error)
+    }
+}
+
+/// Measures the live run in the directory `path` for `first`, with `top` as in [`crate::Options`]; then slows the tasks that may limit
+/// it, each by turns. Ends early when `stop` says so.
+///
+/// # Errors
+/// When the run does not live to the end of it, nothing enters it, `stop` says so, or the space cannot be read or set.
+pub fn perturb(
+    path: impl AsRef<Path>,
+    top: usize,
+    first: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Perturbed, Unperturbed> {
+    let follower = Follower::open(&path, top)?;
+    let reader = SpaceReader::open(&path)?;
+    let mut live = Live { reader, follower, stop };
+    if !live.follower.is_running() {
+        return Err(Unperturbed::NotLive);
+    }
+    live.follower.poll();
+    let mut report = live.window(first)?;
+    if inputs(&report) == 0 {
+        return Err(Unperturbed::NoInput);
+    }
+    let tried = suspects(&report).map(|task| live.slow(task, &report)).collect::<Result<Vec<_>, _>>()?;
+    let table = |value: fn(&Tried) -> f64| {
+        tried.iter().map(|tried| (tried.task.name.clone(), value(tried))).collect()
+    };
+    report.measurements.extend([
+        Measurement::table("perturb.sensitivity", "", table(|tried| tried.sensitivity)),
+        Measurement::table("perturb.delay", "ns", table(|tried| tried.delay_ns)),
+    ]);
+    Ok(Perturbed { report, tried })
+}
+
+/// Messages that sources wrote.
+fn inputs(report: &Report) -> u64 {
+    let source = |component: &&Component| component.work.messages_in == Some(0);
+    report.components.iter().filter(source).filter_map(|component| component.work.messages_out).sum()
+}
+
+/// The tasks to slow: those of the component that the verdict names, then the busiest.
+fn suspects(report: &Report) -> impl Iterator<Item = &Task> {
+    let busy = |task: &Task| task.work.shares.map_or(0.0, |shares| shares.busy);
+    let mut tasks: Vec<&Task> = report
+        .tasks
+        .iter()
+        .filter(|task| task.work.messages_in > Some(0) && task.work.service_ns > Some(0.0))
+        .collect();
+    tasks.sort_by(|a, b| is_named(report, b).cmp(&is_named(report, a)).then(busy(b).total_cmp(&busy(a))));
+    tasks.into_iter().take(TASKS_MAX)
+}
+
+fn is_named(report: &Report, task: &Task) -> bool {
+    report.verdict.finding.component.as_deref() == Some(component_of(&task.name))
+}
+
+/// A run that goes on.
+struct Live<'s> {
+    reader: SpaceReader,
+    follower: Follower<'static>,
+    stop: &'s dyn Fn() -> bool,
+}
+
+impl Live<'_> {
+    /// The report of so much time from now on.
+    fn window(&mut self, time: Duration) -> Result<Report, Unperturbed> {
+        self.follower.restart();
+        self.wait(time)?;
+        Ok(self.follower.report()?)
+    }
+
+    /// Takes events for so long.
+    fn wait(&mut self, time: Duration) -> Result<(), Unperturbed> {
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            thread::sleep(left.min(LOOK_EVERY));
+            self.follower.poll();
+            if (self.stop)() {
+                return Err(Unperturbed::Stopped);
+            }
+            if !self.follower.is_running() {
+                return Err(Unperturbed::Ended);
+            }
+            if left.is_zero() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Input messages per second, from now on.
+    fn rate(&mut self) -> Result<f64, Unperturbed> {
+        self.wait(SETTLE)?;
+        let report = self.window(EACH)?;
+        Ok(inputs(&report) as f64 / (report.window.duration_ns / 1e9))
+    }
+
+    /// Slows a task by turns.
+    fn slow(&mut self, task: &Task, report: &Report) -> Result<Tried, Unperturbed> {
+        let service_ns = task.work.service_ns.unwrap_or(0.0);
+        let delay_ns = (service_ns * LONGER).max(DELAY_NS_MIN).round();
+        let mut pairs = Vec::new();
+        for pair in 0..PAIRS {
+            let mut rates = [0.0; 2];
+            for half in 0..2 {
+                // Which goes first changes, so that a drift of the machine favours none.
+                let slowed = (pair + half) % 2;
+                let delay = (slowed == 1).then(|| Delay::of(&self.reader, task.id, delay_ns)).transpose()?;
+                rates[slowed] = self.rate()?;
+                delay.map_or(Ok(()), Delay::end)?;
+            }
+            pairs.push(rates);
+        }
+        let sensitivity = |[rate, slowed]: &[f64; 2]| (rate / slowed.max(1e-3) - 1.0) * service_ns / delay_ns;
+        let sensitivities = sorted(pairs.iter().map(sensitivity));
+        Ok(Tried {
+            task: task.into(),
+            named: is_named(report, task),
+            service_ns,
+            delay_ns,
+            rate: sorted(pairs.iter().map(|pair| pair[0]))[PAIRS / 2],
+            slowed_rate: sorted(pairs.iter().map(|pair| pair[1]))[PAIRS / 2],
+            sensitivity: sensitivities[PAIRS / 2],
+            least: sensitivities[0],
+            most: sensitivities[PAIRS - 1],
+        })
+    }
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// A delay of one task, which is over with this.
+struct Delay {
+    reader: SpaceReader,
+}
+
+impl Delay {
+    fn of(reader: &SpaceReader, task: u64, ns: f64) -> Result<Delay, Unperturbed> {
+        let clock = reader.info()?.clock;
+        let lasts = EACH + SETTLE + GRACE;
+        reader.set("exec.delay_ns", ns as u64)?;
+        reader.set("exec.delay_until", clock.now() + clock.ns_to_ticks(lasts.as_nanos() as u64))?;
+        let delay = Delay { reader: SpaceReader::open(reader.path())? };
+        reader.set("exec.delay_task", task)?;
+        Ok(delay)
+    }
+
+    fn end(self) -> Result<(), Unperturbed> {
+        Ok(self.reader.set("exec.delay_task", 0)?)
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        // Where this fails, the delay ends by itself.
+        let _ = self.reader.set("exec.delay_task", 0);
+    }
+}

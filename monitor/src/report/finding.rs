@@ -1,0 +1,348 @@
+//! A verdict, as data and in words.
+//!
+//! A [`Finding`] holds no sentence: it says which rule found what, of which component, task, worker or stream, by which figures, and
+//! what can be done in a form that can be applied as it is. [`Words`] are the same for a reader.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Stream, Task, WaitNow};
+
+/// What limits the flow: what was found, and the same in words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// The same in words.
+    #[serde(flatten)]
+    pub words: Words,
+}
+
+/// What a rule found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind of limit.
+    pub kind: VerdictKind,
+    /// The rule that found it: its file in `monitor/src/verdict/rules`. More rules may come.
+    #[serde(default)]
+    pub rule: String,
+    /// The component, if it is one.
+    pub component: Option<String>,
+    /// The worker, if it is one.
+    pub worker: Option<u64>,
+    /// The task, if it is one.
+    #[serde(default)]
+    pub task: Option<TaskRef>,
+    /// The streams, if it is those between two components.
+    #[serde(default)]
+    pub stream: Option<StreamRef>,
+    /// What it goes by.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// What can be done, as it can be applied; what only a person can do is in the suggestion alone.
+    #[serde(default)]
+    pub actions: Vec<Action>,
+}
+
+/// A finding in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words {
+    /// The sentence.
+    pub text: String,
+    /// What it goes by.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    /// What to do.
+    #[serde(default)]
+    pub suggestion: Option<String>,
+}
+
+/// A task, by its id and its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRef {
+    /// Its id.
+    pub id: u64,
+    /// Its component's path, and its replica in brackets where there are several.
+    pub name: String,
+}
+
+/// The streams of one name between two components.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamRef {
+    /// Their name, else `writer → reader`.
+    pub name: String,
+    /// Path of the component that writes.
+    pub writer: Option<String>,
+    /// Path of the component that reads.
+    pub reader: Option<String>,
+}
+
+/// A number that a finding goes by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured, such as `busy`. Of several waits each has the name `wait`; other names occur once in a finding.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// `share` (of 1), `ns`, `times` or what is counted, such as `messages`.
+    pub unit: String,
+    /// Of what, if not of the whole run.
+    #[serde(default)]
+    pub of: Option<Subject>,
+}
+
+/// What a figure is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A component, by its path.
+    Component(String),
+    /// A task.
+    Task(TaskRef),
+    /// A worker.
+    Worker(u64),
+    /// The streams between two components.
+    Stream(StreamRef),
+    /// A task's waiting for another.
+    Wait(WaitNow),
+}
+
+/// Something that can be done about it, as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// A setting gets another value.
+    Set(NewValue),
+    /// The program is called with other arguments.
+    Run(CommandLine),
+}
+
+/// A setting and its new value: the arguments of `thalweg set`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewValue {
+    /// The setting's name, or `task/N.worker`, which `thalweg set` takes, too.
+    pub setting: String,
+    /// The value, as it is written.
+    pub value: String,
+    /// By which part the flow is predicted to grow, if that is known.
+    pub gain: Option<f64>,
+}
+
+/// A command of `thalweg` with its arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// The command. Of `run` the arguments are options that come to those the run was started with.
+    pub command: String,
+    /// What is written behind it.
+    pub arguments: Vec<String>,
+    /// By which part the flow is predicted to grow, if that is known.
+    pub gain: Option<f64>,
+}
+
+/// What kind of limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    /// A task is busy nearly all the time.
+    Task,
+    /// One replica of a component is slower than the others, or gets more to do.
+    Replica,
+    /// A component writes many messages for each it reads, and who reads them is busy nearly all the time.
+    Burst,
+    /// A component unfolds into very many tasks, each of which does next to nothing.
+    Grain,
+    /// All workers are busy nearly all the time, about evenly; or one is, on which tasks that others wait for are ready behind a long one.
+    Worker,
+    /// A worker is busy nearly all the time while others are not, and moving a task would help.
+    Mapping,
+    /// A stream holds too few messages: both its ends wait in turn.
+    Capacity,
+    /// Dispatches are so short that the workers are busy with changing tasks.
+    Quantum,
+    /// A worker was busy, but had a processor only part of that time.
+    Contention,
+    /// The network waits for its input.
+    Source,
+    /// The network waits for its output to be taken.
+    Sink,
+    /// The sources rest because a command told them to.
+    Paused,
+    /// Tasks wait for one another in a circle.
+    Deadlock,
+    /// The disk that keeps the run's events was full, and the run waited for it.
+    Disk,
+    /// The network keeps up with its source, which takes its time.
+    Nothing,
+    /// Nothing is busy nearly all the time.
+    Unclear,
+    /// The mode does not tell.
+    Unknown,
+}
+
+impl Finding {
+    /// A finding of this kind, of which nothing is known yet.
+    pub fn new(kind: VerdictKind) -> Finding {
+        Finding {
+            kind,
+            rule: String::new(),
+            component: None,
+            worker: None,
+            task: None,
+            stream: None,
+            figures: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// It is about this task, and so about its component.
+    pub fn about_task(self, task: &Task) -> Finding {
+        let task = TaskRef::from(task);
+        Finding { component: Some(task.component().to_owned()), task: Some(task), ..self }
+    }
+
+    /// It is about the component with this path.
+    pub fn about_component(self, path: &str) -> Finding {
+        Finding { component: Some(path.to_owned()), ..self }
+    }
+
+    /// It is about this worker.
+    pub fn on_worker(self, worker: u64) -> Finding {
+        Finding { worker: Some(worker), ..self }
+    }
+
+    /// It goes by this figure, too.
+    pub fn with(mut self, figure: impl Into<Option<Figure>>) -> Finding {
+        self.figures.extend(figure.into());
+        self
+    }
+
+    /// This can be done.
+    pub fn so(mut self, action: Action) -> Finding {
+        self.actions.push(action);
+        self
+    }
+
+    /// The figure of this name.
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.name == name)
+    }
+
+    /// The value of the figure of this name; without one no number.
+    pub fn value(&self, name: &str) -> f64 {
+        self.figure(name).map_or(f64::NAN, |figure| figure.value)
+    }
+}
+
+impl Figure {
+    /// A figure of the whole run.
+    pub fn new(name: &str, value: f64, unit: &str) -> Figure {
+        Figure { name: name.to_owned(), value, unit: unit.to_owned(), of: None }
+    }
+
+    /// A part of a whole, from 0 to 1.
+    pub fn share(name: &str, value: f64) -> Figure {
+        Figure::new(name, value, "share")
+    }
+
+    /// What it is of.
+    pub fn of(self, subject: impl Into<Subject>) -> Figure {
+        Figure { of: Some(subject.into()), ..self }
+    }
+}
+
+impl Action {
+    /// A setting gets this value.
+    pub fn set(setting: &str, value: impl ToString) -> Action {
+        Action::Set(NewValue { setting: setting.to_owned(), value: value.to_string(), gain: None })
+    }
+
+    /// The program is called so.
+    pub fn run(command: &str, arguments: &[&str]) -> Action {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Action::Run(CommandLine { command: command.to_owned(), arguments, gain: None })
+    }
+
+    /// The same, with the part by which the flow is predicted to grow.
+    pub fn gaining(mut self, part: f64) -> Action {
+        match &mut self {
+            Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain = Some(part),
+        }
+        self
+    }
+
+    /// By which part the flow is predicted to grow, if that is known.
+    pub fn gain(&self) -> Option<f64> {
+        match self {
+            Action::Set(NewValue { gain, .. }) | Action::Run(CommandLine { gain, .. }) => *gain,
+        }
+    }
+}
+
+/// The command line that does it, to the newest run.
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Set(NewValue { setting, value, .. }) => write!(f, "thalweg set {setting} {value}"),
+            Action::Run(CommandLine { command, arguments, .. }) => {
+                write!(f, "thalweg {command}")?;
+                arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+            }
+        }
+    }
+}
+
+impl TaskRef {
+    /// Path of its component: its name without the replica.
+    pub fn component(&self) -> &str {
+        component_of(&self.name)
+    }
+}
+
+/// The path of a task's component, from the task's name.
+pub(crate) fn component_of(task: &str) -> &str {
+    task.split('[').next().unwrap_or(task)
+}
+
+impl From<&Task> for TaskRef {
+    fn from(task: &Task) -> TaskRef {
+        TaskRef { id: task.id, name: task.name.clone() }
+    }
+}
+
+impl From<&Stream> for StreamRef {
+    fn from(stream: &Stream) -> StreamRef {
+        let Stream { name, writer, reader, .. } = stream;
+        StreamRef { name: name.clone(), writer: writer.clone(), reader: reader.clone() }
+    }
+}
+
+impl From<&Task> for Subject {
+    fn from(task: &Task) -> Subject {
+        Subject::Task(task.into())
+    }
+}
+
+impl From<&Stream> for Subject {
+    fn from(stream: &Stream) -> Subject {
+        Subject::Stream(stream.into())
+    }
+}
+
+impl From<&super::Worker> for Subject {
+    fn from(worker: &super::Worker) -> Subject {
+        Subject::Worker(worker.id)
+    }
+}
+
+/// The words of a subject: its name.
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Subject::Component(path) => f.write_str(path),
+            Subject::Task(task) => f.write_str(&task.name),
+            Subject::Worker(worker) => write!(f, "worker {worker}"),
+            Subject::Stream(stream) => f.write_str(&stream.name),
+            Subject::Wait(wait) => f.write_str(&wait.name),
+        }
+    }
+}

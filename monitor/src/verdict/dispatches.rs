@@ -1,0 +1,71 @@
+//! Dispatches that are too short.
+
+use crate::notes::counted;
+use crate::report::{Action, Figure, Finding, Stream, Task, VerdictKind, Words};
+
+use super::facts::Facts;
+use super::thresholds::{LONGER_STREAM, SHORT_MESSAGES, SHORT_NS};
+
+/// The dispatches of the workers' tasks, where they are short.
+pub(super) struct Short {
+    /// Messages and nanoseconds of a dispatch, in the mean.
+    pub(super) messages: f64,
+    pub(super) ns: f64,
+    /// Share of them that ended with the quantum spent.
+    pub(super) yields: f64,
+}
+
+impl Short {
+    pub(super) fn of(facts: &Facts<'_>) -> Option<Short> {
+        let on_workers = || facts.tasks().map(|(task, _)| task).filter(|task| task.worker.is_some());
+        let sum = |value: &dyn Fn(&Task) -> Option<f64>| on_workers().filter_map(value).sum::<f64>();
+        let dispatches = sum(&|task| Some(task.work.dispatches? as f64));
+        let short = Short {
+            messages: sum(&|task| Some(task.work.messages_in? as f64)) / dispatches,
+            ns: sum(&|task| task.work.busy_ns) / dispatches,
+            yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
+        };
+        let is_short = dispatches > 0.0 && short.messages < SHORT_MESSAGES && short.ns < SHORT_NS;
+        is_short.then_some(short)
+    }
+
+    /// With what is known of them.
+    pub(super) fn told(&self, found: Finding) -> Finding {
+        found
+            .with(Figure::share("quantum_spent", self.yields))
+            .with(Figure::new("dispatch_messages", self.messages, "messages"))
+            .with(Figure::new("dispatch_ns", self.ns, "ns"))
+    }
+}
+
+/// A finding about streams that hold too little. They should hold more.
+pub(super) fn too_small(stream: &Stream) -> Finding {
+    let longer = stream.capacity.saturating_mul(LONGER_STREAM as u64);
+    Finding {
+        component: stream.writer.clone(),
+        stream: Some(stream.into()),
+        ..Finding::new(VerdictKind::Capacity)
+    }
+    .with(Figure::new("capacity", stream.capacity as f64, "messages").of(stream))
+    .so(Action::set("exec.capacity", longer))
+}
+
+/// What is said of short dispatches.
+pub(super) fn said(found: &Finding) -> String {
+    format!(
+        "{} of the dispatches end with the quantum spent; they take {:.1} messages and {:.0} ns",
+        found.percent("quantum_spent"),
+        found.value("dispatch_messages"),
+        found.value("dispatch_ns")
+    )
+}
+
+/// What is said of streams that hold too little.
+pub(super) fn say_too_small(found: &Finding, why: &str) -> Words {
+    let name = found.stream.as_ref().map_or("", |stream| &stream.name);
+    Words::text(format!(
+        "The streams {name} are too small: they hold {}, and {why}.",
+        counted(found.count("capacity"), "message")
+    ))
+    .so("raise exec.capacity, or the capacity of these streams")
+}

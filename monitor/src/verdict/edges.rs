@@ -1,0 +1,34 @@
+//! Components at the network's edge that wait for what is outside.
+
+use crate::report::{Figure, Finding, Stream, Subject, TaskShares, VerdictKind};
+
+use super::facts::Facts;
+use super::thresholds::STARVED;
+use super::words::the;
+
+/// The component at the network's edge, if it waits there most of the time. `sides` are the component and what is outside.
+pub(super) fn waiting_at(
+    facts: &Facts<'_>,
+    role: &str,
+    kind: VerdictKind,
+    sides: impl Fn(&Stream) -> (Option<String>, Option<String>),
+    wait: impl Fn(&TaskShares) -> f64,
+) -> Option<Finding> {
+    let stream = facts.report.streams.iter().find(|stream| stream.role == role)?;
+    let (path, outside) = sides(stream);
+    let path = path?;
+    let share = wait(&facts.component(&path)?.work.shares?);
+    (share >= STARVED).then(|| {
+        Finding {
+            component: outside.or(Some(path.clone())),
+            stream: Some(stream.into()),
+            ..Finding::new(kind)
+        }
+        .with(Figure::share("waits", share).of(Subject::Component(path)))
+    })
+}
+
+/// The component outside, as the subject of a sentence.
+pub(super) fn outside(role: &str, path: Option<&String>) -> String {
+    the(role, path.map_or("", String::as_str))
+}

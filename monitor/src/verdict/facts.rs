@@ -1,0 +1,160 @@
+//! What all rules want of a report.
+
+use crate::report::{
+    Component, Figure, Finding, Report, RootState, Subject, Task, TaskRef, TaskShares, Work, Worker,
+    WorkerShares, component_of,
+};
+
+use super::thresholds::{HELD_BACK, SATURATED, SHORT_LIFE, STARVED};
+
+/// A report, and what rules ask of it.
+pub(crate) struct Facts<'r> {
+    pub(super) report: &'r Report,
+    /// Share of its time that the source which waits most waits for room; `None`: no source is known.
+    pub(super) held_back: Option<f64>,
+    /// Workers whose shares are known, the busiest first.
+    pub(super) workers: Vec<(&'r Worker, WorkerShares)>,
+}
+
+impl<'r> Facts<'r> {
+    pub(super) fn new(report: &'r Report) -> Facts<'r> {
+        let sources = report.tasks.iter().filter(|task| is_source(task));
+        let held_back = sources.filter_map(|task| Some(task.work.shares?.output_wait)).reduce(f64::max);
+        let mut workers: Vec<(&Worker, WorkerShares)> =
+            report.workers.iter().filter_map(|worker| Some((worker, worker.shares?))).collect();
+        workers.sort_by(|a, b| load(&b.1).total_cmp(&load(&a.1)));
+        Facts { report, held_back, workers }
+    }
+
+    /// Whether the source is hardly ever held back.
+    pub(super) fn keeps_up(&self) -> bool {
+        self.held_back.is_some_and(|share| share < HELD_BACK)
+    }
+
+    /// Where waiting leads: how much of it to this component.
+    fn blame(&self, path: &str) -> f64 {
+        let roots = self.report.waiting.roots.iter();
+        roots.filter(|root| root.component.as_deref() == Some(path)).map(|root| root.share).sum()
+    }
+
+    /// The task that most waiting leads to, and how much.
+    pub(super) fn root(&self) -> Option<Figure> {
+        let root = self.report.waiting.roots.first()?;
+        let task = TaskRef { id: root.task, name: root.name.clone()? };
+        let name = match root.state {
+            RootState::Running => "waiting_for_running",
+            RootState::Ready => "waiting_for_ready",
+            RootState::Circle => "waiting_for_itself",
+            RootState::Unknown => "waiting_for",
+        };
+        Some(Figure::share(name, root.share).of(Subject::Task(task)))
+    }
+
+    /// The tasks with their shares of time: one that lived only a while was not busy all the time.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
+        let run_ns = self.report.window.duration_ns;
+        let tasks = self.report.tasks.iter().filter(|task| moves(task));
+        tasks.filter_map(move |task| Some((task, of_run(&task.work, task.work.shares?, run_ns))))
+    }
+
+    /// The tasks that are neither sources nor sinks.
+    pub(super) fn inside(&self) -> impl Iterator<Item = (&'r Task, TaskShares)> {
+        self.tasks().filter(|(task, _)| !is_source(task) && !is_sink(task))
+    }
+
+    /// The busiest task of a worker.
+    pub(super) fn busiest_on(&self, worker: u64) -> Option<(&'r Task, TaskShares)> {
+        let tasks = self.tasks().filter(|(task, _)| task.worker == Some(worker));
+        tasks.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+    }
+
+    /// The busiest worker, if it has no time to spare.
+    pub(super) fn saturated_worker(&self) -> Option<(&'r Worker, WorkerShares)> {
+        self.workers.first().copied().filter(|(_, shares)| load(shares) >= SATURATED)
+    }
+
+    /// How many workers have no time to spare.
+    pub(super) fn saturated_workers(&self) -> usize {
+        self.workers.iter().filter(|(_, shares)| load(shares) >= SATURATED).count()
+    }
+
+    /// A task inside that is busy all the time, or is nearly all that keeps its worker so.
+    pub(super) fn saturated_task(&self) -> Option<(&'r Task, TaskShares)> {
+        let fills = |task: &Task, busy: f64| {
+            let of = self.workers.iter().find(|(worker, _)| Some(worker.id) == task.worker);
+            let load = of.map(|(_, shares)| load(shares));
+            load.is_some_and(|load| load >= SATURATED && busy >= SATURATED * load)
+        };
+        let weight = |task: &Task, shares: &TaskShares| shares.busy + self.blame(component_of(&task.name));
+        self.inside()
+            .filter(|(task, shares)| shares.busy >= SATURATED || fills(task, shares.busy))
+            .max_by(|a, b| weight(a.0, &a.1).total_cmp(&weight(b.0, &b.1)))
+    }
+
+    /// The source that works most or waits most for the outside, if the network keeps up with it.
+    pub(super) fn source_kept_up_with(&self) -> Option<(&'r Task, TaskShares)> {
+        let sources = self.tasks().filter(|(task, _)| self.keeps_up() && is_source(task));
+        sources
+            .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+            .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
+    }
+
+    pub(super) fn component(&self, path: &str) -> Option<&'r Component> {
+        self.report.components.iter().find(|component| component.path == path)
+    }
+}
+
+impl Finding {
+    /// It goes by where waiting leads, too.
+    pub(super) fn rooted(self, facts: &Facts<'_>) -> Finding {
+        self.with(facts.root())
+    }
+}
+
+/// A task's shares of its own time, if that is short as shares of the run's.
+fn of_run(work: &Work, shares: TaskShares, run_ns: f64) -> TaskShares {
+    let lived_ns = work.busy_ns.unwrap_or(0.0) / shares.busy;
+    if !lived_ns.is_finite() || lived_ns >= SHORT_LIFE * run_ns {
+        return shares;
+    }
+    let part = |share: f64| share * lived_ns / run_ns;
+    TaskShares {
+        busy: part(shares.busy),
+        input_wait: part(shares.input_wait),
+        output_wait: part(shares.output_wait),
+        ready: part(shares.ready),
+    }
+}
+
+/// The part of its time that a worker has nothing to spare of.
+pub(super) fn load(shares: &WorkerShares) -> f64 {
+    shares.busy + shares.own + shares.kept + shares.unaccounted
+}
+
+/// A task that moves no messages, such as one that waits for the run's end, limits nothing.
+pub(super) fn moves(task: &Task) -> bool {
+    let work = &task.work;
+    (work.messages_in, work.messages_out) != (Some(0), Some(0))
+}
+
+pub(super) fn is_source(task: &Task) -> bool {
+    task.work.messages_in == Some(0) && task.work.messages_out > Some(0)
+}
+
+pub(super) fn is_sink(task: &Task) -> bool {
+    task.work.messages_out == Some(0) && task.work.messages_in > Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_short_life_are_small_shares_of_the_run() {
+        let shares = TaskShares { busy: 0.9, input_wait: 0.1, output_wait: 0.0, ready: 0.0 };
+        let work = |busy_ns| Work { busy_ns: Some(busy_ns), ..Work::default() };
+        assert_eq!(of_run(&work(0.9e9), shares, 1e9), shares);
+        let short = of_run(&work(0.9e6), shares, 1e9);
+        assert!((short.busy - 0.9e-3).abs() < 1e-9 && (short.input_wait - 0.1e-3).abs() < 1e-9, "{short:?}");
+    }
+}

@@ -1,0 +1,54 @@
+//! The verdict: what limits the flow, by which figures, and what to do about it.
+//!
+//! The rules ([`rules::RULES`]) are asked in order, from what excuses everything else (a deadlock, a processor that was taken away) to
+//! what is left when nothing stands out; the first that answers is the verdict. Each goes by shares of time, by where
+//! waiting leads ([`crate::report::Root`]) and by true-rate utilisation, and answers with data: a [`Finding`]. Sentences are made
+//! of that when it is complete ([`say`]).
+
+mod dispatches;
+mod edges;
+mod facts;
+mod flood;
+mod moving;
+mod processor;
+mod rules;
+pub(crate) mod thresholds;
+mod utilisation;
+mod words;
+
+use crate::report::{Figure, Finding, Report, Verdict, VerdictKind, Words};
+use facts::Facts;
+
+pub use thresholds::{THRESHOLDS, Threshold};
+pub(crate) use utilisation::utilisation;
+
+/// The verdict on a report whose other parts are complete.
+pub(crate) fn verdict(report: &Report) -> Verdict {
+    let finding = finding(&Facts::new(report));
+    Verdict { words: say(&finding), finding }
+}
+
+/// The finding in words: the one place where sentences are made, from nothing but the finding.
+fn say(finding: &Finding) -> Words {
+    let rule = rules::RULES.iter().find(|rule| rule.name == finding.rule);
+    let said = rule.map_or_else(|| Words::text(words::NOTHING), |rule| (rule.say)(finding));
+    words::whole(said, finding)
+}
+
+/// What the first rule found that found anything.
+fn finding(facts: &Facts<'_>) -> Finding {
+    let found = rules::RULES
+        .iter()
+        .find_map(|rule| Some(Finding { rule: rule.name.to_owned(), ..(rule.find)(facts)? }))
+        .unwrap_or_else(|| Finding::new(VerdictKind::Unclear));
+    let broken = facts.report.broken_count;
+    found.with((broken > 0).then(|| Figure::new("broken", broken as f64, "streams")))
+}
+
+/// The names of all rules, in the order in which they are asked.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    rules::RULES.iter().map(|rule| rule.name)
+}
+
+#[cfg(test)]
+mod tests;

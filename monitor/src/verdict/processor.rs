@@ -1,0 +1,69 @@
+//! What workers wanted of their processors and did not get, or did not use.
+
+use crate::report::{Figure, Finding, VerdictKind, Worker, WorkerShares};
+
+use super::facts::{Facts, load};
+use super::thresholds::{LOST, SLEEP_NS};
+
+/// What a worker wanted of its processor and did not get, or did not use, as shares of its lifetime.
+pub(super) struct Processor {
+    /// It ran or could have run.
+    pub(super) wanted: f64,
+    /// Other processes had the processor: at least that.
+    pub(super) lost: f64,
+    /// It was busy, and used no processor though it could have.
+    pub(super) asleep: f64,
+}
+
+impl Processor {
+    /// Threads of tasks' own may be on a worker's processor, too; other workers are pinned to theirs. So what other processes had is
+    /// the worker's delay less what those threads used. Where the kernel tells no delays, or workers are not pinned, a busy worker that
+    /// did not run was preempted, or slept if it was preempted too seldom for that.
+    pub(super) fn of(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
+        let busy_ns = load(shares) * worker.lifetime_ns;
+        let cpu_ns = worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0)?;
+        let of_lifetime = |ns: f64| (ns / worker.lifetime_ns).max(0.0);
+        if let (Some(delayed_ns), Some(_)) = (worker.delayed_ns, worker.core) {
+            let own_threads = facts.report.tasks.iter().filter(|task| task.worker.is_none());
+            let theirs_ns: f64 = own_threads.filter_map(|task| task.cpu_ns).sum();
+            return Some(Processor {
+                wanted: of_lifetime(cpu_ns + delayed_ns),
+                lost: of_lifetime(delayed_ns - theirs_ns),
+                asleep: of_lifetime(busy_ns - cpu_ns - delayed_ns),
+            });
+        }
+        let gone_ns = busy_ns - cpu_ns;
+        let slept = gone_ns > SLEEP_NS * worker.preempted.unwrap_or(0) as f64 && gone_ns > SLEEP_NS;
+        let (lost_ns, asleep_ns) = if slept { (0.0, gone_ns) } else { (gone_ns, 0.0) };
+        Some(Processor { wanted: load(shares), lost: of_lifetime(lost_ns), asleep: of_lifetime(asleep_ns) })
+    }
+}
+
+/// The worker that lost most of its time to other processes, if it could have run for this share of it.
+pub(super) fn kept_off(facts: &Facts<'_>, wanted_min: f64) -> Option<Finding> {
+    if facts.keeps_up() {
+        return None;
+    }
+    let workers = facts.workers.iter();
+    let processors =
+        workers.filter_map(|(worker, shares)| Some((*worker, Processor::of(facts, worker, shares)?)));
+    let (worker, Processor { wanted, lost, .. }) =
+        processors.max_by(|(_, a), (_, b)| a.lost.total_cmp(&b.lost))?;
+    if lost < LOST || wanted < wanted_min {
+        return None;
+    }
+    let preempted = worker.preempted.unwrap_or(0) as f64;
+    let found = Finding::new(VerdictKind::Contention);
+    let found = match facts.busiest_on(worker.id) {
+        Some((task, _)) => found.about_task(task),
+        None => found,
+    };
+    Some(
+        found
+            .on_worker(worker.id)
+            .with(Figure::share("wanted", wanted.min(1.0)).of(worker))
+            .with(Figure::share("lost", lost).of(worker))
+            .with(Figure::new("preempted", preempted, "times").of(worker))
+            .rooted(facts),
+    )
+}

@@ -1,0 +1,32 @@
+//! Dispatches that the quantum ends too soon, while somebody is busy all the time or the source is held back. The threads of source
+//! and sink look up once a quantum, too: they may be the busy ones.
+
+use crate::report::{Action, Finding, VerdictKind, Words};
+use crate::verdict::dispatches::{Short, said};
+use crate::verdict::facts::Facts;
+use crate::verdict::thresholds::{SATURATED, SPENT};
+
+/// The quantum unless another is asked for.
+const USUAL: u64 = 64;
+
+pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    let short = Short::of(facts).filter(|short| short.yields >= SPENT)?;
+    let worker = facts.saturated_worker();
+    let thread = facts.tasks().any(|(_, shares)| shares.busy >= SATURATED);
+    if worker.is_none() && !thread && facts.keeps_up() {
+        return None;
+    }
+    let mut found = short.told(Finding::new(VerdictKind::Quantum));
+    found.worker = worker.map(|(worker, _)| worker.id);
+    Some(found.rooted(facts).so(Action::set("exec.quantum", USUAL)))
+}
+
+pub(super) fn say(found: &Finding) -> Words {
+    Words::text(format!(
+        "The quantum is too small: it ends dispatches after {:.1} messages and {:.0} ns, in the mean.",
+        found.value("dispatch_messages"),
+        found.value("dispatch_ns")
+    ))
+    .because(said(found))
+    .so(format!("raise exec.quantum (`{}`)", found.action()))
+}

@@ -1,0 +1,46 @@
+//! A worker that is busy all the time, though none of its tasks is by itself.
+
+use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
+use crate::verdict::facts::{Facts, load};
+use crate::verdict::words::percent;
+
+pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    let (hot, shares) = facts.saturated_worker()?;
+    // Sources, and tasks that only wait, have threads of their own.
+    let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
+    let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
+    let top = working().next().filter(|_| all > 0.0);
+    let most = top.map(|component| {
+        let share = component.work.busy_ns.unwrap_or(0.0) / all;
+        Figure::share("work", share).of(Subject::Component(component.path.clone()))
+    });
+    let found = Finding {
+        component: top.map(|component| component.path.clone()),
+        ..Finding::new(VerdictKind::Worker)
+    };
+    Some(
+        found
+            .on_worker(hot.id)
+            .with(Figure::share("busy", load(&shares)).of(hot))
+            .with(Figure::new("saturated", facts.saturated_workers() as f64, "workers"))
+            .with(Figure::new("workers", facts.workers.len() as f64, "workers"))
+            .with(most)
+            .rooted(facts),
+    )
+}
+
+pub(super) fn say(found: &Finding) -> Words {
+    let most = found.figure("work").map_or(String::new(), |work| {
+        format!("; of all work, {} is in {}", percent(work.value), found.path())
+    });
+    let (busy, saturated) = (found.percent("busy"), found.count("saturated"));
+    let who = if saturated == found.count("workers") && saturated > 1 {
+        format!("All {saturated} workers limit the flow: the busiest is busy {busy} of the time")
+    } else {
+        format!("Worker {} limits the flow: it is busy {busy} of the time", found.worker_id())
+    };
+    Words::text(format!("{who}{most}.")).so(match &found.component {
+        Some(path) => format!("more workers on more processors, or a faster {path}"),
+        None => "more workers on more processors".to_owned(),
+    })
+}

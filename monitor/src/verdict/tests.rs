@@ -1,0 +1,345 @@
+//! Verdicts on reports made for one rule, and on reports that nobody made for any.
+
+mod failing;
+
+use super::facts::Facts;
+use super::rules::{RULES, Rule};
+use super::{say, utilisation, verdict};
+use crate::report::{
+    Component, Deadlock, Finding, Report, Root, RootState, Stream, Task, TaskShares, VerdictKind, WaitNow,
+    Work, Worker, WorkerShares,
+};
+
+/// As if its rule had been added.
+#[rustfmt::skip]
+const ADDED: [Rule; 1] = [
+    Rule { name: "failing", find: failing::find, say: failing::say },
+];
+
+#[test]
+fn the_rule_that_the_page_adds_is_one() {
+    let page = include_str!("../../../docs/contributing.md");
+    let line = "    Rule { name: \"failing\", find: failing::find, say: failing::say },\n";
+    for text in [include_str!("tests/failing.rs"), line] {
+        assert!(page.contains(&format!("```rust\n{text}```\n")), "the page differs: {text}");
+    }
+    assert!(include_str!("tests.rs").contains(line), "the line is not what is compiled");
+    let mut bad = component("net/parse", 1, 100, 1e6);
+    bad.work.failed = 90;
+    let report = Report { components: vec![component("net/a", 1, 100, 1e6), bad], ..Report::empty() };
+    let [rule] = ADDED;
+    let found = (rule.find)(&Facts::new(&report)).expect("most is refused");
+    assert_eq!((rule.say)(&found).text, "net/parse refuses 90 % of what it reads.");
+    assert!((rule.find)(&Facts::new(&Report::empty())).is_none());
+}
+
+/// What this rule finds.
+fn found(rule: &str, report: &Report) -> Option<Finding> {
+    let rule = RULES.iter().find(|known| known.name == rule).expect("there is such a rule");
+    (rule.find)(&Facts::new(report))
+}
+
+fn component(path: &str, tasks: u64, messages: u64, busy_ns: f64) -> Component {
+    let work = Work { messages_in: Some(messages), busy_ns: Some(busy_ns), ..Work::default() };
+    Component {
+        path: path.to_owned(),
+        kind: "box".to_owned(),
+        place: None,
+        tasks,
+        tasks_live: 0,
+        work,
+        service: None,
+    }
+}
+
+#[test]
+fn much_work_in_tasks_of_few_messages_is_too_fine_a_grain() {
+    let told = |components: Vec<Component>| {
+        let report = Report { components, ..Report::empty() };
+        found("grain", &report).map(|finding| finding.component)
+    };
+    let few = component("few", 1, 1_000_000, 4e6);
+    let stage = || component("star", 400, 800, 5e6);
+    assert_eq!(told(vec![few.clone(), stage()]), Some(Some("star".to_owned())));
+    assert_eq!(told(vec![few.clone(), component("star", 400, 800, 3e6)]), None, "a part of the work");
+    assert_eq!(told(vec![few.clone(), component("star", 400, 8000, 5e6)]), None, "enough messages each");
+    assert_eq!(told(vec![few, component("star", 40, 80, 5e6)]), None, "few tasks");
+    let long = component("star", 400, 800, 5e8);
+    assert_eq!(told(vec![long.clone()]), None, "a millisecond each");
+    let unfolding = Component { kind: "star".to_owned(), ..long };
+    assert_eq!(told(vec![unfolding]), Some(Some("star".to_owned())), "a millisecond, and none in boxes");
+    let untold = Component { work: Work { busy_ns: None, ..stage().work }, ..stage() };
+    assert_eq!(told(vec![untold]), None, "no time is known");
+}
+
+/// A task that was busy for this part of a second.
+fn task(id: u64, name: &str, worker: u64, busy: f64, service_ns: f64) -> Task {
+    let shares = TaskShares { busy, input_wait: 1.0 - busy, output_wait: 0.0, ready: 0.0 };
+    let work = Work {
+        messages_in: Some(10),
+        messages_out: Some(10),
+        busy_ns: Some(busy * 1e9),
+        shares: Some(shares),
+        service_ns: Some(service_ns),
+        ..Work::default()
+    };
+    Task { id, name: name.to_owned(), worker: Some(worker), work, ..Task::default() }
+}
+
+fn worker(id: u64, busy: f64) -> Worker {
+    let shares = WorkerShares { busy, waiting: 1.0 - busy, own: 0.0, kept: 0.0, unaccounted: 0.0 };
+    Worker { id, lifetime_ns: 1e9, shares: Some(shares), ..Worker::default() }
+}
+
+#[test]
+fn who_is_ready_behind_a_long_box_is_named() {
+    let told = |service_ns: f64, spare: f64, state: RootState| {
+        let root = Root {
+            task: 1,
+            name: Some("merge".to_owned()),
+            component: Some("merge".to_owned()),
+            state,
+            ns: 4e8,
+            share: 0.4,
+        };
+        let mut report = Report {
+            tasks: vec![
+                task(1, "merge", 1, 0.01, 1e3),
+                task(2, "solve[1]", 1, 0.47, service_ns),
+                task(3, "solve[0]", 0, spare, service_ns),
+                task(4, "solve[2]", 1, 0.47, service_ns),
+            ],
+            workers: vec![worker(0, spare), worker(1, 0.95)],
+            ..Report::empty()
+        };
+        report.waiting.roots = vec![root];
+        verdict(&report)
+    };
+    let named = told(5e7, 0.7, RootState::Ready);
+    assert!(
+        named.words.text.contains("merge, for which others wait, is ready there behind solve"),
+        "{named:?}"
+    );
+    let Finding { component, worker, rule, .. } = &named.finding;
+    assert_eq!((component.as_deref(), *worker, rule.as_str()), (Some("solve"), Some(1), "long_box"));
+    for other in [
+        told(5e4, 0.7, RootState::Ready),
+        told(5e7, 0.9, RootState::Ready),
+        told(5e7, 0.7, RootState::Running),
+    ] {
+        assert!(!other.words.text.contains("merge"), "{other:?}");
+    }
+}
+
+#[test]
+fn a_worker_with_all_tasks_is_named_though_it_waits_between() {
+    let told = |busy: f64, other: f64| {
+        let tasks = vec![task(1, "left", 0, busy / 2.0, 1e3), task(2, "right", 0, busy / 2.0, 1e3)];
+        let workers = vec![worker(0, busy), worker(1, other)];
+        found("uneven_workers", &Report { tasks, workers, ..Report::empty() })
+    };
+    assert_eq!(told(0.7, 0.0).map(|finding| finding.kind), Some(VerdictKind::Mapping));
+    assert_eq!(told(0.7, 0.4), None, "the other one works, too");
+    assert_eq!(told(0.4, 0.0), None, "there is little to do");
+}
+
+#[test]
+fn what_can_be_done_can_be_applied_as_it_is() {
+    let tasks = vec![task(7, "left", 0, 0.4, 1e3), task(8, "right", 0, 0.4, 1e3)];
+    let report = Report { tasks, workers: vec![worker(0, 0.9), worker(3, 0.0)], ..Report::empty() };
+    let mapping = verdict(&report).finding;
+    let action = mapping.actions.first().expect("a move");
+    assert_eq!(action.to_string(), "thalweg set task/7.worker 3");
+    assert!((action.gain().expect("it is predicted") - 0.8).abs() < 1e-9, "{action:?}");
+}
+
+/// SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    fn share(&mut self) -> f64 {
+        [0.0, 0.02, 0.3, 0.55, 0.85, 0.97, 1.0][self.below(7) as usize]
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize].clone()
+    }
+
+    fn maybe<T>(&mut self, value: impl FnOnce(&mut Chance) -> T) -> Option<T> {
+        (self.below(4) > 0).then(|| value(self))
+    }
+
+    fn ns(&mut self) -> f64 {
+        [0.0, 90.0, 3e3, 2e6, 6e7, 9e8][self.below(6) as usize]
+    }
+
+    fn path(&mut self) -> String {
+        self.one(&["source", "net/a", "net/b", "net/c", "sink"]).to_owned()
+    }
+
+    fn work(&mut self) -> Work {
+        let counts = [0, 0, 1, 7, 900, 100_000];
+        Work {
+            messages_in: self.maybe(|chance| chance.one(&counts)),
+            messages_out: self.maybe(|chance| chance.one(&counts)),
+            selectivity: self.maybe(|chance| chance.one(&[0.0, 1.0, 9.0, 40.0])),
+            dispatches: self.maybe(|chance| chance.one(&[0, 3, 90, 10_000])),
+            yield_share: self.maybe(Chance::share),
+            busy_ns: self.maybe(Chance::ns),
+            service_ns: self.maybe(Chance::ns),
+            shares: self.maybe(|chance| {
+                let busy = chance.share();
+                let rest = 1.0 - busy;
+                let of_rest = chance.share();
+                let ready = chance.share() * rest * (1.0 - of_rest);
+                TaskShares {
+                    busy,
+                    input_wait: rest * of_rest,
+                    output_wait: (rest * (1.0 - of_rest) - ready).max(0.0),
+                    ready,
+                }
+            }),
+            ..Work::default()
+        }
+    }
+
+    fn task(&mut self, id: u64) -> Task {
+        let replica = self.below(3);
+        let name = self.path();
+        Task {
+            id,
+            name: if replica == 0 { name } else { format!("{name}[{replica}]") },
+            worker: self.maybe(|chance| chance.below(3)),
+            cpu_ns: self.maybe(Chance::ns),
+            work: self.work(),
+            ..Task::default()
+        }
+    }
+
+    fn worker(&mut self, id: u64) -> Worker {
+        let shares = self.maybe(|chance| {
+            let busy = chance.share();
+            let kept = chance.share() * (1.0 - busy);
+            WorkerShares { busy, waiting: 1.0 - busy - kept, own: 0.0, kept, unaccounted: 0.0 }
+        });
+        Worker {
+            id,
+            core: self.maybe(|_| 0),
+            lifetime_ns: self.ns(),
+            cpu_ns: self.maybe(Chance::ns),
+            preempted: self.maybe(|chance| chance.below(9)),
+            delayed_ns: self.maybe(Chance::ns),
+            shares,
+            ..Worker::default()
+        }
+    }
+
+    fn stream(&mut self) -> Stream {
+        let role = self.one(&["entry", "exit", "inner"]).to_owned();
+        Stream {
+            name: format!("s{}", self.below(9)),
+            writer: self.maybe(Chance::path),
+            reader: self.maybe(Chance::path),
+            role,
+            streams: 1,
+            capacity: self.one(&[0, 1, 2, 8, 64, 1024]),
+            written: None,
+            read: None,
+            failed: 0,
+            held: None,
+            dropped: None,
+            rate_per_s: None,
+            occupancy_mean: None,
+            occupancy_max: None,
+            occupancy: None,
+            wait_ns: None,
+            full_share: self.maybe(Chance::share),
+            empty_share: self.maybe(Chance::share),
+            conserved: None,
+        }
+    }
+
+    fn wait(&mut self) -> WaitNow {
+        WaitNow {
+            task: self.below(9),
+            name: self.path(),
+            what: self.one(&["input", "room"]).to_owned(),
+            stream: self.maybe(|chance| chance.below(9)),
+            peer: None,
+            peer_name: self.maybe(Chance::path),
+            ns: self.ns(),
+        }
+    }
+
+    fn root(&mut self) -> Root {
+        let states = [RootState::Running, RootState::Ready, RootState::Circle, RootState::Unknown];
+        Root {
+            task: self.below(6),
+            name: self.maybe(Chance::path),
+            component: self.maybe(Chance::path),
+            state: self.one(&states),
+            ns: self.ns(),
+            share: self.share(),
+        }
+    }
+
+    fn seldom(&mut self) -> bool {
+        self.below(12) == 0
+    }
+
+    fn report(&mut self) -> Report {
+        let mut report = Report::empty();
+        report.window.duration_ns = self.one(&[1e6, 4e7, 1e9]);
+        report.window.partial = self.seldom();
+        let duration_ns = report.window.duration_ns;
+        report.window.paused_ns = self.seldom().then(|| self.share() * duration_ns);
+        report.window.disk_full_ns = self.seldom().then(|| self.ns());
+        report.window.disk_held_ns = self.seldom().then(|| self.ns());
+        report.throughput.messages_in = self.maybe(|chance| chance.below(100));
+        report.broken_count = u64::from(self.seldom());
+        report.tasks = (0..self.below(6)).map(|id| self.task(id)).collect();
+        report.workers = (0..self.below(4)).map(|id| self.worker(id)).collect();
+        report.streams = (0..self.below(5)).map(|_| self.stream()).collect();
+        report.components = (0..self.below(5))
+            .map(|_| {
+                let path = self.path();
+                let tasks = self.one(&[1, 2, 400]);
+                Component { work: self.work(), ..component(&path, tasks, 0, 0.0) }
+            })
+            .collect();
+        report.waiting.roots = (0..self.below(3)).map(|_| self.root()).collect();
+        report.waiting.deadlock = self.seldom().then(|| Deadlock {
+            tasks: self.below(9),
+            waits: (0..self.below(7)).map(|_| self.wait()).collect(),
+        });
+        report.utilisation = utilisation(&report);
+        report
+    }
+}
+
+/// Words are made of the finding alone, so one that went through JSON says the same; and its figures are numbers.
+#[test]
+fn a_finding_is_whole_without_its_words() {
+    let mut chance = Chance(18);
+    let mut asked = std::collections::BTreeSet::new();
+    for _ in 0..40_000 {
+        let report = chance.report();
+        let said = verdict(&report);
+        let json = serde_json::to_string(&said).expect("a verdict is JSON");
+        let read: crate::Verdict = serde_json::from_str(&json).expect("and is read again");
+        assert_eq!(read, said, "{json}");
+        assert_eq!(say(&read.finding), said.words);
+        assert!(said.finding.figures.iter().all(|figure| figure.value.is_finite()), "{json}");
+        asked.insert(said.finding.rule);
+    }
+    let never: Vec<&str> = super::rule_names().filter(|name| !asked.contains(*name)).collect();
+    assert!(never.is_empty(), "no report made these answer: {never:?}");
+}

@@ -1,0 +1,100 @@
+//! Where much begins: the thresholds of all rules, each with its reason. `docs/report.md` lists them.
+
+/// From where on a rule answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// Its name here.
+    pub name: &'static str,
+    /// The value.
+    pub value: f64,
+    /// `share` (of 1), `ns`, `times` or what is counted.
+    pub unit: &'static str,
+    /// Why there is one.
+    pub reason: &'static str,
+}
+
+macro_rules! thresholds {
+    ($($(#[doc = $reason:literal])+ $name:ident = $value:literal, $unit:literal;)*) => {
+        $($(#[doc = $reason])+ pub(crate) const $name: f64 = $value;)*
+
+        /// Every threshold.
+        pub const THRESHOLDS: &[Threshold] = &[
+            $(Threshold { name: stringify!($name), value: $name, unit: $unit, reason: concat!($($reason),+) },)*
+        ];
+    };
+}
+
+thresholds! {
+    /// A run that rested for more of the time cannot be judged by what it did in the rest.
+    RESTED = 0.5, "share";
+    /// What is busier has no time to spare.
+    SATURATED = 0.8, "share";
+    /// A source that waits less for room is not held back.
+    HELD_BACK = 0.15, "share";
+    /// A network that waits this much for its source, or sink, is limited by it, where the source does not tell.
+    STARVED = 0.5, "share";
+    /// A source whose thread uses less of its busy time on the processor takes its time instead of working.
+    WORKS = 0.5, "share";
+    /// A worker that others kept from its processor, or that slept in a box, for more of its time is slowed by that; so is a run that waited for room on the disk.
+    LOST = 0.2, "share";
+    /// Where the kernel does not tell of delays: preempted less often than once in this time lost, a thread slept.
+    SLEEP_NS = 50e6, "ns";
+    /// What changing tasks takes of a dispatch, about. Its clock is read once, so no event tells.
+    CHANGE_NS = 150.0, "ns";
+    /// The share of a dispatch that is too much for changing tasks.
+    CHANGING = 0.25, "share";
+    /// Dispatches of fewer messages, and shorter than SHORT_NS, are short: each may wake a thread, which takes as long.
+    SHORT_MESSAGES = 16.0, "messages";
+    /// Dispatches that take less are short, if they are of few messages.
+    SHORT_NS = 5000.0, "ns";
+    /// Where so many dispatches end with the quantum spent, it is the quantum that ends them.
+    SPENT = 0.5, "share";
+    /// Streams that hold fewer dispatches' messages end the dispatches.
+    NARROW = 4.0, "dispatches";
+    /// Streams that hold more are not said to be too small.
+    SMALL = 16.0, "messages";
+    /// So many times as long a stream is tried where one is too small: fewer bring little, more take memory.
+    LONGER_STREAM = 4.0, "times";
+    /// A stream whose ends both wait less of the time does not keep them apart.
+    BOTH_WAIT = 0.1, "share";
+    /// A component that writes so many messages for each it reads floods those behind it.
+    FLOOD = 8.0, "messages";
+    /// It has to have read so many: what the only input brings is no burst, but all there is to do.
+    FLOOD_READS = 4.0, "messages";
+    /// Where the other replicas are busier than this, measured by the busiest, they share the work.
+    SHARED = 0.6, "times";
+    /// A replica that takes so many times longer for a message than the others is slow.
+    SLOWER = 1.5, "times";
+    /// A worker that is busy for so much of the time, and twice as much as another, has too many of the tasks, though it waits between.
+    UNEVEN = 0.5, "share";
+    /// That much busier than the least busy worker is uneven.
+    UNEVEN_TIMES = 2.0, "times";
+    /// A move after which the flow is no so many times what it was is not worth it.
+    GAIN = 1.1, "times";
+    /// A task that lived for less of the run is judged by shares of the run.
+    SHORT_LIFE = 0.5, "share";
+    /// A component of so many tasks, each of which takes few messages, is of too fine a grain: to make and end a task takes some microseconds, whatever it does.
+    GRAIN_TASKS = 100.0, "tasks";
+    /// So few messages a task are few.
+    GRAIN_MESSAGES = 4.0, "messages";
+    /// Tasks that are busy for longer, most of it in boxes, pay for that.
+    GRAIN_NS = 30e3, "ns";
+    /// So much in boxes is most of it.
+    GRAIN_BOXES = 0.5, "share";
+    /// The share of all work that has to be in components of too fine a grain.
+    GRAIN_SHARE = 0.5, "share";
+    /// A task that takes so long for a message keeps the other tasks of its worker from running for long.
+    LONG_NS = 1e6, "ns";
+    /// So much of all waiting has to lead to tasks that are ready behind it.
+    BEHIND = 0.3, "share";
+    /// A task that is ready for so much of the time, while its worker waits, waits for threads to be woken.
+    WOKEN = 0.2, "share";
+    /// A worker that waits for so much of the time had time for such a task.
+    IDLE = 0.5, "share";
+    /// A run of less time is mostly its start.
+    START_NS = 50e6, "ns";
+    /// Slowed by a part, a task on which all depends slows the flow by the same part (sensitivity 1): from here on the flow depends on it.
+    DEPENDS = 0.5, "times";
+    /// Below this sensitivity it does not: windows of a quarter of a second differ by as much.
+    INDEPENDENT = 0.2, "times";
+}

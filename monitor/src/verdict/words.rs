@@ -1,0 +1,112 @@
+//! What sentences are made of: figures and names of a finding, as they are written.
+
+use crate::report::{Action, Figure, Finding, Subject, Words};
+
+/// What is said of nothing.
+pub(super) const NOTHING: &str = "Nothing stands out: no task did any work.";
+
+/// The words of a rule, with what is said of every finding: where waiting leads, and whether messages were lost.
+pub(super) fn whole(mut words: Words, finding: &Finding) -> Words {
+    words.evidence.extend(root(finding));
+    if finding.figure("broken").is_some() {
+        words.text.push_str(" Beware: not every stream conserves its messages.");
+    }
+    words
+}
+
+/// What most waiting leads to.
+fn root(finding: &Finding) -> Option<String> {
+    let (figure, state) = finding.figures.iter().find_map(|figure| {
+        let state = match figure.name.as_str() {
+            "waiting_for_running" => " while it runs",
+            "waiting_for_ready" => " while it is ready and does not run",
+            "waiting_for_itself" => " and back to itself",
+            "waiting_for" => "",
+            _ => return None,
+        };
+        Some((figure, state))
+    })?;
+    Some(format!("{} of all waiting leads to {}{state}", percent(figure.value), named(Some(figure))))
+}
+
+impl Words {
+    /// The sentence.
+    pub(super) fn text(text: impl Into<String>) -> Words {
+        Words { text: text.into(), ..Words::default() }
+    }
+
+    /// It goes by this.
+    pub(super) fn because(mut self, evidence: impl Into<Option<String>>) -> Words {
+        self.evidence.extend(evidence.into());
+        self
+    }
+
+    /// This should be done.
+    pub(super) fn so(self, suggestion: impl Into<String>) -> Words {
+        Words { suggestion: Some(suggestion.into()), ..self }
+    }
+}
+
+/// What a sentence takes of a finding.
+impl Finding {
+    /// A share, in percent.
+    pub(super) fn percent(&self, figure: &str) -> String {
+        percent(self.value(figure))
+    }
+
+    /// A count.
+    pub(super) fn count(&self, figure: &str) -> u64 {
+        self.value(figure) as u64
+    }
+
+    /// The name of what a figure is of.
+    pub(super) fn name_of(&self, figure: &str) -> String {
+        named(self.figure(figure))
+    }
+
+    /// The number of the worker that a figure is of.
+    pub(super) fn worker_of(&self, figure: &str) -> u64 {
+        match self.figure(figure).and_then(|figure| figure.of.as_ref()) {
+            Some(Subject::Worker(worker)) => *worker,
+            _ => 0,
+        }
+    }
+
+    /// The component's path.
+    pub(super) fn path(&self) -> &str {
+        self.component.as_deref().unwrap_or_default()
+    }
+
+    /// The task's name.
+    pub(super) fn task_name(&self) -> &str {
+        self.task.as_ref().map_or("", |task| &task.name)
+    }
+
+    /// The path of the task's component.
+    pub(super) fn task_path(&self) -> &str {
+        self.task.as_ref().map_or("", |task| task.component())
+    }
+
+    /// The worker's number.
+    pub(super) fn worker_id(&self) -> u64 {
+        self.worker.unwrap_or_default()
+    }
+
+    /// The first action, as a command line.
+    pub(super) fn action(&self) -> String {
+        self.actions.first().map_or(String::new(), Action::to_string)
+    }
+}
+
+fn named(figure: Option<&Figure>) -> String {
+    figure.and_then(|figure| figure.of.as_ref()).map_or(String::new(), Subject::to_string)
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// What stands at an end of the network, as the subject of a sentence; one that is called by its role is not called so twice.
+pub(super) fn the(role: &str, name: &str) -> String {
+    if name.is_empty() || name == role { format!("The {role}") } else { format!("The {role} {name}") }
+}

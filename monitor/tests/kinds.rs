@@ -1,0 +1,155 @@
+//! Kinds as other versions declare them: more fields, fewer, other sizes, other choices, and nonsense.
+
+use thalweg_monitor::events::{Deadlocked, TaskDispatched, TaskReady, TaskReadyCause, WorkerStarted};
+use thalweg_monitor::{Batch, Follower, Moment, Monitor, Observation, Report, What};
+use thalweg_space::{Kind, KindEnum, Space, SpaceOptions};
+
+/// Collects the events of the runtime.
+#[derive(Default)]
+struct All(Vec<Observation>, Vec<String>);
+
+impl Monitor for All {
+    fn name(&self) -> &str {
+        "all"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["exec.*"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            if let What::Runtime(observation) = item.what {
+                self.0.push(observation);
+                if let Observation::TaskFailed(failed) = observation {
+                    self.1.push(batch.text(failed.message).to_owned());
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, _: &Moment<'_>, _: &mut Report) {}
+}
+
+/// What the monitor reads of what `write` writes, the texts of failures, and the notes.
+fn read(name: &str, write: impl FnOnce(&Space)) -> (Vec<Observation>, Vec<String>, Vec<String>) {
+    let path = std::env::temp_dir().join(format!("thalweg-kinds-{name}-{}", std::process::id()));
+    let options = SpaceOptions { name: name.into(), path: Some(path.clone()), ..SpaceOptions::default() };
+    let space = Space::create(options).unwrap();
+    write(&space);
+    let mut all = All::default();
+    let mut follower = Follower::with(&path, 1, vec![Box::new(&mut all)]).unwrap();
+    follower.poll();
+    let notes = follower.finish().unwrap().notes.into_iter().map(|note| note.text).collect();
+    drop(space);
+    std::fs::remove_dir_all(path).unwrap();
+    (all.0, all.1, notes)
+}
+
+fn write<K: Kind>(space: &Space, event: &K) {
+    let mut writer = space.writer("test").unwrap();
+    let kind = writer.declare().unwrap();
+    writer.emit(kind, event);
+}
+
+#[test]
+fn fields_are_found_by_name_whatever_their_place_and_size() {
+    #[derive(Kind)]
+    #[kind(name = "exec.task_dispatched")]
+    struct Later {
+        added: u16,
+        writes: u64,
+        worker: u8,
+        duration_ticks: u32,
+        task: u16,
+        reads: i8,
+    }
+    let event = Later { added: 9, writes: 1 << 40, worker: 3, duration_ticks: 77, task: 5, reads: 6 };
+    let (events, ..) = read("later", |space| write(space, &event));
+    let expected = TaskDispatched { task: 5, duration_ticks: 77, worker: 3, reads: 6, writes: 1 << 40 };
+    assert_eq!(events, [expected.into()]);
+}
+
+#[test]
+fn a_field_that_came_later_has_the_value_its_description_gives() {
+    #[derive(Kind)]
+    #[kind(name = "exec.worker_started")]
+    struct Former {
+        worker: u32,
+    }
+    let (events, ..) = read("former", |space| write(space, &Former { worker: 2 }));
+    assert_eq!(events, [WorkerStarted { worker: 2, core: -1, node: -1, clock_reading_ps: 0 }.into()]);
+}
+
+#[test]
+fn a_kind_without_a_field_it_has_to_have_is_noted_and_left_out() {
+    #[derive(Kind)]
+    #[kind(name = "exec.deadlocked")]
+    struct Strange {
+        task: u64,
+        stream: u64,
+    }
+    let (events, _, notes) = read("strange", |space| {
+        write(space, &Strange { task: 1, stream: 2 });
+        write(space, &TaskFailed { task: 3, message: "too late" });
+    });
+    assert!(!events.iter().any(|event| matches!(event, Observation::Deadlocked(Deadlocked { .. }))));
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(notes.iter().any(|note| note.contains("exec.deadlocked") && note.contains("peer")), "{notes:?}");
+}
+
+#[derive(Kind)]
+#[kind(name = "exec.task_failed")]
+struct TaskFailed<'a> {
+    task: u64,
+    message: &'a str,
+}
+
+#[test]
+fn texts_come_with_the_batch() {
+    let (_, texts, _) = read("texts", |space| {
+        for message in ["no such file", "", "größer"] {
+            write(space, &TaskFailed { task: 1, message });
+        }
+    });
+    assert_eq!(texts, ["no such file", "", "größer"]);
+}
+
+#[test]
+fn a_choice_is_known_by_its_word() {
+    #[derive(Clone, Copy, KindEnum)]
+    #[repr(u8)]
+    enum Cause {
+        End = 0,
+        Room = 1,
+        Magic = 7,
+    }
+    #[derive(Kind)]
+    #[kind(name = "exec.task_ready")]
+    struct Other {
+        task: u64,
+        by_stream: u64,
+        cause: Cause,
+    }
+    #[derive(Kind)]
+    #[kind(name = "exec.task_ready")]
+    struct Plain {
+        task: u64,
+        cause: &'static str,
+    }
+    let (events, ..) = read("choices", |space| {
+        for (task, cause) in [(1, Cause::End), (2, Cause::Room), (3, Cause::Magic)] {
+            write(space, &Other { task, by_stream: 0, cause });
+        }
+        write(space, &Plain { task: 4, cause: "ten letter" });
+    });
+    let causes: Vec<_> = events
+        .iter()
+        .map(|event| match event {
+            Observation::TaskReady(TaskReady { task, cause, .. }) => (*task, *cause),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let unknown = TaskReadyCause::Unknown;
+    assert_eq!(causes, [(1, TaskReadyCause::End), (2, TaskReadyCause::Room), (3, unknown), (4, unknown)]);
+}

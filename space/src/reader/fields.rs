@@ -1,0 +1,200 @@
+//! Reading events as values of a type: a kind's fields are found by their names, whatever version wrote them.
+//!
+//! Who has the kind's own type reads with [`Event::read`]. Who has only the kind's description (`.kinds`) has a reader generated
+//! from it, which finds its [`Fields`] once per kind.
+
+use super::events::Event;
+use super::kinds::{FieldRef, KindInfo};
+use crate::kind::{Field, FieldSpec, FieldType, Kind, NameRef, SiteRef};
+
+/// A kind that can be read back; the derive implements it.
+pub trait FromEvent<'e>: Kind + Sized {
+    /// The event's fields; `None` if one is missing that has to be there, or has no value of its type.
+    fn from_event(event: &Event<'e>) -> Option<Self>;
+}
+
+/// A field that can be read back.
+pub trait FromField<'e>: Field + Sized {
+    /// The value of these bits, and of these bytes if it is of variable length.
+    fn from_field(bits: u64, bytes: &'e [u8]) -> Option<Self>;
+}
+
+macro_rules! from_bits {
+    ($($rust:ty => $value:expr),* $(,)?) => {$(
+        impl<'e> FromField<'e> for $rust {
+            fn from_field(bits: u64, _: &'e [u8]) -> Option<$rust> {
+                let value: fn(u64) -> $rust = $value;
+                Some(value(bits))
+            }
+        }
+    )*};
+}
+from_bits!(
+    u8 => |bits| bits as u8,
+    u16 => |bits| bits as u16,
+    u32 => |bits| bits as u32,
+    u64 => |bits| bits,
+    i8 => |bits| bits as i8,
+    i16 => |bits| bits as i16,
+    i32 => |bits| bits as i32,
+    i64 => |bits| bits as i64,
+    bool => |bits| bits != 0,
+    f32 => |bits| f32::from_bits(bits as u32),
+    f64 => f64::from_bits,
+    NameRef => NameRef,
+    SiteRef => SiteRef,
+);
+
+impl<'e> FromField<'e> for &'e str {
+    /// A text up to where it is no UTF-8.
+    fn from_field(_: u64, bytes: &'e [u8]) -> Option<&'e str> {
+        Some(bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid()))
+    }
+}
+
+impl<'e> FromField<'e> for &'e [u8] {
+    fn from_field(_: u64, bytes: &'e [u8]) -> Option<&'e [u8]> {
+        Some(bytes)
+    }
+}
+
+impl<'a> Event<'a> {
+    /// The event as a value of kind `K`, if it is of a kind of that name and has what `K` needs.
+    ///
+    /// ```
+    /// # use thalweg_space::{Kind, Space, SpaceOptions, reader::{Item, SpaceReader}};
+    /// #[derive(Debug, PartialEq, Kind)]
+    /// #[kind(name = "example.said")]
+    /// struct Said<'a> {
+    ///     times: u8,
+    ///     what: &'a str,
+    /// }
+    /// # let parent = std::env::temp_dir().join(format!("thalweg-read-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&parent).unwrap();
+    /// # let space = Space::create(SpaceOptions { parent: Some(parent.clone()), ..Default::default() })?;
+    /// let mut writer = space.writer("example")?;
+    /// let said = writer.declare::<Said>()?;
+    /// writer.emit(said, &Said { times: 2, what: "hello" });
+    /// let mut read = 0;
+    /// SpaceReader::open(space.path())?.events().poll(10, &mut |item| {
+    ///     if let Item::Event(event) = item {
+    ///         assert_eq!(event.read(), Some(Said { times: 2, what: "hello" }));
+    ///         read += 1;
+    ///     }
+    /// })?;
+    /// assert_eq!(read, 1);
+    /// # std::fs::remove_dir_all(parent).unwrap();
+    /// # Ok::<(), thalweg_space::Error>(())
+    /// ```
+    pub fn read<K: FromEvent<'a>>(&self) -> Option<K> {
+        if self.kind.name == K::NAME { K::from_event(self) } else { None }
+    }
+
+    /// The value of a field of a kind's own type, for the derive.
+    #[doc(hidden)]
+    pub fn field<F: FromField<'a>>(&self, spec: &FieldSpec) -> Option<F> {
+        match self.kind.field(spec.name) {
+            Some(field) => F::from_field(self.u64(field), self.bytes(field)),
+            None => F::from_field(spec.absent? as u64, &[]),
+        }
+    }
+
+    /// The first words of the arguments, if there are so many.
+    #[inline(always)]
+    pub fn words<const N: usize>(&self) -> Option<[u64; N]> {
+        let (chunks, _) = self.arguments.as_chunks::<8>();
+        let chunks = chunks.first_chunk::<N>()?;
+        Some(chunks.map(u64::from_le_bytes))
+    }
+}
+
+/// Where the fields that a generated reader knows are in a kind's events.
+#[derive(Debug)]
+pub struct Fields {
+    places: Box<[Place]>,
+    /// The fixed part begins as the reader's own description says.
+    same: bool,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// `None`: the kind lacks it.
+    field: Option<FieldRef>,
+    /// What is taken for it then.
+    absent: u64,
+    /// The catalog's numbers of choices, and those of the description.
+    choices: Box<[(u64, u64)]>,
+}
+
+/// What an enum that has another choice is read as.
+pub const NO_CHOICE: u64 = u64::MAX;
+
+impl Fields {
+    /// Finds the fields by their names.
+    ///
+    /// # Errors
+    /// The name of a field that the kind lacks and has to have.
+    pub fn find(kind: &KindInfo, specs: &[FieldSpec]) -> Result<Fields, &'static str> {
+        let mut places = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let field = kind.field(spec.name);
+            let absent = match (field, spec.absent) {
+                (None, None) => return Err(spec.name),
+                (_, value) => value.unwrap_or(0) as u64,
+            };
+            places.push(Place { field, absent, choices: choices(kind, spec) });
+        }
+        let is_same = |(n, spec): (usize, &FieldSpec)| {
+            kind.fields
+                .get(n)
+                .is_some_and(|field| field.name == spec.name && field.field_type == spec.field_type)
+                && places[n].choices.iter().all(|(theirs, ours)| theirs == ours)
+        };
+        let same = specs.iter().enumerate().all(is_same);
+        Ok(Fields { places: places.into(), same })
+    }
+
+    /// The words of the fixed part, if they are as the description says.
+    #[inline(always)]
+    pub fn words<const N: usize>(&self, event: &Event<'_>) -> Option<[u64; N]> {
+        if self.same { event.words() } else { None }
+    }
+
+    /// The `n`-th field's bits; a signed number is sign-extended.
+    pub fn u64(&self, event: &Event<'_>, n: usize) -> u64 {
+        let place = &self.places[n];
+        place.field.map_or(place.absent, |field| event.u64(field))
+    }
+
+    /// The `n`-th field as a real number.
+    pub fn f64(&self, event: &Event<'_>, n: usize) -> f64 {
+        self.places[n].field.map_or(0.0, |field| event.f64(field))
+    }
+
+    /// The `n`-th field's choice: its number in the description, or [`NO_CHOICE`].
+    pub fn choice(&self, event: &Event<'_>, n: usize) -> u64 {
+        let place = &self.places[n];
+        let Some(field) = place.field else { return place.absent };
+        let number = event.u64(field);
+        match field.field_type {
+            FieldType::Enum => place
+                .choices
+                .iter()
+                .find(|(theirs, _)| *theirs == number)
+                .map_or(NO_CHOICE, |(_, ours)| *ours),
+            _ => number,
+        }
+    }
+
+    /// The bytes of the `n`-th field; none if it is no text or bytes.
+    pub fn bytes<'e>(&self, event: &Event<'e>, n: usize) -> &'e [u8] {
+        self.places[n].field.map_or(&[], |field| event.bytes(field))
+    }
+}
+
+/// An enum's choices that both know: what the catalog's numbers are in the description.
+fn choices(kind: &KindInfo, spec: &FieldSpec) -> Box<[(u64, u64)]> {
+    let Some(field) = kind.fields.iter().find(|field| field.name == spec.name) else { return Box::default() };
+    let ours = |name: &str| spec.choices.iter().find(|(_, ours)| *ours == name).map(|(number, _)| *number);
+    field.choices.iter().filter_map(|(number, name)| Some((*number, ours(name)?))).collect()
+}
