@@ -302,6 +302,12 @@ impl Shared {
         }))
     }
 
+    /// Puts back settings whose lease is over, from a thread that wakes now and then and runs no tasks.
+    pub(crate) fn see_to_leases(&self) {
+        // Where that fails the space was removed, and nobody sets anything.
+        self.space.as_ref().inspect(|space| _ = space.see_to_leases());
+    }
+
     /// How often something was set: as long as it is the same, every setting has the value it had.
     #[inline]
     pub(crate) fn changes(&self) -> u64 {
@@ -878,6 +884,7 @@ impl Runtime {
             if timeout.timed_out() {
                 drop(guard);
                 // Also if all workers sleep.
+                self.shared.see_to_leases();
                 self.shared.adopt_workers();
                 self.shared.look_at_limit();
                 deadlock = watch.look(&self.shared);
