@@ -64,4 +64,4 @@ pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use tunable::Tunable;
-pub use writer::Writer;
+pub use writer::{EVENT_NS, Writer};

@@ -30,6 +30,11 @@ pub(crate) const IDENTITY: &str = "space";
 /// The same file until everything in it is written.
 pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
 
+/// So many names of writers are kept; whoever comes with another one after them is called [`ONE_OF_MANY`].
+const WRITER_NAMES_MAX: usize = 1 << 14;
+/// The name of writers for whose own there is no room.
+const ONE_OF_MANY: &str = "one of many";
+
 /// Size and policy of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementOptions {
@@ -136,6 +141,8 @@ pub(crate) struct Shared {
 struct Cold {
     catalog: Catalog,
     names: Names,
+    /// How many of them were made for writers.
+    writer_names: usize,
     sites: u64,
     /// Each with what was adopted of it last.
     settings: Vec<(Setting, Cell)>,
@@ -190,6 +197,7 @@ impl Space {
         let cold = Cold {
             catalog,
             names: Names::new(),
+            writer_names: 0,
             sites: 0,
             settings: Vec::new(),
             leases: Leases::default(),
@@ -263,7 +271,7 @@ impl Space {
     ///
     /// It takes the element, of the same size and policy, that was released longest ago by a writer that was dropped;
     /// there is a new one only if none is free. What the writer before wrote there stays readable, as that writer's,
-    /// until it is overwritten.
+    /// until it is overwritten. Of writers and collectors 16,384 names are kept, for ever; further ones are called `one of many`.
     ///
     /// # Errors
     /// When the file system is full, or this process is a fork of the one that made the space.
@@ -309,7 +317,7 @@ impl Space {
 
     fn owner_name(&self, name: &str) -> Result<NameRef, Error> {
         self.shared.check_fork()?;
-        self.name(name)
+        self.shared.cold().writer_name(name)
     }
 
     /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
@@ -467,6 +475,18 @@ impl Space {
 }
 
 impl Cold {
+    /// The name of a writer or collector. Names stay for ever, and threads that come and go may each bring another one.
+    fn writer_name(&mut self, text: &str) -> Result<NameRef, Error> {
+        if self.names.contains_key(text) {
+            return self.name(text);
+        }
+        if self.writer_names == WRITER_NAMES_MAX {
+            return self.name(ONE_OF_MANY);
+        }
+        self.writer_names += 1;
+        self.name(text)
+    }
+
     fn name(&mut self, text: &str) -> Result<NameRef, Error> {
         if let Some(id) = self.names.get(text) {
             return Ok(NameRef(*id));

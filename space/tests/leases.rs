@@ -166,7 +166,10 @@ fn a_lock_that_is_held_too_long_keeps_no_value() {
     assert!(begun.elapsed() > Duration::from_secs(1), "the lock is waited for: {:?}", begun.elapsed());
     assert_eq!(setting.load(), 3);
     drop((file, lease));
-    space.see_to_leases().unwrap();
+    // A process that another test starts may have the descriptor until it runs its program.
+    while space.see_to_leases().unwrap() == 0 {
+        assert!(begun.elapsed() < PATIENCE);
+    }
     assert_eq!((setting.load(), ended(&space)), (3, vec!["3 7 expired tuner".to_string()]));
 }
 
@@ -179,8 +182,11 @@ fn hostile_settings_are_never_trusted() {
     for round in 0..2000 {
         for _ in 0..4 {
             let at = layout::CELLS + 8 * (random.next() % 8) as usize;
-            let at =
-                if random.next() % 4 == 0 { layout::TOOLS + 8 * (random.next() % 8) as usize } else { at };
+            let at = if random.next().is_multiple_of(4) {
+                layout::TOOLS + 8 * (random.next() % 8) as usize
+            } else {
+                at
+            };
             let small = random.next() % 6;
             let word = match random.next() % 4 {
                 0 => random.next(),
@@ -530,7 +536,7 @@ fn a_lease_whose_holder_is_killed_at_any_moment_is_put_back_in_time() {
             }
         }
     });
-    println!("put back at most {latest:?} after its time");
+    eprintln!("put back at most {latest:?} after its time");
     let ended = ended(&space);
     assert_eq!(ended.len(), ROUNDS, "{ended:?}");
     for (round, ended) in ended.iter().enumerate() {

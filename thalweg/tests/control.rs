@@ -136,9 +136,16 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
         std::thread::sleep(Duration::from_millis(1));
     }
     let said = set(&["exec.quantum", "8", "--for", "10min"]);
-    assert!(said.contains("exec.quantum = 8 (was 64)") && said.contains("for 600 s"), "{said}");
-    let shown = des_run::thalweg().arg("get").arg(&space).args(["exec.quantum", "--json"]).output();
-    let shown: serde_json::Value = serde_json::from_slice(&shown.expect("it starts").stdout).expect("JSON");
+    assert!(said.contains("exec.quantum = 8 (was 64)") && said.contains("; for 10 min"), "{said}");
+    let shown = des_run::thalweg()
+        .arg("get")
+        .arg(&space)
+        .args(["exec.quantum", "--json"])
+        .output()
+        .expect("it starts");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    let shown: serde_json::Value =
+        serde_json::from_str(shown.lines().next().expect("a setting")).expect("JSON");
     assert_eq!((&shown["value"], &shown["lease"]["confirmed"]), (&8.into(), &64.into()));
     assert_eq!(shown["setter"]["tool"], "thalweg set");
     let shown = des_run::thalweg().arg("get").arg(&space).arg("exec.quantum").output().expect("it starts");

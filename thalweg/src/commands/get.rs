@@ -107,11 +107,11 @@ fn table(settings: &[&SettingView]) -> Table {
 /// Who holds a lease, for how long, and what the setting goes back to.
 fn lease(setting: &SettingView) -> String {
     let (Some(lease), Some(setter)) = (&setting.lease, &setting.setter) else { return String::new() };
-    let holder = format!("{} (process {})", setter.tool, setter.pid);
     let left = lease.left.map(|left| format!("{} left", duration(left.as_nanos() as f64)));
-    let alive = lease.while_alive.then(|| "while that lives".to_owned());
+    let alive = lease.while_alive.then(|| "while its holder lives".to_owned());
     let terms: Vec<String> = left.into_iter().chain(alive).collect();
-    format!("{holder}: {}, then {}", terms.join(", "), written(setting, lease.confirmed))
+    let (then, terms) = (written(setting, lease.confirmed), terms.join(", "));
+    format!("then {then}, {terms} ({}, process {})", setter.tool, setter.pid)
 }
 
 fn object(setting: &SettingView) -> serde_json::Value {
