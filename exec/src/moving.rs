@@ -158,6 +158,7 @@ impl Move {
                     "{unread} workers have not looked yet: each does so when the box that it runs returns"
                 )));
             }
+            self.mover.0.see_to_leases();
             self.request.parker.park_timeout(left.min(LOOK_FOR_END));
         }
     }

@@ -251,7 +251,7 @@ impl Shared {
     pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
         let (count, most) = (options.workers, options.workers.max(options.workers_max));
         let space = options.space.as_ref();
-        let rows = space.map(RowKinds::describe).transpose().map_err(|error| Error(error.to_string()))?;
+        let rows = space.map(RowKinds::describe).transpose()?;
         let settings = settings(options)?;
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         let admission = Arc::new(Admission::new(most));
@@ -288,6 +288,12 @@ impl Shared {
             ended: Mutex::new(Ended::default()),
             all_ended: Condvar::new(),
         }))
+    }
+
+    /// Puts back settings whose lease is over, from a thread that wakes now and then and runs no tasks.
+    pub(crate) fn see_to_leases(&self) {
+        // Where that fails the space was removed, and nobody sets anything.
+        self.space.as_ref().inspect(|space| _ = space.see_to_leases());
     }
 
     /// How often something was set: as long as it is the same, every setting has the value it had.
@@ -870,6 +876,7 @@ impl Runtime {
             if timeout.timed_out() {
                 drop(guard);
                 // Also if all workers sleep.
+                self.shared.see_to_leases();
                 self.shared.adopt_workers();
                 self.shared.look_at_limit();
                 deadlock = watch.look(&self.shared);

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use thalweg_space::Space;
+use thalweg_space::{EVENT_NS, Space};
 
 use crate::affinity::{self, Delays, Processor};
 use crate::dispatch::Core;
@@ -15,9 +15,6 @@ use crate::runtime::{Mode, Shared};
 use crate::spare::Keeps;
 use crate::sync::Ordering;
 use crate::task::TaskCell;
-
-/// What writing an event takes besides reading the clock, rounded up (benchmark `event`).
-const EVENT_NS: u64 = 2;
 
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;

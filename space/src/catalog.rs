@@ -435,7 +435,7 @@ impl Encoder {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
 
@@ -478,6 +478,11 @@ impl<'a> Decoder<'a> {
         Decoder(bytes)
     }
 
+    /// Whether all was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -488,7 +493,7 @@ impl<'a> Decoder<'a> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
 

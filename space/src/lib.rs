@@ -17,6 +17,7 @@ extern crate self as thalweg_space;
 pub mod archive;
 mod audit;
 mod catalog;
+mod cell;
 #[allow(unsafe_code)]
 pub mod clock;
 mod collector;
@@ -31,6 +32,7 @@ mod file;
 pub mod kind;
 pub mod kinds;
 pub mod layout;
+pub mod lease;
 #[allow(unsafe_code)]
 mod live;
 pub mod mailbox;
@@ -64,4 +66,4 @@ pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use tunable::Tunable;
-pub use writer::Writer;
+pub use writer::{EVENT_NS, Writer};

@@ -77,10 +77,17 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("block", "events", block::HEADER),
         ("catalog", "records", catalog::HEADER),
         ("settings", "changes", settings::CHANGES),
+        ("settings", "keeps leases", settings::KEEPS_LEASES),
         ("settings", "cells", settings::CELLS),
+        ("settings", "tools", settings::TOOLS),
         ("cell", "value", settings::VALUE),
         ("cell", "version", settings::CELL_VERSION),
         ("cell", "setter", settings::SETTER),
+        ("cell", "lease version", settings::LEASE_VERSION),
+        ("cell", "confirmed", settings::CONFIRMED),
+        ("cell", "lease until", settings::LEASE_UNTIL),
+        ("cell", "holder start", settings::HOLDER_START),
+        ("cell", "lease state", settings::LEASE_STATE),
         ("mailbox", "sent", mailbox::SENT_COUNT),
         ("mailbox", "numbers", mailbox::NUMBERS),
         ("mailbox", "slots", mailbox::SLOTS),
@@ -318,6 +325,7 @@ fn golden_settings_of_a_former_version_are_read() {
     assert_eq!(settings[1].choices, ["off", "metrics", "full"]);
     for setting in settings {
         assert_eq!((setting.affects, setting.adoption, setting.undo), (None, None, None));
+        assert!(setting.lease.is_none());
     }
 }
 

@@ -13,7 +13,7 @@ mod rows;
 mod session;
 
 pub use crate::catalog::FieldInfo;
-pub use command::Sent;
+pub use command::{LeasedCommand, Sent};
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
@@ -24,17 +24,20 @@ pub use rows::{Cells, LiveView, RowFinder, RowInfo};
 pub use session::{Member, Session, SessionStream};
 
 use crate::catalog::{CatalogReader, Record};
+use crate::cell::{self, Cell, InFile, NO_TIME, Write};
 use crate::clock::{Anchor, Clock, ClockKind};
 use crate::error::Error;
 use crate::file;
 use crate::kind::{NameRef, SiteRef};
 use crate::layout::{PAGE, identity, settings};
-use crate::setting::{Adoption, Affects, Undo, change, check_range};
+use crate::lease::{self, Lease, Terms};
+use crate::setting::{Adoption, Affects, Undo, check_range};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use thalweg_glob::Glob;
 
 /// Chunks of live rows looked at at most.
@@ -94,10 +97,25 @@ pub struct SettingView {
     pub adoption: Option<Adoption>,
     /// How a change of it is taken back; likewise.
     pub undo: Option<Undo>,
+    /// Who set it last; none: nobody since the start, or nobody who is known.
+    pub setter: Option<SetterView>,
+    /// The lease under which it was set, while that holds.
+    pub lease: Option<LeaseView>,
     index: u64,
 }
 
 impl SettingView {
+    fn take(&mut self, cell: Cell) {
+        let Cell { value, confirmed, until, holder_start, pid, user, .. } = cell;
+        self.value = value;
+        self.lease = cell.is_leased().then(|| LeaseView {
+            confirmed,
+            left: (until != NO_TIME).then(|| Duration::from_nanos(until.saturating_sub(lease::now_ns()))),
+            while_alive: holder_start != 0,
+        });
+        self.setter = (pid != 0).then_some(SetterView { pid, user, tool: cell.tool });
+    }
+
     /// A setting that is only ever written: 0 is off, 1 is on.
     pub fn switch(name: &str) -> SettingView {
         SettingView {
@@ -112,9 +130,33 @@ impl SettingView {
             affects: None,
             adoption: None,
             undo: None,
+            setter: None,
+            lease: None,
             index: 0,
         }
     }
+}
+
+/// Who set a setting. Nothing of it is checked: it is what that process said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetterView {
+    /// The process.
+    pub pid: u32,
+    /// Its user.
+    pub user: u32,
+    /// The tool; empty: it did not say.
+    pub tool: String,
+}
+
+/// A lease of a setting: who holds it is who set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The value that was confirmed last: what it goes back to.
+    pub confirmed: u64,
+    /// How long it holds still if nobody renews it; none: no time ends it.
+    pub left: Option<Duration>,
+    /// Whether it ends with the process that holds it.
+    pub while_alive: bool,
 }
 
 /// A probe of the process.
@@ -151,6 +193,8 @@ pub struct SpaceReader {
     path: PathBuf,
     identity: File,
     tables: Mutex<Tables>,
+    /// Who changes settings and sends commands by this reader.
+    tool: String,
 }
 
 /// What the process-wide catalog said so far.
@@ -194,7 +238,8 @@ impl SpaceReader {
             probes: Vec::new(),
             rows: rows::RowKinds::new(),
         };
-        let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
+        let tool = crate::process::program_name();
+        let reader = SpaceReader { path, identity, tables: Mutex::new(tables), tool };
         drop(reader.refreshed()?);
         Ok(reader)
     }
@@ -240,13 +285,20 @@ impl SpaceReader {
     pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
         let mut views = self.refreshed()?.settings.clone();
         let path = self.path.join("settings");
-        let file = crate::setting::open(&path, false)?;
+        let file = cell::open(&path, false)?;
         for view in &mut views {
-            let mut value = [0; 8];
-            file::read_exact_at(&file, &path, &mut value, cell_offset(&path, view)?)?;
-            view.value = u64::from_le_bytes(value);
+            let words = InFile::new(&file, &path, cell_index(&path, view)?)?;
+            let cell = Cell::read(&words);
+            view.take(words.result(cell)?);
         }
         Ok(views)
+    }
+
+    /// The same reader of a space, which says that what it changes is changed by this tool. Else that is the program's name.
+    #[must_use]
+    pub fn called(mut self, tool: &str) -> SpaceReader {
+        self.tool = tool.to_string();
+        self
     }
 
     /// Changes the setting `name`, or switches probes with `probe/PATTERN.on`; the observed process adopts it at its next safe point.
@@ -258,17 +310,53 @@ impl SpaceReader {
             check_range(name, value, 0, 1)?;
             return self.switch(pattern, value == 1);
         }
+        let (path, view) = self.known_setting(name)?;
+        check_range(name, value, view.min, view.max)?;
+        cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
+    }
+
+    /// Changes the setting `name` as long as the terms say, see [`lease`](crate::lease).
+    ///
+    /// # Errors
+    /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
+    pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
+        if crate::probe::pattern_in(name).is_some() {
+            return Err(Error::new("probes have no leases: whoever switches them switches them back"));
+        }
+        let (path, view) = self.known_setting(name)?;
+        if view.undo == Some(Undo::Nothing) {
+            return Err(Error::new(format!(
+                "`{name}` has no leases: the process shows a figure of its own there"
+            )));
+        }
+        if !cell::keeps_leases(&cell::open(&path, false)?, &path)? {
+            return Err(Error::new(format!(
+                "the process of {} takes no leases: nobody there puts back what one runs out of",
+                self.path.display()
+            )));
+        }
+        let lease = Lease {
+            index: cell_index(&path, &view)?,
+            path,
+            name: view.name,
+            min: view.min,
+            max: view.max,
+            tool: self.tool.clone(),
+            terms,
+            value,
+            version: 0,
+        };
+        lease.take()
+    }
+
+    /// The file of settings, and the setting of this name in it.
+    fn known_setting(&self, name: &str) -> Result<(PathBuf, SettingView), Error> {
         let tables = self.refreshed()?;
         let Some(view) = tables.settings.iter().find(|s| s.name == name) else {
             let names: Vec<_> = tables.settings.iter().map(|s| s.name.as_str()).collect();
             return Err(Error::new(format!("there is no setting `{name}`; there are: {}", names.join(", "))));
         };
-        check_range(name, value, view.min, view.max)?;
-        let path = self.path.join("settings");
-        cell_offset(&path, view)?;
-        let index = view.index as usize;
-        drop(tables);
-        change(&path, index, value)
+        Ok((self.path.join("settings"), view.clone()))
     }
 
     /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
@@ -408,6 +496,8 @@ impl SpaceReader {
                 affects: Affects::from_name(&s.affects),
                 adoption: Adoption::from_name(&s.adoption),
                 undo: Undo::from_name(&s.undo),
+                setter: None,
+                lease: None,
                 index: s.index,
             }),
             Record::Probe { name, on } => probes.push(ProbeView { name, on }),
@@ -592,14 +682,13 @@ fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
     })
 }
 
-fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {
-    if view.index >= settings::CELL_COUNT as u64 {
-        return Err(Error::new(format!(
+fn cell_index(path: &Path, view: &SettingView) -> Result<usize, Error> {
+    usize::try_from(view.index).ok().filter(|index| *index < settings::CELL_COUNT).ok_or_else(|| {
+        Error::new(format!(
             "the catalog beside {} is damaged: setting `{}` has cell {}",
             path.display(),
             view.name,
             view.index
-        )));
-    }
-    Ok(settings::CELLS as u64 + view.index * settings::CELL_BYTES as u64)
+        ))
+    })
 }
