@@ -13,12 +13,32 @@ Row = namedtuple("Row", "name hash doc cells")
 Field = namedtuple("Field", "name type at unit choices doc")
 
 KINDS = {
-    "space.setting_adopted": Kind("space.setting_adopted", 0x58daad4f2613bf06, 4, "A setting's new value was adopted.", {
+    "space.setting_adopted": Kind("space.setting_adopted", 0xa0c933fed3e1330b, 5, "A setting's new value was adopted.", {
         "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The setting."),
         "old": Field("old", layout.FIELD_U64, 8, "", {}, "Its value before."),
         "new": Field("new", layout.FIELD_U64, 16, "", {}, "Its value from here on."),
         "pid": Field("pid", layout.FIELD_U32, 24, "", {}, "The process that set it; 0: unknown."),
         "user": Field("user", layout.FIELD_U32, 28, "", {}, "The user that set it."),
+        "tool": Field("tool", layout.FIELD_STR, 32, "", {}, "The tool that set it, if it said so."),
+    }),
+    "space.setting_leased": Kind("space.setting_leased", 0x1f92459219ad6e73, 6, "A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed.", {
+        "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The setting."),
+        "value": Field("value", layout.FIELD_U64, 8, "", {}, "Its value under the lease."),
+        "confirmed": Field("confirmed", layout.FIELD_U64, 16, "", {}, "The value that was confirmed last, to which it goes back."),
+        "lasts": Field("lasts", layout.FIELD_U64, 24, "ns", {}, "For how long from now on, without renewal; all bits set: no time ends it."),
+        "while_alive": Field("while_alive", layout.FIELD_BOOL, 32, "", {}, "Whether it ends with the process that holds it."),
+        "pid": Field("pid", layout.FIELD_U32, 36, "", {}, "The process that holds it."),
+        "user": Field("user", layout.FIELD_U32, 40, "", {}, "The user that holds it."),
+        "tool": Field("tool", layout.FIELD_STR, 44, "", {}, "The tool that holds it, if it said so."),
+    }),
+    "space.setting_lease_ended": Kind("space.setting_lease_ended", 0x32d8099d63aca111, 5, "The lease of a setting is over.", {
+        "name": Field("name", layout.FIELD_NAME, 0, "", {}, "The setting."),
+        "value": Field("value", layout.FIELD_U64, 8, "", {}, "Its value from here on."),
+        "leased": Field("leased", layout.FIELD_U64, 16, "", {}, "Its value under the lease."),
+        "why": Field("why", layout.FIELD_ENUM, 24, "", {"expired": 0, "holder_died": 1, "confirmed": 2, "given_back": 3, "taken_over": 4}, "Why."),
+        "pid": Field("pid", layout.FIELD_U32, 28, "", {}, "The process that held it."),
+        "user": Field("user", layout.FIELD_U32, 32, "", {}, "The user that held it."),
+        "tool": Field("tool", layout.FIELD_STR, 36, "", {}, "The tool that held it, if it said so."),
     }),
     "space.probes_switched": Kind("space.probes_switched", 0x3ccff26f6c646cda, 3, "Probes were switched on or off.", {
         "pattern": Field("pattern", layout.FIELD_STR, 0, "", {}, "Which: a pattern of their names."),
@@ -27,13 +47,29 @@ KINDS = {
         "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that switched them."),
         "user": Field("user", layout.FIELD_U32, 16, "", {}, "The user that switched them."),
     }),
-    "space.command_adopted": Kind("space.command_adopted", 0xfcd659f1a01b7e67, 4, "A command was adopted.", {
+    "space.command_adopted": Kind("space.command_adopted", 0x32c4c6a550a5ca80, 4, "A command was adopted.", {
         "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),
         "pid": Field("pid", layout.FIELD_U32, 8, "", {}, "The process that sent it."),
         "user": Field("user", layout.FIELD_U32, 12, "", {}, "The user that sent it."),
         "target": Field("target", layout.FIELD_STR, 16, "", {}, "What it is for."),
         "name": Field("name", layout.FIELD_STR, 20, "", {}, "What is to be done."),
         "arguments": Field("arguments", layout.FIELD_STR, 24, "", {}, "With what, separated by spaces."),
+        "tool": Field("tool", layout.FIELD_STR, 28, "", {}, "The tool that sent it, if it said so."),
+    }),
+    "space.command_leased": Kind("space.command_leased", 0x7231766c8881b307, 4, "A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed.", {
+        "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),
+        "lasts": Field("lasts", layout.FIELD_U64, 8, "ns", {}, "For how long from now on, without renewal; all bits set: no time ends it."),
+        "while_alive": Field("while_alive", layout.FIELD_BOOL, 16, "", {}, "Whether it ends with the process that holds it."),
+        "target": Field("target", layout.FIELD_STR, 20, "", {}, "What the inverse is for."),
+        "inverse": Field("inverse", layout.FIELD_STR, 24, "", {}, "The inverse."),
+        "arguments": Field("arguments", layout.FIELD_STR, 28, "", {}, "With what, separated by spaces."),
+    }),
+    "space.command_lease_ended": Kind("space.command_lease_ended", 0xf453166d62a63681, 3, "The lease of a command is over.", {
+        "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too."),
+        "why": Field("why", layout.FIELD_ENUM, 8, "", {"expired": 0, "holder_died": 1, "confirmed": 2, "given_back": 3, "taken_over": 4}, "Why."),
+        "pid": Field("pid", layout.FIELD_U32, 12, "", {}, "The process that held it."),
+        "user": Field("user", layout.FIELD_U32, 16, "", {}, "The user that held it."),
+        "tool": Field("tool", layout.FIELD_STR, 20, "", {}, "The tool that held it, if it said so."),
     }),
     "space.command_answered": Kind("space.command_answered", 0xcf1390ff02b21c66, 2, "A command was answered.", {
         "command": Field("command", layout.FIELD_U64, 0, "", {}, "The command's number."),

@@ -8,8 +8,8 @@ public final class Kinds {
     public static final class SpaceSettingAdopted {
         private SpaceSettingAdopted() {}
         public static final String NAME = "space.setting_adopted";
-        public static final long HASH = 0x58daad4f2613bf06L;
-        public static final int WORDS = 4;
+        public static final long HASH = 0xa0c933fed3e1330bL;
+        public static final int WORDS = 5;
         /** The setting. */
         public static final int AT_NAME = 0;
         public static final int TYPE_NAME = Layout.FIELD_NAME;
@@ -25,6 +25,75 @@ public final class Kinds {
         /** The user that set it. */
         public static final int AT_USER = 28;
         public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that set it, if it said so. */
+        public static final int AT_TOOL = 32;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed. */
+    public static final class SpaceSettingLeased {
+        private SpaceSettingLeased() {}
+        public static final String NAME = "space.setting_leased";
+        public static final long HASH = 0x1f92459219ad6e73L;
+        public static final int WORDS = 6;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value under the lease. */
+        public static final int AT_VALUE = 8;
+        public static final int TYPE_VALUE = Layout.FIELD_U64;
+        /** The value that was confirmed last, to which it goes back. */
+        public static final int AT_CONFIRMED = 16;
+        public static final int TYPE_CONFIRMED = Layout.FIELD_U64;
+        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        public static final int AT_LASTS = 24;
+        public static final int TYPE_LASTS = Layout.FIELD_U64;
+        /** Whether it ends with the process that holds it. */
+        public static final int AT_WHILE_ALIVE = 32;
+        public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
+        /** The process that holds it. */
+        public static final int AT_PID = 36;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that holds it. */
+        public static final int AT_USER = 40;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that holds it, if it said so. */
+        public static final int AT_TOOL = 44;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** The lease of a setting is over. */
+    public static final class SpaceSettingLeaseEnded {
+        private SpaceSettingLeaseEnded() {}
+        public static final String NAME = "space.setting_lease_ended";
+        public static final long HASH = 0x32d8099d63aca111L;
+        public static final int WORDS = 5;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value from here on. */
+        public static final int AT_VALUE = 8;
+        public static final int TYPE_VALUE = Layout.FIELD_U64;
+        /** Its value under the lease. */
+        public static final int AT_LEASED = 16;
+        public static final int TYPE_LEASED = Layout.FIELD_U64;
+        /** Why. */
+        public static final int AT_WHY = 24;
+        public static final int TYPE_WHY = Layout.FIELD_ENUM;
+        public static final int CHOICE_WHY_EXPIRED = 0;
+        public static final int CHOICE_WHY_HOLDER_DIED = 1;
+        public static final int CHOICE_WHY_CONFIRMED = 2;
+        public static final int CHOICE_WHY_GIVEN_BACK = 3;
+        public static final int CHOICE_WHY_TAKEN_OVER = 4;
+        /** The process that held it. */
+        public static final int AT_PID = 28;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that held it. */
+        public static final int AT_USER = 32;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that held it, if it said so. */
+        public static final int AT_TOOL = 36;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
 
     /** Probes were switched on or off. */
@@ -54,7 +123,7 @@ public final class Kinds {
     public static final class SpaceCommandAdopted {
         private SpaceCommandAdopted() {}
         public static final String NAME = "space.command_adopted";
-        public static final long HASH = 0xfcd659f1a01b7e67L;
+        public static final long HASH = 0x32c4c6a550a5ca80L;
         public static final int WORDS = 4;
         /** The command's number. */
         public static final int AT_COMMAND = 0;
@@ -74,6 +143,63 @@ public final class Kinds {
         /** With what, separated by spaces. */
         public static final int AT_ARGUMENTS = 24;
         public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
+        /** The tool that sent it, if it said so. */
+        public static final int AT_TOOL = 28;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed. */
+    public static final class SpaceCommandLeased {
+        private SpaceCommandLeased() {}
+        public static final String NAME = "space.command_leased";
+        public static final long HASH = 0x7231766c8881b307L;
+        public static final int WORDS = 4;
+        /** The command's number. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        public static final int AT_LASTS = 8;
+        public static final int TYPE_LASTS = Layout.FIELD_U64;
+        /** Whether it ends with the process that holds it. */
+        public static final int AT_WHILE_ALIVE = 16;
+        public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
+        /** What the inverse is for. */
+        public static final int AT_TARGET = 20;
+        public static final int TYPE_TARGET = Layout.FIELD_STR;
+        /** The inverse. */
+        public static final int AT_INVERSE = 24;
+        public static final int TYPE_INVERSE = Layout.FIELD_STR;
+        /** With what, separated by spaces. */
+        public static final int AT_ARGUMENTS = 28;
+        public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
+    }
+
+    /** The lease of a command is over. */
+    public static final class SpaceCommandLeaseEnded {
+        private SpaceCommandLeaseEnded() {}
+        public static final String NAME = "space.command_lease_ended";
+        public static final long HASH = 0xf453166d62a63681L;
+        public static final int WORDS = 3;
+        /** The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** Why. */
+        public static final int AT_WHY = 8;
+        public static final int TYPE_WHY = Layout.FIELD_ENUM;
+        public static final int CHOICE_WHY_EXPIRED = 0;
+        public static final int CHOICE_WHY_HOLDER_DIED = 1;
+        public static final int CHOICE_WHY_CONFIRMED = 2;
+        public static final int CHOICE_WHY_GIVEN_BACK = 3;
+        public static final int CHOICE_WHY_TAKEN_OVER = 4;
+        /** The process that held it. */
+        public static final int AT_PID = 12;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that held it. */
+        public static final int AT_USER = 16;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that held it, if it said so. */
+        public static final int AT_TOOL = 20;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
     }
 
     /** A command was answered. */
