@@ -26,6 +26,7 @@ pub use decoding::names::{Names, SiteName, names};
 pub use decoding::observation::{
     Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals,
 };
+pub use decoding::rows;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space, slowest, story};

@@ -125,11 +125,11 @@ pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Er
     }
     // One lock for all changes: it guards this file and the count of changes.
     let settings_path: PathBuf = directory.join("settings");
-    let settings = crate::setting::open(&settings_path, true)?;
+    let settings = crate::cell::open(&settings_path, true)?;
     lock(&settings, &settings_path)?;
     let (pattern, pid, user) = (pattern.to_string(), std::process::id(), crate::process::user());
     append_under_lock(&path, &Record::Switch(Switch { pattern, on, pid, user }), BYTES_MAX)?;
-    crate::setting::count_change(&settings, &settings_path)
+    crate::cell::count_change(&settings, &settings_path)
 }
 
 #[cfg(test)]

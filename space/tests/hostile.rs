@@ -259,7 +259,7 @@ fn links_fifos_and_directories_are_refused() {
                 reader.live_rows()?;
                 reader.events().poll(usize::MAX, &mut |_| {}).map(|_| ())
             });
-            let error = error.expect_err(&format!("{what} {}", name.display())).to_string();
+            let error = format!("{:#}", error.expect_err(&format!("{what} {}", name.display())));
             assert!(error.contains(what) && error.contains(name.to_str().unwrap()), "{error}");
             if what == "directory" {
                 std::fs::remove_dir(&name).unwrap();

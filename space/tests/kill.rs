@@ -16,7 +16,7 @@ use thalweg_chance::Chance;
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::block;
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Policy, RowKind, SettingSpec, discover};
+use thalweg_space::{Policy, SettingSpec, discover};
 
 const ROUNDS: u64 = 30;
 const ROUNDS_LONG: u64 = 300;
@@ -218,7 +218,7 @@ fn space_making_process() {
         space.name("a name").unwrap();
         let spec = SettingSpec { name: "s", doc: "d", unit: "u", max: 9, default: 3, ..SettingSpec::PLAIN };
         space.setting(spec).unwrap().set(4).unwrap();
-        let row = space.live_row(RowKind::Task, count).unwrap();
+        let row = space.live_row(support::thing(&space), count).unwrap();
         Archiver::open(space.path()).unwrap().step().unwrap();
         // As a process leaves them that is killed.
         std::mem::forget((row, writer));

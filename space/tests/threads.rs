@@ -15,8 +15,7 @@ use support::{Counted, Directory, space_in};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{
-    Answer, Collector, CollectorOptions, Command, ElementOptions, Policy, RowKind, SettingSpec, SignalWriter,
-    Space,
+    Answer, Collector, CollectorOptions, Command, ElementOptions, Policy, SettingSpec, SignalWriter, Space,
 };
 
 const WRITERS: usize = 2;
@@ -119,7 +118,7 @@ fn come_and_go(space: &Space, number: u64) {
     writer.emit(counted, &Counted { count: number });
     let mut collector: Collector<Counted> = space.collector("c", CollectorOptions::default()).unwrap();
     collector.record(&Counted { count: number });
-    let row = space.live_row(RowKind::Task, number).unwrap();
+    let row = space.live_row(support::thing(space), number).unwrap();
     row.cell(0).store(number, Ordering::Relaxed);
 }
 

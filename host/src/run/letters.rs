@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::io::{Raw, unwritable};
 
 /// The file that keeps what failed.
-pub(crate) struct DeadLetters {
+pub(super) struct DeadLetters {
     name: String,
     file: BufWriter<File>,
     /// Letters that are not safe in the file yet.
@@ -24,26 +24,26 @@ pub(crate) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(crate) fn create(path: &Path) -> Result<DeadLetters, Error> {
+    pub(super) fn create(path: &Path) -> Result<DeadLetters, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         Ok(DeadLetters { name, file: BufWriter::new(file), unwritten: 0, broken: false })
     }
 
     /// A record that a component failed on: where, why, which message.
-    pub(crate) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
+    pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
         self.letter(component, reason, &message, |line| write_member("record", record, line))
     }
 
     /// A record that an end of the network refused.
-    pub(crate) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
+    pub(super) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
         self.letter(component, reason, "", |line| write_member("record", record, line))
     }
 
     /// Bytes of an input that are no record.
-    pub(crate) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
+    pub(super) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
         let Raw { input, line, byte, bytes, goes_on } = raw;
         let line = line.map_or(String::new(), |line| format!(r#","line":{line}"#));
         let more = if *goes_on { r#","more":true"# } else { "" };
@@ -83,7 +83,7 @@ impl DeadLetters {
     }
 
     /// Hands what was written to the file.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.broken {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl DeadLetters {
     }
 
     /// How many letters are not in the file, after the end.
-    pub(crate) fn lost(&self) -> Option<String> {
+    pub(super) fn lost(&self) -> Option<String> {
         let (count, name) = (self.unwritten, &self.name);
         let letters = if count == 1 { "dead letter is" } else { "dead letters are" };
         (count > 0).then(|| format!("{count} {letters} not in {name}"))

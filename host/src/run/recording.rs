@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::io::{recorded_at, unwritable};
 
 /// The file that keeps the records that entered, for a replay.
-pub(crate) struct Recording {
+pub(super) struct Recording {
     name: String,
     file: BufWriter<File>,
     began: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn create(path: &Path) -> Result<Recording, Error> {
+    pub(super) fn create(path: &Path) -> Result<Recording, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         let file = BufWriter::new(file);
@@ -28,7 +28,7 @@ impl Recording {
     }
 
     /// One line: when it entered, and the record.
-    pub(crate) fn write(&mut self, record: &Record) -> Result<(), Error> {
+    pub(super) fn write(&mut self, record: &Record) -> Result<(), Error> {
         let tag = recorded_at();
         self.line.clear();
         json::write_record(record, &mut self.line);
@@ -42,7 +42,7 @@ impl Recording {
     }
 
     /// Hands what was written to the file.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|error| unwritable(&self.name, error))
     }
 }

@@ -205,7 +205,8 @@ impl Observation {
     }
 }
 
-const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
+/// A field that is looked for.
+pub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
     FieldSpec { name, field_type, unit: "", doc: "", choices: &[], absent: None }
 }
 

@@ -3,4 +3,5 @@
 pub mod events;
 pub(crate) mod names;
 pub(crate) mod observation;
+pub mod rows;
 pub(crate) mod texts;

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thalweg_space::Error;
 use thalweg_space::reader::{
-    self, Event, Feed, Fields, Info, Item, KindInfo, LiveView, PathFeed, SettingView, SpaceReader,
+    self, Event, Feed, Fields, Info, Item, KindInfo, LiveView, PathFeed, RowFinder, SettingView, SpaceReader,
 };
-use thalweg_space::{Error, RowKind};
 
 use crate::composing::dispatch::Value;
 use crate::decoding::events::{KINDS, Observation};
 use crate::decoding::names::{Names, names};
-use crate::decoding::observation::{LiveRow, LiveState, Mode, StreamTotals, TaskCounts, TaskTotals};
+use crate::decoding::observation::{LiveRow, Mode};
+use crate::decoding::rows::{ROWS, Row};
 use crate::following::analysis::{Analysis, Options};
 use crate::following::gathering::{gathered, of_space};
 use crate::lineage::message::MessageId;
@@ -273,7 +274,7 @@ impl<'m, F: Feed> Follower<'m, F> {
                 // All that its writers had written was read before; the files are open.
                 Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
                 Err(error) => match self.parts.first_mut() {
-                    Some(first) => first.damage.push(error.to_string()),
+                    Some(first) => first.damage.push(format!("{error:#}")),
                     None => break,
                 },
             }
@@ -396,10 +397,10 @@ impl<'m> Part<'m> {
 
     fn rows(&mut self, reader: &SpaceReader) -> Vec<LiveRow> {
         match reader.live_rows() {
-            Ok(views) => views.iter().map(live_row).collect(),
+            Ok(views) => live_rows(&views),
             Err(_) if reader.is_gone() => Vec::new(),
             Err(error) => {
-                self.damage.push(error.to_string());
+                self.damage.push(format!("{error:#}"));
                 Vec::new()
             }
         }
@@ -474,7 +475,7 @@ struct Watch {
 impl Watch {
     fn begin(reader: &SpaceReader, lives: bool) -> Watch {
         let rows = reader.live_rows().ok().filter(|_| lives).unwrap_or_default();
-        let first = rows.iter().map(live_row).filter(in_task).collect();
+        let first = live_rows(&rows).into_iter().filter(in_task).collect();
         Watch { first, at: Instant::now(), ticks: reader.info().map_or(0, |info| info.clock.now()) }
     }
 
@@ -486,7 +487,7 @@ impl Watch {
             return HashMap::new();
         }
         std::thread::sleep(STUCK.saturating_sub(self.at.elapsed()));
-        let rows: Vec<LiveRow> = reader.live_rows().unwrap_or_default().iter().map(live_row).collect();
+        let rows = live_rows(&reader.live_rows().unwrap_or_default());
         self.first.retain(|row| rows.contains(row));
         // Published when the dispatch before ended; not in mode off.
         let publishes = mode_setting(reader, |setting| setting.value).is_some_and(|mode| mode != Mode::Off);
@@ -632,46 +633,12 @@ fn observation(known: &Known, event: &Event<'_>, analysis: &mut Analysis<'_>) ->
     Observation::read(known.number, &known.fields, event, analysis.texts())
 }
 
-/// A row of the live table as the runtime fills it.
-fn live_row(view: &LiveView) -> LiveRow {
-    let cell = &view.cells;
-    match view.kind {
-        RowKind::Task => LiveRow::Task {
-            task: view.id,
-            state: LiveState::from_number(cell[0]),
-            component: cell[1],
-            replica: cell[2],
-            worker: cell[3],
-            totals: TaskTotals {
-                busy_ticks: cell[7],
-                input_wait_ticks: cell[8],
-                output_wait_ticks: cell[9],
-                ready_ticks: cell[10],
-                counts: Some(TaskCounts { dispatches: cell[4], reads: cell[5], writes: cell[6] }),
-            },
-        },
-        RowKind::Stream => LiveRow::Stream {
-            stream: view.id,
-            name: cell[0],
-            reader: cell[1],
-            writer: cell[2],
-            capacity: cell[3],
-            totals: StreamTotals { written: cell[4], read: cell[5], dropped: cell[6] },
-        },
-        RowKind::Worker => LiveRow::Worker {
-            worker: view.id,
-            core: i64::from_ne_bytes(cell[0].to_ne_bytes()),
-            ended: cell[1] == 2,
-            task: cell[2],
-            message: cell[3],
-            busy_ticks: cell[4],
-            waiting_ticks: cell[5],
-            started: cell[6],
-            updated: cell[7],
-            dispatches: cell[8],
-            clock_reading_ps: cell[10],
-            parked: cell[1] == 3,
-            parked_ticks: cell[11],
-        },
-    }
+/// The rows that the monitor knows.
+fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
+    let mut finder = RowFinder::new(ROWS);
+    let known = views.iter().filter_map(|view| {
+        let (number, cells) = finder.find(view)?;
+        Row::read(number, cells, view).map(LiveRow::from)
+    });
+    known.collect()
 }

@@ -121,7 +121,8 @@ impl fmt::Display for Unperturbed {
 impl error::Error for Unperturbed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Unperturbed::Space(error) => Some(error),
+            // Its text is the error's own.
+            Unperturbed::Space(error) => error.source(),
             _ => None,
         }
     }

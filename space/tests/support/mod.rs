@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
-use thalweg_space::{ElementOptions, Error, Kind, Policy, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Error, Kind, NameRef, Policy, Row, RowKind, Space, SpaceOptions};
 
 /// Says that the calling test cannot be run here, and why. `cargo xtask test` counts it as skipped, while the harness, which
 /// shows nothing of what a good test prints, would count it as passed.
@@ -149,4 +149,18 @@ pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
         Seen::Event { .. } => (events + 1, lost),
         Seen::Gap { lost: more, .. } => (events, lost + more),
     })
+}
+
+/// A live row of anything.
+#[derive(Row)]
+#[row(name = "test.thing")]
+pub(crate) struct Thing {
+    /// How many.
+    pub(crate) count: u64,
+    /// What it is called.
+    pub(crate) name: NameRef,
+}
+
+pub(crate) fn thing(space: &Space) -> RowKind {
+    space.row_kind::<Thing>().unwrap()
 }

@@ -62,7 +62,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         Some(session) => Processes::of_session(&session),
         None => Processes::of_space(&spaces::find(space)?),
     };
-    let mut processes = opened.map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut processes = opened.map_err(Failure::usage)?;
     let mut printer = Printer {
         output: Output::new(terminal),
         task: arguments.task,
@@ -76,7 +76,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.follow {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
-            .map_err(|error| Failure::Run(format!("cannot listen to Ctrl-C: {error}")))?;
+            .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     }
     let mut ending = false;
     loop {
@@ -122,7 +122,7 @@ struct Problems {
 
 impl Problems {
     fn tell(&mut self, problem: Option<thalweg_space::Error>) {
-        let Some(problem) = problem.map(|problem| problem.to_string()) else { return };
+        let Some(problem) = problem.map(|problem| format!("{problem:#}")) else { return };
         if self.told.insert(problem.clone()) {
             Failure::Usage(problem).print(self.terminal);
         }

@@ -12,6 +12,7 @@ use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Table, number, text};
+use crate::units::duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,6 +87,7 @@ fn table(settings: &[&SettingView]) -> Table {
         text("WHAT IT DOES").droppable(4),
         text("AFFECTS").droppable(5),
         text("ADOPTED").droppable(6),
+        text("LEASE").droppable(2),
     ]);
     for setting in settings {
         let cells = vec![
@@ -97,10 +99,21 @@ fn table(settings: &[&SettingView]) -> Table {
             setting.doc.clone(),
             setting.affects.map_or("", Affects::name).to_owned(),
             setting.adoption.map_or("", Adoption::name).to_owned(),
+            lease(setting),
         ];
         table.row(cells, setting.value != setting.default);
     }
     table
+}
+
+/// Who holds a lease, for how long, and what the setting goes back to.
+fn lease(setting: &SettingView) -> String {
+    let (Some(lease), Some(setter)) = (&setting.lease, &setting.setter) else { return String::new() };
+    let left = lease.left.map(|left| format!("{} left", duration(left.as_nanos() as f64)));
+    let alive = lease.while_alive.then(|| "while its holder lives".to_owned());
+    let terms: Vec<String> = left.into_iter().chain(alive).collect();
+    let (then, terms) = (written(setting, lease.confirmed), terms.join(", "));
+    format!("then {then}, {terms} ({}, process {})", setter.tool, setter.pid)
 }
 
 fn object(setting: &SettingView) -> serde_json::Value {
@@ -117,6 +130,16 @@ fn object(setting: &SettingView) -> serde_json::Value {
         "affects": setting.affects.map(Affects::name),
         "adopted": setting.adoption.map(Adoption::name),
         "undo": setting.undo.map(Undo::name),
+        "setter": setting.setter.as_ref().map(|setter| {
+            json!({ "pid": setter.pid, "user": setter.user, "tool": setter.tool })
+        }),
+        "lease": setting.lease.as_ref().map(|lease| {
+            json!({
+                "left_ns": lease.left.map(|left| left.as_nanos() as u64),
+                "while_alive": lease.while_alive,
+                "confirmed": lease.confirmed,
+            })
+        }),
     })
 }
 
