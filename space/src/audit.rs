@@ -5,10 +5,11 @@ use crate::declared::Declared;
 use crate::element::{Owner, Policy, Ring};
 use crate::elements::Elements;
 use crate::error::Error;
+use crate::identity::Identity;
 use crate::kind::{Kind, KindId, NameRef};
 use crate::lease::LeaseEnd;
+use crate::options::ElementOptions;
 use crate::place::Wanted;
-use crate::space::{ElementOptions, Shared};
 use std::sync::Arc;
 
 /// Room for some thousand events: people ask for them.
@@ -169,11 +170,11 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn new(shared: &Shared, elements: &mut Elements, name: NameRef) -> Result<Audit, Error> {
+    pub(crate) fn new(identity: &Identity, elements: &mut Elements, name: NameRef) -> Result<Audit, Error> {
         let (mut ring, declared, number) =
-            elements.take(shared, Wanted { options: ELEMENT, directory: 0 })?;
+            elements.take(identity, Wanted { options: ELEMENT, directory: 0 })?;
         ring.take_over(Owner { number, thread: crate::process::thread_id(), name });
-        Ok(Audit { ring, declared, number, clock: *shared.clock() })
+        Ok(Audit { ring, declared, number, clock: identity.clock })
     }
 
     pub(crate) fn number(&self) -> u32 {

@@ -43,8 +43,10 @@ use crate::error::Error;
 use crate::kind::{Kind, KindId, NameRef};
 use crate::layout::{event, latest};
 use crate::map::Line;
+use crate::options::ElementOptions;
 use crate::place::Wanted;
-use crate::space::{ElementOptions, Shared, Space};
+use crate::shared::Shared;
+use crate::space::Space;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -98,7 +100,7 @@ impl<K: Kind> Collector<K> {
         number: u32,
         wanted: Wanted,
     ) -> Collector<K> {
-        let clock = *shared.clock();
+        let clock = shared.identity.clock;
         Collector { slot, kind, clock, number, wanted, shared, not_sync: PhantomData }
     }
 

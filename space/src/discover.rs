@@ -1,9 +1,9 @@
 //! Finding spaces, and removing those of dead processes.
 
+use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
 use crate::reader::{Info, Member, Session, SpaceReader};
 use crate::session::{MANIFEST, Manifest};
-use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

@@ -5,10 +5,11 @@ use crate::catalog::Catalog;
 use crate::declared::Declared;
 use crate::element::Ring;
 use crate::error::Error;
+use crate::identity::Identity;
 use crate::layout::{PAGE, VERSION, element, pool};
 use crate::map::{Fork, Line, Map, Region};
+use crate::options::ElementOptions;
 use crate::place::{self, Wanted};
-use crate::space::{ElementOptions, Shared};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,29 +65,29 @@ pub(crate) struct Slot {
 
 impl Elements {
     /// The directory for elements below `parent`, for [`Wanted`].
-    pub(crate) fn directory(&mut self, shared: &Shared, parent: &Path) -> Result<usize, Error> {
+    pub(crate) fn directory(&mut self, identity: &Identity, parent: &Path) -> Result<usize, Error> {
         if let Some(index) = self.directories.iter().position(|(asked, _)| asked == parent) {
             return Ok(index + 1);
         }
-        self.directories.push((parent.to_path_buf(), place::make_directory(parent, shared.uuid())?));
+        self.directories.push((parent.to_path_buf(), place::make_directory(parent, identity.uuid())?));
         Ok(self.directories.len())
     }
 
     /// Makes the file of an element or pool where it is wanted.
     fn make_file(
         &self,
-        shared: &Shared,
+        identity: &Identity,
         directory: usize,
         (number, ending): (u32, &str),
         bytes: usize,
     ) -> Result<Map, Error> {
         let name = format!("{number:04}.{ending}");
         let Some(other) = directory.checked_sub(1) else {
-            return Map::create(&shared.path.join(name), bytes, Fork::Wipe);
+            return Map::create(&identity.path.join(name), bytes, Fork::Wipe);
         };
         let directory = &self.directories[other].1;
         let map = Map::create(&directory.join(&name), bytes, Fork::Wipe)?;
-        place::write_link(&shared.path, number, directory)?;
+        place::write_link(&identity.path, number, directory)?;
         Ok(map)
     }
 
@@ -98,20 +99,20 @@ impl Elements {
     /// An element of its own for a writer, with the writer's number.
     pub(crate) fn take(
         &mut self,
-        shared: &Shared,
+        identity: &Identity,
         wanted: Wanted,
     ) -> Result<(Ring, Arc<Declared>, u32), Error> {
         let number = self.number();
         if let Some((ring, declared)) = entry(&mut self.free, wanted).pop_front() {
             return Ok((ring, declared, number));
         }
-        let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
+        let catalog = Catalog::create(identity.path.join(format!("{number:04}.catalog")), number)?;
         let Wanted { options, directory } = wanted;
         let ElementOptions { block_bytes, block_count, .. } = options;
         let data_bytes = checked_bytes(&options)?;
         let bytes = element::DATA + data_bytes;
-        let map = Arc::new(self.make_file(shared, directory, (number, "element"), bytes)?);
-        write_header(&map, 0, shared, number, &options);
+        let map = Arc::new(self.make_file(identity, directory, (number, "element"), bytes)?);
+        write_header(&map, 0, identity, number, &options);
         let ring = Ring::new(
             Region::new(map, 0, element::DATA, data_bytes),
             block_bytes,
@@ -126,7 +127,7 @@ impl Elements {
     }
 
     /// A pool's element for a collector, with the collector's number.
-    pub(crate) fn take_slot(&mut self, shared: &Shared, wanted: Wanted) -> Result<(Slot, u32), Error> {
+    pub(crate) fn take_slot(&mut self, identity: &Identity, wanted: Wanted) -> Result<(Slot, u32), Error> {
         let pools = entry(&mut self.pools, wanted);
         if let Some(slot) = pools.free.pop_front() {
             return Ok((slot, self.number()));
@@ -134,7 +135,7 @@ impl Elements {
         if pools.fresh.is_none() {
             let count = pools.count;
             let number = self.number();
-            let pool = self.make_pool(shared, wanted, number, count)?;
+            let pool = self.make_pool(identity, wanted, number, count)?;
             let pools = entry(&mut self.pools, wanted);
             pools.count += 1;
             pools.fresh = Some(pool);
@@ -142,7 +143,7 @@ impl Elements {
         let number = self.number();
         let pools = entry(&mut self.pools, wanted);
         let fresh = pools.fresh.as_mut().expect("just made if there was none");
-        let slot = fresh.next(shared, number, &wanted.options);
+        let slot = fresh.next(identity, number, &wanted.options);
         if fresh.used == fresh.slots {
             pools.fresh = None;
         }
@@ -150,14 +151,20 @@ impl Elements {
     }
 
     /// Makes the pool of this number, when there are `before` of its kind.
-    fn make_pool(&self, shared: &Shared, wanted: Wanted, number: u32, before: u32) -> Result<Pool, Error> {
+    fn make_pool(
+        &self,
+        identity: &Identity,
+        wanted: Wanted,
+        number: u32,
+        before: u32,
+    ) -> Result<Pool, Error> {
         let Wanted { options, directory } = wanted;
         let slot_bytes = element::HEADER + checked_bytes(&options)?;
         let slots = (POOL_SLOTS_FIRST << (2 * before.min(4))).min(POOL_BYTES_MAX / slot_bytes);
         let slots = slots.clamp(1, pool::SLOTS_MAX);
-        let catalog = Catalog::create(shared.path.join(format!("{number:04}.catalog")), number)?;
+        let catalog = Catalog::create(identity.path.join(format!("{number:04}.catalog")), number)?;
         let bytes = (pool::elements(slots) + slots * slot_bytes).next_multiple_of(PAGE);
-        let map = self.make_file(shared, directory, (number, "pool"), bytes)?;
+        let map = self.make_file(identity, directory, (number, "pool"), bytes)?;
         let put = |at, value: u64| map.word(at).store(value, Ordering::Relaxed);
         put(pool::VERSION, u64::from(VERSION) | u64::from(options.policy.code()) << 32);
         put(pool::BLOCKS, options.block_bytes as u64 | (options.block_count as u64) << 32);
@@ -174,11 +181,11 @@ impl Elements {
 
 impl Pool {
     /// The next element that was never used, for its first owner.
-    fn next(&mut self, shared: &Shared, owner: u32, options: &ElementOptions) -> Slot {
+    fn next(&mut self, identity: &Identity, owner: u32, options: &ElementOptions) -> Slot {
         let ElementOptions { block_bytes, block_count, policy } = *options;
         let index = self.used;
         let header = pool::elements(self.slots) + index * pool::slot_bytes(block_bytes, block_count);
-        write_header(&self.map, header, shared, owner, options);
+        write_header(&self.map, header, identity, owner, options);
         self.used += 1;
         // Release, paired with the reader's look: the element's header is complete.
         self.map.word(pool::USED).store(self.used as u64, Ordering::Release);
@@ -206,14 +213,14 @@ fn checked_bytes(options: &ElementOptions) -> Result<usize, Error> {
     bytes.ok_or_else(|| Error::new("the element would be too large"))
 }
 
-fn write_header(map: &Map, start: usize, shared: &Shared, number: u32, options: &ElementOptions) {
+fn write_header(map: &Map, start: usize, identity: &Identity, number: u32, options: &ElementOptions) {
     let put = |at, value: u64| map.word(start + at).store(value, Ordering::Relaxed);
     put(element::VERSION, u64::from(VERSION) | u64::from(options.policy.code()) << 32);
     put(element::BLOCKS, options.block_bytes as u64 | (options.block_count as u64) << 32);
-    put(element::PROCESS, u64::from(shared.pid));
-    put(element::PROCESS_START, shared.process_start);
+    put(element::PROCESS, u64::from(identity.pid));
+    put(element::PROCESS_START, identity.process_start);
     put(element::WRITER, u64::from(number));
-    put(element::FREQUENCY, shared.clock().hz().round() as u64);
+    put(element::FREQUENCY, identity.clock.hz().round() as u64);
     put(element::STATE, 1);
     map.word(start + element::MAGIC).store(element::MAGIC_VALUE, Ordering::Release);
 }

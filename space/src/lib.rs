@@ -22,6 +22,7 @@ mod cell;
 pub mod clock;
 mod collector;
 mod declared;
+mod directory;
 pub mod discover;
 #[allow(unsafe_code)]
 mod element;
@@ -29,6 +30,7 @@ mod elements;
 mod error;
 #[allow(unsafe_code)]
 mod file;
+mod identity;
 pub mod kind;
 pub mod kinds;
 pub mod layout;
@@ -38,6 +40,7 @@ mod live;
 pub mod mailbox;
 #[allow(unsafe_code)]
 mod map;
+mod options;
 mod place;
 mod probe;
 #[allow(unsafe_code)]
@@ -47,6 +50,7 @@ pub mod row;
 mod session;
 #[allow(unsafe_code)]
 mod setting;
+mod shared;
 #[allow(unsafe_code)]
 mod signal;
 mod space;
@@ -55,15 +59,17 @@ mod writer;
 
 pub use clock::Clock;
 pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
+pub use directory::default_parent;
 pub use element::Policy;
 pub use error::{Error, chain};
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
 pub use live::{KeepsRows, LIVE_CELLS, LiveRow};
 pub use mailbox::{Answer, Command};
+pub use options::{ElementOptions, SpaceOptions};
 pub use probe::Probe;
 pub use row::{Row, RowKind, RowSpec};
 pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
-pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
+pub use space::{Site, Space};
 pub use tunable::Tunable;
 pub use writer::{EVENT_NS, Writer};

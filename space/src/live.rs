@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
 use crate::map::{Fork, Map};
 use crate::row::RowKind;
-use crate::space::Shared;
+use crate::shared::Shared;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@ use crate::kind::Fnv;
 use crate::layout::{VERSION, mailbox as layout};
 use crate::lease::{LeaseEnd, Terms, now_ns};
 use crate::map::{Fork, Map};
-use crate::space::Shared;
+use crate::shared::Shared;
 use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -399,7 +399,7 @@ impl Slot for Mapped {
 impl Mailbox {
     pub(crate) fn create(shared: Arc<Shared>) -> Result<Mailbox, Error> {
         let bytes = layout::SLOTS + layout::SLOT_BYTES * layout::SLOT_COUNT;
-        let path = shared.path.join("mailbox");
+        let path = shared.identity.path.join("mailbox");
         let map = Map::create(&path, bytes, Fork::Wipe)?;
         map.word(8).store(u64::from(VERSION), Ordering::Relaxed);
         map.word(0).store(layout::MAGIC_VALUE, Ordering::Release);
@@ -458,7 +458,7 @@ impl Mailbox {
             let even = sent.next_multiple_of(2);
             count.store(even.to_le(), Ordering::Release);
             let unlocked = self.file.unlock();
-            unlocked.map_err(|e| Error::io("unlock", &self.shared.path.join("mailbox"), e))?;
+            unlocked.map_err(|e| Error::io("unlock", &self.shared.identity.path.join("mailbox"), e))?;
             if self.oldest().is_none() {
                 self.seen = even;
                 return Ok(None);
@@ -494,7 +494,7 @@ impl Mailbox {
         tell_ended(&self.shared, &held, why)?;
         let pid = std::process::id();
         let sender = Sender { pid, user: crate::process::user() };
-        let holder = Holder { sender, start: self.shared.process_start };
+        let holder = Holder { sender, start: self.shared.identity.process_start };
         let letter = Letter { command: held.undo, tool: held.tool, terms: None };
         self.received(None, held.id, letter, holder)
     }

@@ -4,10 +4,11 @@
 //! `NNNN.at` that tells where. So what is elsewhere is found and removed with its space, and a file that lies leads
 //! only to what bears the space's own UUID.
 
+use crate::directory::make_private;
 use crate::error::Error;
 use crate::file;
 use crate::layout::{PAGE, VERSION, link};
-use crate::space::{ElementOptions, make_private};
+use crate::options::ElementOptions;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;

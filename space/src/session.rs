@@ -8,9 +8,11 @@
 
 use crate::catalog::{Catalog, Joined, Record, append_under_lock};
 use crate::clock::system_ns;
+use crate::directory::{default_parent, make_private};
 use crate::error::Error;
 use crate::file::lock;
-use crate::space::{Shared, SpaceOptions, default_parent, make_private};
+use crate::identity::Identity;
+use crate::options::SpaceOptions;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -78,15 +80,15 @@ impl Manifest {
         Some(Manifest { directory: directory.to_path_buf(), path, file })
     }
 
-    /// Says that the process of `shared` joined.
-    pub(crate) fn join(&self, shared: &Shared, name: &str) -> Result<(), Error> {
-        let directory = shared.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    /// Says that the process of `identity` joined.
+    pub(crate) fn join(&self, identity: &Identity, name: &str) -> Result<(), Error> {
+        let directory = identity.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parent_pid = crate::process::parent();
         self.append(&Record::Joined(Joined {
-            uuid: shared.uuid(),
-            pid: shared.pid,
+            uuid: identity.uuid(),
+            pid: identity.pid,
             parent_pid,
-            process_start: shared.process_start,
+            process_start: identity.process_start,
             parent_start: crate::process::start_time(parent_pid).unwrap_or(0),
             boot_id: crate::process::boot_id(),
             time_ns: system_ns(libc::CLOCK_REALTIME),
@@ -110,12 +112,12 @@ impl Manifest {
     }
 }
 
-/// Says that the process of `shared` leaves the session in which its space lies.
-pub(crate) fn leave(shared: &Shared) -> Result<(), Error> {
-    let Some(directory) = shared.path.parent() else { return Ok(()) };
+/// Says that the process of `identity` leaves the session in which its space lies.
+pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
+    let Some(directory) = identity.path.parent() else { return Ok(()) };
     let Some(file) = lock_existing(&directory.join(MANIFEST))? else { return Ok(()) };
     let manifest = Manifest { directory: directory.to_path_buf(), path: directory.join(MANIFEST), file };
-    manifest.append(&Record::Left { uuid: shared.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
+    manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
 }
 
 /// Makes the session if it is not there, and locks it; none if it is gone again.

@@ -6,7 +6,8 @@
 use crate::element::Policy;
 use crate::error::Error;
 use crate::kind::{Kind, KindId};
-use crate::space::{ElementOptions, Space};
+use crate::options::ElementOptions;
+use crate::space::Space;
 use crate::writer::Writer;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::kind::{Arguments, FieldSpec, FieldType, Kind, KindId, Schema, SchemaId};
 use crate::layout::event;
 use crate::place::Wanted;
-use crate::space::Shared;
+use crate::shared::Shared;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Writer {
         number: u32,
         wanted: Wanted,
     ) -> Writer {
-        let clock = *shared.clock();
+        let clock = shared.identity.clock;
         Writer { ring, clock, number, declared, wanted, shared, not_sync: PhantomData }
     }
 

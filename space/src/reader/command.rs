@@ -1,6 +1,6 @@
 //! Sending commands to a process, and waiting for its answers.
 
-use super::SpaceReader;
+use super::space::SpaceReader;
 use crate::error::Error;
 use crate::file;
 use crate::layout::mailbox as layout;

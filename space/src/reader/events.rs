@@ -1,8 +1,8 @@
 //! The events of all writers, merged in time order with bounded memory: one block per element, and its longest event.
 
-use super::Numbers;
 use super::element::{ElementReader, Found, Next, Place, Start};
 use super::kinds::{Catalogs, FieldRef, KindInfo, length_at};
+use super::numbers::Numbers;
 use crate::catalog::FieldInfo;
 use crate::error::Error;
 use crate::kind::{FieldType, NameRef};

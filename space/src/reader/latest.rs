@@ -4,12 +4,13 @@
 //! odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and
 //! an event that does not fit into its line, is read from the element's last block.
 
-use super::element::{Blocks, ElementReader, Found, Next, Place, PoolFile};
+use super::element::{Blocks, ElementId, ElementReader, Found, Next, Place, PoolFile};
 use super::events::Event;
 use super::kinds::Catalogs;
-use super::{NameRef, Numbers};
+use super::numbers::Numbers;
 use crate::error::Error;
 use crate::file;
+use crate::kind::NameRef;
 use crate::layout::{element, event, latest, pool};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -205,7 +206,7 @@ impl Lines {
         catalogs: &mut Catalogs,
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, Error> {
-        let id = super::ElementId { file: self.pool.number, slot: Some(slot as u32) };
+        let id = ElementId { file: self.pool.number, slot: Some(slot as u32) };
         let directory = self.pool.path.parent().expect("opened in a directory").into();
         let place = Place { id, pool: Some(self.pool.clone()), directory };
         let Some(mut reader) = ElementReader::open(&place)? else { return Ok(false) };

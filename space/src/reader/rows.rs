@@ -1,5 +1,6 @@
 //! Live rows, and what their cells mean.
 
+use super::fields::NO_CHOICE;
 use crate::catalog::FieldInfo;
 use crate::error::Error;
 use crate::file;
@@ -112,14 +113,13 @@ impl Cells {
         place.cell.and_then(|at| view.cells.get(at).copied()).unwrap_or(place.absent)
     }
 
-    /// The choice of the `n`-th cell: its number in the description, or [`NO_CHOICE`](super::NO_CHOICE).
+    /// The choice of the `n`-th cell: its number in the description, or [`NO_CHOICE`].
     pub fn choice(&self, view: &LiveView, n: usize) -> u64 {
         let number = self.u64(view, n);
         match &self.places[n].choices {
-            Some(choices) => choices
-                .iter()
-                .find(|(theirs, _)| *theirs == number)
-                .map_or(super::NO_CHOICE, |(_, ours)| *ours),
+            Some(choices) => {
+                choices.iter().find(|(theirs, _)| *theirs == number).map_or(NO_CHOICE, |(_, ours)| *ours)
+            }
             None => number,
         }
     }

@@ -1,7 +1,8 @@
 //! The sessions' reader: who joined, and the events of all of them.
 
 use super::events::{EventStream, Item};
-use super::{Info, SpaceReader};
+use super::info::Info;
+use super::space::SpaceReader;
 use crate::catalog::{CatalogReader, Joined, Record};
 use crate::clock::Clock;
 use crate::error::Error;

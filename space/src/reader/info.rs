@@ -1,0 +1,91 @@
+//! Who made a space, as its identity says.
+
+use crate::clock::{Anchor, Clock, ClockKind};
+use crate::error::Error;
+use crate::file;
+use crate::layout::{PAGE, identity};
+use std::fs::File;
+use std::path::Path;
+
+/// Who made a space.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// Version of the layout.
+    pub version: u32,
+    /// The space's identity in the world.
+    pub uuid: [u8; 16],
+    /// The process.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub process_start: u64,
+    /// The machine's boot.
+    pub boot_id: [u8; 16],
+    /// The space's name.
+    pub name: String,
+    /// The machine's name.
+    pub host: String,
+    /// The command line.
+    pub command: String,
+    /// The clock of its events.
+    pub clock: Clock,
+    /// A moment at which the process lived, in ticks: the last that it noted.
+    pub lived_ticks: u64,
+    /// Whether the process marked its orderly end.
+    pub finished: bool,
+    /// Whether it is to be kept by `clean`.
+    pub keep: bool,
+}
+
+impl Info {
+    /// Whether the process still runs on this machine.
+    pub fn is_alive(&self) -> bool {
+        crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
+    }
+}
+
+/// Reads the identity from its file, which is at `path`.
+pub(super) fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
+    let mut page = [0; PAGE];
+    // The second anchor has a version that is odd while it is written; a few tries outlast any writing.
+    for _ in 0..100 {
+        file::read_exact_at(identity_file, path, &mut page, 0)?;
+        let mut version = [0; 8];
+        file::read_exact_at(identity_file, path, &mut version, identity::ANCHOR_SECOND as u64)?;
+        if version == page[identity::ANCHOR_SECOND..][..8] && version[0] & 1 == 0 {
+            break;
+        }
+        page[identity::ANCHOR_SECOND..][..8].fill(0);
+    }
+    file::check_magic(path, &page, identity::MAGIC_VALUE, "the identity")?;
+    let word = |at| file::word(&page, at);
+    let anchor = |at| Anchor { ticks: word(at), monotonic_ns: word(at + 8), real_ns: word(at + 16) };
+    let kind = match word(identity::CLOCK) {
+        1 => ClockKind::Tsc,
+        2 => ClockKind::Monotonic,
+        other => {
+            return Err(Error::new(format!("{} is damaged: it names clock {other}", path.display())));
+        }
+    };
+    let hz = word(identity::FREQUENCY);
+    if !(1_000..=1_000_000_000_000).contains(&hz) {
+        return Err(Error::new(format!("{} is damaged: its clock has {hz} Hz", path.display())));
+    }
+    let second = (word(identity::ANCHOR_SECOND) != 0).then(|| anchor(identity::ANCHOR_SECOND + 8));
+    let first = anchor(identity::ANCHOR_FIRST);
+    let clock = Clock::from_anchors(kind, hz as f64, first, second);
+    let bytes = |at: usize| page[at..at + 16].try_into().expect("16 bytes");
+    Ok(Info {
+        version: word(identity::VERSION) as u32,
+        uuid: bytes(identity::UUID),
+        pid: word(identity::PID) as u32,
+        process_start: word(identity::PROCESS_START),
+        boot_id: bytes(identity::BOOT),
+        name: file::text(&page, identity::NAME, identity::NAME_BYTES),
+        host: file::text(&page, identity::HOST, identity::HOST_BYTES),
+        command: file::text(&page, identity::COMMAND, identity::COMMAND_BYTES),
+        clock,
+        lived_ticks: second.map_or(first.ticks, |second| second.ticks.max(first.ticks)),
+        finished: word(identity::STATE) == 2,
+        keep: word(identity::FLAGS) & 1 != 0,
+    })
+}

@@ -1,0 +1,475 @@
+//! The reader of a space: its identity, settings, probes, live rows, names and sites, and the ways to its events.
+
+use super::element::{ElementReader, WriterInfo};
+use super::events::EventStream;
+use super::info::{Info, read_info};
+use super::latest::LatestEvents;
+use super::numbers::Numbers;
+use super::rows::{LiveView, RowInfo, RowKinds, read_chunk};
+use crate::catalog::{CatalogReader, Record};
+use crate::cell::{self, Cell, InFile, NO_TIME, Write};
+use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
+use crate::error::Error;
+use crate::file;
+use crate::kind::{NameRef, SiteRef};
+use crate::layout::{identity, settings};
+use crate::lease::{self, Lease, Terms};
+use crate::setting::{Adoption, Affects, Undo, check_range};
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thalweg_glob::Glob;
+
+/// Chunks of live rows looked at at most.
+const LIVE_CHUNKS_MAX: u64 = 1 << 14;
+
+/// A setting and its value now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingView {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub doc: String,
+    /// Unit of the value, or nothing.
+    pub unit: String,
+    /// Smallest value.
+    pub min: u64,
+    /// Largest value.
+    pub max: u64,
+    /// Value at the start.
+    pub default: u64,
+    /// Value now.
+    pub value: u64,
+    /// Names of the values from 0, or nothing.
+    pub choices: Vec<String>,
+    /// What a change of it changes; none: its process does not say, or in a word of a later version.
+    pub affects: Option<Affects>,
+    /// When a change of it takes effect; likewise.
+    pub adoption: Option<Adoption>,
+    /// How a change of it is taken back; likewise.
+    pub undo: Option<Undo>,
+    /// Who set it last; none: nobody since the start, or nobody who is known.
+    pub setter: Option<SetterView>,
+    /// The lease under which it was set, while that holds.
+    pub lease: Option<LeaseView>,
+    index: u64,
+}
+
+impl SettingView {
+    fn take(&mut self, cell: Cell) {
+        let Cell { value, confirmed, until, holder_start, pid, user, .. } = cell;
+        self.value = value;
+        self.lease = cell.is_leased().then(|| LeaseView {
+            confirmed,
+            left: (until != NO_TIME).then(|| Duration::from_nanos(until.saturating_sub(lease::now_ns()))),
+            while_alive: holder_start != 0,
+        });
+        self.setter = (pid != 0).then_some(SetterView { pid, user, tool: cell.tool });
+    }
+
+    /// A setting that is only ever written: 0 is off, 1 is on.
+    pub fn switch(name: &str) -> SettingView {
+        SettingView {
+            name: name.to_string(),
+            doc: String::new(),
+            unit: String::new(),
+            min: 0,
+            max: 1,
+            default: 1,
+            value: 1,
+            choices: Vec::new(),
+            affects: None,
+            adoption: None,
+            undo: None,
+            setter: None,
+            lease: None,
+            index: 0,
+        }
+    }
+}
+
+/// Who set a setting. Nothing of it is checked: it is what that process said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetterView {
+    /// The process.
+    pub pid: u32,
+    /// Its user.
+    pub user: u32,
+    /// The tool; empty: it did not say.
+    pub tool: String,
+}
+
+/// A lease of a setting: who holds it is who set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The value that was confirmed last: what it goes back to.
+    pub confirmed: u64,
+    /// How long it holds still if nobody renews it; none: no time ends it.
+    pub left: Option<Duration>,
+    /// Whether it ends with the process that holds it.
+    pub while_alive: bool,
+}
+
+/// A probe of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is on, as soon as the process has adopted it.
+    pub on: bool,
+}
+
+/// A site of the static structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteInfo {
+    /// Its reference.
+    pub id: SiteRef,
+    /// What contains it, or none.
+    pub parent: SiteRef,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: String,
+    /// Source file.
+    pub file: String,
+    /// Line, from 1; 0 unknown.
+    pub line: u32,
+    /// Column, from 1; 0 unknown.
+    pub column: u32,
+}
+
+/// A space, read from outside (or from inside: it makes no difference).
+#[derive(Debug)]
+pub struct SpaceReader {
+    pub(super) path: PathBuf,
+    identity: File,
+    tables: Mutex<Tables>,
+    /// Who changes settings and sends commands by this reader.
+    pub(super) tool: String,
+}
+
+/// What the process-wide catalog said so far.
+#[derive(Debug)]
+struct Tables {
+    catalog: CatalogReader,
+    names: HashMap<u64, Arc<str>>,
+    sites: Vec<SiteInfo>,
+    settings: Vec<SettingView>,
+    probes: Vec<ProbeView>,
+    rows: RowKinds,
+}
+
+impl SpaceReader {
+    /// Opens the space in the directory `path`.
+    ///
+    /// # Errors
+    /// When there is none, it is damaged, or was made by a later version.
+    pub fn open(path: impl AsRef<Path>) -> Result<SpaceReader, Error> {
+        let path = path.as_ref().to_path_buf();
+        let file_path = path.join(IDENTITY);
+        let identity = file::open_to_read(&file_path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound if path.join(IDENTITY_HALF_MADE).exists() => Error::new(format!(
+                "the space in {} is still being made, or its process was killed while it made it; \
+                 `thalweg clean` removes it then",
+                path.display()
+            )),
+            std::io::ErrorKind::NotFound => Error::new(format!(
+                "there is no space in {}: `thalweg ls` lists those there are",
+                path.display()
+            )),
+            _ => Error::io("open", &file_path, e),
+        })?;
+        read_info(&identity, &file_path)?;
+        let catalog = CatalogReader::open(&path.join("0000.catalog"))?;
+        let tables = Tables {
+            catalog,
+            names: HashMap::new(),
+            sites: Vec::new(),
+            settings: Vec::new(),
+            probes: Vec::new(),
+            rows: RowKinds::new(),
+        };
+        let tool = crate::process::program_name();
+        let reader = SpaceReader { path, identity, tables: Mutex::new(tables), tool };
+        drop(reader.refreshed()?);
+        Ok(reader)
+    }
+
+    /// The space's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Who made it, read anew: the clock gets more exact as the process goes on. Where reader and process share a machine,
+    /// the reader compares the clocks itself.
+    ///
+    /// # Errors
+    /// When the header cannot be read any more.
+    pub fn info(&self) -> Result<Info, Error> {
+        let mut info = read_info(&self.identity, &self.path.join(IDENTITY))?;
+        if info.is_alive() {
+            info.clock = info.clock.refined_here();
+        }
+        let name_now = NameRef(self.header_word(identity::NAME_NOW)?);
+        if name_now.0 != 0
+            && let Some(name) = self.name(name_now)
+        {
+            info.name = name.to_string();
+        }
+        Ok(info)
+    }
+
+    /// Whether the process still runs on this machine (same pid, same start, same boot).
+    pub fn is_alive(&self) -> bool {
+        read_info(&self.identity, &self.path.join(IDENTITY)).is_ok_and(|info| info.is_alive())
+    }
+
+    /// Whether the space was removed, as a run does with its own at its end.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.path.join(IDENTITY).try_exists(), Ok(false))
+    }
+
+    /// All settings with their values now.
+    ///
+    /// # Errors
+    /// When the files are damaged.
+    pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
+        let mut views = self.refreshed()?.settings.clone();
+        let path = self.path.join("settings");
+        let file = cell::open(&path, false)?;
+        for view in &mut views {
+            let words = InFile::new(&file, &path, cell_index(&path, view)?)?;
+            let cell = Cell::read(&words);
+            view.take(words.result(cell)?);
+        }
+        Ok(views)
+    }
+
+    /// The same reader of a space, which says that what it changes is changed by this tool. Else that is the program's name.
+    #[must_use]
+    pub fn called(mut self, tool: &str) -> SpaceReader {
+        self.tool = tool.to_string();
+        self
+    }
+
+    /// Changes the setting `name`, or switches probes with `probe/PATTERN.on`; the observed process adopts it at its next safe point.
+    ///
+    /// # Errors
+    /// When there is no such setting, or `value` is out of its range.
+    pub fn set(&self, name: &str, value: u64) -> Result<(), Error> {
+        if let Some(pattern) = crate::probe::pattern_in(name) {
+            check_range(name, value, 0, 1)?;
+            return self.switch(pattern, value == 1);
+        }
+        let (path, view) = self.known_setting(name)?;
+        check_range(name, value, view.min, view.max)?;
+        cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
+    }
+
+    /// Changes the setting `name` as long as the terms say, see [`lease`](crate::lease).
+    ///
+    /// # Errors
+    /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
+    pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
+        if crate::probe::pattern_in(name).is_some() {
+            return Err(Error::new("probes have no leases: whoever switches them switches them back"));
+        }
+        let (path, view) = self.known_setting(name)?;
+        if view.undo == Some(Undo::Nothing) {
+            return Err(Error::new(format!(
+                "`{name}` has no leases: the process shows a figure of its own there"
+            )));
+        }
+        if !cell::keeps_leases(&cell::open(&path, false)?, &path)? {
+            return Err(Error::new(format!(
+                "the process of {} takes no leases: nobody there puts back what one runs out of",
+                self.path.display()
+            )));
+        }
+        let lease = Lease {
+            index: cell_index(&path, &view)?,
+            path,
+            name: view.name,
+            min: view.min,
+            max: view.max,
+            tool: self.tool.clone(),
+            terms,
+            value,
+            version: 0,
+        };
+        lease.take()
+    }
+
+    /// The file of settings, and the setting of this name in it.
+    fn known_setting(&self, name: &str) -> Result<(PathBuf, SettingView), Error> {
+        let tables = self.refreshed()?;
+        let Some(view) = tables.settings.iter().find(|s| s.name == name) else {
+            let names: Vec<_> = tables.settings.iter().map(|s| s.name.as_str()).collect();
+            return Err(Error::new(format!("there is no setting `{name}`; there are: {}", names.join(", "))));
+        };
+        Ok((self.path.join("settings"), view.clone()))
+    }
+
+    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
+    /// one) on or off: those that are there and those to come. The process adopts it at its next safe point. The same as
+    /// setting `probe/PATTERN.on`.
+    ///
+    /// # Errors
+    /// When the process has no probes, or its files cannot be written.
+    pub fn switch(&self, pattern: &str, on: bool) -> Result<(), Error> {
+        crate::probe::switch(&self.path, pattern, on)
+    }
+
+    /// The probes of the process, each with what it is switched to.
+    ///
+    /// # Errors
+    /// When the files are damaged.
+    pub fn probes(&self) -> Result<Vec<ProbeView>, Error> {
+        let mut probes = self.refreshed()?.probes.clone();
+        for switch in crate::probe::switches(&self.path)? {
+            let pattern = Glob::new(&switch.pattern);
+            for probe in probes.iter_mut().filter(|probe| pattern.matches(&probe.name)) {
+                probe.on = switch.on;
+            }
+        }
+        Ok(probes)
+    }
+
+    /// The rows of the live table that have an owner now.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
+        let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
+        let mut views = Vec::new();
+        // A kind is described before there is a row of it.
+        let tables = self.refreshed()?;
+        for chunk in 0..chunks {
+            read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
+        }
+        Ok(views)
+    }
+
+    /// The text of a name; none for 0 and for a name that does not exist.
+    pub fn name(&self, name: NameRef) -> Option<Arc<str>> {
+        if name == NameRef::NONE {
+            return None;
+        }
+        if let Some(text) = self.tables().names.get(&name.0) {
+            return Some(text.clone());
+        }
+        self.refreshed().ok()?.names.get(&name.0).cloned()
+    }
+
+    /// All names so far.
+    ///
+    /// # Errors
+    /// When the catalog is damaged.
+    pub fn names(&self) -> Result<Vec<(NameRef, Arc<str>)>, Error> {
+        let tables = self.refreshed()?;
+        let mut names: Vec<_> = tables.names.iter().map(|(id, text)| (NameRef(*id), text.clone())).collect();
+        names.sort_unstable_by_key(|(id, _)| *id);
+        Ok(names)
+    }
+
+    /// All sites so far, in the order of their declaration.
+    ///
+    /// # Errors
+    /// When the catalog is damaged.
+    pub fn sites(&self) -> Result<Vec<SiteInfo>, Error> {
+        Ok(self.refreshed()?.sites.clone())
+    }
+
+    /// All writers so far.
+    ///
+    /// # Errors
+    /// When an element is damaged.
+    pub fn writers(&self) -> Result<Vec<WriterInfo>, Error> {
+        let mut writers = Vec::new();
+        let mut problem = None;
+        for place in Numbers::default().new_ones(&self.path, &mut problem)? {
+            if let Some(mut element) = ElementReader::open(&place)? {
+                let (mut info, name) = element.info()?;
+                info.name = self.name(name).map_or_else(String::new, |name| name.to_string());
+                writers.push(info);
+            }
+        }
+        problem.map_or(Ok(writers), Err)
+    }
+
+    /// The latest event of each element, at once: heartbeats.
+    pub fn latest(&self) -> LatestEvents {
+        LatestEvents::new(self.path.clone())
+    }
+
+    /// The events of all writers, from the oldest that is still there.
+    pub fn events(&self) -> EventStream {
+        EventStream::new(self.path.clone())
+    }
+
+    fn header_word(&self, at: usize) -> Result<u64, Error> {
+        let mut word = [0; 8];
+        file::read_exact_at(&self.identity, &self.path.join(IDENTITY), &mut word, at as u64)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
+        let mut guard = self.tables();
+        let Tables { catalog, names, sites, settings, probes, rows } = &mut *guard;
+        catalog.read_new(&mut |record| match record {
+            Record::Name { id, text } => {
+                names.insert(id, text.into());
+            }
+            Record::Site { id, parent, line, column, name, kind, file } => {
+                sites.push(SiteInfo {
+                    id: SiteRef(id),
+                    parent: SiteRef(parent),
+                    name,
+                    kind,
+                    file,
+                    line,
+                    column,
+                });
+            }
+            Record::Setting(s) => settings.push(SettingView {
+                name: s.name,
+                doc: s.doc,
+                unit: s.unit,
+                min: s.min,
+                max: s.max,
+                default: s.default,
+                value: s.default,
+                choices: s.choices,
+                affects: Affects::from_name(&s.affects),
+                adoption: Adoption::from_name(&s.adoption),
+                undo: Undo::from_name(&s.undo),
+                setter: None,
+                lease: None,
+                index: s.index,
+            }),
+            Record::Probe { name, on } => probes.push(ProbeView { name, on }),
+            Record::Row { code, name, doc, cells } => {
+                rows.insert(code, Arc::new(RowInfo { name, doc, cells }));
+            }
+            _ => {}
+        })?;
+        Ok(guard)
+    }
+}
+
+fn cell_index(path: &Path, view: &SettingView) -> Result<usize, Error> {
+    usize::try_from(view.index).ok().filter(|index| *index < settings::CELL_COUNT).ok_or_else(|| {
+        Error::new(format!(
+            "the catalog beside {} is damaged: setting `{}` has cell {}",
+            path.display(),
+            view.name,
+            view.index
+        ))
+    })
+}

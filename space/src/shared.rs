@@ -1,0 +1,212 @@
+//! What all of a space shares: its identity, elements and settings, and the lock for what is touched rarely.
+
+use crate::audit::{Audit, ProbesSwitched, SettingAdopted, SettingLeaseEnded, SettingLeased};
+use crate::catalog::{Catalog, Names, Record, Switch};
+use crate::cell::{Cell, NO_TIME};
+use crate::element::Ring;
+use crate::elements::Elements;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::kind::{Kind, NameRef};
+use crate::lease::{self, Leases, Told};
+use crate::live::LiveTable;
+use crate::options::ElementOptions;
+use crate::probe::Probes;
+use crate::setting::{Setting, Settings};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// So many names of writers are kept; whoever comes with another one after them is called [`ONE_OF_MANY`].
+const WRITER_NAMES_MAX: usize = 1 << 14;
+/// The name of writers for whose own there is no room.
+const ONE_OF_MANY: &str = "one of many";
+
+/// What [`Space`](crate::Space) and all that was made by it hold together.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) identity: Identity,
+    pub(crate) element: ElementOptions,
+    pub(crate) in_session: bool,
+    pub(crate) settings: Arc<Settings>,
+    /// How many changes of settings and probes were adopted.
+    pub(crate) adopted: AtomicU64,
+    cold: Mutex<Cold>,
+    /// Held while a writer's files are made, so that they are published in order.
+    elements: Mutex<Elements>,
+    /// The space's own events; taken after `cold` and before `elements`.
+    audit: Mutex<Option<Audit>>,
+}
+
+/// What is touched rarely, under one lock.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) catalog: Catalog,
+    names: Names,
+    /// How many of them were made for writers.
+    writer_names: usize,
+    pub(crate) sites: u64,
+    /// Each with what was adopted of it last.
+    pub(crate) settings: Vec<(Setting, Cell)>,
+    leases: Leases,
+    pub(crate) probes: Option<Probes>,
+    live: LiveTable,
+    /// Names of the kinds of live row; the code is the place, from 1.
+    pub(crate) rows: Vec<&'static str>,
+}
+
+impl Cold {
+    /// The name of a writer or collector. Names stay for ever, and threads that come and go may each bring another one.
+    pub(crate) fn writer_name(&mut self, text: &str) -> Result<NameRef, Error> {
+        if self.names.contains_key(text) {
+            return self.name(text);
+        }
+        if self.writer_names == WRITER_NAMES_MAX {
+            return self.name(ONE_OF_MANY);
+        }
+        self.writer_names += 1;
+        self.name(text)
+    }
+
+    pub(crate) fn name(&mut self, text: &str) -> Result<NameRef, Error> {
+        if let Some(id) = self.names.get(text) {
+            return Ok(NameRef(*id));
+        }
+        let id = self.names.len() as u64 + 1;
+        self.catalog.append(&Record::Name { id, text: text.to_string() })?;
+        self.names.insert(text.to_string(), id);
+        Ok(NameRef(id))
+    }
+}
+
+impl Shared {
+    /// What a space has at its start; its own catalog is `catalog`.
+    pub(crate) fn new(
+        identity: Identity,
+        settings: Settings,
+        catalog: Catalog,
+        element: ElementOptions,
+        in_session: bool,
+    ) -> Shared {
+        let cold = Cold {
+            catalog,
+            names: Names::new(),
+            writer_names: 0,
+            sites: 0,
+            settings: Vec::new(),
+            leases: Leases::default(),
+            probes: None,
+            live: LiveTable::new(identity.path.clone(), identity.map.clone()),
+            rows: Vec::new(),
+        };
+        Shared {
+            identity,
+            element,
+            in_session,
+            settings: Arc::new(settings),
+            adopted: AtomicU64::new(0),
+            cold: Mutex::new(cold),
+            elements: Mutex::new(Elements::default()),
+            audit: Mutex::new(None),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn adopt(&self, changes: u64) -> Result<usize, Error> {
+        self.identity.check_fork()?;
+        // Counted before they are looked for: what comes meanwhile is found now or next time, or both times.
+        self.adopted.store(changes, Ordering::Relaxed);
+        let mut settings = Vec::new();
+        let mut guard = self.cold();
+        let cold = &mut *guard;
+        for (setting, adopted) in &mut cold.settings {
+            let Some(now) = setting.changed_since(adopted.version) else { continue };
+            settings.push((setting.name().to_string(), adopted.value, now.clone()));
+            *adopted = now;
+        }
+        let switched = cold.probes.as_mut().map_or(Ok(Vec::new()), Probes::adopt)?;
+        drop(guard);
+        let count = settings.len() + switched.len();
+        for (name, old, Cell { value: new, pid, user, tool, .. }) in settings {
+            let name = self.cold().name(&name)?;
+            self.tell(&SettingAdopted { name, old, new, pid, user, tool: &tool })?;
+        }
+        for (Switch { pattern, on, pid, user }, probes) in switched {
+            self.tell(&ProbesSwitched { pattern: &pattern, on, probes, pid, user })?;
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn see_to_leases(&self) -> Result<usize, Error> {
+        self.identity.check_fork()?;
+        let mut told = Vec::new();
+        let mut guard = self.cold();
+        let Cold { settings, leases, .. } = &mut *guard;
+        let looked = leases.look(settings.iter().map(|(setting, _)| setting), &mut told);
+        let names: Vec<_> = told.iter().map(|told| settings[told.index()].0.name().to_string()).collect();
+        drop(guard);
+        for (told, name) in told.iter().zip(names) {
+            let name = self.cold().name(&name)?;
+            self.tell_lease(name, told)?;
+        }
+        looked.map(|()| told.len())
+    }
+
+    fn tell_lease(&self, name: NameRef, told: &Told) -> Result<(), Error> {
+        match told {
+            Told::Leased(_, Cell { value, confirmed, until, holder_start, pid, user, tool, .. }) => {
+                let lasts = if *until == NO_TIME { NO_TIME } else { until.saturating_sub(lease::now_ns()) };
+                self.tell(&SettingLeased {
+                    name,
+                    value: *value,
+                    confirmed: *confirmed,
+                    lasts,
+                    while_alive: *holder_start != 0,
+                    pid: *pid,
+                    user: *user,
+                    tool,
+                })
+            }
+            Told::Ended(_, Cell { value: leased, pid, user, tool, .. }, why, value) => {
+                let (value, leased, why) = (*value, *leased, *why);
+                self.tell(&SettingLeaseEnded { name, value, leased, why, pid: *pid, user: *user, tool })
+            }
+        }
+    }
+
+    /// Records an event of the space's own.
+    pub(crate) fn tell<K: Kind>(&self, event: &K) -> Result<(), Error> {
+        self.identity.check_fork()?;
+        let name = self.cold().name("audit")?;
+        let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);
+        if audit.is_none() {
+            let made = Audit::new(&self.identity, &mut self.elements(), name)?;
+            self.identity.publish_writers(made.number());
+            *audit = Some(made);
+        }
+        audit.as_mut().expect("just made if there was none").emit(event)
+    }
+
+    pub(crate) fn cold(&self) -> MutexGuard<'_, Cold> {
+        // A panic under the lock leaves every step either done or not begun, so the data stay good.
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn with_live_table<R>(&self, work: impl FnOnce(&mut LiveTable) -> R) -> R {
+        work(&mut self.cold().live)
+    }
+
+    pub(crate) fn elements(&self) -> MutexGuard<'_, Elements> {
+        // As above.
+        self.elements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back the element of a writer that is done.
+    pub(crate) fn release(&self, ring: &mut Ring, give_back: impl FnOnce(&mut Elements)) {
+        self.identity.refresh_anchor();
+        ring.close();
+        // In the child of a fork, another thread of the parent may hold the lock for ever.
+        if !ring.is_wiped() {
+            give_back(&mut self.elements());
+        }
+    }
+}
