@@ -171,6 +171,13 @@ fn is_abandoned(path: &Path) -> bool {
     unlocked && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
+/// To be called before the files of a space are removed. A reader that misses one of them then knows why
+/// ([`SpaceReader::is_gone`]), and what is left behind by a process that dies meanwhile counts as abandoned.
+pub fn withdraw(path: &Path) {
+    // Best effort: it may have been withdrawn before, or never have been complete.
+    let _ = std::fs::rename(path.join(IDENTITY), path.join(IDENTITY_HALF_MADE));
+}
+
 /// Removes one space, whoever's it is: only the files that a space has, then the directory. The caller knows that its
 /// process is done with it.
 ///
@@ -181,6 +188,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     if let Ok(info) = SpaceReader::open(path).and_then(|reader| reader.info()) {
         remove_elsewhere(path, info.uuid)?;
     }
+    withdraw(path);
     remove_files(path)?;
     remove_file(&path.join(IDENTITY_HALF_MADE))?;
     remove_file(&path.join(IDENTITY))?;

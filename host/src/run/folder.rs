@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_space::discover::withdraw;
+
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 
@@ -28,6 +30,7 @@ impl Folder {
             return Ok(Some(std::mem::take(&mut self.path)));
         }
         self.stays = true;
+        withdraw(&self.path);
         std::fs::remove_dir_all(&self.path).map(|()| None).map_err(|error| {
             Error::run(format!("cannot remove the space {}", self.path.display())).because(error)
         })
@@ -37,6 +40,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.stays {
+            withdraw(&self.path);
             // The run failed, which is what its user is told.
             let _ = std::fs::remove_dir_all(&self.path);
         }
