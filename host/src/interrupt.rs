@@ -96,7 +96,7 @@ pub fn exit_code(signal: i32) -> u8 {
 
 /// Removes a directory to which others may still be adding files.
 fn remove(folder: &Path) {
-    thalweg_space::discover::withdraw(folder);
+    let _withdrawn = thalweg_space::discover::withdraw(folder);
     for _ in 0..100 {
         if std::fs::remove_dir_all(folder).is_ok() || !folder.exists() {
             return;

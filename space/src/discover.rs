@@ -171,11 +171,20 @@ fn is_abandoned(path: &Path) -> bool {
     unlocked && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
+/// A space whose files are being removed. As long as this is held, nobody else takes the space for abandoned.
+#[must_use = "hold it until the files are removed"]
+pub struct Withdrawn {
+    /// The lock on the directory.
+    _directory: Option<File>,
+}
+
 /// To be called before the files of a space are removed. A reader that misses one of them then knows why
 /// ([`SpaceReader::is_gone`]), and what is left behind by a process that dies meanwhile counts as abandoned.
-pub fn withdraw(path: &Path) {
+pub fn withdraw(path: &Path) -> Withdrawn {
+    let directory = File::open(path).ok().filter(|directory| directory.try_lock().is_ok());
     // Best effort: it may have been withdrawn before, or never have been complete.
     let _ = std::fs::rename(path.join(IDENTITY), path.join(IDENTITY_HALF_MADE));
+    Withdrawn { _directory: directory }
 }
 
 /// Removes one space, whoever's it is: only the files that a space has, then the directory. The caller knows that its
@@ -188,7 +197,7 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     if let Ok(info) = SpaceReader::open(path).and_then(|reader| reader.info()) {
         remove_elsewhere(path, info.uuid)?;
     }
-    withdraw(path);
+    let _withdrawn = withdraw(path);
     remove_files(path)?;
     remove_file(&path.join(IDENTITY_HALF_MADE))?;
     remove_file(&path.join(IDENTITY))?;

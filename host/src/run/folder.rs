@@ -30,7 +30,7 @@ impl Folder {
             return Ok(Some(std::mem::take(&mut self.path)));
         }
         self.stays = true;
-        withdraw(&self.path);
+        let _withdrawn = withdraw(&self.path);
         std::fs::remove_dir_all(&self.path).map(|()| None).map_err(|error| {
             Error::run(format!("cannot remove the space {}", self.path.display())).because(error)
         })
@@ -40,7 +40,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.stays {
-            withdraw(&self.path);
+            let _withdrawn = withdraw(&self.path);
             // The run failed, which is what its user is told.
             let _ = std::fs::remove_dir_all(&self.path);
         }
