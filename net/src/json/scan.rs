@@ -83,14 +83,27 @@ impl Scan {
                 State::Text(is_key) => {
                     at = plain_end(bytes, at);
                     match bytes.get(at) {
-                        Some(b'"') if is_key => self.state = State::Colon,
-                        Some(b'"') => self.state = State::Comma,
-                        Some(b'\\') => self.state = State::Escape(is_key),
+                        Some(b'"') => {}
+                        Some(b'\\') => {
+                            self.state = State::Escape(is_key);
+                            at += 1;
+                            continue;
+                        }
                         Some(_) => return wrong(at, "a control character in a text must be escaped"),
                         None => break,
                     }
                     at += 1;
-                    if self.depth == 0 && matches!(self.state, State::Comma) {
+                    if is_key {
+                        self.state = State::Colon;
+                        // Mostly the colon follows at once, and behind it, after one space or none, a value.
+                        if bytes.get(at) == Some(&b':') {
+                            self.state = State::Value;
+                            at += 1 + usize::from(bytes.get(at + 1) == Some(&b' '));
+                        }
+                        continue;
+                    }
+                    self.state = State::Comma;
+                    if self.depth == 0 {
                         return Ok(Some(at));
                     }
                     continue;
@@ -118,9 +131,20 @@ impl Scan {
                         return Ok(Some(at + 1));
                     }
                 }
+                State::Value if byte == b'"' => self.state = State::Text(false),
+                State::Integer | State::Fraction | State::ExponentDigits if byte.is_ascii_digit() => {}
                 _ if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') && !self.is_in_number() => {}
                 State::Comma => match byte {
-                    b',' => self.state = if self.is_in_object() { State::Key } else { State::Value },
+                    b',' => {
+                        let is_in_object = self.is_in_object();
+                        self.state = if is_in_object { State::Key } else { State::Value };
+                        at += 1 + usize::from(bytes.get(at + 1) == Some(&b' '));
+                        if is_in_object && bytes.get(at) == Some(&b'"') {
+                            self.state = State::Text(true);
+                            at += 1;
+                        }
+                        continue;
+                    }
                     b'}' if self.is_in_object() => {
                         if self.close() {
                             return Ok(Some(at + 1));
