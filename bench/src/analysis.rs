@@ -1,6 +1,7 @@
 //! Group `analysis`: events become measurements, of a kept run and of one that goes on.
 
 use crate::cores::{off_first_core, on_cores};
+use crate::farm::turned;
 use crate::measure::{Case, Contestant, Goal};
 use crate::observed::Observed;
 use crate::relay::Relay;
@@ -264,17 +265,6 @@ fn turns(ns: u64) -> u64 {
     let begin = Instant::now();
     black_box(turned(1, SAMPLE));
     (SAMPLE as f64 * ns as f64 / begin.elapsed().as_nanos() as f64) as u64
-}
-
-/// xorshift, whose every turn needs the one before.
-fn turned(mut value: u64, turns: u64) -> u64 {
-    value |= 1;
-    for _ in 0..turns {
-        value ^= value << 13;
-        value ^= value >> 7;
-        value ^= value << 17;
-    }
-    black_box(value)
 }
 
 /// A source of so many messages, or of as many as there can be until it is `enough`; stages; a sink that tells when it had all.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use thalweg_exec::{Context, In, Mode, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec};
+use thalweg_exec::{
+    Context, In, Mode, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task, TaskId, TaskSpec,
+};
 
 /// Streams of a chain.
 const CHAINS: [usize; 4] = [1, 4, 16, 64];
@@ -159,7 +161,11 @@ fn tasks_moving(hops: usize, messages: u64) -> Result<Duration, String> {
                 }
                 for at in 0..hops {
                     let worker = (2 * at / hops + turn) % 2;
-                    drop(mover.move_task(TaskId(at as u64 + 1), Placement::on_worker(worker)).map_err(|error| error.to_string())?);
+                    drop(
+                        mover
+                            .move_task(TaskId(at as u64 + 1), Placement::on_worker(worker))
+                            .map_err(|error| error.to_string())?,
+                    );
                 }
             }
             Ok::<(), String>(())

@@ -102,7 +102,11 @@ fn tasks(placement: Placement, rounds: u64) -> Result<Duration, String> {
     })?;
     let runtime = &observed.runtime;
     let (first, mut input) = runtime.stream(StreamSpec::default());
-    let spec = |at| TaskSpec { one_to_one: true, place: thalweg_exec::Placement::on_worker(placement.worker(at)), ..TaskSpec::default() };
+    let spec = |at| TaskSpec {
+        one_to_one: true,
+        place: thalweg_exec::Placement::on_worker(placement.worker(at)),
+        ..TaskSpec::default()
+    };
     for at in 1..HOPS {
         let (output, next) = runtime.stream(StreamSpec::default());
         let input = std::mem::replace(&mut input, next);

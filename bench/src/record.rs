@@ -140,7 +140,9 @@ pub(crate) fn run(
     let shapes = vec![shape::of(&course.labels)];
     let source = Source { next: 0, end: records, shapes, value: course.value, output: ends.input };
     observed.runtime.spawn(TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() }, source);
-    observed.runtime.spawn(TaskSpec { place: Placement::on_worker(workers - 1), ..TaskSpec::default() }, sink);
+    observed
+        .runtime
+        .spawn(TaskSpec { place: Placement::on_worker(workers - 1), ..TaskSpec::default() }, sink);
     let begin = Instant::now();
     observed.runtime.start();
     let told = end.recv();

@@ -49,7 +49,7 @@ struct Course {
 
 /// Where everything is.
 #[derive(Clone)]
-enum Placement {
+enum Layout {
     Default,
     OneWorker,
     /// The workers of the collector and of each replica; the dispatcher is on the first.
@@ -107,7 +107,7 @@ fn case(
 }
 
 fn ours(course: Rc<Course>) -> Contestant<'static> {
-    Contestant::new("thalweg", "", move || course.throughput(&Placement::Default))
+    Contestant::new("thalweg", "", move || course.throughput(&Layout::Default))
 }
 
 /// The best of the static placements, which the first sample finds.
@@ -117,7 +117,7 @@ fn best(course: Rc<Course>) -> Contestant<'static> {
         if best.is_none() {
             best = Some(course.best()?);
         }
-        course.throughput(best.as_ref().unwrap_or(&Placement::OneWorker))
+        course.throughput(best.as_ref().unwrap_or(&Layout::OneWorker))
     })
 }
 
@@ -138,8 +138,8 @@ impl Course {
         Ok(Course { network, replicas, values, shares, records })
     }
 
-    fn best(&self) -> Result<Placement, String> {
-        let mut best = (0.0, Placement::OneWorker);
+    fn best(&self) -> Result<Layout, String> {
+        let mut best = (0.0, Layout::OneWorker);
         for placement in self.placements() {
             let mut trials =
                 (0..TRIALS).map(|_| self.throughput(&placement)).collect::<Result<Vec<f64>, String>>()?;
@@ -151,7 +151,7 @@ impl Course {
         Ok(best.1)
     }
 
-    fn placements(&self) -> Vec<Placement> {
+    fn placements(&self) -> Vec<Layout> {
         let all = |place: fn(usize) -> usize| (0..self.replicas.len()).map(place).collect::<Vec<_>>();
         let of_replicas = [
             all(|_| 0),
@@ -161,8 +161,8 @@ impl Course {
             all(|k| usize::from(k == 0)),
             self.largest_first(),
         ];
-        let with = |collector| of_replicas.clone().map(|replicas| Placement::Static { collector, replicas });
-        [Placement::OneWorker].into_iter().chain(with(0)).chain(with(1)).collect()
+        let with = |collector| of_replicas.clone().map(|replicas| Layout::Static { collector, replicas });
+        [Layout::OneWorker].into_iter().chain(with(0)).chain(with(1)).collect()
     }
 
     /// Each replica, the largest first, where there is least.
@@ -177,11 +177,11 @@ impl Course {
     }
 
     /// Thousands of records a second, from the start on.
-    fn throughput(&self, placement: &Placement) -> Result<f64, String> {
+    fn throughput(&self, placement: &Layout) -> Result<f64, String> {
         on_cores(WORKERS, || self.run(placement)).map(|took| self.records as f64 / took.as_secs_f64() / 1e3)
     }
 
-    fn run(&self, placement: &Placement) -> Result<Duration, String> {
+    fn run(&self, placement: &Layout) -> Result<Duration, String> {
         let mapper = self.mapper(placement);
         let observed =
             Observed::with(Options { workers: WORKERS, mode: Mode::Off, mapper, ..Options::default() })?;
@@ -192,7 +192,7 @@ impl Course {
         let slots = [x, t].map(|label| shape.slot(label).expect("the shape has it"));
         let (values, left) = (self.values.clone(), self.records);
         let source = Source { values, next: 0, left, shape, slots, output: ends.input };
-        let last = if matches!(placement, Placement::OneWorker) { 0 } else { WORKERS - 1 };
+        let last = if matches!(placement, Layout::OneWorker) { 0 } else { WORKERS - 1 };
         observed.runtime.spawn(TaskSpec { place: Placement::on_worker(0), ..TaskSpec::default() }, source);
         observed.runtime.spawn(TaskSpec { place: Placement::on_worker(last), ..TaskSpec::default() }, sink);
         let begin = std::time::Instant::now();
@@ -205,11 +205,11 @@ impl Course {
         }
     }
 
-    fn mapper(&self, placement: &Placement) -> Mapper {
+    fn mapper(&self, placement: &Layout) -> Mapper {
         match placement {
-            Placement::Default => Mapper::default(),
-            Placement::OneWorker => Mapper::User(Arc::new(|_| 0)),
-            Placement::Static { collector, replicas } => {
+            Layout::Default => Mapper::default(),
+            Layout::OneWorker => Mapper::User(Arc::new(|_| 0)),
+            Layout::Static { collector, replicas } => {
                 let values = self.replicas.iter().map(|&value| value as u64);
                 let of_value: HashMap<u64, usize> = values.zip(replicas.iter().copied()).collect();
                 let collector = *collector;

@@ -42,7 +42,9 @@
 #define THALWEG_IDENTITY_LIVE_CHUNKS UINT32_C(216)
 /* Bit 0: keep, `clean` leaves this space alone unless told. */
 #define THALWEG_IDENTITY_FLAGS UINT32_C(224)
-/* Name: length as a word, then bytes. */
+/* The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+#define THALWEG_IDENTITY_NAME_NOW UINT32_C(232)
+/* Name at the beginning: length as a word, then bytes. */
 #define THALWEG_IDENTITY_NAME UINT32_C(256)
 /* Room for the name. */
 #define THALWEG_IDENTITY_NAME_BYTES UINT32_C(248)
@@ -202,10 +204,14 @@
 #define THALWEG_CATALOG_JOINED UINT32_C(7)
 /* In the file `session`: a process left. */
 #define THALWEG_CATALOG_LEFT UINT32_C(8)
+/* Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+#define THALWEG_CATALOG_ROW UINT32_C(9)
 /* Magic. */
 #define THALWEG_SETTINGS_MAGIC_VALUE UINT64_C(0x566765776c616874)
 /* How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
 #define THALWEG_SETTINGS_CHANGES UINT32_C(64)
+/* Not 0: the process puts back what a lease ran out of. Written by the process. */
+#define THALWEG_SETTINGS_KEEPS_LEASES UINT32_C(72)
 /* Where the cells begin. */
 #define THALWEG_SETTINGS_CELLS UINT32_C(4096)
 /* Bytes of a cell. */
@@ -216,11 +222,41 @@
 #define THALWEG_SETTINGS_CELL_VERSION UINT32_C(8)
 /* In a cell, who set it: process id (low half) and user (high half). */
 #define THALWEG_SETTINGS_SETTER UINT32_C(16)
+/* In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. Whoever sets it, as the following. */
+#define THALWEG_SETTINGS_LEASE_VERSION UINT32_C(24)
+/* In a cell, the value that was confirmed last: what the end of a lease goes back to. */
+#define THALWEG_SETTINGS_CONFIRMED UINT32_C(32)
+/* In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time. */
+#define THALWEG_SETTINGS_LEASE_UNTIL UINT32_C(40)
+/* In a cell, the start of the setter's process, with which the lease ends; 0: it does not. */
+#define THALWEG_SETTINGS_HOLDER_START UINT32_C(48)
+/* In a cell, the state of the lease. */
+#define THALWEG_SETTINGS_LEASE_STATE UINT32_C(56)
 /* How many cells there are. */
 #define THALWEG_SETTINGS_CELL_COUNT UINT32_C(512)
+/* Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end before. */
+#define THALWEG_SETTINGS_TOOLS UINT32_C(36864)
+/* Bytes of such a line. */
+#define THALWEG_SETTINGS_TOOL_BYTES UINT32_C(64)
+/* Room for a tool's name. */
+#define THALWEG_SETTINGS_TOOL_ROOM UINT32_C(56)
+/* The highest bit of a cell's `LEASE_VERSION`. */
+#define THALWEG_SETTINGS_DESCRIBED UINT64_C(0x8000000000000000)
+/* A state of a lease: there is none, and the value is confirmed. */
+#define THALWEG_SETTINGS_LEASE_NONE UINT32_C(0)
+/* A state of a lease: it holds. */
+#define THALWEG_SETTINGS_LEASE_HELD UINT32_C(1)
+/* A state of a lease: its holder confirmed the value. */
+#define THALWEG_SETTINGS_LEASE_CONFIRMED UINT32_C(2)
+/* A state of a lease: it ran out, and the value was put back. */
+#define THALWEG_SETTINGS_LEASE_EXPIRED UINT32_C(3)
+/* A state of a lease: its holder died, and the value was put back. */
+#define THALWEG_SETTINGS_LEASE_HOLDER_DIED UINT32_C(4)
+/* A state of a lease: its holder gave it back, and the value was put back. */
+#define THALWEG_SETTINGS_LEASE_GIVEN_BACK UINT32_C(5)
 /* Magic. */
 #define THALWEG_MAILBOX_MAGIC_VALUE UINT64_C(0x4d6765776c616874)
-/* How many commands were sent. Senders only, under the file's lock; release. Starts a line. */
+/* Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once it has the file's lock; release. Starts a line. */
 #define THALWEG_MAILBOX_SENT_COUNT UINT32_C(64)
 /* How many numbers commands were given. Senders only, under the file's lock. */
 #define THALWEG_MAILBOX_NUMBERS UINT32_C(72)
@@ -270,9 +306,9 @@
 #define THALWEG_LIVE_ROWS UINT32_C(4096)
 /* Bytes of a row. */
 #define THALWEG_LIVE_ROW_BYTES UINT32_C(128)
-/* Kind of row (low byte; 0: free), generation (the rest). */
+/* Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
 #define THALWEG_LIVE_TAG UINT32_C(0)
-/* Id of the task, stream or worker. */
+/* Id of what it shows. */
 #define THALWEG_LIVE_ID UINT32_C(8)
 /* First cell. */
 #define THALWEG_LIVE_CELLS UINT32_C(16)

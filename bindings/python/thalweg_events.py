@@ -5,12 +5,16 @@ An example of what the constants of thalweg_layout.py are enough for. One line e
 `event TIME WRITER SEQUENCE KIND FIELD…` and `gap WRITER LOST FROM_SEQUENCE`.
 """
 
+import collections
 import os
 import re
 import struct
 import sys
 
 import thalweg_layout as layout
+
+Kind = collections.namedtuple("Kind", "name fields")
+Field = collections.namedtuple("Field", "name type choices")
 
 # struct's letter of each type of field in the fixed part; texts and bytes have their length there.
 LETTERS = {
@@ -49,7 +53,7 @@ class Record:
 
 
 def read_kinds(path):
-    """The kinds of a catalog: id → name, fields as (type, choices)."""
+    """The kinds of a catalog, by id."""
     with open(path, "rb") as file:
         data = file.read()
     check(path, data, layout.CATALOG_MAGIC_VALUE)
@@ -62,10 +66,10 @@ def read_kinds(path):
             name, _ = record.text(), record.text()
             fields = []
             for _ in range(record.number("I")):
-                field_type, _, _, _ = record.number("I"), record.text(), record.text(), record.text()
+                field_type, field, _unit, _doc = record.number("I"), record.text(), record.text(), record.text()
                 choices = dict((record.number("Q"), record.text()) for _ in range(record.number("I")))
-                fields.append((field_type, choices))
-            kinds[number] = (name, fields)
+                fields.append(Field(field, field_type, choices))
+            kinds[number] = Kind(name, fields)
         at += length
     return kinds
 
@@ -105,7 +109,8 @@ class Blocks:
         return data if good else b""
 
 
-def show(field_type, choices, value, tail):
+def show(field, value, tail):
+    field_type = field.type
     if field_type == layout.FIELD_BOOL:
         return "true" if value else "false"
     if field_type == layout.FIELD_NAME:
@@ -113,7 +118,7 @@ def show(field_type, choices, value, tail):
     if field_type == layout.FIELD_SITE:
         return f"site#{value}"
     if field_type == layout.FIELD_ENUM:
-        return choices.get(value, str(value))
+        return field.choices.get(value, str(value))
     if field_type == layout.FIELD_STR:
         return '"' + tail.decode("utf-8", "replace") + '"'
     return tail.hex() if field_type == layout.FIELD_BYTES else str(value)
@@ -121,18 +126,18 @@ def show(field_type, choices, value, tail):
 
 def fields_of(kind, arguments):
     at, found = 0, []
-    for field_type, choices in kind[1]:
-        letter = "<" + LETTERS[field_type]
+    for field in kind.fields:
+        letter = "<" + LETTERS[field.type]
         at = up(at, struct.calcsize(letter))
-        found.append((field_type, choices, struct.unpack_from(letter, arguments, at)[0]))
+        found.append((field, struct.unpack_from(letter, arguments, at)[0]))
         at += struct.calcsize(letter)
     at = up(at, 8)
-    for field_type, choices, value in found:
+    for field, value in found:
         tail = b""
-        if field_type in VARIABLE:
+        if field.type in VARIABLE:
             tail = arguments[at:at + value]
             at = up(at + value, 8)
-        yield show(field_type, choices, value, tail)
+        yield show(field, value, tail)
 
 
 class Element:
@@ -204,7 +209,7 @@ class Element:
         self.begun = None
         fields = fields_of(self.kinds[kind], arguments)
         sequence = self.sequence - self.writer_from
-        print("event", time, self.writer, sequence, self.kinds[kind][0], *fields, sep="\t")
+        print("event", time, self.writer, sequence, self.kinds[kind].name, *fields, sep="\t")
         self.sequence += 1
 
 

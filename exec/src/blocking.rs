@@ -8,10 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::context::Context;
-use crate::dispatch::{Budget, Core, message_of};
+use crate::dispatch::{Budget, Core};
 use crate::events::Recorder;
+use crate::fault::Fault;
 use crate::inbox::Asked;
-use crate::observe::{put, task_cell, task_state};
+use crate::observe::{TaskRow, TaskState, put};
 use crate::ring::FOREIGN;
 use crate::runtime::{Mode, Shared};
 use crate::stream::{In, Out};
@@ -109,8 +110,8 @@ impl Blocking {
     fn show_read(&self) {
         // SAFETY: the task lives as long as its closure runs.
         if let Some(row) = unsafe { self.task.as_ref() }.row() {
-            let reads = row.cell(task_cell::READS);
-            put(row, task_cell::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
+            let reads = row.cell(TaskRow::READS);
+            put(row, TaskRow::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
         }
     }
 
@@ -226,7 +227,7 @@ impl Blocking {
         task.takes_part();
         self.used = 0;
         Core::step_aside(self.core, Stop::OutputFull);
-        show_state(task, task_state::BLOCKED_OUTPUT);
+        show_state(task, TaskState::BlockedOutput as u64);
         let shared = self.shared();
         shared.admission.hold(task, limit);
         if shared.unfinished_now() != limit {
@@ -238,7 +239,7 @@ impl Blocking {
                 shared.admission.let_in();
             }
         }
-        show_state(task, task_state::RUNNING);
+        show_state(task, TaskState::Running as u64);
         Core::come_back(self.core);
         self.resume();
     }
@@ -296,7 +297,7 @@ impl Blocking {
             // SAFETY: the task lives as long as its closure runs.
             let task = unsafe { self.task.as_ref() };
             if let Some(row) = task.row() {
-                put(row, task_cell::READS, task.counts.reads.get());
+                put(row, TaskRow::READS, task.counts.reads.get());
             }
             // SAFETY: the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
@@ -318,7 +319,11 @@ impl Blocking {
         if waits == Ok(true) {
             show_state(
                 task,
-                if stop == Stop::OutputFull { task_state::BLOCKED_OUTPUT } else { task_state::BLOCKED_INPUT },
+                if stop == Stop::OutputFull {
+                    TaskState::BlockedOutput as u64
+                } else {
+                    TaskState::BlockedInput as u64
+                },
             );
             self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
@@ -329,7 +334,7 @@ impl Blocking {
                 self.shared().admission.park(&task.parker, None);
             }
             self.sleep.end();
-            show_state(task, task_state::RUNNING);
+            show_state(task, TaskState::Running as u64);
         }
         self.resume();
         waits.map(|_| ())
@@ -355,7 +360,7 @@ pub(crate) fn always_well(
 /// Shows in every mode whether a task with a thread of its own runs: if the process dies, it may have been the one.
 fn show_state(task: &TaskCell, state: u64) {
     if let Some(row) = task.row() {
-        put(row, task_cell::STATE, state);
+        put(row, TaskRow::STATE, state);
     }
 }
 
@@ -392,12 +397,12 @@ fn run(
 ) {
     let (recorder, refused) = match recorder {
         Ok(recorder) => (recorder, None),
-        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error}"))),
+        Err(error) => (None, Some(format!("it has nowhere to tell its events: {error:#}"))),
     };
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
-    show_state(cell, task_state::RUNNING);
+    show_state(cell, TaskState::Running as u64);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
     let core = NonNull::from(Box::leak(Box::new(core)));
@@ -409,11 +414,11 @@ fn run(
         let outcome = match refused {
             Some(reason) => {
                 drop(work);
-                Err((reason, false))
+                Err(Fault::found(reason))
             }
             None => match catch_unwind(AssertUnwindSafe(|| work(&mut blocking))) {
-                Ok(outcome) => outcome.map_err(|reason| (reason, false)),
-                Err(panic) => Err((message_of(&*panic), true)),
+                Ok(outcome) => outcome.map_err(Fault::found),
+                Err(panic) => Err(Fault::panicked(&*panic)),
             },
         };
         Core::close_task(core, cell, &outcome);

@@ -9,7 +9,7 @@ use thalweg_space::Writer;
 use crate::blocking::{Blocking, always_well};
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
-use crate::observe::worker_cell;
+use crate::observe::WorkerRow;
 use crate::stream::{In, Out, StreamSpec};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 
@@ -99,7 +99,7 @@ impl Context<'_> {
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
         let row = unsafe { &(*self.core.as_ptr()).row };
-        let cell = row.as_ref().map(|row| row.cell(worker_cell::MESSAGE));
+        let cell = row.as_ref().map(|row| row.cell(WorkerRow::MESSAGE));
         Progress { cell, first, times: self.times_each.then_some(self.core) }
     }
 

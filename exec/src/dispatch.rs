@@ -20,10 +20,11 @@ use crate::events::{
     Cause, Kept, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
     TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
 };
+use crate::fault::Fault;
 use crate::inbox::Pushed;
 use crate::lineage::Lineage;
 use crate::moving::Moving;
-use crate::observe::{AdoptedMode, ReadBefore, Share, put, stream_cell, task_cell, task_state, worker_cell};
+use crate::observe::{AdoptedMode, ReadBefore, Share, StreamRow, TaskRow, TaskState, WorkerRow, put};
 use crate::ready::ReadyQueue;
 use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
@@ -410,7 +411,7 @@ impl Core {
             return;
         }
         if let Some(row) = task.row() {
-            put(row, task_cell::STATE, task_state::READY);
+            put(row, TaskRow::STATE, TaskState::Ready as u64);
         }
         if self.mode == Mode::Full
             && let Some(recorder) = &mut self.recorder
@@ -875,11 +876,11 @@ impl Core {
     /// Shows a task's counters in its live row, with messages that are not counted yet.
     fn show_task(&self, task: &TaskCell, reads: u64, writes: u64) {
         let Some(row) = task.row() else { return };
-        put(row, task_cell::DISPATCHES, task.counts.dispatches.get());
-        put(row, task_cell::READS, task.counts.reads.get() + reads);
-        put(row, task_cell::WRITES, task.counts.writes.get() + writes);
+        put(row, TaskRow::DISPATCHES, task.counts.dispatches.get());
+        put(row, TaskRow::READS, task.counts.reads.get() + reads);
+        put(row, TaskRow::WRITES, task.counts.writes.get() + writes);
         for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
-            put(row, task_cell::SHARES + share as usize, task.share(share));
+            put(row, TaskRow::BUSY_TICKS + share as usize, task.share(share));
         }
     }
 
@@ -891,10 +892,10 @@ impl Core {
     /// What it shows as busy, until now: what it waited is shown when that ends.
     pub(crate) fn show_worker(&self) {
         let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
-        put(row, worker_cell::BUSY, self.busy_ticks());
-        put(row, worker_cell::UPDATED, self.now);
-        put(row, worker_cell::DISPATCHES, self.dispatches);
-        put(row, worker_cell::EVENTS, recorder.writer.sequence());
+        put(row, WorkerRow::BUSY_TICKS, self.busy_ticks());
+        put(row, WorkerRow::UPDATED, self.now);
+        put(row, WorkerRow::DISPATCHES, self.dispatches);
+        put(row, WorkerRow::EVENTS, recorder.writer.sequence());
     }
 
     /// Tells of tasks and streams, through the thread's own recorder or that of passing threads. The clock is read once for
@@ -920,7 +921,7 @@ impl Core {
             return; // Told when the other end is attached; messages are not told at all.
         }
         let (reader, writer) = if writes { (peer, own) } else { (own, peer) };
-        let name = ring.observed.row().map_or(0, |row| row.cell(stream_cell::NAME).load(Relaxed));
+        let name = ring.observed.row().map_or(0, |row| row.cell(StreamRow::NAME).load(Relaxed));
         let capacity = u64::from(ring.capacity);
         let opened = StreamOpened { stream: ring.id, name: NameRef(name), reader, writer, capacity };
         self.tell(|recorder, now| recorder.at(now, &opened));
@@ -1227,10 +1228,10 @@ impl Core {
             core.is_fresh = false;
             core.adopt_settings();
             if let Some(row) = &core.row {
-                put(row, worker_cell::TASK, cell.id.0);
-                put(row, worker_cell::MESSAGE, cell.counts.reads.get());
+                put(row, WorkerRow::TASK, cell.id.0);
+                put(row, WorkerRow::MESSAGE, cell.counts.reads.get());
                 // In every mode: whoever looks twice sees whether the worker goes on.
-                put(row, worker_cell::DISPATCHES, core.dispatches);
+                put(row, WorkerRow::DISPATCHES, core.dispatches);
                 if cell.counts.dispatches.get() == SHOWN_AFTER {
                     cell.observe();
                 }
@@ -1246,9 +1247,9 @@ impl Core {
             Ok(Stop::Ended) => Ok(()),
             Ok(stop) => match Core::after(core, cell, stop, &budget) {
                 Ok(()) => return,
-                Err(reason) => Err((reason.to_owned(), false)),
+                Err(reason) => Err(Fault::found(reason)),
             },
-            Err(panic) => Err((message_of(&*panic), true)),
+            Err(panic) => Err(Fault::panicked(&*panic)),
         };
         Core::end(core, task, outcome);
     }
@@ -1298,9 +1299,9 @@ impl Core {
     #[inline]
     fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
         let (waits_for, state) = match stop {
-            Stop::InputEmpty if sleeps => (Share::InputWait, task_state::BLOCKED_INPUT),
-            Stop::OutputFull if sleeps => (Share::OutputWait, task_state::BLOCKED_OUTPUT),
-            _ => (Share::Ready, task_state::READY),
+            Stop::InputEmpty if sleeps => (Share::InputWait, TaskState::BlockedInput as u64),
+            Stop::OutputFull if sleeps => (Share::OutputWait, TaskState::BlockedOutput as u64),
+            _ => (Share::Ready, TaskState::Ready as u64),
         };
         task.waits_for.set(waits_for);
         if self.mode != Mode::Off {
@@ -1311,7 +1312,7 @@ impl Core {
     #[inline(never)]
     fn tell_stopped(&mut self, task: &TaskCell, stop: Stop, sleeps: bool, state: u64) {
         if let Some(row) = task.row() {
-            put(row, task_cell::STATE, state);
+            put(row, TaskRow::STATE, state);
         }
         if self.mode != Mode::Full {
             return;
@@ -1345,7 +1346,7 @@ impl Core {
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
     #[cold]
-    fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), (String, bool)>) {
+    fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
         // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
         let cell = unsafe { task.as_ref() };
         // SAFETY: as above; the reference to the body ends with this line.
@@ -1353,7 +1354,7 @@ impl Core {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let outcome = match dropped {
             Ok(()) => outcome,
-            Err(panic) => outcome.and(Err((message_of(&*panic), true))),
+            Err(panic) => outcome.and(Err(Fault::panicked(&*panic))),
         };
         Core::close_task(core, cell, &outcome);
         let shared = {
@@ -1368,7 +1369,7 @@ impl Core {
     }
 
     /// Publishes the last of an ended task, closes its ports, tells its end.
-    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
@@ -1433,7 +1434,7 @@ impl Core {
 #[inline]
 fn show_running(task: &TaskCell) {
     if let Some(row) = task.row() {
-        put(row, task_cell::STATE, task_state::RUNNING);
+        put(row, TaskRow::STATE, TaskState::Running as u64);
     }
 }
 
@@ -1448,13 +1449,6 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
             None => Stop::Ended,
         }
     }))
-}
-
-/// What a panic said.
-pub(crate) fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }
 
 /// What came of waking a task of another thread.
@@ -1578,10 +1572,10 @@ fn end_gone_outside(ring: &Ring) {
 fn closed(ring: &Ring) -> StreamClosed {
     let (written, read, dropped) = ring.totals();
     if let Some(row) = ring.observed.row() {
-        put(row, stream_cell::WRITTEN, written);
-        put(row, stream_cell::READ, read);
-        put(row, stream_cell::DROPPED, dropped);
-        put(row, stream_cell::CLOSED, 1);
+        put(row, StreamRow::WRITTEN, written);
+        put(row, StreamRow::READ, read);
+        put(row, StreamRow::DROPPED, dropped);
+        put(row, StreamRow::CLOSED, 1);
     }
     StreamClosed { stream: ring.id, written, read, dropped }
 }
@@ -1598,10 +1592,10 @@ fn show_positions(ring: &Ring, task: &TaskCell, writes: bool) {
     }
     let Some(row) = ring.shown_by(task, writes) else { return };
     if writes {
-        put(row, stream_cell::WRITTEN, passed as u64);
-        put(row, stream_cell::DROPPED, ring.refused.get() as u64);
+        put(row, StreamRow::WRITTEN, passed as u64);
+        put(row, StreamRow::DROPPED, ring.refused.get() as u64);
     } else {
-        put(row, stream_cell::READ, passed as u64);
+        put(row, StreamRow::READ, passed as u64);
     }
 }
 

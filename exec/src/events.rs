@@ -33,10 +33,13 @@ macro_rules! kinds {
             }
         })*
 
-        #[cfg(test)]
+        #[cfg(all(test, not(loom)))]
         fn descriptions() -> Vec<thalweg_space::kinds::Description> {
             use thalweg_space::kinds::Description;
-            vec![$(Description::of::<$kind>(),)* Description::of::<TaskFailed<'_>>()]
+            use crate::observe::{StreamRow, TaskRow, WorkerRow};
+            let rows = [Description::of_row::<TaskRow>(), Description::of_row::<StreamRow>(), Description::of_row::<WorkerRow>()];
+            let kinds = [$(Description::of::<$kind>(),)* Description::of::<TaskFailed<'_>>()];
+            kinds.into_iter().chain(rows).collect()
         }
     };
 }

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
+use crate::error::Error;
 use crate::events::{Cause, TaskMoved};
 use crate::inbox::{Asked, Inbox, Pushed};
 use crate::observe::Share;
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::NOBODY;
-use crate::runtime::{Error, Mode, Shared};
+use crate::runtime::{Mode, Shared};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{State, TaskCell, TaskId};
 
@@ -157,6 +158,7 @@ impl Move {
                     "{unread} workers have not looked yet: each does so when the box that it runs returns"
                 )));
             }
+            self.mover.0.see_to_leases();
             self.request.parker.park_timeout(left.min(LOOK_FOR_END));
         }
     }

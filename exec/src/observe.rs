@@ -4,71 +4,161 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use thalweg_space::{LiveRow, NameRef, RowKind, Space};
+use thalweg_space::{Error, KindEnum, LiveRow, NameRef, Row, RowKind, SiteRef, Space};
 
 use crate::runtime::{Mode, Shared};
 use crate::spare::{Spare, spared};
 use crate::task::TaskSpec;
 
-/// Cells of a task's live row.
-pub(crate) mod task_cell {
-    pub(crate) const STATE: usize = 0;
-    pub(crate) const COMPONENT: usize = 1;
-    pub(crate) const REPLICA: usize = 2;
-    pub(crate) const WORKER: usize = 3;
-    pub(crate) const DISPATCHES: usize = 4;
-    pub(crate) const READS: usize = 5;
-    pub(crate) const WRITES: usize = 6;
-    /// Busy, waiting for input, waiting for output, ready: four cells in the order of [`super::Share`].
-    pub(crate) const SHARES: usize = 7;
-    pub(crate) const FAILED: usize = 11;
+/// A task that exists.
+#[derive(Row)]
+#[row(name = "exec.task", former = 1)]
+pub(crate) struct TaskRow {
+    /// What it is doing.
+    state: TaskState,
+    /// The component of the network it belongs to.
+    component: SiteRef,
+    /// Which of the component's replicas it is.
+    replica: u64,
+    /// Its worker; 4294967295: a thread of its own.
+    worker: u64,
+    /// How often it was dispatched.
+    #[field(unit = "dispatches")]
+    dispatches: u64,
+    /// Messages it read.
+    #[field(unit = "messages")]
+    reads: u64,
+    /// Messages it wrote.
+    #[field(unit = "messages")]
+    writes: u64,
+    // These four in the order of `Share`.
+    /// Time it ran.
+    #[field(unit = "ticks")]
+    busy_ticks: u64,
+    /// Time it waited for messages.
+    #[field(unit = "ticks")]
+    input_wait_ticks: u64,
+    /// Time it waited for room.
+    #[field(unit = "ticks")]
+    output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    #[field(unit = "ticks")]
+    ready_ticks: u64,
+    /// Whether it ended badly.
+    failed: bool,
 }
 
-/// Values of a task's state cell.
-pub(crate) mod task_state {
-    pub(crate) const READY: u64 = 1;
-    pub(crate) const RUNNING: u64 = 2;
-    pub(crate) const BLOCKED_INPUT: u64 = 3;
-    pub(crate) const BLOCKED_OUTPUT: u64 = 4;
-    pub(crate) const ENDED: u64 = 5;
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum TaskState {
+    /// Nothing yet.
+    Idle = 0,
+    /// It waits for its worker.
+    Ready = 1,
+    /// It runs.
+    Running = 2,
+    /// It waits for messages.
+    BlockedInput = 3,
+    /// It waits for room.
+    BlockedOutput = 4,
+    /// It is no more.
+    Ended = 5,
 }
 
-/// Cells of a stream's live row.
-pub(crate) mod stream_cell {
-    pub(crate) const NAME: usize = 0;
-    pub(crate) const READER: usize = 1;
-    pub(crate) const WRITER: usize = 2;
-    pub(crate) const CAPACITY: usize = 3;
-    pub(crate) const WRITTEN: usize = 4;
-    pub(crate) const READ: usize = 5;
-    pub(crate) const DROPPED: usize = 6;
-    pub(crate) const CLOSED: usize = 7;
+/// A stream that exists.
+#[derive(Row)]
+#[row(name = "exec.stream", former = 2)]
+pub(crate) struct StreamRow {
+    /// Its name, if it has one.
+    name: NameRef,
+    /// The task that reads it, or 0.
+    reader: u64,
+    /// The task that writes it, or 0.
+    writer: u64,
+    /// How many messages it holds.
+    #[field(unit = "messages")]
+    capacity: u64,
+    /// Messages written to it.
+    #[field(unit = "messages")]
+    written: u64,
+    /// Messages read from it.
+    #[field(unit = "messages")]
+    read: u64,
+    /// Messages nobody reads, because the reader has left.
+    #[field(unit = "messages")]
+    dropped: u64,
+    /// Whether both its ends are gone.
+    closed: bool,
 }
 
-/// Cells of a worker's live row.
-pub(crate) mod worker_cell {
-    pub(crate) const CORE: usize = 0;
-    pub(crate) const STATE: usize = 1;
-    pub(crate) const TASK: usize = 2;
-    pub(crate) const MESSAGE: usize = 3;
-    pub(crate) const BUSY: usize = 4;
-    pub(crate) const WAITING: usize = 5;
-    pub(crate) const STARTED: usize = 6;
-    pub(crate) const UPDATED: usize = 7;
-    pub(crate) const DISPATCHES: usize = 8;
-    pub(crate) const EVENTS: usize = 9;
-    /// What a reading of the clock takes on the worker's thread, in picoseconds.
-    pub(crate) const CLOCK_READING: usize = 10;
-    /// Time the worker was parked.
-    pub(crate) const PARKED: usize = 11;
+/// A worker.
+#[derive(Row)]
+#[row(name = "exec.worker", former = 3)]
+pub(crate) struct WorkerRow {
+    /// The core it is bound to; -1: none.
+    core: i64,
+    /// What it is doing.
+    state: WorkerState,
+    /// The task it is on, or 0.
+    task: u64,
+    /// Index of the message it is on.
+    message: u64,
+    /// Time it dispatched tasks, the little between them included.
+    #[field(unit = "ticks")]
+    busy_ticks: u64,
+    /// Time it had no ready task, but took part.
+    #[field(unit = "ticks")]
+    waiting_ticks: u64,
+    /// When it began.
+    #[field(unit = "ticks")]
+    started: u64,
+    /// When it ended, or published last.
+    #[field(unit = "ticks")]
+    updated: u64,
+    /// How often it dispatched a task.
+    #[field(unit = "dispatches")]
+    dispatches: u64,
+    /// Events it wrote.
+    #[field(unit = "events")]
+    events: u64,
+    /// What a reading of the clock takes on its thread.
+    #[field(unit = "ps")]
+    clock_reading_ps: u64,
+    /// Time it took no part.
+    #[field(unit = "ticks")]
+    parked_ticks: u64,
 }
 
-/// Values of a worker's state cell.
-pub(crate) mod worker_state {
-    pub(crate) const RUNNING: u64 = 0;
-    pub(crate) const WAITING: u64 = 1;
-    pub(crate) const ENDED: u64 = 2;
-    pub(crate) const PARKED: u64 = 3;
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum WorkerState {
+    /// It runs tasks.
+    Running = 0,
+    /// It has no ready task.
+    Waiting = 1,
+    /// It is no more.
+    Ended = 2,
+    /// It takes no part.
+    Parked = 3,
+}
+
+/// The kinds of row as a space knows them.
+pub(crate) struct RowKinds {
+    task: RowKind,
+    stream: RowKind,
+    pub(crate) worker: RowKind,
+}
+
+impl RowKinds {
+    pub(crate) fn describe(space: &Space) -> Result<RowKinds, Error> {
+        Ok(RowKinds {
+            task: space.row_kind::<TaskRow>()?,
+            stream: space.row_kind::<StreamRow>()?,
+            worker: space.row_kind::<WorkerRow>()?,
+        })
+    }
 }
 
 /// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.
@@ -162,12 +252,12 @@ pub(crate) struct ReadBefore {
 spared!(ObservedTask);
 
 impl ObservedTask {
-    pub(crate) fn new(space: &Space, id: u64, spec: &TaskSpec) -> ObservedTask {
-        let row = space.live_row(RowKind::Task, id).ok();
+    pub(crate) fn new(shared: &Shared, id: u64, spec: &TaskSpec) -> ObservedTask {
+        let row = shared.live_row(|rows| rows.task, id);
         if let Some(row) = &row {
-            put(row, task_cell::STATE, task_state::READY);
-            put(row, task_cell::COMPONENT, spec.component.0);
-            put(row, task_cell::REPLICA, spec.replica);
+            put(row, TaskRow::STATE, TaskState::Ready as u64);
+            put(row, TaskRow::COMPONENT, spec.component.0);
+            put(row, TaskRow::REPLICA, spec.replica);
         }
         ObservedTask { row, times: Times::default(), read_before: Cell::default() }
     }
@@ -208,7 +298,7 @@ impl ObservedStream {
         if name != NameRef::NONE
             && let Some(row) = observed.show(id, capacity)
         {
-            put(row, stream_cell::NAME, name.0);
+            put(row, StreamRow::NAME, name.0);
         }
         observed
     }
@@ -249,10 +339,9 @@ impl ObservedStream {
         }
         let share = unmarked(pointer);
         // SAFETY: as in `shared`.
-        let space = unsafe { &*share }.space.as_ref();
-        let row = space.and_then(|space| space.live_row(RowKind::Stream, id).ok());
+        let row = unsafe { &*share }.live_row(|rows| rows.stream, id);
         if let Some(row) = &row {
-            put(row, stream_cell::CAPACITY, u64::from(capacity));
+            put(row, StreamRow::CAPACITY, u64::from(capacity));
         }
         let made = Spare::make(ShownStream { row, shared: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
@@ -316,8 +405,8 @@ mod tests {
                 }
             });
             let rows = reader.live_rows().unwrap();
-            assert_eq!((rows.len(), rows[0].id, rows[0].cells[stream_cell::CAPACITY]), (1, round, 7));
-            assert_eq!(rows[0].cells[stream_cell::NAME], name.0);
+            assert_eq!((rows.len(), rows[0].id, rows[0].cell("capacity")), (1, round, Some(7)));
+            assert_eq!(rows[0].cell("name"), Some(name.0));
             drop(observed);
             assert_eq!((reader.live_rows().unwrap().len(), Arc::strong_count(&shared)), (0, 1));
         }

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use crate::dispatch::Core;
+use crate::error::Error;
 use crate::events::{Recorder, SettingAdopted, WorkerParked, WorkerUnparked};
 use crate::inbox::{Asked, Inbox};
-use crate::observe::{put, worker_cell, worker_state};
-use crate::runtime::{Error, Shared, lock};
+use crate::observe::{WorkerRow, WorkerState, put};
+use crate::runtime::{Shared, lock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{TaskCell, TaskId, TaskSpec};
 use crate::worker;
@@ -167,7 +168,7 @@ impl Shared {
     ) -> Result<(), Error> {
         for number in threads.len()..count {
             let recorder = self.space.as_ref().map(|space| Recorder::new(space, &format!("worker {number}")));
-            let recorder = recorder.transpose().map_err(|error| Error::new(error.to_string()))?;
+            let recorder = recorder.transpose()?;
             let shared = self.clone();
             self.admission.wakes();
             let thread = thread::Builder::new()
@@ -175,7 +176,7 @@ impl Shared {
                 .spawn(move || worker::run(shared, number as u32, recorder));
             threads.push(thread.map_err(|error| {
                 self.admission.falls_asleep();
-                Error::new(format!("cannot start worker {number} of {count}: {error}"))
+                Error::new(format!("cannot start worker {number} of {count}")).because(error)
             })?);
             self.manned.store(threads.len(), Ordering::Release);
         }
@@ -200,8 +201,12 @@ impl Core {
         let now = self.own_work();
         let worker = self.worker;
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, if parked { worker_state::PARKED } else { worker_state::RUNNING });
-            put(row, worker_cell::UPDATED, now);
+            put(
+                row,
+                WorkerRow::STATE,
+                if parked { WorkerState::Parked as u64 } else { WorkerState::Running as u64 },
+            );
+            put(row, WorkerRow::UPDATED, now);
         }
         let Some(recorder) = &mut self.recorder else { return };
         match parked {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::runtime::Error;
+use crate::error::Error;
 
 /// Where a task is to run, as far as somebody says so. Written as `worker 1`, `node 0` or `node 0 worker 1`.
 ///

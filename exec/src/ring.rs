@@ -29,7 +29,7 @@ use crate::sync::{
     yield_now,
 };
 
-use crate::observe::{ObservedStream, put, stream_cell};
+use crate::observe::{ObservedStream, StreamRow, put};
 use crate::spare::spared;
 use crate::task::TaskCell;
 
@@ -484,7 +484,7 @@ impl Ring {
     /// calling thread's.
     pub(crate) fn move_reader(&self, task: Option<&TaskCell>, worker: u32) {
         if let (Some(row), Some(task)) = (self.observed.row(), task) {
-            put(row, stream_cell::READER, task.id.0);
+            put(row, StreamRow::READER, task.id.0);
         }
         self.move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
@@ -492,7 +492,7 @@ impl Ring {
     /// Likewise the writer.
     pub(crate) fn move_writer(&self, task: Option<&TaskCell>, worker: u32) {
         if let (Some(row), Some(task)) = (self.observed.row(), task) {
-            put(row, stream_cell::WRITER, task.id.0);
+            put(row, StreamRow::WRITER, task.id.0);
         }
         self.move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
     }
@@ -559,8 +559,8 @@ impl Ring {
         use std::sync::atomic::Ordering::Relaxed;
         let row = self.observed.show(self.id, self.capacity)?;
         let (own, other) = match writes {
-            true => (stream_cell::WRITER, stream_cell::READER),
-            false => (stream_cell::READER, stream_cell::WRITER),
+            true => (StreamRow::WRITER, StreamRow::READER),
+            false => (StreamRow::READER, StreamRow::WRITER),
         };
         put(row, own, task.id.0);
         // Who comes to the other end meanwhile shows itself, and knows better.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{Changes, Clock, Space, Tunable};
+use thalweg_space::{Changes, Clock, LiveRow, RowKind, Space, Tunable};
 
 use crate::admission::Admission;
 use crate::affinity::{self, Processor};
@@ -17,13 +17,15 @@ use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
 use crate::dispatch::{self, Core, LONG_NS};
+use crate::error::Error;
 use crate::events::{
     Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
 };
+use crate::fault::Fault;
 use crate::inbox::{Inbox, Pushed};
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
-use crate::observe::ObservedStream;
+use crate::observe::{ObservedStream, RowKinds};
 use crate::parking::Workers;
 use crate::placement::Placement;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
@@ -143,24 +145,6 @@ impl Mode {
     }
 }
 
-/// What went wrong with the runtime itself: what, where, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(String);
-
-impl Error {
-    pub(crate) fn new(message: String) -> Error {
-        Error(message)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
-
 /// A task that ended badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -216,6 +200,8 @@ pub(crate) struct Shared {
     /// Whether the kernel makes barriers for us (see `ring`).
     pub(crate) barrier: bool,
     pub(crate) space: Option<Space>,
+    /// The kinds of live row that the space was told of.
+    rows: Option<RowKinds>,
     pub(crate) clock: Clock,
     /// Ticks between two looks at what a thread used of its processor.
     pub(crate) usage_ticks: u64,
@@ -265,6 +251,7 @@ impl Shared {
     pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
         let (count, most) = (options.workers, options.workers.max(options.workers_max));
         let space = options.space.as_ref();
+        let rows = space.map(RowKinds::describe).transpose()?;
         let settings = settings(options)?;
         let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         let admission = Arc::new(Admission::new(most));
@@ -292,6 +279,7 @@ impl Shared {
             clock,
             outside: Mutex::new(outside),
             space: options.space.clone(),
+            rows,
             placing: Mutex::new(Placing::new(options.mapper.clone(), count, most)),
             blocking: Mutex::default(),
             asking: Mutex::default(),
@@ -300,6 +288,12 @@ impl Shared {
             ended: Mutex::new(Ended::default()),
             all_ended: Condvar::new(),
         }))
+    }
+
+    /// Puts back settings whose lease is over, from a thread that wakes now and then and runs no tasks.
+    pub(crate) fn see_to_leases(&self) {
+        // Where that fails the space was removed, and nobody sets anything.
+        self.space.as_ref().inspect(|space| _ = space.see_to_leases());
     }
 
     /// How often something was set: as long as it is the same, every setting has the value it had.
@@ -434,6 +428,11 @@ impl Shared {
         new_stream(id, capacity, observed)
     }
 
+    /// A row of the live table; none without a space, or if it had no room.
+    pub(crate) fn live_row(&self, kind: impl FnOnce(&RowKinds) -> RowKind, id: u64) -> Option<LiveRow> {
+        self.space.as_ref()?.live_row(kind(self.rows.as_ref()?), id).ok()
+    }
+
     /// Tells the space, from a thread without an element of its own.
     pub(crate) fn tell_from_outside(&self, tell: impl FnOnce(&mut Recorder, u64)) {
         if self.space.is_some()
@@ -465,8 +464,8 @@ impl Shared {
     }
 
     /// A task has ended, and said so in the space.
-    pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), (String, bool)>) {
-        if let Err((message, panicked)) = outcome {
+    pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), Fault>) {
+        if let Err(Fault { message, panicked }) = outcome {
             let mut ended = lock(&self.ended);
             ended.failed += 1;
             if ended.failures.len() < FAILURES_KEPT {
@@ -566,7 +565,7 @@ impl Shared {
     fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
         // SAFETY: the caller's reference.
         let cell = unsafe { task.as_ref() };
-        let outcome = Err((reason, false));
+        let outcome = Err(Fault::found(reason));
         // SAFETY: no thread has the task.
         unsafe { cell.forget_waits() };
         cell.takes_no_part();
@@ -699,8 +698,7 @@ impl Runtime {
         }
         let count = options.workers;
         let space = options.space.as_ref();
-        let of_space = |error: thalweg_space::Error| Error(error.to_string());
-        let outside = space.map(|space| Recorder::new(space, "outside")).transpose().map_err(of_space)?;
+        let outside = space.map(|space| Recorder::new(space, "outside")).transpose()?;
         let shared = Shared::new(&options, outside)?;
         shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
         let runtime = Runtime {
@@ -878,6 +876,7 @@ impl Runtime {
             if timeout.timed_out() {
                 drop(guard);
                 // Also if all workers sleep.
+                self.shared.see_to_leases();
                 self.shared.adopt_workers();
                 self.shared.look_at_limit();
                 deadlock = watch.look(&self.shared);
@@ -892,7 +891,7 @@ impl Runtime {
         self.end_workers()?;
         self.end_blocking(aborted);
         if let Some(deadlock) = deadlock {
-            return Err(Error(deadlock));
+            return Err(Error::new(deadlock));
         }
         let ended = std::mem::take(&mut *lock(&self.shared.ended));
         let tasks =
@@ -929,7 +928,7 @@ impl Runtime {
         let mut outcome = Ok(());
         for (number, handle) in threads.into_iter().enumerate() {
             if handle.join().is_err() {
-                outcome = Err(Error(format!(
+                outcome = Err(Error::new(format!(
                     "worker {number} panicked: a defect of the runtime, please report it"
                 )));
             }
@@ -966,7 +965,9 @@ fn check(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let most = options.workers_max;
-    Err(Error(format!("options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096")))
+    Err(Error::new(format!(
+        "options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096"
+    )))
 }
 
 /// The settings, as the options want them at first.
@@ -986,14 +987,13 @@ fn settings(options: &Options) -> Result<Settings, Error> {
     for spec in specs.all() {
         let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);
         if !(min..=max).contains(&value) {
-            return Err(Error(format!("options: {name} is {value}, but has to be {min} to {max}")));
+            return Err(Error::new(format!("options: {name} is {value}, but has to be {min} to {max}")));
         }
     }
-    let refused = |error: thalweg_space::Error| Error(error.to_string());
-    let settings = specs.make(options.space.as_ref()).map_err(refused)?;
+    let settings = specs.make(options.space.as_ref()).map_err(Error::from)?;
     for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
         // A second runtime of the same space finds the cell there, and its options count.
-        setting.show(spec.default).map_err(refused)?;
+        setting.show(spec.default).map_err(Error::from)?;
     }
     Ok(settings)
 }

@@ -8,7 +8,8 @@ use thalweg_space::{LiveRow, SiteRef};
 
 use crate::context::{Context, Ports};
 use crate::events::{Recorder, TaskEnded};
-use crate::observe::{ObservedTask, Share, put, task_cell, task_state};
+use crate::fault::Fault;
+use crate::observe::{ObservedTask, Share, TaskRow, TaskState, put};
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::{NOBODY, Ring};
@@ -233,8 +234,7 @@ impl TaskCell {
         let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let is_shown = blocking || shared.mode_now() != Mode::Off;
-        let observed =
-            shared.space.as_ref().filter(|_| is_shown).map(|space| ObservedTask::new(space, id.0, &spec));
+        let observed = (is_shown && shared.space.is_some()).then(|| ObservedTask::new(&shared, id.0, &spec));
         let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
@@ -283,10 +283,10 @@ impl TaskCell {
     /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the cell.
     #[cold]
     pub(crate) fn observe(&self) -> Option<&ObservedTask> {
-        if let (None, Some(space)) = (self.observed(), &self.shared.space) {
-            let made = ObservedTask::new(space, self.id.0, &self.spec());
+        if self.observed().is_none() && self.shared.space.is_some() {
+            let made = ObservedTask::new(&self.shared, self.id.0, &self.spec());
             if let Some(row) = &made.row {
-                put(row, task_cell::WORKER, u64::from(self.worker()));
+                put(row, TaskRow::WORKER, u64::from(self.worker()));
             }
             self.observed.store(Spare::make(made).as_ptr(), Ordering::Release);
         }
@@ -343,7 +343,7 @@ impl TaskCell {
     pub(crate) fn place(&self, worker: u32) {
         self.worker.store(worker, Ordering::Relaxed);
         if let Some(row) = self.row() {
-            put(row, task_cell::WORKER, u64::from(worker));
+            put(row, TaskRow::WORKER, u64::from(worker));
         }
     }
 
@@ -528,7 +528,7 @@ impl TaskCell {
     }
 
     /// Tells that the task has ended at `now`, and how.
-    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), Fault>) {
         let ended = TaskEnded {
             task: self.id.0,
             busy_ticks: self.share(Share::Busy),
@@ -539,19 +539,19 @@ impl TaskCell {
             reads: self.counts.reads.get(),
             writes: self.counts.writes.get(),
             failed: outcome.is_err(),
-            panicked: matches!(outcome, Err((_, true))),
+            panicked: matches!(outcome, Err(Fault { panicked: true, .. })),
         };
         recorder.at(now, &ended);
-        if let Err((message, _)) = outcome {
-            recorder.failed(self.id.0, message);
+        if let Err(fault) = outcome {
+            recorder.failed(self.id.0, &fault.message);
         }
     }
 
     /// Shows in the live row that the task has ended.
-    pub(crate) fn show_end(&self, outcome: &Result<(), (String, bool)>) {
+    pub(crate) fn show_end(&self, outcome: &Result<(), Fault>) {
         if let Some(row) = self.row() {
-            put(row, task_cell::STATE, task_state::ENDED);
-            put(row, task_cell::FAILED, u64::from(outcome.is_err()));
+            put(row, TaskRow::STATE, TaskState::Ended as u64);
+            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
         }
     }
 

@@ -3,21 +3,18 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use thalweg_space::{RowKind, Space};
+use thalweg_space::{EVENT_NS, Space};
 
 use crate::affinity::{self, Delays, Processor};
 use crate::dispatch::Core;
 use crate::events::{Recorder, WorkerEnded, WorkerResumed, WorkerStarted, WorkerWaiting};
 use crate::moving::ASK_AFTER_NS;
-use crate::observe::{ObservedTask, ShownStream, put, worker_cell, worker_state};
+use crate::observe::{ObservedTask, ShownStream, WorkerRow, WorkerState, put};
 use crate::ring::Ring;
 use crate::runtime::{Mode, Shared};
 use crate::spare::Keeps;
 use crate::sync::Ordering;
 use crate::task::TaskCell;
-
-/// What writing an event takes besides reading the clock, rounded up (benchmark `event`).
-const EVENT_NS: u64 = 2;
 
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;
@@ -95,7 +92,7 @@ impl Core {
     /// Sleeps until something came, which may be that the worker takes part again.
     fn wait_parked(&mut self, before: u64) {
         if let Some(row) = &self.row {
-            put(row, worker_cell::TASK, 0);
+            put(row, WorkerRow::TASK, 0);
         }
         self.sleep();
         let ticks = self.clock() - before;
@@ -145,8 +142,8 @@ impl Core {
     fn tell_waiting(&mut self, worker: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, worker_state::WAITING);
-            put(row, worker_cell::TASK, 0);
+            put(row, WorkerRow::STATE, WorkerState::Waiting as u64);
+            put(row, WorkerRow::TASK, 0);
         }
         if self.mode == Mode::Full {
             recorder.at(self.now, &WorkerWaiting { worker });
@@ -156,7 +153,7 @@ impl Core {
     fn tell_resumed(&mut self, worker: u32) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, worker_state::RUNNING);
+            put(row, WorkerRow::STATE, WorkerState::Running as u64);
         }
         if self.mode == Mode::Full {
             recorder.at(self.now, &WorkerResumed { worker });
@@ -169,8 +166,8 @@ impl Core {
     /// Shows all of the worker's time.
     fn show_waits(&self) {
         if let Some(row) = &self.row {
-            put(row, worker_cell::WAITING, self.waiting_ticks);
-            put(row, worker_cell::PARKED, self.parked_ticks);
+            put(row, WorkerRow::WAITING_TICKS, self.waiting_ticks);
+            put(row, WorkerRow::PARKED_TICKS, self.parked_ticks);
         }
         self.show_worker();
     }
@@ -180,15 +177,11 @@ impl Core {
         let core = pinned.map_or(-1, |processor| processor.number as i64);
         let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
         let clock_reading_ps = (self.shared.clock.reading_ns() * 1e3) as u64;
-        let row = self
-            .shared
-            .space
-            .as_ref()
-            .and_then(|space| space.live_row(RowKind::Worker, u64::from(self.worker)).ok());
+        let row = self.shared.live_row(|rows| rows.worker, u64::from(self.worker));
         if let Some(row) = &row {
-            put(row, worker_cell::CORE, core as u64);
-            put(row, worker_cell::STARTED, self.now);
-            put(row, worker_cell::CLOCK_READING, clock_reading_ps);
+            put(row, WorkerRow::CORE, core as u64);
+            put(row, WorkerRow::STARTED, self.now);
+            put(row, WorkerRow::CLOCK_READING_PS, clock_reading_ps);
         }
         self.row = row;
         self.delays = Delays::of_this_thread();
@@ -203,8 +196,8 @@ impl Core {
             self.tell_used();
         }
         if let Some(row) = &self.row {
-            put(row, worker_cell::STATE, worker_state::ENDED);
-            put(row, worker_cell::TASK, 0);
+            put(row, WorkerRow::STATE, WorkerState::Ended as u64);
+            put(row, WorkerRow::TASK, 0);
         }
         let busy_ticks = self.busy_ticks();
         let Some(recorder) = &mut self.recorder else { return };

@@ -1,5 +1,8 @@
 //! Sources are held while too much is under way, and never for ever.
 
+#[path = "support/relay.rs"]
+mod relay;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -10,6 +13,8 @@ use thalweg_exec::{
 };
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
+
+use relay::Relay;
 
 /// More than any run takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,45 +37,6 @@ fn ended(runtime: Runtime) -> Summary {
 
 fn run(runtime: Runtime) {
     assert_eq!(ended(runtime).failures, []);
-}
-
-/// Writes `times` as many as it reads.
-struct Relay {
-    input: In<u64>,
-    output: Out<u64>,
-    times: u64,
-    left: u64,
-    message: u64,
-}
-
-impl Relay {
-    fn new(input: In<u64>, output: Out<u64>, times: u64) -> Relay {
-        Relay { input, output, times, left: 0, message: 0 }
-    }
-}
-
-impl Task for Relay {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.left == 0 {
-                match self.input.pop(cx) {
-                    Some(message) => (self.message, self.left) = (message, self.times),
-                    None if self.input.ended() => return Stop::Ended,
-                    None => return Stop::InputEmpty,
-                }
-            }
-            if self.output.push(cx, self.message).is_err() {
-                return Stop::OutputFull;
-            }
-            self.left -= 1;
-        }
-        Stop::QuantumSpent
-    }
 }
 
 /// A source of `messages` that asks before each, then calls `before` with how many went in.
@@ -113,7 +79,7 @@ fn chain(options: Options, messages: u64) {
     let (first, mut input) = runtime.stream(StreamSpec::default());
     for _ in 0..4 {
         let (output, next) = runtime.stream(StreamSpec::default());
-        runtime.spawn(TaskSpec::default(), Relay::new(std::mem::replace(&mut input, next), output, 1));
+        runtime.spawn(TaskSpec::default(), Relay::new(std::mem::replace(&mut input, next), output));
     }
     let read = sink(&runtime, input);
     let out = read.clone();
@@ -144,7 +110,7 @@ fn a_task_that_emits_many_holds_the_source() {
         let runtime = start(limited(workers, 5));
         let (first, input) = runtime.stream(StreamSpec::default());
         let (output, last) = runtime.stream(StreamSpec { capacity: Some(500), ..StreamSpec::default() });
-        runtime.spawn(TaskSpec::default(), Relay::new(input, output, EACH));
+        runtime.spawn(TaskSpec::default(), Relay::new(input, output).times(EACH));
         let read = sink(&runtime, last);
         let out = read.clone();
         source(&runtime, first, 100, move |_, written| {
@@ -345,7 +311,7 @@ fn a_held_source_waits_for_the_start() {
     let runtime = start(limited(1, 3));
     let (first, input) = runtime.stream(StreamSpec::default());
     let (output, last) = runtime.stream(StreamSpec::default());
-    runtime.spawn(TaskSpec::default(), Relay::new(input, output, 1));
+    runtime.spawn(TaskSpec::default(), Relay::new(input, output));
     let (written, joining) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let (count, joins) = (written.clone(), joining.clone());
     source(&runtime, first, 20, move |_, number| {

@@ -8,14 +8,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
 use thalweg_space::reader::{Item, LiveView, SpaceReader};
-use thalweg_space::{Clock, ElementOptions, Policy, RowKind, Space, SpaceOptions};
-
-/// Cells of a task's and of a stream's live row.
-const WORKER: usize = 3;
-const STREAM_READER: usize = 1;
-const STREAM_WRITER: usize = 2;
-const CAPACITY: usize = 3;
-const WRITTEN: usize = 4;
+use thalweg_space::{Clock, ElementOptions, Policy, Space, SpaceOptions};
 
 /// A space in a directory of its own, gone with the test.
 struct Place {
@@ -540,11 +533,12 @@ fn metrics_keeps_times_and_rows_without_events() {
     }
     let rows = rows.recv().unwrap();
     // The streams of a chain: what was written is what was read or is held, and held is at most the capacity.
-    let streams: Vec<_> = rows.iter().filter(|row| row.kind == RowKind::Stream).collect();
+    let streams: Vec<_> = rows.iter().filter(|row| row.kind_name() == "exec.stream").collect();
     assert_eq!(streams.len(), 5);
     for row in streams {
-        assert!(row.cells[4] > 4000 && row.cells[4] <= 5000, "{row:?}");
-        assert!(row.cells[4] + 16 >= row.cells[5] && row.cells[4] <= row.cells[5] + 32, "{row:?}");
+        let (written, read) = (row.cell("written").unwrap(), row.cell("read").unwrap());
+        assert!(written > 4000 && written <= 5000, "{row:?}");
+        assert!(written + 16 >= read && written <= read + 32, "{row:?}");
     }
 }
 
@@ -577,25 +571,26 @@ fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
         19_000 => told.send(reader.live_rows().unwrap()).unwrap(),
         _ => {}
     });
-    let of =
-        |rows: &[LiveView], kind| rows.iter().filter(|row| row.kind == kind).cloned().collect::<Vec<_>>();
+    let of = |rows: &[LiveView], kind| {
+        rows.iter().filter(|row| row.kind_name() == kind).cloned().collect::<Vec<_>>()
+    };
     let [young, old, measured] = [(); 3].map(|()| rows.recv().unwrap());
-    assert_eq!(of(&young, RowKind::Task).len(), 2, "source and sink alone: {young:?}");
-    let tasks = of(&old, RowKind::Task);
+    assert_eq!(of(&young, "exec.task").len(), 2, "source and sink alone: {young:?}");
+    let tasks = of(&old, "exec.task");
     assert_eq!(tasks.len(), 6, "{tasks:?}");
-    assert_eq!(tasks.iter().filter(|row| row.cells[WORKER] < 2).count(), 6, "{tasks:?}");
-    assert!(of(&old, RowKind::Stream).is_empty(), "{old:?}");
+    assert_eq!(tasks.iter().filter(|row| row.cell("worker") < Some(2)).count(), 6, "{tasks:?}");
+    assert!(of(&old, "exec.stream").is_empty(), "{old:?}");
     // A chain: each reader is the next stream's writer.
-    let mut streams = of(&measured, RowKind::Stream);
+    let mut streams = of(&measured, "exec.stream");
     streams.sort_by_key(|row| row.id);
     assert_eq!(streams.len(), 5, "{streams:?}");
     for pair in streams.windows(2) {
-        assert_eq!(pair[0].cells[STREAM_READER], pair[1].cells[STREAM_WRITER], "{streams:?}");
+        assert_eq!(pair[0].cell("reader"), pair[1].cell("writer"), "{streams:?}");
     }
     for row in &streams {
-        let [reader, writer] = [STREAM_READER, STREAM_WRITER].map(|cell| row.cells[cell]);
-        assert!(reader != 0 && writer != 0 && row.cells[CAPACITY] == 16, "{row:?}");
-        assert!(row.cells[WRITTEN] > 10_000, "{row:?}");
+        let [reader, writer] = ["reader", "writer"].map(|cell| row.cell(cell));
+        assert!(reader > Some(0) && writer > Some(0) && row.cell("capacity") == Some(16), "{row:?}");
+        assert!(row.cell("written") > Some(10_000), "{row:?}");
     }
 }
 

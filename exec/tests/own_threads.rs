@@ -1,54 +1,23 @@
 //! Tasks with threads of their own: when the system refuses one, and when every task gets one.
 
+#[path = "support/relay.rs"]
+mod relay;
+
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_exec::{
-    Context, In, Options, Out, Ports, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec,
-};
+use thalweg_exec::{Context, Options, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec};
 
-/// Passes on what it reads, and puts `behind` more of its kind behind itself when the first message comes.
-struct Relay {
-    input: In<u64>,
-    output: Out<u64>,
-    behind: u64,
-}
-
-impl Task for Relay {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.input);
-        ports.output(&mut self.output);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.output.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.input.pop(cx) {
-                Some(message) => self.output.push(cx, message).expect("there was room"),
-                None if self.input.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
-            if self.behind > 0 {
-                let (output, input) = cx.stream(StreamSpec::default());
-                let behind = std::mem::replace(&mut self.output, output);
-                cx.spawn(TaskSpec::default(), Relay { input, output: behind, behind: self.behind - 1 });
-                self.behind = 0;
-            }
-        }
-        Stop::QuantumSpent
-    }
-}
+use relay::Relay;
 
 /// A source of `messages` numbers, a relay that unfolds into nine, and a sink that adds up; and what else `more` creates.
 fn run(options: Options, messages: u64, more: impl FnOnce(&Runtime)) -> (Summary, u64) {
     let runtime = Runtime::new(options).unwrap();
     let (mut numbers, input) = runtime.stream(StreamSpec { capacity: Some(3), ..StreamSpec::default() });
     let (output, mut last) = runtime.stream(StreamSpec::default());
-    runtime.spawn(TaskSpec::default(), Relay { input, output, behind: 8 });
+    runtime.spawn(TaskSpec::default(), Relay::new(input, output).unfolding(8));
     runtime.spawn_blocking(TaskSpec::default(), move |task| {
         (1..=messages).for_each(|number| task.push(&mut numbers, number).expect("the reader lives"));
     });
@@ -115,7 +84,7 @@ fn without_more_threads() {
     let (summary, total) = run(Options { workers: 1, ..Options::default() }, 100, |runtime| {
         let (mut output, input) = runtime.stream::<u64>(StreamSpec::default());
         let (to_nobody, mut ended) = runtime.stream::<u64>(StreamSpec::default());
-        runtime.spawn(TaskSpec::default(), Relay { input, output: to_nobody, behind: 0 });
+        runtime.spawn(TaskSpec::default(), Relay::new(input, to_nobody));
         wait_until_others_sleep();
         limit_memory();
         refused.push(runtime.spawn_blocking(TaskSpec::default(), move |task| {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::{In, Mapper, Options, Out, Placement, Runtime, StreamSpec, TaskId, TaskSpec, Workers};
 use thalweg_space::reader::{Item, SpaceReader};
-use thalweg_space::{RowKind, Space, SpaceOptions};
+use thalweg_space::{Space, SpaceOptions};
 
 mod map;
 
@@ -223,12 +223,12 @@ fn the_setting_does_it_too_and_events_tell() {
         workers.set(1).unwrap();
         let row_of_second = || {
             let rows = reader.live_rows().unwrap();
-            let row = rows.iter().find(|row| row.kind == RowKind::Worker && row.id == 1).unwrap();
-            (row.cells[1], row.cells[2])
+            let row = rows.iter().find(|row| row.kind_name() == "exec.worker" && row.id == 1).unwrap();
+            (row.cell("state"), row.cell("task"))
         };
         // Parked, and in no task: else it would seem to hang in one.
         let deadline = Instant::now() + PATIENCE;
-        while row_of_second() != (3, 0) {
+        while row_of_second() != (Some(3), Some(0)) {
             assert!(Instant::now() < deadline, "{:?}", row_of_second());
             std::thread::yield_now();
         }

@@ -589,12 +589,12 @@ fn blocking_tasks_feed_and_drain() {
 #[test]
 fn two_tasks_in_a_loop_leave_the_others_their_turn() {
     /// Hands on what comes until told to stop.
-    struct Relay {
+    struct Round {
         input: In<u64>,
         output: Out<u64>,
         stop: Arc<AtomicBool>,
     }
-    impl Task for Relay {
+    impl Task for Round {
         fn run(&mut self, cx: &mut Context<'_>) -> Stop {
             while let Some(message) = self.input.pop(cx) {
                 self.output.push(cx, message).unwrap();
@@ -613,8 +613,8 @@ fn two_tasks_in_a_loop_leave_the_others_their_turn() {
     runtime.spawn_blocking(TaskSpec::default(), move |task: &mut Blocking| {
         second_out.push(task.context(), 1).unwrap();
         let cx = task.context();
-        cx.spawn(TaskSpec::default(), Relay { input: first_in, output: second_out, stop: begin.clone() });
-        cx.spawn(TaskSpec::default(), Relay { input: second_in, output: first_out, stop: begin });
+        cx.spawn(TaskSpec::default(), Round { input: first_in, output: second_out, stop: begin.clone() });
+        cx.spawn(TaskSpec::default(), Round { input: second_in, output: first_out, stop: begin });
         task.push(&mut start, 1).unwrap();
     });
     let take = move |_| stop.store(true, Ordering::Relaxed);

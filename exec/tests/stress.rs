@@ -3,20 +3,26 @@
 //! back at the end.
 //!
 //! Without the test harness, whose channels ThreadSanitizer misunderstands (they use fences): this test is the one that
-//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`.
+//! runs under it. `cargo test -p thalweg-exec --test stress -- [SEEDS] [FIRST_SEED]`; `-- race` is a race on purpose.
 #![allow(clippy::print_stdout)]
+
+#[path = "support/relay.rs"]
+mod relay;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use thalweg_chance::Chance;
 use thalweg_exec::{
-    Context, In, Inputs, Mapper, Options, Order, Out, Placement, Ports, Runtime, Stop, StreamSpec, Task,
-    TaskId, TaskMover, TaskSpec, Workers,
+    Context, In, Inputs, Mapper, Options, Order, Out, Placement, Runtime, Stop, StreamSpec, Task, TaskId,
+    TaskMover, TaskSpec, Workers,
 };
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Space, SpaceOptions};
+
+use relay::Relay;
 
 /// Counts what is allocated and not given back.
 struct Counting;
@@ -45,51 +51,15 @@ fn room(capacity: usize) -> StreamSpec {
     StreamSpec { capacity: Some(capacity), ..StreamSpec::default() }
 }
 
-/// A small generator of pseudo-random numbers (xorshift), so that a failing seed can be run again.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 /// Reads many inputs, writes many outputs, at random. A message is (source, number): along each path the numbers of
 /// a source grow.
 struct Node {
     inputs: Inputs<(u32, u64)>,
     outputs: Vec<Out<(u32, u64)>>,
     held: Option<((u32, u64), usize)>,
-    random: Random,
+    random: Chance,
     /// Relays that may still be put behind the outputs.
     relays: u32,
-}
-
-/// Passes on what it reads.
-struct Relay(In<(u32, u64)>, Out<(u32, u64)>);
-
-impl Task for Relay {
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        ports.input(&mut self.0);
-        ports.output(&mut self.1);
-    }
-
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        for _ in 0..cx.quantum() {
-            if self.1.room(cx) == 0 {
-                return Stop::OutputFull;
-            }
-            match self.0.pop(cx) {
-                Some(message) => self.1.push(cx, message).expect("there was room"),
-                None if self.0.ended() => return Stop::Ended,
-                None => return Stop::InputEmpty,
-            }
-        }
-        Stop::QuantumSpent
-    }
 }
 
 impl Node {
@@ -102,7 +72,7 @@ impl Node {
         let at = self.random.below(self.outputs.len() as u64) as usize;
         let (output, input) = cx.stream(room(1 + self.random.below(20) as usize));
         let behind = std::mem::replace(&mut self.outputs[at], output);
-        cx.spawn(TaskSpec::default(), Relay(input, behind));
+        cx.spawn(TaskSpec::default(), Relay::new(input, behind));
     }
 }
 
@@ -152,7 +122,7 @@ struct Disturber {
     mover: TaskMover,
     workers: Workers,
     space: Option<Space>,
-    random: Random,
+    random: Chance,
 }
 
 impl Disturber {
@@ -189,7 +159,7 @@ impl Disturber {
 }
 
 fn random_graph(seed: u64, messages: u64) {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Chance::new(seed);
     let workers = 1 + random.below(4) as usize;
     let space = (random.below(3) == 0).then(|| space(seed));
     let runtime = Runtime::new(Options {
@@ -237,7 +207,7 @@ fn random_graph(seed: u64, messages: u64) {
                 outputs.push(output);
                 edges.push(input);
             }
-            let random = Random(random.below(u64::MAX - 1) + 1);
+            let random = Chance::new(random.next());
             runtime.spawn(TaskSpec::default(), Node { inputs, outputs, held: None, random, relays: 8 });
         }
     }
@@ -434,7 +404,24 @@ fn gives_all_back(what: &str, work: impl FnOnce()) {
     assert_eq!(left, 0, "bytes that were not given back: {what}");
 }
 
+/// What ThreadSanitizer has to find, to show that it would find what nobody planted.
+fn race_on_purpose() {
+    struct Shared(std::cell::UnsafeCell<u64>);
+    // SAFETY: it is not: two threads write to it. Nothing depends on what they leave.
+    unsafe impl Sync for Shared {}
+    let shared = Arc::new(Shared(std::cell::UnsafeCell::new(0)));
+    let write = |shared: Arc<Shared>| {
+        // SAFETY: as above; nobody else has a reference meanwhile.
+        std::thread::spawn(move || (0..1000).for_each(|_| unsafe { *shared.0.get() += 1 }))
+    };
+    let threads = [write(shared.clone()), write(shared)];
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("race") {
+        return race_on_purpose();
+    }
     // `cargo test NAME` passes a filter, and other options of its harness: only numbers are ours.
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let seeds = numbers.next().unwrap_or(60);

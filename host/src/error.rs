@@ -6,6 +6,8 @@ use std::fmt;
 
 use thalweg_net::syntax::Diagnostic;
 
+pub use thalweg_space::chain;
+
 /// What sort of failure an [`Error`] is. The program has one exit code for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -39,16 +41,18 @@ impl Error {
         Error(Box::new(Content { kind, code, message, diagnostics, source }))
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Error {
+    /// What was asked for cannot be done: what, where, what to do.
+    pub fn usage(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Usage, None, message)
     }
 
     /// A usage error whose code has a page in docs/errors.
-    pub(crate) fn coded(code: &'static str, message: impl Into<String>) -> Error {
+    pub fn coded(code: &'static str, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Usage, Some(code), message)
     }
 
-    pub(crate) fn run(message: impl Into<String>) -> Error {
+    /// The run failed, or refused a command.
+    pub fn run(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Run, None, message)
     }
 
@@ -69,22 +73,23 @@ impl Error {
     }
 
     /// A usage error that says no more than `source` does.
-    pub(crate) fn usage_of(source: impl Into<Source>) -> Error {
+    pub fn usage_of(source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Usage, None, source)
     }
 
     /// A usage error with a code that says no more than `source` does.
-    pub(crate) fn coded_of(code: &'static str, source: impl Into<Source>) -> Error {
+    pub fn coded_of(code: &'static str, source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Usage, Some(code), source)
     }
 
     /// A failure of the run that says no more than `source` does.
-    pub(crate) fn run_of(source: impl Into<Source>) -> Error {
+    pub fn run_of(source: impl Into<Source>) -> Error {
         Error::of(ErrorKind::Run, None, source)
     }
 
     /// The same, because of `source`.
-    pub(crate) fn because(mut self, source: impl Into<Source>) -> Error {
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Source>) -> Error {
         self.0.source = Some(source.into());
         self
     }
@@ -106,11 +111,14 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// What, where, what to do; without the causes, which [`chain`] adds.
+    /// What, where, what to do; `{error:#}` adds the causes, as [`chain`] does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.write_str(&chain(self));
+        }
         match (&self.0.message, &self.0.source) {
             (Some(message), _) => f.write_str(message),
-            (None, Some(source)) => source.fmt(f),
+            (None, Some(source)) => write!(f, "{source}"),
             (None, None) => Ok(()),
         }
     }
@@ -123,12 +131,6 @@ impl std::error::Error for Error {
     }
 }
 
-/// An error and the errors that caused it, in one line: `what: why: why`.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +141,7 @@ mod tests {
         let error =
             Error::coded("E0901", "cannot read a").because(Error::run("cannot open a").because(refused));
         assert_eq!(error.to_string(), "cannot read a");
-        assert_eq!(chain(&error), "cannot read a: cannot open a: no such thing");
+        assert_eq!(format!("{error:#}"), "cannot read a: cannot open a: no such thing");
         assert_eq!((error.kind(), error.code()), (ErrorKind::Usage, Some("E0901")));
         assert_eq!(chain(&Error::run_of(error)), "cannot read a: cannot open a: no such thing");
     }

@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_monitor::{Follower, Report};
+use thalweg_space::lease::Terms;
 use thalweg_space::reader::{SettingView, SpaceReader};
 use thalweg_space::{Answer, Command};
 
@@ -76,6 +77,12 @@ impl LiveRun {
         Ok(LiveRun { reader: SpaceReader::open(path).map_err(Error::usage_of)? })
     }
 
+    /// The same run, to which it is said that this tool changes it. Else that is the program's name.
+    #[must_use]
+    pub fn called(self, tool: &str) -> LiveRun {
+        LiveRun { reader: self.reader.called(tool) }
+    }
+
     /// The directory of its space.
     pub fn path(&self) -> &Path {
         self.reader.path()
@@ -119,6 +126,14 @@ impl LiveRun {
     /// # Errors
     /// There is no such setting, it does not take the value, or the process has ended.
     pub fn set(&self, name: &str, value: &str) -> Result<Change, Error> {
+        self.set_for(name, value, None)
+    }
+
+    /// Likewise, for good or under a lease of these terms: then the run puts the former value back.
+    ///
+    /// # Errors
+    /// As [`LiveRun::set`], and when the setting takes no lease.
+    pub fn set_for(&self, name: &str, value: &str, terms: Option<Terms>) -> Result<Change, Error> {
         let setting = match probes(name) {
             Some(probes) => probes,
             None => known(&self.settings()?, name)?.clone(),
@@ -131,7 +146,11 @@ impl LiveRun {
             )));
         }
         let adoption = Adoption::begin(&self.reader);
-        self.reader.set(name, value).map_err(Error::usage_of)?;
+        match terms {
+            None => self.reader.set(name, value).map_err(Error::usage_of)?,
+            // It ends by its terms.
+            Some(terms) => drop(self.reader.lease(name, value, terms).map_err(Error::usage_of)?),
+        }
         let adopted = adoption.wait(name, value);
         let before = probes(name).is_none().then_some(setting);
         Ok(Change { before, value, adopted })
@@ -142,13 +161,31 @@ impl LiveRun {
     /// # Errors
     /// It takes no commands, refuses this one, or does not answer in time.
     pub fn command(&self, command: &RunCommand, patience: Duration) -> Result<Obeyed, Error> {
-        let sent = self.reader.send(&command.to_command()).map_err(|error| match command {
+        self.command_for(command, patience, None)
+    }
+
+    /// Likewise, for good or under a lease of these terms: then the run takes it back.
+    ///
+    /// # Errors
+    /// As [`LiveRun::command`], and when nothing takes the command back.
+    pub fn command_for(
+        &self,
+        command: &RunCommand,
+        patience: Duration,
+        terms: Option<Terms>,
+    ) -> Result<Obeyed, Error> {
+        let unsent = |error| match command {
             RunCommand::Move { .. } => Error::run_of(error),
             _ => Error::usage(format!(
-                "{error}. A run takes commands if it was started by `thalweg run --control`"
+                "{error:#}. A run takes commands if it was started by `thalweg run --control`"
             )),
-        })?;
-        match sent.wait(patience).map_err(Error::run_of)? {
+        };
+        let asked = command.to_command();
+        let answer = match terms {
+            None => self.reader.send(&asked).map_err(unsent)?.wait(patience),
+            Some(terms) => self.reader.send_leased(&asked, terms).map_err(unsent)?.sent().wait(patience),
+        };
+        match answer.map_err(Error::run_of)? {
             Answer::Done { result, inverse } => Ok(Obeyed { result, undo: inverse }),
             Answer::Failed { why } => Err(Error::run(why)),
         }

@@ -8,36 +8,32 @@
 //! a run did not tell (its mode, events overwritten) is reported as missing, never as zero.
 #![forbid(unsafe_code)]
 
-mod analysis;
-mod base;
-mod compose;
-mod decode;
-mod distribution;
-pub mod events;
+mod composing;
+mod decoding;
+mod following;
 mod ids;
 mod lineage;
-mod message;
 mod monitor;
 mod monitors;
-mod notes;
-mod observation;
-mod perturb;
 mod report;
-mod roots;
-mod story;
-mod structure;
-mod sums;
-mod texts;
-mod timeline;
 mod verdict;
+mod wording;
 
-pub use analysis::{Analysis, Ending, Names, Options, SiteName};
-pub use decode::{Follower, names, report_space, slowest, story};
-pub use events::Observation;
-pub use message::{Message, NotAMessage};
-pub use monitor::{Batch, Dispatch, For, Item, Moment, Monitor, Open, Outcome, Value, Wait, What};
-pub use observation::{Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals};
-pub use perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
+pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
+pub use composing::structure::{Role, Structure};
+pub use decoding::events::{self, Observation};
+pub use decoding::names::{Names, SiteName, names};
+pub use decoding::observation::{
+    Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals,
+};
+pub use decoding::rows;
+pub use decoding::texts::Text;
+pub use following::analysis::{Analysis, Options};
+pub use following::follower::{Follower, report_space, slowest, story};
+pub use following::perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
+pub use lineage::message::{Message, NotAMessage};
+pub use lineage::story::{Hop, Story};
+pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
     Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
     Latency, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Report, Root,
@@ -45,7 +41,4 @@ pub use report::{
     Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window, Words, Work,
     Worker, WorkerShares,
 };
-pub use story::{Hop, Story};
-pub use structure::{Role, Structure};
-pub use texts::Text;
 pub use verdict::{THRESHOLDS, Threshold, rule_names};

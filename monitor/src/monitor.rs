@@ -37,12 +37,15 @@
 //! }
 //! ```
 
-use crate::analysis::{Ending, Names};
-use crate::events::{Derived, Observation};
-use crate::observation::Run;
-use crate::report::Report;
-use crate::structure::Structure;
-use crate::texts::{Text, Texts};
+use std::collections::HashMap;
+
+use crate::composing::dispatch::{Buffer, Dispatch, Item, Kind, Value, Wait, What};
+use crate::composing::structure::Structure;
+use crate::decoding::events::Derived;
+use crate::decoding::names::Names;
+use crate::decoding::observation::{LiveRow, Mode, Run};
+use crate::decoding::texts::Text;
+use crate::report::{Report, SpaceInfo, State};
 
 /// Consumes events of a run and publishes measurements.
 pub trait Monitor {
@@ -84,6 +87,43 @@ impl<M: Monitor + ?Sized> Monitor for &mut M {
 
     fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
         (**self).publish(moment, report);
+    }
+}
+
+/// What is known when a report is made.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// How the process is.
+    pub state: State,
+    /// The clock's ticks now, for a process that lives; for one that was killed, when it is last known to have lived.
+    pub now: Option<u64>,
+    /// The value of the setting `monitor.mode`, if there is one.
+    pub mode: Option<Mode>,
+    /// The live table.
+    pub rows: Vec<LiveRow>,
+    /// Workers that hang: since when each has not gone on from the message it is on, in ticks.
+    pub stuck: HashMap<u64, u64>,
+    /// Bytes of events written while it was measured, headers of blocks included, if that is known.
+    pub event_bytes: Option<u64>,
+    /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
+    pub disk_ns: Option<[f64; 2]>,
+    /// Where all this comes from.
+    pub space: SpaceInfo,
+}
+
+impl Default for Ending {
+    /// Of a run that ended orderly and of which only the events are known.
+    fn default() -> Ending {
+        Ending {
+            state: State::Ended,
+            now: None,
+            mode: None,
+            rows: Vec::new(),
+            stuck: HashMap::new(),
+            disk_ns: None,
+            event_bytes: None,
+            space: SpaceInfo::default(),
+        }
     }
 }
 
@@ -206,203 +246,6 @@ impl<'a> Batch<'a> {
     /// What exists: tasks and streams stay known until the batch that tells their end was taken.
     pub fn structure(&self) -> &'a Structure {
         self.structure
-    }
-}
-
-/// One thing in a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Item {
-    /// When, in ticks of the program's clock.
-    pub time: u64,
-    /// Who said it: a thread of the program.
-    pub writer: u64,
-    pub(crate) kind: u16,
-    /// What.
-    pub what: What,
-}
-
-/// What happened.
-#[derive(Clone, Copy, Debug)]
-pub enum What {
-    /// An event of the runtime.
-    Runtime(Observation),
-    /// A dispatch, whole: `run.dispatch`.
-    Dispatch(Dispatch),
-    /// A task's time between two dispatches: `run.wait`.
-    Wait(Wait),
-    /// All that a closed stream had to tell was told: `run.stream_told`.
-    StreamTold {
-        /// Its id.
-        stream: u64,
-    },
-    /// An event of another kind; [`Batch::field`] has its fields.
-    Other {
-        /// Where its values begin.
-        #[doc(hidden)]
-        first: u32,
-    },
-    /// Events of this writer were lost here.
-    Gap {
-        /// How many.
-        lost: u64,
-    },
-}
-
-/// One dispatch of a task.
-#[derive(Clone, Copy, Debug)]
-pub struct Dispatch {
-    /// The task.
-    pub task: u64,
-    /// The worker, if it is not a thread of the task's own.
-    pub worker: Option<u64>,
-    /// When it began and ended.
-    pub start: u64,
-    /// See `start`.
-    pub end: u64,
-    /// For so many ticks of that its thread could have run and had no processor, as far as that was noticed.
-    pub kept: u64,
-    /// Why it ended.
-    pub outcome: Outcome,
-    /// The stream the task waits for since, 0 if none or several.
-    pub stream: u64,
-    pub(crate) reads: Span,
-    pub(crate) writes: Span,
-    pub(crate) derived: Span,
-    pub(crate) failed: Span,
-    pub(crate) held: Span,
-}
-
-impl Dispatch {
-    /// Ticks that the task ran.
-    pub fn busy(&self) -> u64 {
-        self.end - self.start - self.kept
-    }
-}
-
-/// How a dispatch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Outcome {
-    /// For want of messages: nothing read waits to be written.
-    BlockedInput,
-    /// For want of room.
-    BlockedOutput,
-    /// Quantum spent, or not told.
-    #[default]
-    Yielded,
-    /// The task is no more.
-    Ended,
-}
-
-/// What a task that does not run waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum For {
-    /// For its worker only.
-    #[default]
-    Turn,
-    /// For messages.
-    Input,
-    /// For room.
-    Room,
-}
-
-/// A task's time between two dispatches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Wait {
-    /// The task.
-    pub task: u64,
-    /// What it waited for.
-    pub what: For,
-    /// The stream it waited for; 0: any of several, and it is not known which ended the wait.
-    pub stream: u64,
-    /// It waited for that one alone, not for any of several.
-    pub certain: bool,
-    /// When the wait began.
-    pub since: u64,
-    /// When the task was made ready; from then on it waited for its turn. Not before `since`.
-    pub woken: u64,
-    /// When it ran.
-    pub until: u64,
-    /// It was made ready.
-    pub ended: bool,
-    /// The task ended then, without reading or writing anything more.
-    pub cut: bool,
-}
-
-/// A value of an event that is not one of the runtime's.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A natural number; also a name, a site, a choice.
-    Natural(u64),
-    /// An integer below zero.
-    Integer(i64),
-    /// A real number.
-    Real(f64),
-    /// A text.
-    Text(String),
-}
-
-impl Value {
-    /// The value as a number, if it is one.
-    pub fn number(&self) -> Option<f64> {
-        match *self {
-            Value::Natural(number) => Some(number as f64),
-            Value::Integer(number) => Some(number as f64),
-            Value::Real(number) => Some(number),
-            Value::Text(_) => None,
-        }
-    }
-}
-
-/// A kind of event that some monitor wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Kind {
-    pub(crate) name: String,
-    pub(crate) fields: Vec<String>,
-}
-
-/// A part of one of a buffer's lists.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span {
-    first: u32,
-    count: u32,
-}
-
-impl Span {
-    fn of<T>(self, list: &[T]) -> &[T] {
-        let first = self.first as usize;
-        list.get(first..first + self.count as usize).unwrap_or(&[])
-    }
-}
-
-/// The items of a batch that is being filled, and what they point into.
-#[derive(Default)]
-pub(crate) struct Buffer {
-    pub(crate) items: Vec<Item>,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) derived: Vec<Derived>,
-    pub(crate) values: Vec<Value>,
-    pub(crate) texts: Texts,
-}
-
-impl Buffer {
-    pub(crate) fn clear(&mut self) {
-        self.items.clear();
-        self.runs.clear();
-        self.derived.clear();
-        self.values.clear();
-        self.texts.clear();
-    }
-
-    pub(crate) fn runs(&mut self, runs: &[Run]) -> Span {
-        let first = self.runs.len() as u32;
-        self.runs.extend_from_slice(runs);
-        Span { first, count: runs.len() as u32 }
-    }
-
-    pub(crate) fn derived(&mut self, derived: &[Derived]) -> Span {
-        let first = self.derived.len() as u32;
-        self.derived.extend_from_slice(derived);
-        Span { first, count: derived.len() as u32 }
     }
 }
 

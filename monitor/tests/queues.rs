@@ -1,28 +1,12 @@
 //! Simulated queues, told as a program would tell of them: what is measured agrees with queueing theory.
 
+use thalweg_chance::Chance;
 use thalweg_monitor::events::*;
 use thalweg_monitor::*;
 
 /// One tick is a nanosecond; a mean service lasts so many.
 const SERVICE: f64 = 10_000.0;
 const MESSAGES: usize = 300_000;
-
-/// SplitMix64.
-struct Chance(u64);
-
-impl Chance {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.uniform()).ln()
-    }
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Service {
@@ -41,7 +25,7 @@ struct Simulated {
 
 /// Poisson arrivals at load `rho`, served by one station after the other.
 fn simulate(stations: &[Service], rho: f64, seed: u64) -> Simulated {
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     let mut arrivals = Vec::with_capacity(MESSAGES);
     let mut now = 1_000_000.0;
     for _ in 0..MESSAGES {

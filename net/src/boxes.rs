@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn libraries_that_are_none_are_refused() {
-        let load = |path: &str| Boxes::new().load_library(Path::new(path)).unwrap_err().to_string();
+        let load = |path: &str| format!("{:#}", Boxes::new().load_library(Path::new(path)).unwrap_err());
         let missing = load("no/such/lib.so");
         assert!(missing.starts_with("cannot load the box library no/such/lib.so: "), "{missing}");
         assert!(missing.contains("No such file"), "{missing}");

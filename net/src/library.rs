@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,7 +98,7 @@ impl Library {
     /// Loads the library at `path`.
     pub(crate) fn load(path: &Path, loading: Loading) -> Result<Arc<Library>, Error> {
         let image = Image::load(path, loading).map_err(|reason| {
-            Error::new(format!("cannot load the box library {}: {reason}", path.display()))
+            Error::new(format!("cannot load the box library {}", path.display())).because(reason)
         })?;
         Ok(Arc::new(Library { image: Some(image) }))
     }
@@ -110,12 +110,12 @@ impl Library {
 
     /// Its parameters.
     pub(crate) fn parameters(&self) -> Result<Vec<ParameterSpec>, Error> {
-        self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(&why))).collect()
+        self.table().parameters().map(|parameter| parameter.spec().map_err(|why| self.wrong(why))).collect()
     }
 
     /// The kinds of events that its boxes write.
     pub(crate) fn events(&self) -> Result<Vec<EventSpec>, Error> {
-        self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(&why))).collect()
+        self.table().events().map(|kind| kind.spec().map_err(|why| self.wrong(why))).collect()
     }
 
     /// The file it was loaded from, by its full path.
@@ -130,7 +130,7 @@ impl Library {
         }
         let mut started = locked(&self.image().started);
         if !*started {
-            self.table().init().map_err(|why| self.wrong(&format!("its init failed: {why}")))?;
+            self.table().init().map_err(|why| self.wrong(Error::new("its init failed").because(why)))?;
             *started = true;
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Library {
     }
 
     fn bind(&self, space: &Space) -> Result<(), Error> {
-        let failed = |error: thalweg_space::Error| self.wrong(&error.to_string());
+        let failed = |error: thalweg_space::Error| self.wrong(error);
         let mut bound = locked(&self.image().bound);
         if bound.space.as_deref() == Some(space.path()) {
             return Ok(());
@@ -175,8 +175,8 @@ impl Library {
         Ok(())
     }
 
-    fn wrong(&self, why: &str) -> Error {
-        Error::new(format!("the box library {}: {why}", self.path().display()))
+    fn wrong(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::new(format!("the box library {}", self.path().display())).because(why)
     }
 
     fn table(&self) -> &LibraryTable {
@@ -230,6 +230,9 @@ impl Drop for Library {
     }
 }
 
+/// Why a file cannot be loaded as a library: what the system says of it, or what is wrong with it.
+type Reason = Box<dyn std::error::Error + Send + Sync>;
+
 /// Libraries that nobody can call any more, but whose values may still be there.
 static UNUSED: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 
@@ -245,8 +248,8 @@ pub fn unload_unused() -> usize {
 }
 
 impl Image {
-    fn load(path: &Path, loading: Loading) -> Result<Image, String> {
-        let path = path.canonicalize().map_err(|error| error.to_string())?;
+    fn load(path: &Path, loading: Loading) -> Result<Image, Reason> {
+        let path = path.canonicalize()?;
         let mut file = shared_library(&path)?;
         let code = match loading {
             Loading::Stays => open(&path)?,
@@ -297,41 +300,77 @@ impl Image {
 }
 
 /// The file at `path`, which is a shared library as far as its first bytes tell.
-fn shared_library(path: &Path) -> Result<File, String> {
+fn shared_library(path: &Path) -> Result<File, Reason> {
     if path.is_dir() {
-        return Err("it is a directory; name the library's file in it".to_owned());
+        return Err("it is a directory; name the library's file in it".into());
     }
     // A pipe or a device would be waited for, or never end.
     if !path.is_file() {
-        return Err("it is no regular file".to_owned());
+        return Err("it is no regular file".into());
     }
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut file = File::open(path)?;
     let mut first = [0; 4];
     match file.read_exact(&mut first) {
         Ok(()) if first == *b"\x7fELF" => Ok(file),
-        _ => Err("it is no shared library: it does not begin as an ELF file does".to_owned()),
+        _ => Err("it is no shared library: it does not begin as an ELF file does".into()),
     }
 }
 
-fn open(path: &Path) -> Result<libloading::Library, String> {
+fn open(path: &Path) -> Result<libloading::Library, Reason> {
     // SAFETY: loading runs the library's initialisers, and nothing can make that safe: it is native code that the user
     // chose to run by naming its file.
-    unsafe { libloading::Library::new(path) }.map_err(|error| one_line(&error))
+    unsafe { libloading::Library::new(path) }.map_err(|error| one_line(&error).into())
 }
 
-/// Loads a copy of `file`, whose first four bytes were read. The copy has no name after that.
-fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, String> {
+/// Loads a copy of `file`, which is at `path`. The copy has no name after that. It stands beside the library, so that what it
+/// wants by `$ORIGIN` is found; where that place takes no file, among the temporary ones.
+fn open_copy(file: &mut File, path: &Path) -> Result<libloading::Library, Reason> {
     static COPIES: AtomicU64 = AtomicU64::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let copy = std::env::temp_dir().join(format!("thalweg-{}-{number}-{name}", std::process::id()));
-    let failed = |error: std::io::Error| format!("cannot copy it to {}: {error}", copy.display());
-    let mut to = File::options().write(true).create_new(true).mode(0o700).open(&copy).map_err(failed)?;
-    let copied = std::io::Write::write_all(&mut to, b"\x7fELF").and_then(|()| std::io::copy(file, &mut to));
-    let opened = copied.map_err(failed).and_then(|_| open(&copy));
-    let removed = std::fs::remove_file(&copy).map_err(failed);
-    let opened = opened?;
-    removed.map(|()| opened)
+    let of = |name: &str| format!("thalweg-{}-{number}-{name}", std::process::id());
+    let beside = match Copy::of(file, path.with_file_name(format!(".{}", of(&name)))) {
+        Ok(copy) => return copy.open(),
+        Err(why) => why,
+    };
+    // Some of the name is enough to know it by, and too long a name is a reason to be here.
+    let start: String = name.chars().take(NAME_CHARS).collect();
+    let copy = Copy::of(file, std::env::temp_dir().join(of(&start)))?;
+    let folder = path.parent().unwrap_or(path).display();
+    copy.open().map_err(|why| {
+        let what = "it was loaded from a copy among the temporary files, where nothing is found that it wants by `$ORIGIN`, \
+                    because there can be none beside it";
+        Error::new(format!("{why} ({what}: {beside:#}; let {folder} take files)")).into()
+    })
+}
+
+/// So much of a library's name is in that of its temporary copy.
+const NAME_CHARS: usize = 60;
+
+/// A copy of a library's file, until it was loaded.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn of(file: &mut File, path: PathBuf) -> Result<Copy, Error> {
+        let failed = |error: std::io::Error| {
+            Error::new(format!("cannot copy it to {}", path.display())).because(error)
+        };
+        let mut to = File::options().write(true).create_new(true).mode(0o700).open(&path).map_err(failed)?;
+        let copy = Copy(path.clone());
+        file.rewind().and_then(|()| std::io::copy(file, &mut to)).map_err(failed)?;
+        Ok(copy)
+    }
+
+    fn open(self) -> Result<libloading::Library, Reason> {
+        open(&self.0)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // It was there a moment ago; who removed it meanwhile did what is done here.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn one_line(error: &libloading::Error) -> String {

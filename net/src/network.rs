@@ -63,12 +63,15 @@ impl Network {
                     implementations.push(None);
                 }
                 // Checking says so too; this is for a program that was checked without these boxes.
-                _ => diagnostics.push(Diagnostic::error(
-                    "E0401",
-                    format!("there is no implementation of the box `{}` with this signature", declared.name),
-                    resolved.source(declared.at),
-                    declared.at.span,
-                )),
+                implementation => {
+                    let (code, wrong) = match implementation {
+                        None => ("E0401", "has no implementation"),
+                        Some(_) => ("E0402", "is implemented with another signature"),
+                    };
+                    let message = format!("box `{}` {wrong}", declared.name);
+                    let source = resolved.source(declared.at);
+                    diagnostics.push(Diagnostic::error(code, message, source, declared.at.span));
+                }
             }
         }
         if diagnostics.iter().any(Diagnostic::is_error) {

@@ -62,6 +62,16 @@ impl fmt::Display for XmlError {
     }
 }
 
+impl std::error::Error for XmlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            XmlError::Record { .. } => None,
+            // Its text is the error's own.
+            XmlError::Input(error) => error.source(),
+        }
+    }
+}
+
 /// The records of an input, read one at a time.
 pub struct Records<R: BufRead> {
     reader: Reader<R>,
@@ -121,7 +131,7 @@ impl<R: BufRead> Records<R> {
                 Ok(event) => return Ok(Some(event.into_owned())),
                 Err(quick_xml::Error::Io(error)) => {
                     self.ended = true;
-                    return Err(XmlError::Input(std::io::Error::new(error.kind(), error.to_string())));
+                    return Err(XmlError::Input(std::io::Error::new(error.kind(), error)));
                 }
                 Err(error) => {
                     self.ended = true;
@@ -448,8 +458,26 @@ fn numbers<T: std::str::FromStr>(text: &[u8], count: Option<usize>) -> Result<Ve
     parts.into_iter().map(parse).collect()
 }
 
-/// Writes a record and a line's end. `Err`: the field that has no form in XML; nothing was written.
-pub fn write_record(record: &Record, out: &mut Vec<u8>) -> Result<(), String> {
+/// A field's value has no form in XML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoForm {
+    /// The field.
+    pub label: Label,
+}
+
+impl fmt::Display for NoForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the field `{}` is an opaque value, which has no form in XML", self.label.name())
+    }
+}
+
+impl std::error::Error for NoForm {}
+
+/// Writes a record and a line's end.
+///
+/// # Errors
+/// A field has no form in XML; nothing was written.
+pub fn write_record(record: &Record, out: &mut Vec<u8>) -> Result<(), NoForm> {
     let begin = out.len();
     out.extend_from_slice(b"<record xmlns=\"");
     out.extend_from_slice(NAMESPACE.as_bytes());
@@ -470,7 +498,7 @@ pub fn write_record(record: &Record, out: &mut Vec<u8>) -> Result<(), String> {
         };
         if !written {
             out.truncate(begin);
-            return Err(format!("the field `{}` is an opaque value, which has no form in XML", label.name()));
+            return Err(NoForm { label: *label });
         }
         out.extend_from_slice(format!("</{element}>\n").as_bytes());
     }

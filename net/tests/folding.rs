@@ -13,7 +13,7 @@ use thalweg_net::record::Record;
 use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::{Boxes, Network, Value};
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{RowKind, Space, SpaceOptions};
+use thalweg_space::{Space, SpaceOptions};
 
 const LIMITS: StartOptions = StartOptions {
     feedback_records: 1 << 20,
@@ -77,8 +77,8 @@ impl Course {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let rows = self.reader.live_rows().unwrap();
-            let count = |kind| rows.iter().filter(|row| row.kind == kind).count();
-            let (tasks, streams) = (count(RowKind::Task), count(RowKind::Stream));
+            let count = |kind| rows.iter().filter(|row| row.kind_name() == kind).count();
+            let (tasks, streams) = (count("exec.task"), count("exec.stream"));
             if tasks <= tasks_max && streams <= streams_max {
                 return;
             }

@@ -4,6 +4,7 @@ mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use thalweg_chance::Chance;
 use thalweg_net::syntax::{Source, parse};
 
 /// The right side of a rule.
@@ -69,16 +70,13 @@ fn sequence<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) 
 /// A sentence of the rules, made by chance; the deeper, the shorter.
 struct Writer<'a> {
     rules: &'a Rules,
-    state: u64,
+    chance: Chance,
     out: String,
 }
 
 impl Writer<'_> {
     fn below(&mut self, limit: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 20) as usize % limit
+        self.chance.below(limit as u64) as usize
     }
 
     fn put(&mut self, text: &str) {
@@ -86,18 +84,19 @@ impl Writer<'_> {
         self.out.push(' ');
     }
 
+    fn put_one_of(&mut self, texts: &[&str]) {
+        let text = self.chance.of(texts);
+        self.put(text);
+    }
+
     fn write(&mut self, rule: &Rule, depth: usize) {
         match rule {
             Rule::Text(text) => self.put(text),
             Rule::Token(token) => match token.as_str() {
-                "id" => self.put(["a", "b", "_c1", "Dd", "netx"][self.state as usize % 5]),
-                "num" => self.put(["0", "7", "0x1F", "017"][self.state as usize % 4]),
+                "id" => self.put_one_of(&["a", "b", "_c1", "Dd", "netx"]),
+                "num" => self.put_one_of(&["0", "7", "0x1F", "017"]),
                 "meta" => self.put("<metadata> <a/> </metadata>"),
-                "code" => {
-                    self.put(
-                        ["<<< C | int f(); >>>", "<<< exec filter | grep a >>>"][self.state as usize % 2],
-                    );
-                }
+                "code" => self.put_one_of(&["<<< C | int f(); >>>", "<<< exec filter | grep a >>>"]),
                 other => panic!("no token `{other}`"),
             },
             Rule::Name(name) => {
@@ -145,9 +144,7 @@ fn the_parser_reads_what_the_rules_make() {
     let rules = rules();
     let mut bytes = 0;
     for seed in 1..=1000u64 {
-        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut writer = Writer { rules: &rules, state, out: String::new() };
-        (0..8).for_each(|_| assert!(writer.below(2) < 2));
+        let mut writer = Writer { rules: &rules, chance: Chance::new(seed), out: String::new() };
         writer.write(&rules["File"], 0);
         let text = writer.out;
         bytes += text.len();

@@ -126,7 +126,7 @@ fn values_of_a_library_live_as_long_as_they_are_used() {
 #[test]
 fn a_library_of_another_version_is_refused_in_one_line() {
     let path = library("old_boxes");
-    let error = Boxes::new().load_library(&path).unwrap_err().to_string();
+    let error = format!("{:#}", Boxes::new().load_library(&path).unwrap_err());
     let expected =
         format!("cannot load the box library {}: it was built for a newer box interface", path.display());
     assert!(error.starts_with(&expected), "{error}");
@@ -136,7 +136,7 @@ fn a_library_of_another_version_is_refused_in_one_line() {
 #[test]
 fn a_library_given_twice_is_refused_and_changes_nothing() {
     let mut boxes = boxes();
-    let error = boxes.load_library(&library("tidy_boxes")).unwrap_err().to_string();
+    let error = format!("{:#}", boxes.load_library(&library("tidy_boxes")).unwrap_err());
     assert!(error.contains("use only one"), "{error}");
     assert_eq!(boxes.names().count(), 5);
 }

@@ -1,9 +1,9 @@
 //! From the tree to a program: every name is looked up, and numbers meet only those that measure the same.
 
 use std::ops::Range;
+use thalweg_glob::Glob;
 
 use crate::expression::{Op, Program};
-use crate::glob::Glob;
 use crate::problem::Problem;
 use crate::schema::{Schema, Type};
 use crate::suggest::nearest;

@@ -1,10 +1,10 @@
 //! Expressions that were checked: programs for a small stack.
 
 use crate::check::{STACK_MAX, check};
-use crate::glob::Glob;
 use crate::problem::Problem;
 use crate::schema::{Schema, Type};
 use crate::syntax::{Compare, parse};
+use thalweg_glob::Glob;
 
 /// Where an expression gets its fields from, by their numbers in the [`Schema`].
 pub trait Values {

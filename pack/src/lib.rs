@@ -15,7 +15,7 @@
 //! let wait = schema.number("stream.wait", "us")?;
 //! let full = schema.number("stream.full_share", "share")?;
 //! let slow = Expression::condition("stream.wait > 1.5 ms and stream.full_share >= 20 %", &schema)
-//!     .map_err(|problems| problems[0].to_string())?;
+//!     .map_err(|mut problems| problems.remove(0))?;
 //!
 //! struct Row([f64; 2]);
 //! impl Values for Row {
@@ -26,13 +26,12 @@
 //! assert_eq!((wait, full), (0, 1));
 //! assert!(slow.holds(&Row([2000.0, 0.25])));
 //! assert!(!slow.holds(&Row([2000.0, f64::NAN])), "what is not known fulfils no condition");
-//! # Ok::<(), String>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod check;
 mod expression;
-mod glob;
 mod lexer;
 mod pack;
 mod problem;
@@ -43,9 +42,9 @@ mod table;
 mod unit;
 
 pub use expression::{Expression, Values};
-pub use glob::Glob;
 pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pack, Point, Probe, When};
 pub use problem::Problem;
-pub use schema::{Schema, Type};
+pub use schema::{Refused, Schema, Type};
 pub use suggest::nearest;
+pub use thalweg_glob::Glob;
 pub use unit::{Dimension, Unit};

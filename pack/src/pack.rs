@@ -1,9 +1,9 @@
 //! The format of packs, and what a pack says of given values.
 
 use std::ops::Range;
+use thalweg_glob::Glob;
 
 use crate::expression::{Expression, Values};
-use crate::glob::Glob;
 use crate::problem::Problem;
 use crate::schema::{Field, Schema, Type};
 use crate::suggest::nearest;
@@ -315,7 +315,7 @@ impl Reader<'_, '_> {
             };
             match declared {
                 Ok(number) => fields.push((field.text, number)),
-                Err(why) => self.wrong(unit.span, why),
+                Err(why) => self.wrong(unit.span, why.to_string()),
             }
         }
         table.finish();
@@ -367,7 +367,7 @@ impl Reader<'_, '_> {
         table.finish();
         let (name, of) = (name?, is.as_ref().map_or(Type::Number(Unit::PLAIN.dimension), Expression::of));
         if let Err(why) = self.schema.declare(Field { name: name.text.clone(), of, factor: 1.0 }) {
-            self.wrong(name.span, why);
+            self.wrong(name.span, why.to_string());
         }
         Some(Measure { name: name.text, is: is? })
     }

@@ -32,8 +32,8 @@ impl Schema {
     ///
     /// # Errors
     /// When the name is declared already, or nobody knows the unit.
-    pub fn number(&mut self, name: &str, unit: &str) -> Result<usize, String> {
-        let found = Unit::parse(unit).ok_or_else(|| format!("there is no unit `{unit}`"))?;
+    pub fn number(&mut self, name: &str, unit: &str) -> Result<usize, Refused> {
+        let found = Unit::parse(unit).ok_or_else(|| Refused::Unit(unit.to_owned()))?;
         self.declare(Field { name: name.to_owned(), of: Type::Number(found.dimension), factor: found.factor })
     }
 
@@ -41,7 +41,7 @@ impl Schema {
     ///
     /// # Errors
     /// When the name is declared already.
-    pub fn truth(&mut self, name: &str) -> Result<usize, String> {
+    pub fn truth(&mut self, name: &str) -> Result<usize, Refused> {
         self.declare(Field { name: name.to_owned(), of: Type::Truth, factor: 1.0 })
     }
 
@@ -49,13 +49,13 @@ impl Schema {
     ///
     /// # Errors
     /// When the name is declared already.
-    pub fn text(&mut self, name: &str) -> Result<usize, String> {
+    pub fn text(&mut self, name: &str) -> Result<usize, Refused> {
         self.declare(Field { name: name.to_owned(), of: Type::Text, factor: 1.0 })
     }
 
-    pub(crate) fn declare(&mut self, field: Field) -> Result<usize, String> {
+    pub(crate) fn declare(&mut self, field: Field) -> Result<usize, Refused> {
         if self.find(&field.name).is_some() {
-            return Err(format!("`{}` is declared twice", field.name));
+            return Err(Refused::Twice(field.name));
         }
         self.fields.push(field);
         Ok(self.fields.len() - 1)
@@ -70,3 +70,23 @@ impl Schema {
         self.fields.iter().map(|field| field.name.as_str())
     }
 }
+
+/// Why a field cannot be declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such unit.
+    Unit(String),
+    /// There is a field of this name.
+    Twice(String),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::Unit(unit) => write!(f, "there is no unit `{unit}`"),
+            Refused::Twice(name) => write!(f, "`{name}` is declared twice"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}

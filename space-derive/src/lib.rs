@@ -1,4 +1,4 @@
-//! `#[derive(Kind)]` and `#[derive(KindEnum)]`: declares a struct as a kind of event for `thalweg-space`.
+//! `#[derive(Kind)]`, `#[derive(Row)]` and `#[derive(KindEnum)]`: declare a struct as a kind of event, or of live row, for `thalweg-space`.
 //!
 //! The derive places each field at compile time, in the order declared, at its natural alignment within 64-bit
 //! words, and writes a function that packs the struct into those words. There is no table and no loop left at run
@@ -43,6 +43,82 @@ pub fn derive_kind(input: TokenStream) -> TokenStream {
 pub fn derive_kind_enum(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     kind_enum(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Derives `thalweg_space::Row` for a struct with named fields: each field is a cell of a live row, at the place that the constant of
+/// its name in capitals says.
+///
+/// Attributes: `#[row(name = "crate.noun")]` (required) on the struct, with `former = CODE` if such rows had that code in spaces that
+/// described no rows; on a field those of a kind's.
+#[proc_macro_derive(Row, attributes(row, field))]
+pub fn derive_row(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as DeriveInput);
+    row(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+fn row(input: &DeriveInput) -> Result<Tokens> {
+    let (mut name, mut former) = (None, quote!(None));
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("row")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("name") {
+                name = Some(meta.value()?.parse::<LitStr>()?.value());
+            } else if meta.path.is_ident("former") {
+                let code: Expr = meta.value()?.parse()?;
+                former = quote!(Some(#code));
+            } else {
+                return Err(meta.error("#[row] knows only `name = \"…\"` and `former = CODE`"));
+            }
+            Ok(())
+        })?;
+    }
+    let missing = || Error::new(input.ident.span(), "give the row its name: #[row(name = \"crate.noun\")]");
+    let name = name.ok_or_else(missing)?;
+    if let Some(parameter) = input.generics.params.first() {
+        return Err(Error::new_spanned(parameter, "a row's cells are numbers, so it takes no parameters"));
+    }
+    let (mut specs, mut constants, mut values, mut reads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let visibility = &input.vis;
+    for (index, field) in named_fields(input)?.iter().enumerate() {
+        let ident = field.ident.as_ref().expect("named_fields saw only named fields");
+        let text = ident.to_string();
+        let text = text.strip_prefix("r#").unwrap_or(&text);
+        let FieldAttributes { unit, absent } = field_attributes(&field.attrs)?;
+        let absent = absent.map(|value| quote!(.absent(#value)));
+        let (doc, plain) = (docs(&field.attrs), &field.ty);
+        let constant = Ident::new(&text.to_uppercase(), ident.span());
+        specs.push(quote!(space::FieldSpec::of::<#plain>(#text, #unit, #doc) #absent));
+        constants.push(quote!(#[doc = #doc] #visibility const #constant: usize = #index;));
+        values.push(quote!(cells[#index] = <#plain as space::Field>::bits(&self.#ident, 0);));
+        reads.push(quote!(#ident: ::thalweg_space::reader::FromField::from_field(cell(#index)?, &[])?));
+    }
+    let (type_name, doc) = (&input.ident, docs(&input.attrs));
+    Ok(quote! {
+        const _: () = {
+            use ::thalweg_space::kind as space;
+            const CELLS: &[space::FieldSpec] = &[#(#specs),*];
+            const _: () = assert!(CELLS.len() <= ::thalweg_space::LIVE_CELLS, "a live row has 12 cells");
+            const _: () = assert!(!space::any_variable(CELLS), "a cell is a number, no text or bytes");
+            #[allow(dead_code)]
+            impl #type_name {
+                #(#constants)*
+            }
+            #[automatically_derived]
+            impl ::thalweg_space::Row for #type_name {
+                const SPEC: ::thalweg_space::RowSpec =
+                    ::thalweg_space::RowSpec { name: #name, doc: #doc, former: #former, cells: CELLS };
+                fn cells(&self) -> [u64; ::thalweg_space::LIVE_CELLS] {
+                    #[allow(unused_mut)]
+                    let mut cells = [0; ::thalweg_space::LIVE_CELLS];
+                    #(#values)*
+                    cells
+                }
+                fn from_cells(cell: &mut dyn FnMut(usize) -> Option<u64>) -> Option<Self> {
+                    let _ = &cell;
+                    Some(#type_name { #(#reads),* })
+                }
+            }
+        };
+    })
 }
 
 fn kind(input: &DeriveInput) -> Result<Tokens> {

@@ -6,6 +6,7 @@ use crate::element::{Owner, Policy, Ring};
 use crate::elements::Elements;
 use crate::error::Error;
 use crate::kind::{Kind, KindId, NameRef};
+use crate::lease::LeaseEnd;
 use crate::place::Wanted;
 use crate::space::{ElementOptions, Shared};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const ELEMENT: ElementOptions =
 /// A setting's new value was adopted.
 #[derive(Kind)]
 #[kind(name = "space.setting_adopted")]
-pub(crate) struct SettingAdopted {
+pub(crate) struct SettingAdopted<'a> {
     /// The setting.
     pub(crate) name: NameRef,
     /// Its value before.
@@ -28,6 +29,51 @@ pub(crate) struct SettingAdopted {
     pub(crate) pid: u32,
     /// The user that set it.
     pub(crate) user: u32,
+    /// The tool that set it, if it said so.
+    pub(crate) tool: &'a str,
+}
+
+/// A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed.
+#[derive(Kind)]
+#[kind(name = "space.setting_leased")]
+pub(crate) struct SettingLeased<'a> {
+    /// The setting.
+    pub(crate) name: NameRef,
+    /// Its value under the lease.
+    pub(crate) value: u64,
+    /// The value that was confirmed last, to which it goes back.
+    pub(crate) confirmed: u64,
+    /// For how long from now on, without renewal; all bits set: no time ends it.
+    #[field(unit = "ns")]
+    pub(crate) lasts: u64,
+    /// Whether it ends with the process that holds it.
+    pub(crate) while_alive: bool,
+    /// The process that holds it.
+    pub(crate) pid: u32,
+    /// The user that holds it.
+    pub(crate) user: u32,
+    /// The tool that holds it, if it said so.
+    pub(crate) tool: &'a str,
+}
+
+/// The lease of a setting is over.
+#[derive(Kind)]
+#[kind(name = "space.setting_lease_ended")]
+pub(crate) struct SettingLeaseEnded<'a> {
+    /// The setting.
+    pub(crate) name: NameRef,
+    /// Its value from here on.
+    pub(crate) value: u64,
+    /// Its value under the lease.
+    pub(crate) leased: u64,
+    /// Why.
+    pub(crate) why: LeaseEnd,
+    /// The process that held it.
+    pub(crate) pid: u32,
+    /// The user that held it.
+    pub(crate) user: u32,
+    /// The tool that held it, if it said so.
+    pub(crate) tool: &'a str,
 }
 
 /// Probes were switched on or off.
@@ -62,6 +108,43 @@ pub(crate) struct CommandAdopted<'a> {
     pub(crate) name: &'a str,
     /// With what, separated by spaces.
     pub(crate) arguments: &'a str,
+    /// The tool that sent it, if it said so.
+    pub(crate) tool: &'a str,
+}
+
+/// A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed.
+#[derive(Kind)]
+#[kind(name = "space.command_leased")]
+pub(crate) struct CommandLeased<'a> {
+    /// The command's number.
+    pub(crate) command: u64,
+    /// For how long from now on, without renewal; all bits set: no time ends it.
+    #[field(unit = "ns")]
+    pub(crate) lasts: u64,
+    /// Whether it ends with the process that holds it.
+    pub(crate) while_alive: bool,
+    /// What the inverse is for.
+    pub(crate) target: &'a str,
+    /// The inverse.
+    pub(crate) inverse: &'a str,
+    /// With what, separated by spaces.
+    pub(crate) arguments: &'a str,
+}
+
+/// The lease of a command is over.
+#[derive(Kind)]
+#[kind(name = "space.command_lease_ended")]
+pub(crate) struct CommandLeaseEnded<'a> {
+    /// The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too.
+    pub(crate) command: u64,
+    /// Why.
+    pub(crate) why: LeaseEnd,
+    /// The process that held it.
+    pub(crate) pid: u32,
+    /// The user that held it.
+    pub(crate) user: u32,
+    /// The tool that held it, if it said so.
+    pub(crate) tool: &'a str,
 }
 
 /// A command was answered.

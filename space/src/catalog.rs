@@ -6,6 +6,7 @@
 use crate::error::Error;
 use crate::kind::{FieldSpec, FieldType, Fnv, schema_hash};
 use crate::layout::{VERSION, catalog};
+use crate::row::RowSpec;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -68,6 +69,18 @@ pub struct FieldInfo {
     pub choices: Vec<(u64, String)>,
 }
 
+impl FieldInfo {
+    fn of(field: &FieldSpec) -> FieldInfo {
+        FieldInfo {
+            name: field.name.to_string(),
+            field_type: field.field_type,
+            unit: field.unit.to_string(),
+            doc: field.doc.to_string(),
+            choices: field.choices.iter().map(|(value, name)| (*value, name.to_string())).collect(),
+        }
+    }
+}
+
 /// A record of a catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
@@ -101,6 +114,12 @@ pub(crate) enum Record {
     Left {
         uuid: [u8; 16],
         time_ns: u64,
+    },
+    Row {
+        code: u8,
+        name: String,
+        doc: String,
+        cells: Vec<FieldInfo>,
     },
     /// Of a type that this version does not know: skipped.
     Unknown,
@@ -151,15 +170,13 @@ pub(crate) struct Joined {
 impl Record {
     pub(crate) fn kind(id: u16, name: &str, doc: &str, fields: &[FieldSpec]) -> Record {
         let hash = schema_hash(name, fields.iter().map(|f| (f.name, f.field_type, f.unit)));
-        let fields = fields.iter().map(|f| FieldInfo {
-            name: f.name.to_string(),
-            field_type: f.field_type,
-            unit: f.unit.to_string(),
-            doc: f.doc.to_string(),
-            choices: f.choices.iter().map(|(value, name)| (*value, name.to_string())).collect(),
-        });
-        let fields = fields.collect();
+        let fields = fields.iter().map(FieldInfo::of).collect();
         Record::Kind { id, hash, name: name.to_string(), doc: doc.to_string(), fields }
+    }
+
+    pub(crate) fn row(code: u8, spec: &RowSpec) -> Record {
+        let cells = spec.cells.iter().map(FieldInfo::of).collect();
+        Record::Row { code, name: spec.name.to_string(), doc: spec.doc.to_string(), cells }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -170,18 +187,7 @@ impl Record {
                 out.u64(*hash);
                 out.text(name);
                 out.text(doc);
-                out.u32(fields.len() as u32);
-                for field in fields {
-                    out.u32(field.field_type as u32);
-                    out.text(&field.name);
-                    out.text(&field.unit);
-                    out.text(&field.doc);
-                    out.u32(field.choices.len() as u32);
-                    for (value, name) in &field.choices {
-                        out.u64(*value);
-                        out.text(name);
-                    }
-                }
+                out.fields(fields);
                 catalog::KIND
             }
             Record::Name { id, text } => {
@@ -245,6 +251,13 @@ impl Record {
                 out.u64(*time_ns);
                 catalog::LEFT
             }
+            Record::Row { code, name, doc, cells } => {
+                out.u32(u32::from(*code));
+                out.text(name);
+                out.text(doc);
+                out.fields(cells);
+                catalog::ROW
+            }
             Record::Unknown => unreachable!("an unknown record is only ever read"),
         };
         out.seal(record_type)
@@ -258,15 +271,7 @@ impl Record {
                 hash: input.u64()?,
                 name: input.text()?,
                 doc: input.text()?,
-                fields: input.list(|input| {
-                    Some(FieldInfo {
-                        field_type: FieldType::from_code(u8::try_from(input.u32()?).ok()?)?,
-                        name: input.text()?,
-                        unit: input.text()?,
-                        doc: input.text()?,
-                        choices: input.list(|input| Some((input.u64()?, input.text()?)))?,
-                    })
-                })?,
+                fields: input.fields()?,
             },
             catalog::NAME => Record::Name { id: input.u64()?, text: input.text()? },
             catalog::SITE => Record::Site {
@@ -312,6 +317,12 @@ impl Record {
                 architecture: input.text()?,
             }),
             catalog::LEFT => Record::Left { uuid: input.take()?, time_ns: input.u64()? },
+            catalog::ROW => Record::Row {
+                code: u8::try_from(input.u32()?).ok()?,
+                name: input.text()?,
+                doc: input.text()?,
+                cells: input.fields()?,
+            },
             _ => Record::Unknown,
         })
     }
@@ -424,13 +435,28 @@ impl Encoder {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
 
     pub(crate) fn text(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.0.extend(text.as_bytes());
+    }
+
+    fn fields(&mut self, fields: &[FieldInfo]) {
+        self.u32(fields.len() as u32);
+        for field in fields {
+            self.u32(field.field_type as u32);
+            self.text(&field.name);
+            self.text(&field.unit);
+            self.text(&field.doc);
+            self.u32(field.choices.len() as u32);
+            for (value, name) in &field.choices {
+                self.u64(*value);
+                self.text(name);
+            }
+        }
     }
 
     fn seal(mut self, record_type: u32) -> Vec<u8> {
@@ -452,6 +478,11 @@ impl<'a> Decoder<'a> {
         Decoder(bytes)
     }
 
+    /// Whether all was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -462,7 +493,7 @@ impl<'a> Decoder<'a> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
 
@@ -479,6 +510,18 @@ impl<'a> Decoder<'a> {
             return Some(String::new());
         }
         self.text()
+    }
+
+    fn fields(&mut self) -> Option<Vec<FieldInfo>> {
+        self.list(|input| {
+            Some(FieldInfo {
+                field_type: FieldType::from_code(u8::try_from(input.u32()?).ok()?)?,
+                name: input.text()?,
+                unit: input.text()?,
+                doc: input.text()?,
+                choices: input.list(|input| Some((input.u64()?, input.text()?)))?,
+            })
+        })
     }
 
     /// A counted list; the count is bounded by the bytes that are there, since no item is empty.

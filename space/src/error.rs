@@ -4,11 +4,19 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// An operating error of the event space. Its text says what, where and what to do.
+/// An operating error of the event space. Its text says what and where; its source is what the operating system said, where it
+/// was that, with what to do about it. `{error:#}` writes both in one line, as [`chain`] does for any error.
 #[derive(Debug)]
 pub struct Error {
     text: String,
-    source: Option<io::Error>,
+    source: Option<Refusal>,
+}
+
+/// What the operating system said, and what to do about it.
+#[derive(Debug)]
+struct Refusal {
+    error: io::Error,
+    hint: &'static str,
 }
 
 impl Error {
@@ -16,8 +24,8 @@ impl Error {
         Error { text: text.into(), source: None }
     }
 
-    pub(crate) fn io(doing: &str, path: &Path, source: io::Error) -> Error {
-        let hint = match source.raw_os_error() {
+    pub(crate) fn io(doing: &str, path: &Path, error: io::Error) -> Error {
+        let hint = match error.raw_os_error() {
             Some(libc::ENOSPC) => {
                 "; the file system is full: free some room (`thalweg clean` removes spaces of dead processes) \
                  or set THALWEG_SPACES to a directory elsewhere"
@@ -27,28 +35,67 @@ impl Error {
             }
             _ => "",
         };
-        Error { text: format!("cannot {doing} {}: {source}{hint}", path.display()), source: Some(source) }
+        Error { text: format!("cannot {doing} {}", path.display()), source: Some(Refusal { error, hint }) }
     }
 
     /// Whether there is no room on the disk, so that the same may succeed later.
     pub fn is_full(&self) -> bool {
-        matches!(self.source.as_ref().and_then(io::Error::raw_os_error), Some(libc::ENOSPC | libc::EDQUOT))
+        matches!(self.io_error().and_then(io::Error::raw_os_error), Some(libc::ENOSPC | libc::EDQUOT))
     }
 
     /// The operating system's error underneath, where there is one.
     pub fn io_error(&self) -> Option<&io::Error> {
-        self.source.as_ref()
+        self.source.as_ref().map(|refusal| &refusal.error)
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text)?;
+        match &self.source {
+            Some(refusal) if f.alternate() => write!(f, ": {refusal}"),
+            _ => Ok(()),
+        }
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|e| e as _)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.error, self.hint)
+    }
+}
+
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+/// An error and the errors that caused it, in one line: `what: why: why`.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_stands_behind_what_it_caused_once() {
+        let refused = io::Error::from_raw_os_error(libc::EACCES);
+        let said = refused.to_string();
+        let error = Error::io("open", Path::new("/a"), refused);
+        assert_eq!(error.to_string(), "cannot open /a");
+        let all = format!("cannot open /a: {said}; set THALWEG_SPACES to a directory you may write to");
+        assert_eq!((format!("{error:#}"), chain(&error)), (all.clone(), all));
+        assert_eq!(error.io_error().map(io::Error::kind), Some(io::ErrorKind::PermissionDenied));
+        assert_eq!(chain(&Error::new("no space")), "no space");
     }
 }

@@ -199,6 +199,18 @@ pub const fn words(fields: &[FieldSpec]) -> usize {
     at.div_ceil(8)
 }
 
+/// Whether some field is of variable length.
+pub const fn any_variable(fields: &[FieldSpec]) -> bool {
+    let mut index = 0;
+    while index < fields.len() {
+        if fields[index].field_type.is_variable() {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
 /// A type that can be a field of a kind.
 pub trait Field {
     /// Its type in the catalog.
@@ -316,15 +328,7 @@ pub trait Kind {
     /// Its fields, in order.
     const FIELDS: &'static [FieldSpec];
     /// Whether it has text or byte fields.
-    const VARIABLE: bool = {
-        let mut index = 0;
-        let mut variable = false;
-        while index < Self::FIELDS.len() {
-            variable |= Self::FIELDS[index].field_type.is_variable();
-            index += 1;
-        }
-        variable
-    };
+    const VARIABLE: bool = any_variable(Self::FIELDS);
     /// Words of the fixed part.
     const WORDS: usize = words(Self::FIELDS);
     /// An array of [`Kind::WORDS`] words.

@@ -25,6 +25,7 @@
 //! ```
 
 use crate::kind::{FieldSpec, FieldType, Kind, schema_hash};
+use crate::row::{Row, RowSpec};
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
@@ -79,7 +80,13 @@ impl Description {
         Description::new(What::Event, K::NAME, K::DOC, K::FIELDS)
     }
 
-    pub(crate) fn new(what: What, name: &str, doc: &str, fields: &[FieldSpec]) -> Description {
+    /// What a derived kind of live row says of itself.
+    pub fn of_row<R: Row>() -> Description {
+        let RowSpec { name, doc, former, cells } = R::SPEC;
+        Description::new(What::Row { former }, name, doc, cells)
+    }
+
+    fn new(what: What, name: &str, doc: &str, fields: &[FieldSpec]) -> Description {
         let field = |field: &FieldSpec| DescribedField {
             name: field.name.to_owned(),
             field_type: field.field_type,

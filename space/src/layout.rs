@@ -45,7 +45,9 @@ pub mod identity {
     pub const LIVE_CHUNKS: usize = SETTINGS + 8;
     /// Bit 0: keep, `clean` leaves this space alone unless told.
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
-    /// Name: length as a word, then bytes.
+    /// The name that it has now, as a reference to the catalog; 0: still `NAME`.
+    pub const NAME_NOW: usize = FLAGS + 8;
+    /// Name at the beginning: length as a word, then bytes.
     pub const NAME: usize = 256;
     /// Room for the name.
     pub const NAME_BYTES: usize = 248;
@@ -253,6 +255,8 @@ pub mod catalog {
     pub const JOINED: u32 = 7;
     /// In the file `session`: a process left.
     pub const LEFT: u32 = 8;
+    /// Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so.
+    pub const ROW: u32 = 9;
 }
 
 /// `settings`: one page of header, then a line per cell, the value in its first word.
@@ -262,6 +266,8 @@ pub mod settings {
     /// How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts
     /// a line.
     pub const CHANGES: usize = 64;
+    /// Not 0: the process puts back what a lease ran out of. Written by the process.
+    pub const KEEPS_LEASES: usize = CHANGES + 8;
     /// Where the cells begin.
     pub const CELLS: usize = super::PAGE;
     /// Bytes of a cell.
@@ -272,15 +278,48 @@ pub mod settings {
     pub const CELL_VERSION: usize = VALUE + 8;
     /// In a cell, who set it: process id (low half) and user (high half).
     pub const SETTER: usize = CELL_VERSION + 8;
+    /// In a cell, the version that the following words are of, and [`DESCRIBED`]; any other: a former build set the cell, which
+    /// has no lease. Whoever sets it, as the following.
+    pub const LEASE_VERSION: usize = SETTER + 8;
+    /// In a cell, the value that was confirmed last: what the end of a lease goes back to.
+    pub const CONFIRMED: usize = LEASE_VERSION + 8;
+    /// In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time.
+    pub const LEASE_UNTIL: usize = CONFIRMED + 8;
+    /// In a cell, the start of the setter's process, with which the lease ends; 0: it does not.
+    pub const HOLDER_START: usize = LEASE_UNTIL + 8;
+    /// In a cell, the state of the lease.
+    pub const LEASE_STATE: usize = HOLDER_START + 8;
     /// How many cells there are.
     pub const CELL_COUNT: usize = 512;
+    /// Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end
+    /// before.
+    pub const TOOLS: usize = CELLS + CELL_BYTES * CELL_COUNT;
+    /// Bytes of such a line.
+    pub const TOOL_BYTES: usize = super::LINE;
+    /// Room for a tool's name.
+    pub const TOOL_ROOM: usize = TOOL_BYTES - 8;
+    /// The highest bit of a cell's [`LEASE_VERSION`].
+    pub const DESCRIBED: u64 = 1 << 63;
+    /// A state of a lease: there is none, and the value is confirmed.
+    pub const LEASE_NONE: u64 = 0;
+    /// A state of a lease: it holds.
+    pub const LEASE_HELD: u64 = 1;
+    /// A state of a lease: its holder confirmed the value.
+    pub const LEASE_CONFIRMED: u64 = 2;
+    /// A state of a lease: it ran out, and the value was put back.
+    pub const LEASE_EXPIRED: u64 = 3;
+    /// A state of a lease: its holder died, and the value was put back.
+    pub const LEASE_HOLDER_DIED: u64 = 4;
+    /// A state of a lease: its holder gave it back, and the value was put back.
+    pub const LEASE_GIVEN_BACK: u64 = 5;
 }
 
 /// `mailbox`: one page of header (magic, version, a count), then slots for commands and their answers.
 pub mod mailbox {
     /// Magic.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegM");
-    /// How many commands were sent. Senders only, under the file's lock; release. Starts a line.
+    /// Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once
+    /// it has the file's lock; release. Starts a line.
     pub const SENT_COUNT: usize = 64;
     /// How many numbers commands were given. Senders only, under the file's lock.
     pub const NUMBERS: usize = SENT_COUNT + 8;
@@ -334,9 +373,9 @@ pub mod live {
     pub const ROWS: usize = super::PAGE;
     /// Bytes of a row.
     pub const ROW_BYTES: usize = 128;
-    /// Kind of row (low byte; 0: free), generation (the rest).
+    /// Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest).
     pub const TAG: usize = 0;
-    /// Id of the task, stream or worker.
+    /// Id of what it shows.
     pub const ID: usize = TAG + 8;
     /// First cell.
     pub const CELLS: usize = ID + 8;
@@ -351,7 +390,7 @@ pub mod live {
 const _: () = {
     assert!(identity::ANCHOR_FIRST + 24 <= identity::ANCHOR_SECOND);
     assert!(identity::ANCHOR_SECOND + 32 <= identity::STATE);
-    assert!(identity::FLAGS + 8 <= identity::NAME);
+    assert!(identity::NAME_NOW + 8 <= identity::NAME);
     assert!(identity::COMMAND_BYTES > 1024);
     assert!(element::FREQUENCY + 8 <= element::HEAD);
     assert!(element::DISCARDED_SEQUENCE + 8 <= element::READ_POSITION);
@@ -359,5 +398,6 @@ const _: () = {
     assert!(latest::ARGUMENTS + 8 * latest::ARGUMENT_WORDS == pool::LINE_BYTES);
     assert!(block::BYTES_MIN >= block::HEADER + 8 * event::OWNER_WORDS + 64);
     assert!(block::HEADER == 32);
+    assert!(settings::LEASE_STATE + 8 == settings::CELL_BYTES);
     assert!(live::CELLS + 8 * live::CELL_COUNT <= live::ROW_BYTES);
 };

@@ -17,6 +17,7 @@ extern crate self as thalweg_space;
 pub mod archive;
 mod audit;
 mod catalog;
+mod cell;
 #[allow(unsafe_code)]
 pub mod clock;
 mod collector;
@@ -31,6 +32,7 @@ mod file;
 pub mod kind;
 pub mod kinds;
 pub mod layout;
+pub mod lease;
 #[allow(unsafe_code)]
 mod live;
 pub mod mailbox;
@@ -41,6 +43,7 @@ mod probe;
 #[allow(unsafe_code)]
 mod process;
 pub mod reader;
+pub mod row;
 mod session;
 #[allow(unsafe_code)]
 mod setting;
@@ -53,13 +56,14 @@ mod writer;
 pub use clock::Clock;
 pub use collector::{Collector, CollectorOptions, PathCollector, PathOperation};
 pub use element::Policy;
-pub use error::Error;
+pub use error::{Error, chain};
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
-pub use live::{KeepsRows, LIVE_CELLS, LiveRow, RowKind};
+pub use live::{KeepsRows, LIVE_CELLS, LiveRow};
 pub use mailbox::{Answer, Command};
 pub use probe::Probe;
+pub use row::{Row, RowKind, RowSpec};
 pub use setting::{Adoption, Affects, Changes, Setting, SettingSpec, Undo};
 pub use signal::SignalWriter;
 pub use space::{ElementOptions, Site, Space, SpaceOptions, default_parent};
 pub use tunable::Tunable;
-pub use writer::Writer;
+pub use writer::{EVENT_NS, Writer};

@@ -1,4 +1,4 @@
-//! The live table: what exists now (tasks, streams, workers), in rows that are used again.
+//! The live table: what exists now, in rows that are used again. What kinds of thing that are, and what their rows say, is [`crate::row`]'s.
 //!
 //! A row's tag holds its kind and a generation that grows with each use, so a reader that copies a row and finds the
 //! same tag before and after knows that all it read belongs to one owner.
@@ -6,6 +6,7 @@
 use crate::error::Error;
 use crate::layout::{VERSION, identity, live};
 use crate::map::{Fork, Map};
+use crate::row::RowKind;
 use crate::space::Shared;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -16,24 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Cells of a row.
 pub const LIVE_CELLS: usize = live::CELL_COUNT;
-
-/// What a row describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum RowKind {
-    /// A task.
-    Task = 1,
-    /// A stream.
-    Stream = 2,
-    /// A worker.
-    Worker = 3,
-}
-
-impl RowKind {
-    pub(crate) fn from_code(code: u8) -> Option<RowKind> {
-        [RowKind::Task, RowKind::Stream, RowKind::Worker].into_iter().find(|k| *k as u8 == code)
-    }
-}
 
 /// A row that this process owns. Each cell has one writer at a time; dropping the row frees it.
 #[derive(Debug)]
@@ -104,7 +87,7 @@ impl Row {
             word(live::CELLS + 8 * cell).store(0, Ordering::Relaxed);
         }
         // Release, paired with the reader's first look at the tag: it sees the cells as cleared, or later.
-        word(live::TAG).store(generation << 8 | kind as u64, Ordering::Release);
+        word(live::TAG).store(generation << 8 | u64::from(kind.0), Ordering::Release);
     }
 
     /// Takes the row from its owner; what is left of the tag is the generation.

@@ -30,15 +30,18 @@
 //! # Ok::<(), thalweg_space::Error>(())
 //! ```
 
-use crate::audit::{CommandAdopted, CommandAnswered};
+use crate::audit::{CommandAdopted, CommandAnswered, CommandLeaseEnded, CommandLeased};
 use crate::catalog::{Decoder, Encoder};
+use crate::cell::{NO_TIME, printable};
 use crate::error::Error;
 use crate::kind::Fnv;
 use crate::layout::{VERSION, mailbox as layout};
+use crate::lease::{LeaseEnd, Terms, now_ns};
 use crate::map::{Fork, Map};
 use crate::space::Shared;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +77,50 @@ impl Command {
 
     fn decode(input: &mut Decoder<'_>) -> Option<Command> {
         Some(Command { target: input.text()?, name: input.text()?, arguments: input.list(Decoder::text)? })
+    }
+}
+
+/// The target of commands to a lease, before its number, and what they are called.
+const LEASE: &str = "lease ";
+pub(crate) const RENEW: &str = "renew";
+pub(crate) const CONFIRM: &str = "confirm";
+pub(crate) const GIVE_BACK: &str = "give back";
+
+/// The target of commands to the lease under which command `id` was done.
+pub(crate) fn lease_target(id: u64) -> String {
+    format!("{LEASE}{id}")
+}
+
+/// A command as it is sent: what is asked, by which tool, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) command: Command,
+    pub(crate) tool: String,
+    pub(crate) terms: Option<Terms>,
+}
+
+impl Letter {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::default();
+        self.command.encode(&mut out);
+        out.text(&self.tool);
+        let while_alive = self.terms.is_some_and(|terms| terms.ends_with_its_holder());
+        out.u32(u32::from(self.terms.is_some()) | u32::from(while_alive) << 1);
+        out.u64(self.terms.map_or(NO_TIME, |terms| terms.lasts_ns()));
+        out.into_bytes()
+    }
+
+    /// Those of former builds end with the command.
+    fn decode(bytes: &[u8]) -> Option<Letter> {
+        let mut input = Decoder::new(bytes);
+        let command = Command::decode(&mut input)?;
+        if input.is_empty() {
+            return Some(Letter { command, tool: String::new(), terms: None });
+        }
+        let tool = printable(&input.text()?);
+        let (flags, lasts_ns) = (input.u32()?, input.u64()?);
+        let terms = (flags & 1 != 0).then(|| Terms::of_words(lasts_ns, flags & 2 != 0));
+        Some(Letter { command, tool, terms })
     }
 }
 
@@ -152,7 +199,7 @@ pub(crate) fn send(slot: &impl Slot, id: u64, sender: Sender, sender_start: u64,
 }
 
 /// Takes the command of a slot that was sent; an error if it is damaged.
-fn receive(slot: &impl Slot) -> Result<(Command, Sender), String> {
+fn receive(slot: &impl Slot) -> Result<(Letter, Holder), String> {
     let words = slot.get(layout::ID, 5);
     let sender = Sender { pid: words[1] as u32, user: (words[1] >> 32) as u32 };
     let bytes = words[3] as usize;
@@ -163,8 +210,8 @@ fn receive(slot: &impl Slot) -> Result<(Command, Sender), String> {
     if hash(&bytes) != words[4] {
         return Err("the command's hash is wrong".to_string());
     }
-    let command = Command::decode(&mut Decoder::new(&bytes)).ok_or("the command does not decode")?;
-    Ok((command, sender))
+    let letter = Letter::decode(&bytes).ok_or("the command does not decode")?;
+    Ok((letter, Holder { sender, start: words[2] }))
 }
 
 /// Answers the command of a slot.
@@ -198,15 +245,13 @@ pub(crate) fn answered(slot: &impl Slot) -> Result<Option<Answer>, String> {
     Ok(Some(answer))
 }
 
-/// A command's bytes; an error if they are too many.
-pub(crate) fn encode(command: &Command) -> Result<Vec<u8>, Error> {
-    let mut out = Encoder::default();
-    command.encode(&mut out);
-    let bytes = out.into_bytes();
+/// A letter's bytes; an error if they are too many.
+pub(crate) fn encode(letter: &Letter) -> Result<Vec<u8>, Error> {
+    let bytes = letter.encode();
     if bytes.len() > layout::COMMAND_ROOM {
         return Err(Error::new(format!(
             "command `{}` has {} bytes, and a mailbox takes up to {}: pass the name of a file instead",
-            command.name,
+            letter.command.name,
             bytes.len(),
             layout::COMMAND_ROOM
         )));
@@ -237,19 +282,91 @@ fn hash(bytes: &[u8]) -> u64 {
     hash.0
 }
 
+/// A process that sent a command.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    sender: Sender,
+    /// When it started.
+    start: u64,
+}
+
 /// The receiving end: one per space.
 #[derive(Debug)]
 pub struct Mailbox {
     map: Arc<Map>,
+    /// To lock it.
+    file: File,
     shared: Arc<Shared>,
     /// How many commands were sent when the slots were looked at last and none was left.
     seen: u64,
-    /// Polls since the slots were looked at.
-    idle: u32,
+    /// The commands that may have leases, see [`Mailbox::reversible`].
+    reversible: Groups,
+    leases: Arc<Leases>,
 }
 
-/// After so many polls the slots are looked at anyway: a sender may be killed between sending and counting.
-const IDLE_MAX: u32 = 256;
+/// Commands by groups.
+type Groups = &'static [&'static [&'static str]];
+
+/// A command that was done under a lease.
+#[derive(Debug)]
+struct Held {
+    /// The command's number.
+    id: u64,
+    /// What it was for, and its group.
+    subject: (String, usize),
+    /// What takes back all that was done since the last command without a lease.
+    undo: Command,
+    holder: Holder,
+    tool: String,
+    terms: Terms,
+    until: u64,
+    /// Its holder gave it back.
+    is_given_back: bool,
+}
+
+impl Held {
+    /// Why it is over, if it is.
+    fn due(&self) -> Option<LeaseEnd> {
+        let Holder { sender, start } = self.holder;
+        if self.is_given_back {
+            Some(LeaseEnd::GivenBack)
+        } else if now_ns() >= self.until {
+            Some(LeaseEnd::Expired)
+        } else {
+            let ends = self.terms.ends_with_its_holder() && !crate::process::is_alive(sender.pid, start);
+            ends.then_some(LeaseEnd::HolderDied)
+        }
+    }
+}
+
+/// The leases of commands.
+#[derive(Debug, Default)]
+struct Leases {
+    held: Mutex<Vec<Held>>,
+    /// How many those are; changed under the lock.
+    count: AtomicUsize,
+}
+
+impl Leases {
+    /// Works on them under the lock.
+    fn with<R>(&self, work: impl FnOnce(&mut Vec<Held>) -> R) -> R {
+        let mut held: MutexGuard<'_, Vec<Held>> = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut held);
+        self.count.store(held.len(), Ordering::Relaxed);
+        result
+    }
+
+    /// Takes one that is over.
+    fn take_due(&self) -> Option<(Held, LeaseEnd)> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.with(|held| {
+            let (at, why) = held.iter().enumerate().find_map(|(at, held)| Some((at, held.due()?)))?;
+            Some((held.swap_remove(at), why))
+        })
+    }
+}
 
 /// A slot in the receiver's map.
 #[derive(Clone, Debug)]
@@ -282,42 +399,142 @@ impl Slot for Mapped {
 impl Mailbox {
     pub(crate) fn create(shared: Arc<Shared>) -> Result<Mailbox, Error> {
         let bytes = layout::SLOTS + layout::SLOT_BYTES * layout::SLOT_COUNT;
-        let map = Map::create(&shared.path.join("mailbox"), bytes, Fork::Wipe)?;
+        let path = shared.path.join("mailbox");
+        let map = Map::create(&path, bytes, Fork::Wipe)?;
         map.word(8).store(u64::from(VERSION), Ordering::Relaxed);
         map.word(0).store(layout::MAGIC_VALUE, Ordering::Release);
-        Ok(Mailbox { map: Arc::new(map), shared, seen: 0, idle: 0 })
+        let file = crate::file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
+        Ok(Mailbox { map: Arc::new(map), file, shared, seen: 0, reversible: &[], leases: Arc::default() })
     }
 
-    /// The oldest command that was not taken yet; taking it is an event. Costs one load when there is none.
+    /// The same mailbox, which takes [leases](crate::lease) of these commands: each is answered with an inverse, or changed nothing.
+    /// Those of a group decide the same thing, as pause and resume do: each takes over the lease of another with the same target.
+    /// What is not named here has no leases.
+    #[must_use]
+    pub fn reversible(mut self, groups: Groups) -> Mailbox {
+        self.reversible = groups;
+        self
+    }
+
+    /// The oldest command that was not taken yet; taking it is an event. Where a lease of a command is over, its inverse is the next
+    /// command, of the same number, which nobody waits for. Costs two loads when there is none.
     ///
     /// # Errors
     /// When the event cannot be recorded.
     pub fn poll(&mut self) -> Result<Option<Received>, Error> {
+        if let Some((held, why)) = self.leases.take_due() {
+            return self.take_back(held, why).map(Some);
+        }
         // Acquire, paired with the sender's release: a command that is counted is sent.
-        let sent = self.map.word(layout::SENT_COUNT).load(Ordering::Acquire);
-        self.idle += 1;
-        if sent == self.seen && self.idle < IDLE_MAX {
+        let sent = u64::from_le(self.map.word(layout::SENT_COUNT).load(Ordering::Acquire));
+        if sent == self.seen {
             return Ok(None);
         }
-        self.idle = 0;
-        // Looked for twice: while the first look went over the slots, an older one may have come behind its back. Senders
-        // come one after another, so the second look finds all that are older than what the first one found.
-        while let Some((slot, id)) = self.oldest().and_then(|_| self.oldest()) {
-            match receive(&slot) {
-                Ok((command, sender)) => {
-                    slot.store(layout::STATE, layout::ADOPTED);
-                    let Command { target, name, arguments } = &command;
-                    let arguments = &*arguments.join(" ");
-                    let Sender { pid, user } = sender;
-                    let adopted = CommandAdopted { command: id, pid, user, target, name, arguments };
-                    self.shared.tell(&adopted)?;
-                    let shared = self.shared.clone();
-                    return Ok(Some(Received { slot, shared, id, command, sender, answered: false }));
+        loop {
+            // Looked for twice: while the first look went over the slots, an older one may have come behind its back. Senders
+            // come one after another, so the second look finds all that are older than what the first one found.
+            while let Some((slot, id)) = self.oldest().and_then(|_| self.oldest()) {
+                let received = match receive(&slot) {
+                    Ok((letter, holder)) => self.take(slot, id, letter, holder)?,
+                    Err(why) => {
+                        answer(&slot, &Answer::Failed { why });
+                        continue;
+                    }
+                };
+                if let Some(received) = self.answer_about_leases(received)? {
+                    return Ok(Some(received));
                 }
-                Err(why) => answer(&slot, &Answer::Failed { why }),
+            }
+            if sent & 1 == 0 {
+                self.seen = sent;
+                return Ok(None);
+            }
+            // A sender is at it, or was killed before it had counted.
+            if self.file.try_lock().is_err() {
+                return Ok(None);
+            }
+            let count = self.map.word(layout::SENT_COUNT);
+            let sent = u64::from_le(count.load(Ordering::Relaxed));
+            let even = sent.next_multiple_of(2);
+            count.store(even.to_le(), Ordering::Release);
+            let unlocked = self.file.unlock();
+            unlocked.map_err(|e| Error::io("unlock", &self.shared.path.join("mailbox"), e))?;
+            if self.oldest().is_none() {
+                self.seen = even;
+                return Ok(None);
             }
         }
-        self.seen = sent;
+    }
+
+    fn take(&self, slot: Mapped, id: u64, letter: Letter, holder: Holder) -> Result<Received, Error> {
+        slot.store(layout::STATE, layout::ADOPTED);
+        self.received(Some(slot), id, letter, holder)
+    }
+
+    fn received(
+        &self,
+        slot: Option<Mapped>,
+        id: u64,
+        letter: Letter,
+        holder: Holder,
+    ) -> Result<Received, Error> {
+        let Command { target, name, arguments } = &letter.command;
+        let arguments = &*arguments.join(" ");
+        let Sender { pid, user } = holder.sender;
+        let tool = &letter.tool;
+        let adopted = CommandAdopted { command: id, pid, user, target, name, arguments, tool };
+        self.shared.tell(&adopted)?;
+        let group = self.reversible.iter().position(|group| group.contains(&name.as_str()));
+        let (shared, leases) = (self.shared.clone(), self.leases.clone());
+        Ok(Received { slot, shared, leases, group, id, letter, holder, answered: false })
+    }
+
+    /// The inverse of a command whose lease is over.
+    fn take_back(&self, held: Held, why: LeaseEnd) -> Result<Received, Error> {
+        tell_ended(&self.shared, &held, why)?;
+        let pid = std::process::id();
+        let sender = Sender { pid, user: crate::process::user() };
+        let holder = Holder { sender, start: self.shared.process_start };
+        let letter = Letter { command: held.undo, tool: held.tool, terms: None };
+        self.received(None, held.id, letter, holder)
+    }
+
+    /// Answers a command to a lease, and one that cannot have a lease and asks for one; gives back any other.
+    fn answer_about_leases(&self, received: Received) -> Result<Option<Received>, Error> {
+        let Command { target, name, .. } = &received.letter.command;
+        let Some(id) = target.strip_prefix(LEASE) else {
+            if received.letter.terms.is_none() || received.group.is_some() {
+                return Ok(Some(received));
+            }
+            let have: Vec<_> = self.reversible.iter().copied().flatten().copied().collect();
+            let others = if have.is_empty() { "no command here".to_string() } else { have.join(", ") };
+            let why = format!("`{name}` has no lease, since nothing takes it back: {others} may have one");
+            return received.failed(&why).map(|()| None);
+        };
+        let (id, pid, name) = (id.parse().ok(), received.holder.sender.pid, name.clone());
+        let done = self.leases.with(|held| {
+            let at = held.iter().position(|held| Some(held.id) == id && held.holder.sender.pid == pid)?;
+            let lease = &mut held[at];
+            match name.as_str() {
+                RENEW => lease.until = lease.terms.until(),
+                GIVE_BACK => lease.is_given_back = true,
+                CONFIRM => return Some(Some(held.swap_remove(at))),
+                _ => return None,
+            }
+            Some(None)
+        });
+        match done {
+            None => {
+                let why = format!("the {target} is over, or is of another process");
+                received.failed(&why)?;
+            }
+            Some(confirmed) => {
+                if let Some(held) = confirmed {
+                    tell_ended(&self.shared, &held, LeaseEnd::Confirmed)?;
+                }
+                received.done(&name)?;
+            }
+        }
         Ok(None)
     }
 
@@ -334,18 +551,27 @@ impl Mailbox {
 /// A command that was taken. Dropping it without an answer is a failure, which the sender is told.
 #[derive(Debug)]
 pub struct Received {
-    slot: Mapped,
+    /// None: it takes back another one, and nobody waits for the answer.
+    slot: Option<Mapped>,
     shared: Arc<Shared>,
+    leases: Arc<Leases>,
+    /// Its place among those that may have leases.
+    group: Option<usize>,
     id: u64,
-    command: Command,
-    sender: Sender,
+    letter: Letter,
+    holder: Holder,
     answered: bool,
+}
+
+fn tell_ended(shared: &Shared, held: &Held, why: LeaseEnd) -> Result<(), Error> {
+    let Sender { pid, user } = held.holder.sender;
+    shared.tell(&CommandLeaseEnded { command: held.id, why, pid, user, tool: &held.tool })
 }
 
 impl Received {
     /// What is asked.
     pub fn command(&self) -> &Command {
-        &self.command
+        &self.letter.command
     }
 
     /// The command's number, as in its events.
@@ -353,9 +579,19 @@ impl Received {
         self.id
     }
 
-    /// Who asks.
+    /// Who asks. Where a lease is over and its inverse is to be done, that is this process.
     pub fn sender(&self) -> Sender {
-        self.sender
+        self.holder.sender
+    }
+
+    /// The tool that asks; empty: it did not say.
+    pub fn tool(&self) -> &str {
+        &self.letter.tool
+    }
+
+    /// For how long, if not for good.
+    pub fn terms(&self) -> Option<Terms> {
+        self.letter.terms
     }
 
     /// It was done, and this came of it.
@@ -384,12 +620,58 @@ impl Received {
 
     fn answer(&mut self, with: &Answer) -> Result<(), Error> {
         self.answered = true;
-        answer(&self.slot, with);
+        // Before the answer: whoever has it may confirm.
+        let leased = match with {
+            Answer::Done { inverse, .. } => self.note_lease(inverse.as_ref()),
+            Answer::Failed { .. } => Ok(()),
+        };
+        if let Some(slot) = &self.slot {
+            answer(slot, with);
+        }
         let (done, text) = match with {
             Answer::Done { result, .. } => (true, result),
             Answer::Failed { why } => (false, why),
         };
-        self.shared.tell(&CommandAnswered { command: self.id, done, answer: text })
+        self.shared.tell(&CommandAnswered { command: self.id, done, answer: text })?;
+        leased
+    }
+
+    /// The command was done: whoever held a lease of the same lost it, and this one may have one.
+    fn note_lease(&self, inverse: Option<&Command>) -> Result<(), Error> {
+        let Some(group) = self.group else { return Ok(()) };
+        let subject = (self.letter.command.target.clone(), group);
+        let (former, undo) = self.leases.with(|held| {
+            let at = held.iter().position(|held| held.subject == subject);
+            let former = at.map(|at| held.swap_remove(at));
+            let undo = former.as_ref().map(|former| &former.undo).or(inverse).cloned();
+            if let (Some(terms), Some(undo)) = (self.letter.terms, &undo) {
+                held.push(Held {
+                    id: self.id,
+                    subject,
+                    undo: undo.clone(),
+                    holder: self.holder,
+                    tool: self.letter.tool.clone(),
+                    terms,
+                    until: terms.until(),
+                    is_given_back: false,
+                });
+            }
+            (former, undo)
+        });
+        if let Some(former) = former {
+            tell_ended(&self.shared, &former, LeaseEnd::TakenOver)?;
+        }
+        let (Some(terms), Some(Command { target, name, arguments })) = (self.letter.terms, undo) else {
+            return Ok(());
+        };
+        self.shared.tell(&CommandLeased {
+            command: self.id,
+            lasts: terms.lasts_ns(),
+            while_alive: terms.ends_with_its_holder(),
+            target: &target,
+            inverse: &name,
+            arguments: &arguments.join(" "),
+        })
     }
 }
 
@@ -451,11 +733,13 @@ mod loom_model {
                 if receiver.load(layout::STATE) != layout::SENT {
                     return;
                 }
-                let (command, sender) = receive(&receiver).expect("a command that is sent is whole");
-                assert_eq!((command, sender.pid), (Command::new("t", "n"), 7));
+                let (letter, holder) = receive(&receiver).expect("a command that is sent is whole");
+                assert_eq!((letter.command, holder.sender.pid), (Command::new("t", "n"), 7));
                 answer(&receiver, &Answer::Failed { why: "no".into() });
             });
-            let bytes = encode(&Command::new("t", "n")).unwrap();
+            let mut bytes = Encoder::default();
+            Command::new("t", "n").encode(&mut bytes);
+            let bytes = bytes.into_bytes();
             send(&model, 1, Sender { pid: 7, user: 8 }, 9, &bytes);
             if let Some(answer) = answered(&model).expect("an answer that is there is whole") {
                 assert_eq!(answer, Answer::Failed { why: "no".into() });

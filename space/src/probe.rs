@@ -1,6 +1,6 @@
 //! Probes: places in a program that are switched on and off by name while it runs.
 //!
-//! A probe that is off costs a relaxed load and a branch. Whoever switches probes appends a pattern to the file `probes`;
+//! A probe that is off costs a relaxed load and a branch. Whoever switches probes appends a pattern ([`Glob`]) to the file `probes`;
 //! the process reads it at its next safe point ([`crate::Space::adopt`]) and sets the flags of the probes whose names
 //! match, those made later too.
 //!
@@ -31,6 +31,7 @@ use crate::file::lock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_glob::Glob;
 
 /// The file of patterns, beside the space's others.
 const FILE: &str = "probes";
@@ -73,7 +74,7 @@ impl Probes {
             return Ok(probe.clone());
         }
         catalog.append(&Record::Probe { name: name.to_string(), on })?;
-        let last = self.switches.iter().rev().find(|switch| matches(&switch.pattern, name));
+        let last = self.switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
         let probe = Probe { on: Arc::new(AtomicBool::new(last.map_or(on, |switch| switch.on))) };
         self.all.push((name.to_string(), probe.clone()));
         Ok(probe)
@@ -85,7 +86,8 @@ impl Probes {
         self.reader.read_new(&mut |record| {
             let Record::Switch(switch) = record else { return };
             let mut count = 0;
-            for (_, probe) in self.all.iter().filter(|(name, _)| matches(&switch.pattern, name)) {
+            let pattern = Glob::new(&switch.pattern);
+            for (_, probe) in self.all.iter().filter(|(name, _)| pattern.matches(name)) {
                 probe.on.store(switch.on, Ordering::Relaxed);
                 count += 1;
             }
@@ -123,34 +125,11 @@ pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Er
     }
     // One lock for all changes: it guards this file and the count of changes.
     let settings_path: PathBuf = directory.join("settings");
-    let settings = crate::setting::open(&settings_path, true)?;
+    let settings = crate::cell::open(&settings_path, true)?;
     lock(&settings, &settings_path)?;
     let (pattern, pid, user) = (pattern.to_string(), std::process::id(), crate::process::user());
     append_under_lock(&path, &Record::Switch(Switch { pattern, on, pid, user }), BYTES_MAX)?;
-    crate::setting::count_change(&settings, &settings_path)
-}
-
-/// Whether `name` is of the pattern, in which `*` stands for any text and `?` for any character.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    // Where to go on if what follows the latest star does not fit: the star takes one character more.
-    let mut retry = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                retry = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => (p, n) = (p + 1, n + 1),
-            _ => {
-                let Some((star, from)) = retry else { return false };
-                retry = Some((star, from + 1));
-                (p, n) = (star + 1, from + 1);
-            }
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+    crate::cell::count_change(&settings, &settings_path)
 }
 
 #[cfg(test)]
@@ -158,19 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match() {
-        let check =
-            |pattern, name, expected| assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        check("net.*", "net.box", true);
-        check("net.*", "net", false);
-        check("*", "", true);
-        check("", "", true);
-        check("", "a", false);
-        check("*.box.*in*", "net.box.main.in", true);
-        check("*.box.*in", "net.box.main.out", false);
-        check("a?c", "abc", true);
-        check("a?c", "ac", false);
-        check("a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaa", false);
+    fn a_setting_names_a_pattern() {
         assert_eq!(pattern_in("probe/net.*.on"), Some("net.*"));
         assert_eq!((pattern_in("probe/net"), pattern_in("exec.quantum")), (None, None));
     }

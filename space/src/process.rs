@@ -49,6 +49,13 @@ fn read_boot_id() -> [u8; 16] {
     id
 }
 
+/// The file name of this program.
+pub(crate) fn program_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name.is_empty() { "space".to_string() } else { name }
+}
+
 /// The machine's name.
 pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,12 +1,11 @@
 //! Settings: named 64-bit cells with unit and range, written by the observing side, adopted by the observed one.
 
+use crate::cell::{self, Cell, Words, Write};
 use crate::error::Error;
-use crate::file::lock;
 use crate::layout::settings as layout;
 use crate::map::Map;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -178,7 +177,10 @@ pub struct Setting {
 
 impl Setting {
     pub(crate) fn new(settings: Arc<Settings>, index: usize, spec: &SettingSpec<'_>) -> Setting {
-        let cell = CellPointer::new(settings.map.clone(), cell_at(index) + layout::VALUE);
+        let cell = CellPointer::new(settings.map.clone(), cell::place(index, layout::VALUE));
+        let word = |at| settings.map.word(cell::place(index, at));
+        word(layout::CONFIRMED).store(spec.default.to_le(), Ordering::Relaxed);
+        word(layout::LEASE_VERSION).store(layout::DESCRIBED.to_le(), Ordering::Relaxed);
         cell.get().store(spec.default, Ordering::Relaxed);
         Setting { cell, name: spec.name.into(), min: spec.min, max: spec.max, settings, index }
     }
@@ -195,7 +197,9 @@ impl Setting {
     /// When it is out of range, or the file of settings cannot be written any more.
     pub fn set(&self, value: u64) -> Result<(), Error> {
         check_range(&self.name, value, self.min, self.max)?;
-        change(&self.settings.path, self.index, value)
+        let tool = crate::process::program_name();
+        let write = Write::permanent(value, &tool);
+        cell::change(&self.settings.path, self.index, |_| Ok(write)).map(drop)
     }
 
     /// Where the value stands, for code that this process loaded and that cannot call [`Setting::load`]. Who stores a value
@@ -209,13 +213,53 @@ impl Setting {
         &self.name
     }
 
-    /// Whether the value was set since `before`, and if so, its state now.
-    pub(crate) fn changed_since(&self, before: &Adopted) -> Option<Adopted> {
-        let word = |at| self.settings.map.word(cell_at(self.index) + at);
-        if word(layout::CELL_VERSION).load(Ordering::Relaxed) == before.version {
-            return None;
-        }
-        Some(adopt(&|at, order| u64::from_le(word(at).load(order)), &|| fence(Ordering::Acquire)))
+    /// The values that it takes.
+    pub(crate) fn range(&self) -> RangeInclusive<u64> {
+        self.min..=self.max
+    }
+
+    /// How often it was set, twice.
+    pub(crate) fn version(&self) -> u64 {
+        Words::load(self, layout::CELL_VERSION, Ordering::Relaxed)
+    }
+
+    /// Whether the value was set since it had this version, and if so, its state now.
+    pub(crate) fn changed_since(&self, version: u64) -> Option<Cell> {
+        (self.version() != version).then(|| Cell::read(self))
+    }
+
+    /// Sets the value as `decide` says, unless somebody else is setting something: then none. See [`cell::change`].
+    pub(crate) fn try_change<'a>(
+        &self,
+        decide: impl FnOnce(&Cell) -> Result<Write<'a>, Error>,
+    ) -> Result<Option<u64>, Error> {
+        cell::try_change(&self.settings.path, self.index, decide)
+    }
+
+    /// Brings the cell into order if its setter was killed.
+    pub(crate) fn settle(&self) -> Result<bool, Error> {
+        cell::settle_dead(&self.settings.path, self.index)
+    }
+
+    /// Changes the value past the lock, which another process holds too long, and says that something was set.
+    pub(crate) fn force(&self, value: u64) {
+        self.cell().store(value, Ordering::Relaxed);
+        self.settings.map.word(layout::CHANGES).fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The words of the cell as the process that owns it sees them. It sets none of them so.
+impl Words for Setting {
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        u64::from_le(self.settings.map.word(cell::place(self.index, at)).load(order))
+    }
+
+    fn store(&self, _: usize, _: u64) {
+        unreachable!("a cell is set through its file");
+    }
+
+    fn fence(&self) {
+        fence(Ordering::Acquire);
     }
 }
 
@@ -251,107 +295,11 @@ impl Settings {
     pub(crate) fn changes(&self) -> u64 {
         u64::from_le(self.map.word(layout::CHANGES).load(Ordering::Relaxed))
     }
-}
 
-/// A value that was adopted, and who set it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Adopted {
-    pub(crate) version: u64,
-    pub(crate) value: u64,
-    /// 0: unknown.
-    pub(crate) pid: u32,
-    pub(crate) user: u32,
-}
-
-/// How often to try to read a cell that is being set. Whoever sets it may be killed in the middle.
-#[cfg(not(loom))]
-const TRIES: usize = 100;
-#[cfg(loom)]
-const TRIES: usize = 2;
-
-/// Reads a cell: its value, and who set it if no other did so meanwhile.
-fn adopt(load: &dyn Fn(usize, Ordering) -> u64, fence: &dyn Fn()) -> Adopted {
-    for _ in 0..TRIES {
-        // Acquire, paired with the setter's release at the end of setting.
-        let version = load(layout::CELL_VERSION, Ordering::Acquire);
-        let value = load(layout::VALUE, Ordering::Relaxed);
-        let setter = load(layout::SETTER, Ordering::Relaxed);
-        // Paired with the setter's release fence after the odd version.
-        fence();
-        if version & 1 == 0 && load(layout::CELL_VERSION, Ordering::Relaxed) == version {
-            return Adopted { version, value, pid: setter as u32, user: (setter >> 32) as u32 };
-        }
+    /// Tells everybody that the process puts back what leases run out of.
+    pub(crate) fn keeps_leases(&self) {
+        self.map.word(layout::KEEPS_LEASES).store(1u64.to_le(), Ordering::Release);
     }
-    Adopted {
-        version: load(layout::CELL_VERSION, Ordering::Relaxed),
-        value: load(layout::VALUE, Ordering::Relaxed),
-        pid: 0,
-        user: 0,
-    }
-}
-
-/// Sets a cell. The caller holds the lock; `store` orders as release.
-fn put(load: &dyn Fn(usize) -> u64, store: &dyn Fn(usize, u64), value: u64, setter: u64) {
-    // Of a setter that was killed, the version is odd already.
-    let odd = load(layout::CELL_VERSION) | 1;
-    store(layout::CELL_VERSION, odd);
-    store(layout::SETTER, setter);
-    store(layout::VALUE, value);
-    store(layout::CELL_VERSION, odd.wrapping_add(1));
-}
-
-fn cell_at(index: usize) -> usize {
-    layout::CELLS + index * layout::CELL_BYTES
-}
-
-/// Sets cell `index` of the file `path`, and tells who did.
-pub(crate) fn change(path: &Path, index: usize, value: u64) -> Result<(), Error> {
-    let file = open(path, true)?;
-    let at = cell_at(index) as u64;
-    if at + layout::CELL_BYTES as u64 > crate::file::length(&file, path)? {
-        return Err(Error::new(format!("{} is truncated: cell {index} is missing", path.display())));
-    }
-    lock(&file, path)?;
-    let problem = std::cell::RefCell::new(None);
-    let load = |offset: usize| {
-        read_word(&file, path, at + offset as u64).unwrap_or_else(|error| {
-            problem.borrow_mut().get_or_insert(error);
-            0
-        })
-    };
-    // Each store is a system call, which orders it.
-    let store = |offset: usize, value: u64| {
-        if let Err(error) = file.write_all_at(&value.to_le_bytes(), at + offset as u64) {
-            problem.borrow_mut().get_or_insert(Error::io("write", path, error));
-        }
-    };
-    let setter = u64::from(std::process::id()) | u64::from(crate::process::user()) << 32;
-    put(&load, &store, value, setter);
-    problem.into_inner().map_or(Ok(()), Err)?;
-    count_change(&file, path)
-}
-
-/// Tells the process that there is something to adopt. The caller holds the lock of the file of settings.
-pub(crate) fn count_change(file: &File, path: &Path) -> Result<(), Error> {
-    let changes = read_word(file, path, layout::CHANGES as u64)?;
-    let counted = file.write_all_at(&changes.wrapping_add(1).to_le_bytes(), layout::CHANGES as u64);
-    counted.map_err(|e| Error::io("write", path, e))
-}
-
-fn read_word(file: &File, path: &Path, at: u64) -> Result<u64, Error> {
-    let mut word = [0; 8];
-    crate::file::read_exact_at(file, path, &mut word, at)?;
-    Ok(u64::from_le_bytes(word))
-}
-
-/// Opens a file of settings.
-pub(crate) fn open(path: &Path, write: bool) -> Result<File, Error> {
-    let file = crate::file::open(path, OpenOptions::new().read(true).write(write));
-    let file = file.map_err(|e| Error::io("open", path, e))?;
-    let mut header = [0; 16];
-    crate::file::read_exact_at(&file, path, &mut header, 0)?;
-    crate::file::check_magic(path, &header, layout::MAGIC_VALUE, "the settings")?;
-    Ok(file)
 }
 
 /// A word of a map, with the map kept alive.
@@ -376,42 +324,5 @@ impl CellPointer {
     pub(crate) fn get(&self) -> &AtomicU64 {
         // SAFETY: the word lies in the map, which lives and does not move as long as `self`.
         unsafe { self.word.as_ref() }
-    }
-}
-
-/// The cell's protocol under loom.
-#[cfg(all(test, loom))]
-mod loom_model {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU64;
-
-    #[test]
-    fn who_set_a_value_is_told_right_or_not_at_all() {
-        loom::model(|| {
-            let cell: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
-            let setter = cell.clone();
-            let setting = loom::thread::spawn(move || {
-                for n in 1..=2 {
-                    let load = |at: usize| setter[at / 8].load(Ordering::Relaxed);
-                    // In truth a system call each.
-                    let store = |at: usize, value| {
-                        loom::sync::atomic::fence(Ordering::SeqCst);
-                        setter[at / 8].store(value, Ordering::Release);
-                        loom::sync::atomic::fence(Ordering::SeqCst);
-                    };
-                    put(&load, &store, 10 * n, n);
-                }
-            });
-            let load = |at: usize, order| cell[at / 8].load(order);
-            let adopted = adopt(&load, &|| loom::sync::atomic::fence(Ordering::Acquire));
-            if adopted.pid != 0 {
-                assert_eq!(
-                    (adopted.value, adopted.version),
-                    (10 * u64::from(adopted.pid), 2 * u64::from(adopted.pid))
-                );
-            }
-            setting.join().unwrap();
-        });
     }
 }

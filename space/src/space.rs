@@ -1,7 +1,8 @@
 //! The space: the directory in which a process is observed, seen from inside that process.
 
-use crate::audit::{Audit, ProbesSwitched, SettingAdopted};
+use crate::audit::{Audit, ProbesSwitched, SettingAdopted, SettingLeaseEnded, SettingLeased};
 use crate::catalog::{Catalog, Names, Record, SettingRecord, Switch};
+use crate::cell::{Cell, NO_TIME};
 use crate::clock::{Anchor, Clock};
 use crate::collector::{Collector, CollectorOptions};
 use crate::element::{Owner, Policy, Ring};
@@ -9,13 +10,15 @@ use crate::elements::Elements;
 use crate::error::Error;
 use crate::kind::{Kind, NameRef, SiteRef};
 use crate::layout::{PAGE, VERSION, block, identity, settings};
-use crate::live::{self, KeepsRows, LiveRow, LiveTable, RowKind};
+use crate::lease::{self, Leases, Told};
+use crate::live::{self, KeepsRows, LiveRow, LiveTable};
 use crate::mailbox::Mailbox;
 use crate::map::{Fork, Map};
 use crate::place::Wanted;
 use crate::probe::{Probe, Probes};
+use crate::row::{Row, RowKind};
 use crate::session::Manifest;
-use crate::setting::{Adopted, Changes, Setting, SettingSpec, Settings};
+use crate::setting::{Changes, Setting, SettingSpec, Settings};
 use crate::writer::Writer;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -27,6 +30,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const IDENTITY: &str = "space";
 /// The same file until everything in it is written.
 pub(crate) const IDENTITY_HALF_MADE: &str = "space.new";
+
+/// So many names of writers are kept; whoever comes with another one after them is called [`ONE_OF_MANY`].
+const WRITER_NAMES_MAX: usize = 1 << 14;
+/// The name of writers for whose own there is no room.
+const ONE_OF_MANY: &str = "one of many";
 
 /// Size and policy of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +142,16 @@ pub(crate) struct Shared {
 struct Cold {
     catalog: Catalog,
     names: Names,
+    /// How many of them were made for writers.
+    writer_names: usize,
     sites: u64,
-    settings: Vec<(Setting, Adopted)>,
+    /// Each with what was adopted of it last.
+    settings: Vec<(Setting, Cell)>,
+    leases: Leases,
     probes: Option<Probes>,
     live: LiveTable,
+    /// Names of the kinds of live row; the code is the place, from 1.
+    rows: Vec<&'static str>,
 }
 
 impl Space {
@@ -147,7 +161,8 @@ impl Space {
     /// When the directory cannot be made or written, or the file system is full.
     pub fn create(options: SpaceOptions) -> Result<Space, Error> {
         check_element(&options.element)?;
-        let name = if options.name.is_empty() { program_name() } else { options.name.clone() };
+        let name =
+            if options.name.is_empty() { crate::process::program_name() } else { options.name.clone() };
         // Locked until this process has joined, so that nobody removes the session meanwhile.
         let session = crate::session::chosen(&options)?.map(Manifest::enter).transpose()?;
         let path = match &session {
@@ -176,7 +191,7 @@ impl Space {
         directory.lock().map_err(|e| Error::io("lock", &path, e))?;
         let identity = Map::create(&path.join(IDENTITY_HALF_MADE), PAGE, Fork::Wipe)?;
         let catalog = Catalog::create(path.join("0000.catalog"), 0)?;
-        let bytes = settings::CELLS + settings::CELL_BYTES * settings::CELL_COUNT;
+        let bytes = settings::TOOLS + settings::TOOL_BYTES * settings::CELL_COUNT;
         let cells = Map::create(&path.join("settings"), bytes, Fork::Share)?;
         cells.word(8).store(u64::from(VERSION), Ordering::Relaxed);
         cells.word(0).store(settings::MAGIC_VALUE, Ordering::Release);
@@ -185,10 +200,13 @@ impl Space {
         let cold = Cold {
             catalog,
             names: Names::new(),
+            writer_names: 0,
             sites: 0,
             settings: Vec::new(),
+            leases: Leases::default(),
             probes: None,
             live: LiveTable::new(path.clone(), identity.clone()),
+            rows: Vec::new(),
         };
         let shared = Shared {
             path,
@@ -257,7 +275,7 @@ impl Space {
     ///
     /// It takes the element, of the same size and policy, that was released longest ago by a writer that was dropped;
     /// there is a new one only if none is free. What the writer before wrote there stays readable, as that writer's,
-    /// until it is overwritten.
+    /// until it is overwritten. Of writers and collectors 16,384 names are kept, for ever; further ones are called `one of many`.
     ///
     /// # Errors
     /// When the file system is full, or this process is a fork of the one that made the space.
@@ -303,7 +321,18 @@ impl Space {
 
     fn owner_name(&self, name: &str) -> Result<NameRef, Error> {
         self.shared.check_fork()?;
-        self.name(name)
+        self.shared.cold().writer_name(name)
+    }
+
+    /// Gives the space another name, because the process does something else from now on. The directory keeps its own.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written.
+    pub fn rename(&self, name: &str) -> Result<(), Error> {
+        let name = self.name(name)?;
+        // Release: who reads the reference finds the name in the catalog.
+        self.shared.identity.word(identity::NAME_NOW).store(name.0, Ordering::Release);
+        Ok(())
     }
 
     /// Interns a name: the same text gives the same reference. Takes a lock; not for hot paths.
@@ -381,7 +410,7 @@ impl Space {
             adoption: spec.adoption.name().to_string(),
             undo: spec.undo.name().to_string(),
         }))?;
-        cold.settings.push((setting.clone(), Adopted { value: spec.default, ..Adopted::default() }));
+        cold.settings.push((setting.clone(), Cell { value: spec.default, ..Cell::default() }));
         self.shared.identity.word(identity::SETTINGS).store(index as u64 + 1, Ordering::Release);
         Ok(setting)
     }
@@ -416,7 +445,41 @@ impl Space {
         self.shared.adopt(changes)
     }
 
-    /// A row of the live table, for a task, stream or worker that exists now; given back when dropped.
+    /// Sees to the [leases](crate::lease) of settings: puts back what ran out, and records which began and ended. To be called
+    /// about every 20 ms, also while there is nothing else to do: that is how late a value is put back. Who never calls it
+    /// has nobody give it leases. Takes about as many loads as there are settings where nothing was changed. Returns how many
+    /// began or ended.
+    ///
+    /// # Errors
+    /// When the settings cannot be written any more, or the event cannot be recorded.
+    pub fn see_to_leases(&self) -> Result<usize, Error> {
+        self.shared.settings.keeps_leases();
+        self.shared.see_to_leases()
+    }
+
+    /// Describes a kind of live row, once; again gives the same. Takes a lock; not for hot paths.
+    ///
+    /// # Errors
+    /// When the catalog cannot be written, or there are 255 kinds.
+    pub fn row_kind<R: Row>(&self) -> Result<RowKind, Error> {
+        let spec = R::SPEC;
+        let mut guard = self.shared.cold();
+        let Cold { catalog, rows, .. } = &mut *guard;
+        if let Some(index) = rows.iter().position(|name| *name == spec.name) {
+            return Ok(RowKind(index as u8 + 1));
+        }
+        let Ok(code) = u8::try_from(rows.len() + 1) else {
+            return Err(Error::new(format!(
+                "there is no room for live rows `{}`: a space has 255 kinds",
+                spec.name
+            )));
+        };
+        catalog.append(&Record::row(code, &spec))?;
+        rows.push(spec.name);
+        Ok(RowKind(code))
+    }
+
+    /// A row of the live table, for something that exists now; given back when dropped. The kind is one of this space.
     ///
     /// # Errors
     /// When the table must grow and the file system is full.
@@ -449,6 +512,18 @@ impl Space {
 }
 
 impl Cold {
+    /// The name of a writer or collector. Names stay for ever, and threads that come and go may each bring another one.
+    fn writer_name(&mut self, text: &str) -> Result<NameRef, Error> {
+        if self.names.contains_key(text) {
+            return self.name(text);
+        }
+        if self.writer_names == WRITER_NAMES_MAX {
+            return self.name(ONE_OF_MANY);
+        }
+        self.writer_names += 1;
+        self.name(text)
+    }
+
     fn name(&mut self, text: &str) -> Result<NameRef, Error> {
         if let Some(id) = self.names.get(text) {
             return Ok(NameRef(*id));
@@ -470,21 +545,58 @@ impl Shared {
         let mut guard = self.cold();
         let cold = &mut *guard;
         for (setting, adopted) in &mut cold.settings {
-            let Some(now) = setting.changed_since(adopted) else { continue };
-            settings.push((setting.name().to_string(), adopted.value, now));
+            let Some(now) = setting.changed_since(adopted.version) else { continue };
+            settings.push((setting.name().to_string(), adopted.value, now.clone()));
             *adopted = now;
         }
         let switched = cold.probes.as_mut().map_or(Ok(Vec::new()), Probes::adopt)?;
         drop(guard);
         let count = settings.len() + switched.len();
-        for (name, old, Adopted { value: new, pid, user, .. }) in settings {
+        for (name, old, Cell { value: new, pid, user, tool, .. }) in settings {
             let name = self.cold().name(&name)?;
-            self.tell(&SettingAdopted { name, old, new, pid, user })?;
+            self.tell(&SettingAdopted { name, old, new, pid, user, tool: &tool })?;
         }
         for (Switch { pattern, on, pid, user }, probes) in switched {
             self.tell(&ProbesSwitched { pattern: &pattern, on, probes, pid, user })?;
         }
         Ok(count)
+    }
+
+    fn see_to_leases(&self) -> Result<usize, Error> {
+        self.check_fork()?;
+        let mut told = Vec::new();
+        let mut guard = self.cold();
+        let Cold { settings, leases, .. } = &mut *guard;
+        let looked = leases.look(settings.iter().map(|(setting, _)| setting), &mut told);
+        let names: Vec<_> = told.iter().map(|told| settings[told.index()].0.name().to_string()).collect();
+        drop(guard);
+        for (told, name) in told.iter().zip(names) {
+            let name = self.cold().name(&name)?;
+            self.tell_lease(name, told)?;
+        }
+        looked.map(|()| told.len())
+    }
+
+    fn tell_lease(&self, name: NameRef, told: &Told) -> Result<(), Error> {
+        match told {
+            Told::Leased(_, Cell { value, confirmed, until, holder_start, pid, user, tool, .. }) => {
+                let lasts = if *until == NO_TIME { NO_TIME } else { until.saturating_sub(lease::now_ns()) };
+                self.tell(&SettingLeased {
+                    name,
+                    value: *value,
+                    confirmed: *confirmed,
+                    lasts,
+                    while_alive: *holder_start != 0,
+                    pid: *pid,
+                    user: *user,
+                    tool,
+                })
+            }
+            Told::Ended(_, Cell { value: leased, pid, user, tool, .. }, why, value) => {
+                let (value, leased, why) = (*value, *leased, *why);
+                self.tell(&SettingLeaseEnded { name, value, leased, why, pid: *pid, user: *user, tool })
+            }
+        }
     }
 
     /// Records an event of the space's own.
@@ -728,12 +840,6 @@ fn file_name(name: &str) -> String {
     let good = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = name.chars().take(64).map(good).collect();
     name.trim_start_matches('.').to_string()
-}
-
-fn program_name() -> String {
-    let program = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if name.is_empty() { "space".to_string() } else { name }
 }
 
 fn command_line() -> String {

@@ -67,7 +67,8 @@ fn commands_are_taken_in_order_and_answered() {
     let adopted = of_kind(&space, "space.command_adopted");
     assert_eq!(adopted.len(), 3);
     assert_eq!(adopted[0][0], first.id().to_string());
-    assert_eq!(adopted[0][1..], [&who[0], &who[1], "\"task 7\"", "\"move\"", "\"worker 1 now\""]);
+    assert_eq!(adopted[0][1..6], [&who[0], &who[1], "\"task 7\"", "\"move\"", "\"worker 1 now\""]);
+    assert!(adopted[0][6].contains("commands"), "the tool is this program: {}", adopted[0][6]);
     let answered = of_kind(&space, "space.command_answered");
     assert_eq!(answered[0][1..], ["true", "\"moved\""]);
     assert_eq!(answered[1][1..], ["false", "\"no such library\""]);
@@ -186,8 +187,8 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
             child.wait().unwrap();
         }
         // What they had sent comes, also what they had not counted yet.
-        for _ in 0..600 {
-            round += u64::from(take(&mut mailbox).is_some());
+        while take(&mut mailbox).is_some() {
+            round += 1;
         }
         taken += round;
         // The slots of the dead are free again, all of them.
@@ -203,6 +204,37 @@ fn a_sender_killed_at_any_moment_leaves_whole_commands() {
         assert!(sent.iter().all(|sent| sent.answer().unwrap() == Some(done(""))));
     }
     assert!(taken > 20, "{taken}");
+}
+
+/// A command whose sender was killed before it counted it is taken by the next poll, and the polls after it cost as little as
+/// before.
+#[test]
+fn a_command_that_was_not_counted_is_taken_at_once() {
+    use std::os::unix::fs::FileExt;
+    use thalweg_space::layout::mailbox;
+    let (_directory, space) = made("uncounted");
+    let mut mailbox = space.mailbox().unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(space.path().join("mailbox")).unwrap();
+    let count = || {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, mailbox::SENT_COUNT as u64).unwrap();
+        u64::from_le_bytes(word)
+    };
+    assert!(mailbox.poll().unwrap().is_none());
+    let sent = reader.send(&Command::new("t", "n")).unwrap();
+    assert_eq!(count(), 2);
+    file.write_all_at(&1u64.to_le_bytes(), mailbox::SENT_COUNT as u64).unwrap();
+    mailbox.poll().unwrap().expect("it was sent").done("").unwrap();
+    assert_eq!(sent.wait(PATIENCE).unwrap(), done(""));
+    assert!(mailbox.poll().unwrap().is_none());
+    assert_eq!(count(), 2, "the process has counted it");
+    // While a sender is at it, nothing is counted for it.
+    file.write_all_at(&3u64.to_le_bytes(), mailbox::SENT_COUNT as u64).unwrap();
+    let locked = std::fs::File::open(space.path().join("mailbox")).unwrap();
+    locked.lock().unwrap();
+    assert!(mailbox.poll().unwrap().is_none());
+    assert_eq!(count(), 3);
 }
 
 #[test]
@@ -241,9 +273,12 @@ fn a_change_of_a_setting_tells_who_made_it() {
     let mut who = Sender { pid: std::process::id(), user: 0 };
     let adopted = of_kind(&space, "space.setting_adopted");
     who.user = adopted[0][4].parse().unwrap();
+    let tool = adopted[0][5].clone();
+    assert!(tool.contains("commands"), "this program: {tool}");
     let name = |name: &str| format!("name#{}", space.name(name).unwrap().0);
     let expect = |of: &str, old: u64, new: u64| {
-        vec![name(of), old.to_string(), new.to_string(), who.pid.to_string(), who.user.to_string()]
+        let who = [who.pid, who.user].map(|number| number.to_string());
+        [vec![name(of), old.to_string(), new.to_string()], who.into(), vec![tool.clone()]].concat()
     };
     assert_eq!(adopted, [expect("s", 3, 5), expect("s", 5, 6), expect("other", 3, 4)]);
     // Somebody who was killed while setting: the next one goes on, and nobody waits.
@@ -256,7 +291,7 @@ fn a_change_of_a_setting_tells_who_made_it() {
     reader.set("s", 7).unwrap();
     assert_eq!(space.adopt().unwrap(), 1);
     let adopted = of_kind(&space, "space.setting_adopted");
-    assert_eq!(adopted[3][1..], ["6", "6", "0", "0"], "nobody knows who");
+    assert_eq!(adopted[3][1..], ["6", "6", "0", "0", "\"\""], "nobody knows who");
     assert_eq!(adopted[4], expect("s", 6, 7));
 }
 

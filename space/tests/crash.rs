@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use support::{Counted, Directory, Seen, read_events, skip, space, totals};
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{ElementOptions, Policy, RowKind, SettingSpec, Space, SpaceOptions, discover};
+use thalweg_space::{ElementOptions, Policy, SettingSpec, Space, SpaceOptions, discover};
 
 const ROUNDS: u64 = 40;
 
@@ -25,7 +25,7 @@ fn writer_process() {
     let options =
         SpaceOptions { name: "crash".into(), parent: Some(parent.into()), element, ..Default::default() };
     let space = Space::create(options).unwrap();
-    let row = space.live_row(RowKind::Worker, 1).unwrap();
+    let row = space.live_row(support::thing(&space), 1).unwrap();
     let mut writer = space.writer("w").unwrap();
     let counted = writer.declare::<Counted>().unwrap();
     eprintln!("{}", space.path().display());
@@ -102,7 +102,8 @@ fn a_fork_does_not_write_into_the_parents_ring() {
     let counted = writer.declare::<Counted>().unwrap();
     let spec = SettingSpec { name: "s", max: 9, default: 3, ..SettingSpec::PLAIN };
     let setting = space.setting(spec).unwrap();
-    let row = space.live_row(RowKind::Task, 1).unwrap();
+    let thing = support::thing(&space);
+    let row = space.live_row(thing, 1).unwrap();
     writer.emit(counted, &Counted { count: 0 });
     // SAFETY: the child calls nothing that could wait for a lock of another thread, and ends with _exit.
     #[allow(unsafe_code)]
@@ -118,7 +119,7 @@ fn a_fork_does_not_write_into_the_parents_ring() {
             writer.emit(counted, &Counted { count });
         }
         row.cell(0).store(99, Ordering::Relaxed);
-        let refused = space.writer("w2").is_err() && space.live_row(RowKind::Task, 2).is_err();
+        let refused = space.writer("w2").is_err() && space.live_row(thing, 2).is_err();
         let good = refused && setting.load() == 3;
         // SAFETY: ends the child at once.
         #[allow(unsafe_code)]
@@ -220,11 +221,12 @@ fn a_full_disk_is_an_error_and_no_signal() {
         return skip("mounting a small file system needs root");
     };
     let space = space(&disk.0, 16 << 10, 4, Policy::Overwrite);
+    let thing = support::thing(&space);
     let mut writers = Vec::new();
     let error = loop {
         match space.writer("w") {
             Ok(writer) => writers.push(writer),
-            Err(error) => break error.to_string(),
+            Err(error) => break format!("{error:#}"),
         }
         assert!(writers.len() < 10);
     };
@@ -239,8 +241,8 @@ fn a_full_disk_is_an_error_and_no_signal() {
         }
     }
     let full = loop {
-        if let Err(error) = space.live_row(RowKind::Task, 1).map(std::mem::forget) {
-            break error.to_string();
+        if let Err(error) = space.live_row(thing, 1).map(std::mem::forget) {
+            break format!("{error:#}");
         }
     };
     assert!(full.contains("full"), "{full}");
@@ -249,7 +251,7 @@ fn a_full_disk_is_an_error_and_no_signal() {
     assert!(totals(&seen).0 > 1000);
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
     let archived =
-        archiver.as_mut().map_err(|e| e.to_string()).and_then(|a| a.step().map_err(|e| e.to_string()));
+        archiver.as_mut().map_err(|e| format!("{e:#}")).and_then(|a| a.step().map_err(|e| format!("{e:#}")));
     assert!(archived.unwrap_err().contains("full"));
 }
 

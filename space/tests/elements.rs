@@ -457,3 +457,30 @@ fn a_link_that_lies_is_told() {
     thalweg_space::discover::remove(space.path()).unwrap();
     assert!(victim.join("0001.element").exists());
 }
+
+/// Threads come and go, each with a name of its own: what stays of them is bounded.
+#[test]
+fn the_names_of_a_hundred_thousand_writers_are_bounded() {
+    let directory = Directory::new("names");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let catalog = || std::fs::metadata(space.path().join("0000.catalog")).unwrap().len();
+    let mut full = 0;
+    for number in 0..100_000 {
+        drop(space.writer(&format!("thread {number}")).unwrap());
+        if number == 20_000 {
+            full = catalog();
+        }
+    }
+    assert_eq!(catalog(), full, "no name more since then");
+    assert!(full < 1 << 20, "{full}");
+    // Known names are given on, also to those that come late.
+    let known = space.writer("thread 7").unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    assert_eq!(reader.names().unwrap().len(), (1 << 14) + 1);
+    let writers = reader.writers().unwrap();
+    assert_eq!(writers.last().unwrap().name, "thread 7");
+    drop(known);
+    let late = space.writer("thread 99999").unwrap();
+    assert_eq!(reader.writers().unwrap().last().unwrap().name, "one of many");
+    drop(late);
+}

@@ -38,7 +38,7 @@ fn make(parent: &Path) -> Result<Space, thalweg_space::Error> {
 }
 
 fn told(error: &thalweg_space::Error, path: &Path, what: &str) {
-    let error = error.to_string();
+    let error = format!("{error:#}");
     assert!(error.contains(path.to_str().unwrap()) && error.contains(what), "{error}");
 }
 

@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::hostile::{Template, fifo, make, read_all_ways, read_one_way, write_all_ways};
-use support::{Directory, Random, child, read_events, skip, totals};
+use support::{Directory, child, read_events, skip, totals};
+use thalweg_chance::Chance;
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{PAGE, VERSION, element};
 use thalweg_space::reader::SpaceReader;
@@ -214,7 +215,7 @@ fn damaged_spaces_process() {
         // Who sees only a signal finds there which case it was.
         now.write_all_at(format!("case {case:6}").as_bytes(), 0).unwrap();
         child::end_after(60);
-        let mut random = Random::new(case * READERS + reader);
+        let mut random = Chance::new(case * READERS + reader);
         let choose = &mut |limit| random.below(limit);
         if case % 16 == 0 {
             // While it is read.
@@ -258,7 +259,7 @@ fn links_fifos_and_directories_are_refused() {
                 reader.live_rows()?;
                 reader.events().poll(usize::MAX, &mut |_| {}).map(|_| ())
             });
-            let error = error.expect_err(&format!("{what} {}", name.display())).to_string();
+            let error = format!("{:#}", error.expect_err(&format!("{what} {}", name.display())));
             assert!(error.contains(what) && error.contains(name.to_str().unwrap()), "{error}");
             if what == "directory" {
                 std::fs::remove_dir(&name).unwrap();

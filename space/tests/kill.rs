@@ -11,11 +11,12 @@ use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::checked::{Checked, CheckedWriter, EVENT_BYTES_MAX};
-use support::{Directory, Random, child, is_long_run, space_in};
+use support::{Directory, child, is_long_run, space_in};
+use thalweg_chance::Chance;
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::block;
 use thalweg_space::reader::SpaceReader;
-use thalweg_space::{Policy, RowKind, SettingSpec, discover};
+use thalweg_space::{Policy, SettingSpec, discover};
 
 const ROUNDS: u64 = 30;
 const ROUNDS_LONG: u64 = 300;
@@ -45,7 +46,7 @@ fn acknowledging_process() {
     let Some(parent) = child::given::<PathBuf>("THALWEG_TEST_PARENT") else { return };
     let policies = [OVERWRITE, DROP_NEWEST, WAIT];
     let policy = policies[child::given::<usize>("THALWEG_TEST_POLICY").unwrap()];
-    let mut random = Random::new(child::given::<u64>("THALWEG_TEST_SEED").unwrap());
+    let mut random = Chance::new(child::given::<u64>("THALWEG_TEST_SEED").unwrap());
     let long = child::given::<u64>("THALWEG_TEST_LONG_BYTES").unwrap();
     let blocks = if long > 0 { BLOCK_COUNT_LONG } else { BLOCK_COUNT };
     let space = space_in(&parent, BLOCK_BYTES, blocks, policy);
@@ -86,7 +87,7 @@ fn kill_in_rounds_with_long(policy: usize, long: u64, directory: impl Fn() -> Di
 }
 
 fn kill_once(policy: usize, long: u64, round: u64, directory: &Directory) -> u64 {
-    let mut random = Random::new(round * 3 + policy as u64);
+    let mut random = Chance::new(round * 3 + policy as u64);
     let variables = [
         ("THALWEG_TEST_PARENT", directory.path().to_str().unwrap().to_string()),
         ("THALWEG_TEST_POLICY", policy.to_string()),
@@ -217,7 +218,7 @@ fn space_making_process() {
         space.name("a name").unwrap();
         let spec = SettingSpec { name: "s", doc: "d", unit: "u", max: 9, default: 3, ..SettingSpec::PLAIN };
         space.setting(spec).unwrap().set(4).unwrap();
-        let row = space.live_row(RowKind::Task, count).unwrap();
+        let row = space.live_row(support::thing(&space), count).unwrap();
         Archiver::open(space.path()).unwrap().step().unwrap();
         // As a process leaves them that is killed.
         std::mem::forget((row, writer));
@@ -226,7 +227,7 @@ fn space_making_process() {
 
 #[test]
 fn spaces_of_a_maker_that_was_killed_open_or_are_cleaned() {
-    let mut random = Random::new(7);
+    let mut random = Chance::new(7);
     let mut opened = 0;
     for _ in 0..200 {
         let directory = Directory::new("making");

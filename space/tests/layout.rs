@@ -13,9 +13,7 @@ use thalweg_space::layout::{
     self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings,
 };
 use thalweg_space::reader::{Item, SpaceReader};
-use thalweg_space::{
-    Kind, KindEnum, NameRef, Policy, RowKind, SettingSpec, Site, SiteRef, Space, SpaceOptions,
-};
+use thalweg_space::{Kind, KindEnum, NameRef, Policy, SettingSpec, Site, SiteRef, Space, SpaceOptions};
 
 /// The numbers that the drawing shows: file or structure, field, offset.
 fn offsets() -> Vec<(&'static str, &'static str, usize)> {
@@ -79,10 +77,17 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("block", "events", block::HEADER),
         ("catalog", "records", catalog::HEADER),
         ("settings", "changes", settings::CHANGES),
+        ("settings", "keeps leases", settings::KEEPS_LEASES),
         ("settings", "cells", settings::CELLS),
+        ("settings", "tools", settings::TOOLS),
         ("cell", "value", settings::VALUE),
         ("cell", "version", settings::CELL_VERSION),
         ("cell", "setter", settings::SETTER),
+        ("cell", "lease version", settings::LEASE_VERSION),
+        ("cell", "confirmed", settings::CONFIRMED),
+        ("cell", "lease until", settings::LEASE_UNTIL),
+        ("cell", "holder start", settings::HOLDER_START),
+        ("cell", "lease state", settings::LEASE_STATE),
         ("mailbox", "sent", mailbox::SENT_COUNT),
         ("mailbox", "numbers", mailbox::NUMBERS),
         ("mailbox", "slots", mailbox::SLOTS),
@@ -202,8 +207,8 @@ fn make_golden() {
     let spec =
         SettingSpec { name: "exec.quantum", doc, unit, min: 1, max: 4096, default: 64, ..SettingSpec::PLAIN };
     space.setting(spec).unwrap().set(100).unwrap();
-    let row = space.live_row(RowKind::Stream, 42).unwrap();
-    row.cell(4).store(1000, Ordering::Relaxed);
+    let row = space.live_row(support::thing(&space), 42).unwrap();
+    row.cell(0).store(1000, Ordering::Relaxed);
     let mut writer = space.writer("worker 0").unwrap();
     let sample = writer.declare::<Sample<'static>>().unwrap();
     let count = writer.declare::<Count>().unwrap();
@@ -320,6 +325,7 @@ fn golden_settings_of_a_former_version_are_read() {
     assert_eq!(settings[1].choices, ["off", "metrics", "full"]);
     for setting in settings {
         assert_eq!((setting.affects, setting.adoption, setting.undo), (None, None, None));
+        assert!(setting.lease.is_none());
     }
 }
 
@@ -335,7 +341,8 @@ fn golden_space_of_version_1_is_decoded() {
         ("exec.quantum", 100, 64, 4096)
     );
     let row = &reader.live_rows().unwrap()[0];
-    assert_eq!((row.kind, row.id, row.generation, row.cells[4]), (RowKind::Stream, 42, 1, 1000));
+    // It was made before rows were described.
+    assert_eq!((&row.kind, row.code, row.id, row.generation, row.cells[4]), (&None, 2, 42, 1, 1000));
     assert_eq!(reader.name(NameRef(1)).as_deref(), Some("a name"));
     assert_eq!(reader.sites().unwrap()[1].parent, SiteRef(1));
     assert_eq!(reader.writers().unwrap()[0].name, "worker 0");
@@ -484,8 +491,9 @@ fn the_c_header_compiles() {
     ]);
     compiler.arg(folder).stdin(std::process::Stdio::piped());
     let mut child = compiler.spawn().expect("Rust links with cc");
-    let source = b"#include \"thalweg_layout.h\"\n#include \"thalweg_layout.h\"\n\
-        int at[THALWEG_ELEMENT_HEAD == 64 ? 1 : -1];\n";
+    let source =
+        b"#include \"thalweg_layout.h\"\n#include \"thalweg_kinds.h\"\n#include \"thalweg_kinds.h\"\n\
+        int at[THALWEG_ELEMENT_HEAD == 64 && THALWEG_KIND_EXEC_TASK_READY_AT_CAUSE == 16 ? 1 : -1];\n";
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), source).unwrap();
     assert!(child.wait().unwrap().success());
 }

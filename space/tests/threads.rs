@@ -7,15 +7,15 @@
 
 mod support;
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::checked::{Checked, CheckedWriter};
+use support::checked::{Checked, CheckedWriter, PATTERN};
 use support::{Counted, Directory, space_in};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{
-    Answer, Collector, CollectorOptions, Command, ElementOptions, Policy, RowKind, SettingSpec, SignalWriter,
-    Space,
+    Answer, Collector, CollectorOptions, Command, ElementOptions, Policy, SettingSpec, SignalWriter, Space,
 };
 
 const WRITERS: usize = 2;
@@ -118,7 +118,7 @@ fn come_and_go(space: &Space, number: u64) {
     writer.emit(counted, &Counted { count: number });
     let mut collector: Collector<Counted> = space.collector("c", CollectorOptions::default()).unwrap();
     collector.record(&Counted { count: number });
-    let row = space.live_row(RowKind::Task, number).unwrap();
+    let row = space.live_row(support::thing(space), number).unwrap();
     row.cell(0).store(number, Ordering::Relaxed);
 }
 
@@ -192,6 +192,8 @@ fn main() {
         ("changed_from_outside", changed_from_outside),
         ("a_signal_writer_of_many_threads", a_signal_writer_of_many_threads),
     ];
+    // What is made once in a process is made here: a library that is not compiled for the sanitizer does not tell it of that.
+    LazyLock::force(&PATTERN);
     for (name, test) in tests {
         test();
         println!("test {name} ... ok");

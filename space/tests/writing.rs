@@ -8,7 +8,7 @@ use support::{Counted, Directory, Seen, options, read_events, space, totals};
 use thalweg_space::archive::Archiver;
 use thalweg_space::reader::{Item, SpaceReader, Value};
 use thalweg_space::{
-    Adoption, Affects, ElementOptions, Kind, KindEnum, KindId, NameRef, Policy, RowKind, SettingSpec, Site,
+    Adoption, Affects, ElementOptions, Kind, KindEnum, KindId, NameRef, Policy, Row, SettingSpec, Site,
     SiteRef, Space, SpaceOptions, Undo,
 };
 
@@ -538,22 +538,70 @@ fn settings_are_shared_and_kept_in_range() {
 
 #[test]
 fn live_rows_come_and_go_with_generations() {
+    #[derive(Row)]
+    #[row(name = "test.other")]
+    struct Other {
+        count: u64,
+    }
     let directory = Directory::new("live");
     let space = space(&directory, 512, 2, Policy::Overwrite);
     let reader = SpaceReader::open(space.path()).unwrap();
     assert!(reader.live_rows().unwrap().is_empty());
-    let rows: Vec<_> = (0..2000).map(|id| space.live_row(RowKind::Task, id).unwrap()).collect();
+    let thing = support::thing(&space);
+    let rows: Vec<_> = (0..2000).map(|id| space.live_row(thing, id).unwrap()).collect();
     rows[1999].cell(11).store(5, std::sync::atomic::Ordering::Relaxed);
     let views = reader.live_rows().unwrap();
     assert_eq!(views.len(), 2000);
     assert_eq!(views.iter().find(|v| v.id == 1999).unwrap().cells[11], 5);
     drop(rows);
     assert!(reader.live_rows().unwrap().is_empty());
-    let row = space.live_row(RowKind::Stream, 7).unwrap();
+    let other = space.row_kind::<Other>().unwrap();
+    assert_ne!(thing, other);
+    let row = space.live_row(other, 7).unwrap();
     let views = reader.live_rows().unwrap();
-    assert_eq!((views[0].kind, views[0].id, views[0].cells), (RowKind::Stream, 7, [0; 12]));
+    assert_eq!((views[0].kind_name(), views[0].id, views[0].cells), ("test.other", 7, [0; 12]));
     assert_eq!(row.generation(), views[0].generation);
     assert!(row.generation() > 1);
+}
+
+#[test]
+fn cells_are_found_by_name_in_rows_of_other_versions_too() {
+    mod later {
+        /// Has a cell more, in another order.
+        #[derive(thalweg_space::Row)]
+        #[row(name = "test.versioned")]
+        pub(crate) struct Later {
+            pub(crate) added: u64,
+            pub(crate) is_open: bool,
+            pub(crate) count: u64,
+        }
+    }
+    #[derive(Debug, PartialEq, Row)]
+    #[row(name = "test.versioned", former = 3)]
+    struct Versioned {
+        count: u64,
+        is_open: bool,
+        #[field(absent = -1)]
+        core: i64,
+    }
+    let directory = Directory::new("versioned");
+    let space = space(&directory, 512, 2, Policy::Overwrite);
+    let kind = space.row_kind::<later::Later>().unwrap();
+    assert_eq!(space.row_kind::<later::Later>().unwrap(), kind);
+    let row = space.live_row(kind, 1).unwrap();
+    let later = later::Later { added: 9, is_open: true, count: 8 };
+    for (cell, value) in later.cells().into_iter().enumerate() {
+        row.cell(cell).store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+    let mut views = SpaceReader::open(space.path()).unwrap().live_rows().unwrap();
+    let view = &mut views[0];
+    assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 8, is_open: true, core: -1 }));
+    assert!(view.read::<support::Thing>().is_none());
+    // As a space of the former version has it.
+    (view.kind, view.code, view.cells[2]) = (None, 3, 7);
+    assert_eq!(view.read::<Versioned>(), Some(Versioned { count: 9, is_open: true, core: 7 }));
+    view.code = 2;
+    assert!(view.read::<Versioned>().is_none());
 }
 
 /// The first chunk has 256 rows: with any of them lost, or kept for ever, there would be a second.
@@ -561,7 +609,8 @@ fn live_rows_come_and_go_with_generations() {
 fn a_thread_gives_back_the_live_rows_that_it_kept() {
     let directory = Directory::new("kept");
     let space = space(&directory, 512, 2, Policy::Overwrite);
-    let take = |count| (0..count).map(|id| space.live_row(RowKind::Task, id).unwrap()).collect::<Vec<_>>();
+    let thing = support::thing(&space);
+    let take = |count| (0..count).map(|id| space.live_row(thing, id).unwrap()).collect::<Vec<_>>();
     let of_main = take(100);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -570,7 +619,7 @@ fn a_thread_gives_back_the_live_rows_that_it_kept() {
             (0..3).for_each(|_| drop(take(150)));
             let reader = SpaceReader::open(space.path()).unwrap();
             assert!(reader.live_rows().unwrap().is_empty(), "what is kept has no owner");
-            let again = space.live_row(RowKind::Stream, 1).unwrap();
+            let again = space.live_row(thing, 1).unwrap();
             assert!(again.generation() > 1);
             drop(kept);
         });

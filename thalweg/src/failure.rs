@@ -5,6 +5,8 @@ use thalweg_net::syntax::Diagnostic;
 
 use crate::Terminal;
 
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
 /// A command's failure. Each kind has one exit code, so scripts can tell them apart.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -35,6 +37,25 @@ impl Failure {
     /// A failure with its code: what, where, what to do.
     pub(crate) fn coded(code: &'static str, message: String) -> Failure {
         Failure::Coded(code, message)
+    }
+
+    /// Bad arguments or files, as this error says.
+    pub(crate) fn usage(error: impl Into<Source>) -> Failure {
+        Error::usage_of(error).into()
+    }
+
+    /// The run failed in doing this, because of that.
+    pub(crate) fn run(doing: impl Into<String>, because: impl Into<Source>) -> Failure {
+        Error::run(doing).because(because).into()
+    }
+
+    /// A failure with its code, because of that.
+    pub(crate) fn coded_because(
+        code: &'static str,
+        message: impl Into<String>,
+        because: impl Into<Source>,
+    ) -> Failure {
+        Error::coded(code, message).because(because).into()
     }
 
     /// The exit code of this failure.

@@ -8,7 +8,6 @@ mod said;
 mod commands;
 mod failure;
 mod output;
-mod pattern;
 mod table;
 mod units;
 

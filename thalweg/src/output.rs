@@ -72,6 +72,6 @@ fn done(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Said(0)),
-        Err(error) => Err(Failure::Run(format!("cannot write to standard output: {error}"))),
+        Err(error) => Err(Failure::run("cannot write to standard output", error)),
     }
 }

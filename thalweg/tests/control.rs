@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_space::Answer;
+use thalweg_space::lease::Terms;
+use thalweg_space::reader::SpaceReader;
 
 /// Marks the records that went through it, and fails on every seventh number.
 fn marking(name: &str, mark: i64) -> String {
@@ -109,4 +112,64 @@ fn a_run_without_control_says_so() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--control"));
     drop(input);
     assert!(child.wait().expect("it ends").success());
+}
+
+/// Nothing goes in, all workers sleep, and yet what was set for a while is put back; so is a pause.
+#[test]
+fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() {
+    let mut run = Run::start("net first connect [{<n>} -> {<n = n + 1>}];");
+    let space = run.space();
+    let reader = SpaceReader::open(&space).expect("a space").called("test");
+    let set = |arguments: &[&str]| {
+        let output = des_run::thalweg().arg("set").arg(&space).args(arguments).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let quantum = || {
+        let settings = reader.settings().expect("settings");
+        settings.into_iter().find(|setting| setting.name == "exec.quantum").expect("there is one")
+    };
+    let until = Instant::now() + Duration::from_secs(20);
+    // The run says that it sees to leases with its first look.
+    while reader.lease("exec.order", 1, Terms::lasting(Duration::from_millis(1))).is_err() {
+        assert!(Instant::now() < until, "it takes no leases");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let said = set(&["exec.quantum", "8", "--for", "10min"]);
+    assert!(said.contains("exec.quantum = 8 (was 64)") && said.contains("; for 10 min"), "{said}");
+    let shown = des_run::thalweg()
+        .arg("get")
+        .arg(&space)
+        .args(["exec.quantum", "--json"])
+        .output()
+        .expect("it starts");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    let shown: serde_json::Value =
+        serde_json::from_str(shown.lines().next().expect("a setting")).expect("JSON");
+    assert_eq!((&shown["value"], &shown["lease"]["confirmed"]), (&8.into(), &64.into()));
+    assert_eq!(shown["setter"]["tool"], "thalweg set");
+    let shown = des_run::thalweg().arg("get").arg(&space).arg("exec.quantum").output().expect("it starts");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    set(&["exec.quantum", "9", "--for", "100ms"]);
+    while quantum().value != 64 {
+        assert!(Instant::now() < until, "{:?}; {shown}", quantum());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pause = thalweg_space::Command::new("run", "pause");
+    let lease = reader.send_leased(&pause, Terms::lasting(Duration::from_millis(100))).expect("it is sent");
+    let answer = lease.sent().wait(Duration::from_secs(20)).expect("an answer");
+    assert!(matches!(answer, Answer::Done { inverse: Some(_), .. }), "{answer:?}");
+    let stop = thalweg_space::Command::new("run", "stop");
+    let refused = reader.send_leased(&stop, Terms::living()).expect("it is sent");
+    let answer = refused.sent().wait(Duration::from_secs(20)).expect("an answer");
+    assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
+    // It reads on by itself.
+    let mut input = run.child.stdin.take().expect("piped");
+    input.write_all(b"{\"<n>\": 1}\n").expect("the pipe takes it");
+    let mut line = String::new();
+    let mut output = BufReader::new(run.child.stdout.take().expect("piped"));
+    output.read_line(&mut line).expect("a record");
+    assert_eq!(line, "{\"<n>\": 2}\n");
+    drop(input);
+    run.end(0);
 }

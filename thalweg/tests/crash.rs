@@ -9,17 +9,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use thalweg_space::RowKind;
 use thalweg_space::reader::{Item, SpaceReader};
 
 const FILE_BYTES: usize = 10 << 20;
 /// Runs that die between their first event and their last.
 const ROUNDS: usize = 100;
-/// The live row of a stream: messages written, messages read (exec's contract).
-const WRITTEN: usize = 4;
-const READ: usize = 5;
-/// The live row of a worker: events committed.
-const EVENTS_COMMITTED: usize = 9;
 
 /// What the events of a space add up to.
 #[derive(Default)]
@@ -67,26 +61,27 @@ fn check(space: &Path, context: &str) -> Seen {
     let seen = seen(&reader, context);
     assert_eq!(seen.lost, 0, "{context}: events are missing");
     for row in reader.live_rows().unwrap_or_else(|error| panic!("{context}: {error}")) {
-        let at_least = |found: &HashMap<u64, u64>, cell: usize, what: &str| {
+        let cell = |name: &str| row.cell(name).unwrap_or_else(|| panic!("{context}: no cell {name}"));
+        let at_least = |found: &HashMap<u64, u64>, what: &str| {
             let found = found.get(&row.id).copied().unwrap_or(0);
-            let counted = row.cells[cell];
+            let counted = cell(what);
             assert!(
                 found >= counted,
                 "{context}: stream {}: {counted} {what}, the events say {found}",
                 row.id
             );
         };
-        match row.kind {
-            RowKind::Stream => {
-                at_least(&seen.written, WRITTEN, "written");
-                at_least(&seen.read, READ, "read");
+        match row.kind_name() {
+            "exec.stream" => {
+                at_least(&seen.written, "written");
+                at_least(&seen.read, "read");
             }
-            RowKind::Worker => {
-                let committed = row.cells[EVENTS_COMMITTED];
+            "exec.worker" => {
+                let committed = cell("events");
                 let most = seen.by_writer.values().copied().max().unwrap_or(0);
                 assert!(most >= committed, "{context}: worker {} committed {committed} events", row.id);
             }
-            RowKind::Task => {}
+            kind => assert_eq!(kind, "exec.task", "{context}"),
         }
     }
     seen

@@ -121,7 +121,7 @@ fn a_dropped_line_fails_its_record_and_shifts_no_answer() {
     for line in ["a b", "c"] {
         assert!(said.contains(&format!("line={line:?}")), "{line}: {said}");
     }
-    assert!(said.contains("has no answer to it, but answered question 1 after it"), "{said}");
+    assert!(said.contains("did not answer this record, but the later question 1"), "{said}");
     assert!(said.contains("`exec filter | …`"), "{said}");
     assert!(said.contains("4 records in, 2 out, 2 failed"), "{said}");
 }

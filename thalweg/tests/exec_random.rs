@@ -16,34 +16,10 @@ use std::time::Duration;
 
 use program::write;
 use serde_json::Value;
+use thalweg_chance::Chance;
 
 /// So long nothing may come from a run.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn is(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -110,7 +86,7 @@ struct Outcome {
 
 impl Case {
     fn new(seed: u64) -> Case {
-        let mut random = Random(seed);
+        let mut random = Chance::new(seed);
         let mut case = Case {
             boxes: vec![],
             net: Net::Serial(vec![]),
@@ -126,12 +102,12 @@ impl Case {
             let record = case.record(&mut random, sound);
             case.records.push(record);
         }
-        case.pause = (count > 1 && random.is(25)).then(|| 1 + random.below(count - 1) as usize);
+        case.pause = (count > 1 && random.below(100) < 25).then(|| 1 + random.below(count - 1) as usize);
         case
     }
 
-    fn grow(&mut self, random: &mut Random, depth: u64) -> Net {
-        let deterministic = random.is(50);
+    fn grow(&mut self, random: &mut Chance, depth: u64) -> Net {
+        let deterministic = random.below(100) < 50;
         match random.below(if depth == 0 || self.boxes.len() > 3 { 1 } else { 6 }) {
             0 | 1 => self.faulty(random),
             2 => Net::Serial((0..2).map(|_| self.grow(random, depth - 1)).collect()),
@@ -150,7 +126,7 @@ impl Case {
         }
     }
 
-    fn faulty(&mut self, random: &mut Random) -> Net {
+    fn faulty(&mut self, random: &mut Chance) -> Net {
         let mode = random.of(&[
             Mode::Line,
             Mode::Line,
@@ -160,21 +136,24 @@ impl Case {
             Mode::Each,
             Mode::Lines,
         ]);
-        let banner =
-            if matches!(mode, Mode::Line | Mode::Filter) && random.is(15) { 1 + random.below(2) } else { 0 };
-        self.boxes.push(Faulty { mode, flush: random.is(60), banner });
+        let banner = if matches!(mode, Mode::Line | Mode::Filter) && random.below(100) < 15 {
+            1 + random.below(2)
+        } else {
+            0
+        };
+        self.boxes.push(Faulty { mode, flush: random.below(100) < 60, banner });
         Net::Box(self.boxes.len() - 1)
     }
 
-    fn record(&self, random: &mut Random, sound: u64) -> Input {
-        let letter = |random: &mut Random| match random.is(sound) {
+    fn record(&self, random: &mut Chance, sound: u64) -> Input {
+        let letter = |random: &mut Chance| match random.below(100) < sound {
             true => b'n',
             false => random.of(b"nnndd22iibuswxkathoe"),
         };
         Input {
             x: random.below(1_000_000),
             letters: (0..24).map(|_| letter(random)).collect(),
-            right: (0..self.parallels).map(|_| random.is(50)).collect(),
+            right: (0..self.parallels).map(|_| random.below(100) < 50).collect(),
             rounds: (0..self.stars).map(|_| random.below(3)).collect(),
             replica: random.below(3),
         }

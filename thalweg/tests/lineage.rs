@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_box::Out;
+use thalweg_chance::Chance;
 use thalweg_exec::{Mode, Options, Runtime, TaskSpec};
 use thalweg_monitor::{Message, report_space, story};
 use thalweg_net::record::Record;
@@ -50,26 +51,14 @@ fn boxes() -> &'static Boxes {
     &MADE
 }
 
-/// SplitMix64.
-struct Chance(u64);
+/// Writes networks at random.
+struct Writer(Chance);
 
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-
+impl Writer {
     fn network(&mut self) -> String {
-        let depth = 1 + self.below(3);
+        let depth = 1 + self.0.below(3);
         let body = self.topology(depth);
-        let cells = self.of(&[
+        let cells = self.0.of(&[
             "",
             "",
             " .. ([| {a, <ia>}, {b, <ib>} |] ! <k>)",
@@ -81,6 +70,7 @@ impl Chance {
     fn topology(&mut self, depth: u64) -> String {
         if depth == 0 {
             return self
+                .0
                 .of(&[
                     "up",
                     "twice",
@@ -96,13 +86,13 @@ impl Chance {
         let other = self.topology(depth - 1);
         let less = "[{<n>} -> {<n = n - 1>}]";
         let low = "[{<n>} -> {<n = n % 3>}]";
-        match self.below(8) {
+        match self.0.below(8) {
             0 | 1 => format!("({part} .. {other})"),
             2 => format!("({part} | {other})"),
             3 => format!("({part} || {other})"),
             4 => format!("({low} .. ({less} * {{<n>}} if <n <= 0>) .. {part})"),
             5 => format!("({low} .. ((up .. {less} .. {less}) ** {{<n>}} if <n <= 0>) .. {part})"),
-            6 => format!("(({part}) {} <k>)", self.of(&["!", "!!"])),
+            6 => format!("(({part}) {} <k>)", self.0.of(&["!", "!!"])),
             _ => format!("({low} .. ({less} \\ {{<n>}} if <n > 0>) .. {part})"),
         }
     }
@@ -190,7 +180,7 @@ fn carried(record: &Record) -> Vec<u64> {
 
 /// What is told wrongly of a random network.
 fn check(seed: u64) -> Result<(), String> {
-    let text = Chance(seed).network();
+    let text = Writer(Chance::new(seed)).network();
     let ran = run(&text, 24, 1 + (seed % 2) as usize);
     let net = text.lines().last().unwrap_or("");
     for (index, carried) in ran.outputs.iter().enumerate() {

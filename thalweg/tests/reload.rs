@@ -242,3 +242,91 @@ fn a_library_is_looked_for_by_name_in_the_directories_named_only() {
     assert_eq!(check(Some(Path::new("."))).0, Some(2), "a relative directory is none");
     assert_eq!(check(Some(folder.path())).0, Some(0));
 }
+
+/// A box whose answer another library has, which is found beside it.
+const ASKING: &str = r#"
+#include "thalweg.h"
+int64_t answer(void);
+static thalweg_status ask(const void *data, thalweg_value *arguments, uint32_t count, thalweg_out *out) {
+    (void)data, (void)count, (void)arguments;
+    thalweg_emit(out, 1, 1, (thalweg_value[]){thalweg_int(answer())});
+    return THALWEG_DONE;
+}
+static const thalweg_box boxes[] = {THALWEG_BOX("box ask ((<n>) -> (<answer>))", 1, ask)};
+THALWEG_LIBRARY(boxes)
+"#;
+
+/// Compiles `libask.so` under a name, and beside it the library that it wants by `$ORIGIN`.
+fn with_neighbour(folder: &Path, name: &str) -> PathBuf {
+    let neighbour = folder.join("libneighbour.so");
+    compile("long answer(void) { return 42; }", &[], &neighbour);
+    let (library, plain) = (folder.join(name), folder.join("ask.c"));
+    std::fs::write(&plain, ASKING).expect("a temporary folder takes files");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-O1", "-shared", "-fPIC", "-Wl,-rpath,$ORIGIN", "-I"]).arg(include);
+    let output =
+        command.arg(&plain).arg("-L").arg(folder).arg("-lneighbour").arg("-o").arg(&library).output();
+    let output = output.expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+#[test]
+fn a_library_finds_its_neighbours() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let library = with_neighbour(folder.path(), "libask.so");
+    let network = "net first { box ask ((<n>) -> (<answer>)); } connect ask;";
+    let mut run = Run::start_in(folder, network, &["--boxes", library.to_str().expect("a path")]);
+    let mut input = run.child.stdin.take().expect("piped");
+    let mut output = BufReader::new(run.child.stdout.take().expect("piped"));
+    let mut answer = || {
+        let mut line = String::new();
+        input.write_all(b"{\"<n>\": 1}\n").expect("it reads");
+        output.read_line(&mut line).expect("a record");
+        line
+    };
+    assert_eq!(answer(), "{\"<answer>\": 42}\n");
+    assert!(run.done("reload", library.to_str()).starts_with("reloaded"));
+    assert_eq!(answer(), "{\"<answer>\": 42}\n");
+    // The copies that were loaded are gone.
+    let names = std::fs::read_dir(run.folder.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").file_name());
+    let copies: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(".thalweg")).collect();
+    assert!(copies.is_empty(), "{copies:?}");
+    run.done("stop", None);
+    run.end(0);
+}
+
+#[test]
+fn a_library_that_cannot_be_copied_beside_itself_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // With anything before it, the name is too long for a file.
+    let name = format!("lib{}.so", "k".repeat(248));
+    let library = with_neighbour(folder.path(), &name);
+    let net = write(folder.path(), "first.snet", "net first { box ask ((<n>) -> (<answer>)); } connect ask;");
+    let run = |control: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command
+            .args(["run", &net])
+            .arg("--boxes")
+            .arg(&library)
+            .args(control)
+            .stdin(std::process::Stdio::null());
+        let output = command.output().expect("thalweg starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(Some("--control"));
+    assert_eq!(code, Some(2), "{said}");
+    for part in ["error[E0904]", "libneighbour.so", "`$ORIGIN`", "File name too long"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(run(None).0, Some(0), "as it is, it is loaded from where it is");
+    // One that wants nothing beside it does without.
+    build(folder.path(), 1, &[]);
+    std::fs::copy(folder.path().join("build1.so"), &library).expect("a copy");
+    let (code, said) = run(Some("--control"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(!said.contains("E0904"), "another box, but a library: {said}");
+}

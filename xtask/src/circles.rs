@@ -23,8 +23,6 @@ const LARGEST: usize = 3;
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("exec/src/", "to be parted later"),
     ("net/src/run/", "to be parted later"),
-    ("net/src/check/", "being parted"),
-    ("monitor/src/", "being parted"),
     ("space/src/", "being parted"),
 ];
 

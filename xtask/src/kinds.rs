@@ -1,15 +1,16 @@
 //! `cargo xtask kinds`: the descriptions of our kinds (`kinds/*.kinds`), and what is generated from them.
 //!
 //! The structs with `#[derive(Kind)]` in a crate are read as text, as the layout is. From what they describe come the monitor's typed
-//! events. Tests compare what is committed with what would be written, and (in the crates) with what the derive says.
+//! events and rows, and constants for other languages. Tests compare what is committed with what would be written, and (in the crates) with what the derive says.
 
+mod languages;
 mod rust;
 mod source;
 
 use crate::process;
 use anyhow::{Context, Result};
 use std::process::ExitCode;
-use thalweg_space::kinds::{Description, print};
+use thalweg_space::kinds::{Description, What, print};
 
 /// The crates that declare kinds.
 const CRATES: [&str; 4] = ["space", "exec", "net", "host"];
@@ -19,16 +20,22 @@ const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 /// The files that are written, with what they contain.
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
-    let mut observed = Vec::new();
+    let (mut all, mut observed) = (Vec::new(), Vec::new());
     for folder in CRATES {
         let described = source::kinds(&process::root().join(folder).join("src"))
             .with_context(|| format!("the kinds of {folder}"))?;
         files.push((format!("kinds/{folder}.kinds"), kinds_file(folder, &described)));
         if OBSERVED.contains(&folder) {
-            observed.extend(described);
+            observed.extend(described.clone());
         }
+        all.extend(described);
     }
-    files.push(("monitor/src/events.rs".to_owned(), rust::events(&observed)?));
+    let (events, rows): (Vec<_>, Vec<_>) = observed.into_iter().partition(|kind| kind.what == What::Event);
+    files.push(("monitor/src/decoding/events.rs".to_owned(), rust::events(&events)?));
+    files.push(("monitor/src/decoding/rows.rs".to_owned(), rust::rows(&rows)?));
+    files.push(("bindings/c/thalweg_kinds.h".to_owned(), languages::c(&all)));
+    files.push(("bindings/java/org/thalweg/Kinds.java".to_owned(), languages::java(&all)));
+    files.push(("bindings/python/thalweg_kinds.py".to_owned(), languages::python(&all)));
     Ok(files)
 }
 
@@ -58,6 +65,51 @@ mod tests {
             let committed = std::fs::read_to_string(process::root().join(&path)).unwrap_or_default();
             assert!(committed == expected, "{path} is not up to date: run `cargo xtask kinds`");
         }
+    }
+
+    /// What is written by hand for a kind more, beside its use in a monitor: all else comes from it.
+    #[test]
+    fn a_kind_more_is_described_and_typed_by_its_struct_alone() {
+        let text = r#"
+            #[derive(Clone, Copy, KindEnum)]
+            enum Why { New = 0, Evicted = 4 }
+            kinds! {
+                /// A shelf did not have what was asked for.
+                #[derive(Kind)]
+                #[kind(name = "exec.shelf_missed")]
+                pub(crate) struct ShelfMissed {
+                    /// The shelf.
+                    shelf: u32,
+                    /// What was read instead.
+                    #[field(unit = "bytes", absent = -1)]
+                    read_bytes: i64,
+                    /// Why it was not there.
+                    why: Why,
+                }
+            }"#;
+        let kinds = source::kinds_in(text).unwrap();
+        let described = print(&kinds);
+        for part in
+            ["kind exec.shelf_missed 0x", "read_bytes: i64 in bytes absent -1", "{ new = 0, evicted = 4 }"]
+        {
+            assert!(described.contains(part), "{described}");
+        }
+        let events = rust::events(&kinds).unwrap();
+        for part in [
+            "    ShelfMissed(ShelfMissed),",
+            "name: \"exec.shelf_missed\"",
+            "pub struct ShelfMissed {",
+            "    pub read_bytes: i64,",
+            "shelf: u64::from(word_0 as u32),",
+            "pub enum ShelfMissedWhy {",
+        ] {
+            assert!(events.contains(part), "{part} in {events}");
+        }
+        assert!(
+            languages::c(&kinds)
+                .contains("#define THALWEG_KIND_EXEC_SHELF_MISSED_AT_READ_BYTES UINT32_C(8)\n")
+        );
+        assert!(languages::python(&kinds).contains("\"evicted\": 4"));
     }
 
     #[test]

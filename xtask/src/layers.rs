@@ -6,9 +6,12 @@ use serde_json::Value;
 /// Every package, in layer order, with the packages of this workspace it may depend on.
 /// `exec` and `net` are observed, `monitor` observes: they share bytes through `space`, never code.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("thalweg-glob", &[]),
+    // For tests and benchmarks only.
+    ("thalweg-chance", &[]),
     ("thalweg-space-derive", &[]),
-    ("thalweg-space", &["thalweg-space-derive"]),
-    ("thalweg-pack", &[]),
+    ("thalweg-space", &["thalweg-glob", "thalweg-space-derive"]),
+    ("thalweg-pack", &["thalweg-glob"]),
     ("thalweg-box", &[]),
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
@@ -21,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "thalweg",
         &[
+            "thalweg-glob",
             "thalweg-space",
             "thalweg-pack",
             "thalweg-box",

@@ -15,6 +15,7 @@ mod layers;
 mod layout;
 mod paper;
 mod process;
+mod sanitizer;
 mod snet_suite;
 mod test;
 

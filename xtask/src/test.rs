@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check, in the order in which a mistake shows soonest, and a count at the end.
 
 use crate::process;
+use crate::sanitizer;
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 use serde_json::Value;
@@ -47,7 +48,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "meaning",
-        what: "a million random networks against an interpreter of the language, and the types of a million by brute force",
+        what: "a million random networks against an interpreter of the language, and the types of a million by brute force and by the rules",
         run: meaning,
         long: true,
     },
@@ -281,56 +282,15 @@ fn threads(count: &mut Count) -> Result<()> {
             let why = "ThreadSanitizer needs a nightly toolchain (`rustup toolchain install nightly`)";
             return skip(count, why);
         };
-        if !has_library_sources() {
-            let why = "ThreadSanitizer needs the standard library's sources (`rustup component add rust-src --toolchain nightly`)";
-            return skip(count, why);
-        }
-        sanitized(count, command, package, &["--test", test])?;
-    }
-    Ok(())
-}
-
-fn sanitized(count: &mut Count, mut command: Command, package: &str, arguments: &[&str]) -> Result<()> {
-    let log = process::target_dir().join("threads-report");
-    command.args(["test", "--locked", "-p", package, "--target", "x86_64-unknown-linux-gnu"]).args(arguments);
-    command.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer");
-    command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
-    // Its mutexes and counted references are instrumented, too: else what they guard looks like races.
-    command.arg("-Zbuild-std");
-    command.env("TSAN_OPTIONS", format!("log_path={} exitcode=66", log.display()));
-    // A test passes although a race was found, so the sanitizer's own report decides.
-    let folder = process::target_dir();
-    std::fs::create_dir_all(&folder)?;
-    for report in reports(&folder)? {
-        std::fs::remove_file(report)?;
-    }
-    let tested = counted(count, &mut command);
-    if let Some(report) = reports(&folder)?.first() {
-        count.failed += 1;
-        bail!("ThreadSanitizer found a race; its report is {}", report.display());
-    }
-    tested
-}
-
-/// Whether nightly's standard library can be compiled anew.
-fn has_library_sources() -> bool {
-    let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
-    sysroot.is_ok_and(|output| {
-        let root = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        std::path::Path::new(&root).join("lib/rustlib/src/rust/library").is_dir()
-    })
-}
-
-/// The files that ThreadSanitizer wrote, one a process.
-fn reports(folder: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("threads-report.") {
-            found.push(entry.path());
+        let reports =
+            sanitizer::sanitize(command, package, |command| counted(count, command.args(["--test", test])))?;
+        if let Some(report) = reports.first() {
+            count.failed += 1;
+            bail!("ThreadSanitizer found a race; its report is {}", report.display());
         }
     }
-    Ok(found)
+    let Some(command) = nightly() else { return Ok(()) };
+    checked(count, sanitizer::finds_a_race(command))
 }
 
 fn bench(count: &mut Count) -> Result<()> {

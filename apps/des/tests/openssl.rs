@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use app_des::des::{self, Error, Subkeys};
 use proptest::prelude::*;
+use thalweg_chance::Chance;
 
 const KEY: u64 = 0x1334_5779_9BBC_DFF1;
 const CHUNK: usize = 16384;
@@ -34,14 +35,7 @@ fn openssl(direction: &str, key: u64, data: &[u8]) -> Vec<u8> {
 
 /// Bytes without a pattern, the same at every run.
 fn noise(count: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64 ^ count as u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(next).take(count).collect()
+    Chance::new(count as u64).bytes(count)
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn a_table_of_this_version_is_accepted() {
     // SAFETY: nothing uses the parameter after this test.
     unsafe { exported::GAIN.bind(&*Box::leak(Box::new(cell))) };
     assert_eq!(exported::GAIN.get(), 400, "what stands in the cell is not believed");
-    assert_eq!(table.init(), Err("the gain is 400".to_owned()));
+    assert_eq!(table.init(), Err("the gain is 400".to_owned().into()));
     table.finish();
     assert_eq!(exported::GAIN.get(), 7);
 }
@@ -252,7 +252,7 @@ fn tables_of_other_versions_are_refused_in_one_line() {
     let refused = |magic, abi_version| {
         let head: &Head = Box::leak(Box::new(Head { magic, abi_version, box_count: 1 }));
         // SAFETY: the head lives for ever, and `check` reads no further than the first two fields.
-        unsafe { LibraryTable::check(std::ptr::from_ref(head).cast()) }.unwrap_err()
+        unsafe { LibraryTable::check(std::ptr::from_ref(head).cast()) }.unwrap_err().to_string()
     };
     assert!(refused(abi::MAGIC, 3).starts_with("it was built for an older box interface (3;"));
     assert!(refused(abi::MAGIC, abi::ABI_VERSION + 1).starts_with("it was built for a newer box interface"));

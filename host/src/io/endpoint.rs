@@ -263,9 +263,9 @@ impl Options {
                 })?;
                 self.format = Some(format);
             }
-            ("label", _) => self.label = Some(label_name(&value)?),
+            ("label", _) => self.label = Some(name_of_field(&value)?),
             ("chunk", Side::Input) => self.chunk = Some(positive(key, &value)?),
-            ("rate", Side::Input) => self.rate = Some(rate(&value)?),
+            ("rate", Side::Input) => self.rate = Some(records_a_second(&value)?),
             ("with", Side::Input) => self.with = Some(value),
             ("keep", _) => self.keep = true,
             ("type", Side::Output) => self.accepts = Some(type_of(&value)?),
@@ -286,7 +286,11 @@ impl Options {
 ///
 /// # Errors
 /// What else it is.
-pub fn label_name(text: &str) -> Result<String, String> {
+pub fn label_name(text: &str) -> Result<String, Error> {
+    name_of_field(text).map_err(Error::usage)
+}
+
+fn name_of_field(text: &str) -> Result<String, String> {
     match Label::parse(text) {
         Ok(label) if !label.is_integer() => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is no name of a field")),
@@ -304,7 +308,11 @@ fn positive(key: &str, value: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// The text is no number above 0.
-pub fn rate(text: &str) -> Result<f64, String> {
+pub fn rate(text: &str) -> Result<f64, Error> {
+    records_a_second(text).map_err(Error::usage)
+}
+
+fn records_a_second(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
         _ => Err(format!("{text:?} is no rate: expected records a second, more than 0")),

@@ -4,6 +4,7 @@
 //! slept over; whatever its reader leaves unread waits at the peer, who is held back by it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -536,7 +537,26 @@ fn explained(place: &Place, error: io::Error) -> io::Error {
         (Place::TcpListen(_), io::ErrorKind::AddrInUse) => "; take another port, or 0 for any",
         _ => return error,
     };
-    io::Error::new(error.kind(), format!("{error}{advice}"))
+    io::Error::new(error.kind(), Advised { error, advice })
+}
+
+/// What the system said, and what to do about it.
+#[derive(Debug)]
+struct Advised {
+    error: io::Error,
+    advice: &'static str,
+}
+
+impl fmt::Display for Advised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.error, self.advice)
+    }
+}
+
+impl std::error::Error for Advised {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
 }
 
 /// A file to write to: created or emptied, connected, or that of the first peer to connect.

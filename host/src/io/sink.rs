@@ -1,6 +1,7 @@
 //! Sinks: where a run's records go, in the order of a tag if asked.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -238,7 +239,7 @@ impl Writer {
                 json::write_named(record, names, line);
                 line.push(b'\n');
             }
-            Form::Xml => xml::write_record(record, line).map_err(refused)?,
+            Form::Xml => xml::write_record(record, line).map_err(|error| refused(error.to_string()))?,
             Form::Csv(csv) => csv.write(record, line).map_err(refused)?,
             Form::Line(label) => {
                 line.extend_from_slice(bytes_of(record, *label)?);
@@ -336,8 +337,27 @@ fn write_file(folder: &Path, record: &Record) -> Result<(), SinkError> {
     std::fs::write(&path, data).map_err(|error| {
         // Half a file would look like a whole one.
         let _ = std::fs::remove_file(&path);
-        SinkError::Write(io::Error::new(error.kind(), format!("{name}: {error}")))
+        SinkError::Write(io::Error::new(error.kind(), OfFile { name: name.to_owned(), error }))
     })
+}
+
+/// Which of a directory's files could not be written, and why.
+#[derive(Debug)]
+struct OfFile {
+    name: String,
+    error: io::Error,
+}
+
+impl fmt::Display for OfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl std::error::Error for OfFile {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! channels.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use thalweg_exec::Runtime;
 use thalweg_net::library::unload_unused;
@@ -32,8 +32,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long a reload waits for calls of the old library before it answers.
 const CALLS_MAX: Duration = Duration::from_secs(2);
 
+/// The commands that are taken back when their lease is over. A drained run that reads on is as it was.
+const REVERSIBLE: &[&[&str]] = &[&["pause", "resume", "drain"], &["load"], &["move"]];
+
 /// Takes commands for a run.
 pub(super) struct Control {
+    space: Space,
     mailbox: Mailbox,
     boxes: Boxes,
     network: Network,
@@ -63,11 +67,12 @@ impl Control {
         failures: Sender<Failing>,
         interrupt: Interrupt,
     ) -> Result<(Control, Reached), Error> {
-        let mailbox = space.mailbox().map_err(lost)?;
+        let mailbox = space.mailbox().map_err(lost)?.reversible(REVERSIBLE);
         let rest_events = RestEvents::new(space).map_err(lost)?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let (Reach { orders, told }, reached) = reach(runtime);
         let control = Control {
+            space: space.clone(),
             mailbox,
             boxes,
             network,
@@ -134,13 +139,18 @@ impl Control {
         runtime: &Runtime,
         command: RunCommand,
     ) -> Result<(&'static str, Option<RunCommand>), Error> {
+        // What changes nothing is not taken back.
+        let (reads_on, rests) = match self.is_paused {
+            true => (None, Some(RunCommand::Pause)),
+            false => (Some(RunCommand::Resume), None),
+        };
         Ok(match command {
-            RunCommand::Pause => (self.pause().map(|()| "paused")?, Some(RunCommand::Resume)),
+            RunCommand::Pause => (self.pause().map(|()| "paused")?, reads_on),
             RunCommand::Resume => {
                 self.resume();
-                ("resumed", None)
+                ("resumed", rests)
             }
-            RunCommand::Drain => (self.drain(runtime).map(|()| "drained and paused")?, None),
+            RunCommand::Drain => (self.drain(runtime).map(|()| "drained and paused")?, reads_on),
             RunCommand::Load { network, libraries } => {
                 let before = RunCommand::Load { network: self.path.clone(), libraries: Vec::new() };
                 (self.load(runtime, &network, &libraries).map(|()| "loaded")?, Some(before))
@@ -154,8 +164,10 @@ impl Control {
         })
     }
 
-    /// Notes what the others tell, for a while at most.
+    /// Notes what the others tell, for a while at most, and sees to leases.
     fn hear(&mut self, patience: Duration) {
+        // Where that fails the space was removed, and nobody sets anything.
+        let _ = self.space.see_to_leases();
         if let Ok(told) = self.told.recv_timeout(patience) {
             self.note(told);
         }
@@ -209,6 +221,8 @@ impl Control {
         });
         if opened.is_ok() {
             (self.path, self.boxes) = (path.to_owned(), boxes);
+            // A name that cannot be written is no reason to go back.
+            let _ = runtime.space().map(|space| space.rename(&name_of(path)));
         }
         if !self.is_paused {
             self.go();
@@ -231,10 +245,15 @@ impl Control {
         };
         let thread = std::thread::Builder::new().name("reload".into()).spawn(replace);
         thread.map_err(|error| Error::run("cannot start a thread").because(error))?;
-        Ok(match finished.recv_timeout(CALLS_MAX) {
-            Ok(()) => "reloaded",
-            Err(_) => "reloaded, but calls of the old library go on",
-        })
+        let deadline = Instant::now() + CALLS_MAX;
+        loop {
+            match finished.recv_timeout(PATIENCE) {
+                Ok(()) => return Ok("reloaded"),
+                // As when it hears the others.
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => _ = self.space.see_to_leases(),
+                Err(_) => return Ok("reloaded, but calls of the old library go on"),
+            }
+        }
     }
 
     /// Lets the source rest.
@@ -286,6 +305,11 @@ impl Control {
 
 const ENDING: &str =
     "the input has ended, or the run was stopped: it ends by itself when all records have left";
+
+/// What a run of the network in this file is called.
+pub(super) fn name_of(network: &Path) -> String {
+    network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned())
+}
 
 /// A mailbox that cannot be used.
 fn lost(error: thalweg_space::Error) -> Error {

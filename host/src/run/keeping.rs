@@ -193,7 +193,7 @@ impl Keeper {
             OnFull::Drop => "the run goes on, and events that find no room are lost",
             OnFull::Stop => "the run ends",
         };
-        let why = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+        let why = error.io_error().map_or_else(|| format!("{error:#}"), ToString::to_string);
         let message = format!("the events of the run cannot be kept in {}: {why}: {what}", self.place);
         self.notices.coded("E0903", message);
     }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::io::{Raw, unwritable};
 
 /// The file that keeps what failed.
-pub(crate) struct DeadLetters {
+pub(super) struct DeadLetters {
     name: String,
     file: BufWriter<File>,
     names: Arc<Names>,
@@ -27,7 +27,7 @@ pub(crate) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(crate) fn create(path: &Path, names: &Arc<Names>) -> Result<DeadLetters, Error> {
+    pub(super) fn create(path: &Path, names: &Arc<Names>) -> Result<DeadLetters, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         let names = Arc::clone(names);
@@ -35,7 +35,7 @@ impl DeadLetters {
     }
 
     /// A record that a component failed on: where, why, which message.
-    pub(crate) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
+    pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
         let names = Arc::clone(&self.names);
@@ -43,13 +43,13 @@ impl DeadLetters {
     }
 
     /// A record that an end of the network refused.
-    pub(crate) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
+    pub(super) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
         let names = Arc::clone(&self.names);
         self.letter(component, reason, "", |line| write_member("record", record, &names, line))
     }
 
     /// Bytes of an input that are no record.
-    pub(crate) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
+    pub(super) fn unread(&mut self, component: &str, reason: &str, raw: &Raw) -> Result<(), Error> {
         let Raw { input, line, byte, bytes, goes_on } = raw;
         let line = line.map_or(String::new(), |line| format!(r#","line":{line}"#));
         let more = if *goes_on { r#","more":true"# } else { "" };
@@ -89,7 +89,7 @@ impl DeadLetters {
     }
 
     /// Hands what was written to the file.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         if self.broken {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl DeadLetters {
     }
 
     /// How many letters are not in the file, after the end.
-    pub(crate) fn lost(&self) -> Option<String> {
+    pub(super) fn lost(&self) -> Option<String> {
         let (count, name) = (self.unwritten, &self.name);
         let letters = if count == 1 { "dead letter is" } else { "dead letters are" };
         (count > 0).then(|| format!("{count} {letters} not in {name}"))

@@ -10,12 +10,15 @@
 mod choice;
 mod control;
 mod ends;
+mod failures;
 mod folder;
 mod keeping;
 mod letters;
 mod moves;
 mod recording;
 mod rest;
+mod sinks;
+mod sources;
 mod tally;
 mod valve;
 
@@ -38,13 +41,14 @@ use crate::io::{Endpoint, Sink, SinkDefaults, Source, SourceDefaults};
 use crate::libraries;
 use crate::notice::{Notice, Notices};
 use crate::settings::{known, value_of};
-use control::Control;
-use ends::{Ends, Gate};
+use control::{Control, name_of};
+use ends::Ends;
 use folder::Folder;
 use keeping::Archive;
 use letters::DeadLetters;
 use moves::Answering;
 use recording::Recording;
+use sources::Gate;
 use valve::Failing;
 
 pub use keeping::OnFull;
@@ -278,7 +282,7 @@ fn sinks(plan: &Plan, interrupt: &Interrupt, notices: &Notices) -> Result<Vec<Si
 }
 
 fn space(plan: &Plan) -> Result<Space, Error> {
-    let name = plan.network.file_stem().map_or("run".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = name_of(&plan.network);
     let policy = plan.keep.map_or(Policy::Overwrite, |on_full| Policy::Wait { timeout: on_full.patience() });
     let options = SpaceOptions {
         name,

@@ -18,7 +18,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long the workers have to take note of a move.
 const MOVE_MAX: Duration = Duration::from_secs(3);
 
-/// Answers the commands to a run without control, while it lives, and notes that it does.
+/// The commands that a run without control takes back when their lease is over.
+const REVERSIBLE: &[&[&str]] = &[&["move"]];
+
+/// Answers the commands to a run without control, while it lives, notes that it does, and sees to leases.
 pub(super) struct Answering {
     thread: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
@@ -27,13 +30,16 @@ pub(super) struct Answering {
 impl Answering {
     /// Opens the mailbox of `space` for a run whose tasks `mover` moves.
     pub(super) fn start(space: &Space, mover: TaskMover) -> Result<Answering, Error> {
-        let mut mailbox = space.mailbox().map_err(|error| Error::coded_of("E0903", error))?;
+        let mailbox = space.mailbox().map_err(|error| Error::coded_of("E0903", error))?;
+        let mut mailbox = mailbox.reversible(REVERSIBLE);
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         let space = space.clone();
         let answer = move || {
             while !seen.load(Ordering::Relaxed) {
                 space.note_alive();
+                // Where that fails the space was removed, and nobody sets anything.
+                let _ = space.see_to_leases();
                 answer_all(&mut mailbox, &mover);
                 thread::park_timeout(LOOK_EVERY);
             }

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::io::{recorded_at, unwritable};
 
 /// The file that keeps the records that entered, for a replay.
-pub(crate) struct Recording {
+pub(super) struct Recording {
     name: String,
     file: BufWriter<File>,
     names: Arc<Names>,
@@ -22,7 +22,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn create(path: &Path, names: &Arc<Names>) -> Result<Recording, Error> {
+    pub(super) fn create(path: &Path, names: &Arc<Names>) -> Result<Recording, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         let file = BufWriter::new(file);
@@ -31,7 +31,7 @@ impl Recording {
     }
 
     /// One line: when it entered, and the record.
-    pub(crate) fn write(&mut self, record: &Record) -> Result<(), Error> {
+    pub(super) fn write(&mut self, record: &Record) -> Result<(), Error> {
         let tag = recorded_at();
         self.line.clear();
         json::write_named(record, &self.names, &mut self.line);
@@ -45,7 +45,7 @@ impl Recording {
     }
 
     /// Hands what was written to the file.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|error| unwritable(&self.name, error))
     }
 }

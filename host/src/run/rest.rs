@@ -19,21 +19,21 @@ struct Paused {
 }
 
 /// Writes these events.
-pub(crate) struct RestEvents {
+pub(super) struct RestEvents {
     writer: Writer,
     kind: KindId<Paused>,
     is_paused: bool,
 }
 
 impl RestEvents {
-    pub(crate) fn new(space: &Space) -> Result<RestEvents, thalweg_space::Error> {
+    pub(super) fn new(space: &Space) -> Result<RestEvents, thalweg_space::Error> {
         let mut writer = space.writer_with("control", ELEMENT)?;
         let kind = writer.declare()?;
         Ok(RestEvents { writer, kind, is_paused: false })
     }
 
     /// Notes whether the sources rest; a change is an event.
-    pub(crate) fn note(&mut self, paused: bool) {
+    pub(super) fn note(&mut self, paused: bool) {
         if std::mem::replace(&mut self.is_paused, paused) != paused {
             self.writer.emit(self.kind, &Paused { paused });
         }

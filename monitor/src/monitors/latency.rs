@@ -1,9 +1,10 @@
 //! Latencies of input messages, and which of them led to failures.
 
-use crate::events::{Entry, Exit, Observation};
+use crate::composing::dispatch::What;
+use crate::decoding::events::{Entry, Exit, Observation};
+use crate::lineage::message::Message;
 use crate::lineage::{self, Lineage};
-use crate::message::Message;
-use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Latency, MessageTimes, Report, State};
 
 /// Input messages kept that took longest.
@@ -92,7 +93,7 @@ impl Lineage {
     pub(crate) fn take_item(
         &mut self,
         batch: &Batch<'_>,
-        item: &crate::monitor::Item,
+        item: &crate::composing::dispatch::Item,
         told: &mut lineage::Dispatch,
     ) {
         match item.what {

@@ -1,11 +1,12 @@
 //! How long each message took in its component, where the runtime tells that: of tasks whose messages are long enough to
 //! read the clock for each. Of all others only the mean is known, which is a matter of the tasks.
 
-use crate::distribution::Times;
-use crate::events::Observation;
+use crate::composing::dispatch::What;
+use crate::decoding::events::Observation;
 use crate::ids::IdMap;
-use crate::monitor::{Batch, Moment, Monitor, What};
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
+use crate::report::distribution::Times;
 
 /// Components that are told apart; of further ones no message is.
 const COMPONENTS_MAX: usize = 256;

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::analysis::SiteName;
-use crate::events::{Observation, ThreadUsed};
+use crate::composing::dispatch::{For, Outcome, Wait, What};
+use crate::composing::structure::{Structure, Task};
+use crate::decoding::events::{Observation, ThreadUsed};
+use crate::decoding::names::SiteName;
+use crate::decoding::observation::{LiveRow, LiveState, TaskCounts, TaskTotals};
 use crate::ids::IdMap;
-use crate::monitor::{Batch, For, Moment, Monitor, Open, Outcome, Wait, What};
-use crate::observation::{LiveRow, LiveState, TaskCounts, TaskTotals};
+use crate::monitor::{Batch, Moment, Monitor, Open};
 use crate::report::{self, Component, Report, TaskShares, Work};
-use crate::structure::{Structure, Task};
 
 /// Ended tasks kept at least; of more, the busiest.
 const KEPT_MIN: usize = 256;
@@ -479,7 +480,7 @@ fn components(moment: &Moment<'_>, all: &Ended, report: &Report) -> Vec<Componen
         .collect();
     components.sort_by(|a, b| {
         let busy = |component: &Component| component.work.busy_ns.unwrap_or(0.0);
-        let own = |component: &Component| component.path == crate::analysis::NO_COMPONENT;
+        let own = |component: &Component| component.path == crate::decoding::names::NO_COMPONENT;
         own(a).cmp(&own(b)).then(busy(b).total_cmp(&busy(a))).then_with(|| a.path.cmp(&b.path))
     });
     components

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 
-use crate::events::Observation;
+use crate::composing::dispatch::{For, Wait, What};
+use crate::composing::structure::{Role, Structure};
+use crate::decoding::events::Observation;
+use crate::decoding::observation::{LiveRow, Run, StreamTotals};
 use crate::ids::IdMap;
-use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
-use crate::notes::counted;
-use crate::observation::{LiveRow, Run, StreamTotals};
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{self, BrokenStream, Occupancy, Report};
-use crate::structure::{Role, Structure};
+use crate::wording::counted;
 
 /// Broken streams kept.
 const BROKEN_MAX: usize = 1000;

@@ -3,13 +3,13 @@
 //! An estimate: as many readings of the clock as events have different times, at what a reading took on the workers when they
 //! started, and [`EVENT_NS`] for each event, over the workers' time.
 
-use crate::events::Observation;
-use crate::monitor::{Batch, Moment, Monitor, What};
-use crate::observation::LiveRow;
-use crate::report::{Report, Telling};
+use thalweg_space::EVENT_NS;
 
-/// What writing an event takes beside the clock, rounded up: 1.4 to 2 ns in the benchmark `event`.
-const EVENT_NS: f64 = 2.0;
+use crate::composing::dispatch::What;
+use crate::decoding::events::Observation;
+use crate::decoding::observation::LiveRow;
+use crate::monitor::{Batch, Moment, Monitor};
+use crate::report::{Report, Telling};
 
 /// See the module. Publishes after the workers.
 #[derive(Default)]
@@ -43,13 +43,13 @@ impl Monitor for Costs {
         let of_seen = events as f64 / window.events.max(1) as f64;
         let readings = moment.clock_readings as f64 * of_seen;
         let clock_reading_ns = self.clock_reading_ns(&moment.ending.rows);
-        let ns = clock_reading_ns.map(|reading_ns| readings * reading_ns + events as f64 * EVENT_NS);
+        let ns = clock_reading_ns.map(|reading_ns| readings * reading_ns + events as f64 * EVENT_NS as f64);
         let workers_ns: f64 = report.workers.iter().map(|worker| worker.lifetime_ns).sum();
         let bytes = moment.ending.event_bytes;
         report.telling = Telling {
             clock_readings: readings as u64,
             clock_reading_ns,
-            event_ns: EVENT_NS,
+            event_ns: EVENT_NS as f64,
             ns,
             share: ns.filter(|_| workers_ns > 0.0).map(|ns| ns / workers_ns),
             bytes,

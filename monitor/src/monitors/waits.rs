@@ -9,11 +9,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use crate::events::{Deadlocked, Observation};
+use crate::composing::dispatch::{For, Wait, What};
+use crate::composing::structure::Structure;
+use crate::decoding::events::{Deadlocked, Observation};
 use crate::ids::{IdHasher, IdMap};
-use crate::monitor::{Batch, For, Moment, Monitor, Wait, What};
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::{Deadlock, Report, Root, RootState, WaitEdge, WaitNow, Waiting};
-use crate::structure::Structure;
 
 /// What is remembered of each task's last time.
 const HISTORY: usize = 24;
@@ -123,7 +124,7 @@ impl Monitor for Waits {
                 What::Dispatch(dispatch) => {
                     let history = self.histories.entry(dispatch.task).or_default();
                     history.push(dispatch.start, dispatch.end, Doing::Busy);
-                    let doing = crate::timeline::Doing::after(dispatch.outcome, dispatch.stream);
+                    let doing = crate::composing::timeline::Doing::after(dispatch.outcome, dispatch.stream);
                     history.then = match doing.what {
                         For::Turn => Some(Doing::Ready),
                         _ if doing.stream == 0 => None,

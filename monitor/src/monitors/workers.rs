@@ -1,12 +1,15 @@
 //! How the time of every worker divides.
 
-use crate::events::{Kept, Observation, WorkerParked, WorkerResumed, WorkerUnparked, WorkerWaiting};
+use crate::composing::dispatch::{Dispatch, What};
+use crate::composing::structure::OWN_THREAD;
+use crate::decoding::events::{
+    Kept, Observation, WorkerParked, WorkerResumed, WorkerUnparked, WorkerWaiting,
+};
+use crate::decoding::observation::{Besides, LiveRow};
 use crate::ids::IdMap;
-use crate::monitor::{Batch, Dispatch, Moment, Monitor, What};
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::monitors::shares::{Cpu, Used};
-use crate::observation::{Besides, LiveRow};
 use crate::report::{self, Report, State, Throughput, WorkerShares};
-use crate::structure::OWN_THREAD;
 
 /// See the module.
 #[derive(Default)]

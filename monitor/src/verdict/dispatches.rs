@@ -1,7 +1,7 @@
 //! Dispatches that are too short.
 
-use crate::notes::counted;
 use crate::report::{Action, Figure, Finding, Stream, Task, VerdictKind, Words};
+use crate::wording::counted;
 
 use super::facts::Facts;
 use super::thresholds::{LONGER_STREAM, SHORT_MESSAGES, SHORT_NS};

@@ -2,6 +2,8 @@
 
 mod failing;
 
+use thalweg_chance::Chance;
+
 use super::facts::Facts;
 use super::rules::{RULES, Rule};
 use super::{say, utilisation, verdict};
@@ -153,16 +155,12 @@ fn what_can_be_done_can_be_applied_as_it_is() {
     assert!((action.gain().expect("it is predicted") - 0.8).abs() < 1e-9, "{action:?}");
 }
 
-/// SplitMix64.
-struct Chance(u64);
+/// Makes parts of reports at random.
+struct Maker(Chance);
 
-impl Chance {
+impl Maker {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
+        self.0.below(limit)
     }
 
     fn share(&mut self) -> f64 {
@@ -173,7 +171,7 @@ impl Chance {
         of[self.below(of.len() as u64) as usize].clone()
     }
 
-    fn maybe<T>(&mut self, value: impl FnOnce(&mut Chance) -> T) -> Option<T> {
+    fn maybe<T>(&mut self, value: impl FnOnce(&mut Maker) -> T) -> Option<T> {
         (self.below(4) > 0).then(|| value(self))
     }
 
@@ -192,9 +190,9 @@ impl Chance {
             messages_out: self.maybe(|chance| chance.one(&counts)),
             selectivity: self.maybe(|chance| chance.one(&[0.0, 1.0, 9.0, 40.0])),
             dispatches: self.maybe(|chance| chance.one(&[0, 3, 90, 10_000])),
-            yield_share: self.maybe(Chance::share),
-            busy_ns: self.maybe(Chance::ns),
-            service_ns: self.maybe(Chance::ns),
+            yield_share: self.maybe(Maker::share),
+            busy_ns: self.maybe(Maker::ns),
+            service_ns: self.maybe(Maker::ns),
             shares: self.maybe(|chance| {
                 let busy = chance.share();
                 let rest = 1.0 - busy;
@@ -218,7 +216,7 @@ impl Chance {
             id,
             name: if replica == 0 { name } else { format!("{name}[{replica}]") },
             worker: self.maybe(|chance| chance.below(3)),
-            cpu_ns: self.maybe(Chance::ns),
+            cpu_ns: self.maybe(Maker::ns),
             work: self.work(),
             ..Task::default()
         }
@@ -234,9 +232,9 @@ impl Chance {
             id,
             core: self.maybe(|_| 0),
             lifetime_ns: self.ns(),
-            cpu_ns: self.maybe(Chance::ns),
+            cpu_ns: self.maybe(Maker::ns),
             preempted: self.maybe(|chance| chance.below(9)),
-            delayed_ns: self.maybe(Chance::ns),
+            delayed_ns: self.maybe(Maker::ns),
             shares,
             ..Worker::default()
         }
@@ -246,8 +244,8 @@ impl Chance {
         let role = self.one(&["entry", "exit", "inner"]).to_owned();
         Stream {
             name: format!("s{}", self.below(9)),
-            writer: self.maybe(Chance::path),
-            reader: self.maybe(Chance::path),
+            writer: self.maybe(Maker::path),
+            reader: self.maybe(Maker::path),
             role,
             streams: 1,
             capacity: self.one(&[0, 1, 2, 8, 64, 1024]),
@@ -261,8 +259,8 @@ impl Chance {
             occupancy_max: None,
             occupancy: None,
             wait_ns: None,
-            full_share: self.maybe(Chance::share),
-            empty_share: self.maybe(Chance::share),
+            full_share: self.maybe(Maker::share),
+            empty_share: self.maybe(Maker::share),
             conserved: None,
         }
     }
@@ -274,7 +272,7 @@ impl Chance {
             what: self.one(&["input", "room"]).to_owned(),
             stream: self.maybe(|chance| chance.below(9)),
             peer: None,
-            peer_name: self.maybe(Chance::path),
+            peer_name: self.maybe(Maker::path),
             ns: self.ns(),
         }
     }
@@ -283,8 +281,8 @@ impl Chance {
         let states = [RootState::Running, RootState::Ready, RootState::Circle, RootState::Unknown];
         Root {
             task: self.below(6),
-            name: self.maybe(Chance::path),
-            component: self.maybe(Chance::path),
+            name: self.maybe(Maker::path),
+            component: self.maybe(Maker::path),
             state: self.one(&states),
             ns: self.ns(),
             share: self.share(),
@@ -328,7 +326,7 @@ impl Chance {
 /// Words are made of the finding alone, so one that went through JSON says the same; and its figures are numbers.
 #[test]
 fn a_finding_is_whole_without_its_words() {
-    let mut chance = Chance(18);
+    let mut chance = Maker(Chance::new(18));
     let mut asked = std::collections::BTreeSet::new();
     for _ in 0..40_000 {
         let report = chance.report();

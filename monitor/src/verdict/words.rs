@@ -1,6 +1,7 @@
 //! What sentences are made of: figures and names of a finding, as they are written.
 
 use crate::report::{Action, Figure, Finding, Subject, Words};
+use crate::wording::percent;
 
 /// What is said of nothing.
 pub(super) const NOTHING: &str = "Nothing stands out: no task did any work.";
@@ -100,10 +101,6 @@ impl Finding {
 
 fn named(figure: Option<&Figure>) -> String {
     figure.and_then(|figure| figure.of.as_ref()).map_or(String::new(), Subject::to_string)
-}
-
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 /// What stands at an end of the network, as the subject of a sentence; one that is called by its role is not called so twice.

@@ -9,6 +9,7 @@ pub(crate) mod simulation;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use thalweg_chance::Chance;
 use thalweg_monitor::{Verdict, VerdictKind};
 
 /// What is planted.
@@ -99,7 +100,7 @@ pub(crate) struct Net {
 impl Net {
     /// A random network of a cause.
     pub(crate) fn planted(cause: Cause, seed: u64) -> Net {
-        let mut chance = Chance(seed * 1000 + cause as u64);
+        let mut chance = Chance::new(seed * 1000 + cause as u64);
         // The more work there is behind a small stream, the less it matters.
         let length =
             if cause == Cause::SmallStream { chance.between(2, 4) } else { chance.between(3, 8) } as usize;
@@ -246,23 +247,6 @@ impl Task {
             sleeps: false,
             seed: 0,
         }
-    }
-}
-
-/// SplitMix64.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from)
     }
 }
 

@@ -1,10 +1,30 @@
 //! Boxes against the boxes there are implementations of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::KnownBoxes;
 use super::resolved::{BoxUse, Resolved};
-use crate::syntax::{Diagnostic, Source, Span};
+use crate::syntax::ast::BoxSignature;
+use crate::syntax::{Diagnostic, Source, Span, parse_box};
+
+/// The boxes there are implementations of: name → signature, arguments in order.
+#[derive(Clone, Debug, Default)]
+pub struct KnownBoxes {
+    /// The signatures by name.
+    pub boxes: BTreeMap<String, BoxSignature>,
+    /// Whether boxes whose code is a command may run it.
+    pub commands: bool,
+}
+
+impl KnownBoxes {
+    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` names where it comes from, for
+    /// errors. A box of the same name is replaced.
+    pub fn add(&mut self, from: &str, declaration: &str) -> Result<(), Vec<Diagnostic>> {
+        let def = parse_box(&Source::new(from, declaration))?;
+        self.boxes.insert(def.name.name.to_string(), def.signature);
+        Ok(())
+    }
+}
 
 /// Tells boxes without an implementation, and those whose implementation has another signature.
 /// Looks at the first `used` boxes, those of the main net.

@@ -25,37 +25,17 @@ mod signatures;
 mod types;
 mod unused;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use implementations::KnownBoxes;
 pub use index::{Definition, DefinitionKind, Files, Index, Reference};
 pub use resolved::{
     Arrow, BoxId, BoxUse, DEPTH_MAX, LabelSet, Net, NetId, Node, NodeKind, Place, Resolved, SourceId,
 };
 pub use signatures::{ComponentSignature, Inferred, NetSignature, Signatures};
 
-use crate::syntax::ast::BoxSignature;
-use crate::syntax::{Diagnostic, Source, Span, parse_box};
-
-/// The boxes there are implementations of: name → signature, arguments in order.
-#[derive(Clone, Debug, Default)]
-pub struct KnownBoxes {
-    /// The signatures by name.
-    pub boxes: BTreeMap<String, BoxSignature>,
-    /// Whether boxes whose code is a command may run it.
-    pub commands: bool,
-}
-
-impl KnownBoxes {
-    /// Adds a box by its declaration, such as `box inc ((x) -> (x))`; `from` names where it comes from, for
-    /// errors. A box of the same name is replaced.
-    pub fn add(&mut self, from: &str, declaration: &str) -> Result<(), Vec<Diagnostic>> {
-        let def = parse_box(&Source::new(from, declaration))?;
-        self.boxes.insert(def.name.name.to_string(), def.signature);
-        Ok(())
-    }
-}
+use crate::syntax::{Diagnostic, Source, Span};
 
 /// What checking gives.
 #[derive(Clone, Debug)]

@@ -9,14 +9,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::KnownBoxes;
+use super::implementations::KnownBoxes;
 use super::index::{Definition, DefinitionKind, Files, Index, Reference};
 use super::resolved::*;
 use crate::syntax::ast::{self, Def, Ident, Map, MapOutput, Name, NetBody, Topo, TopoKind, Variant};
 use crate::syntax::{Diagnostic, Source, Span, parse};
-
-/// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
-pub(super) const HOLE: NetId = NetId(u32::MAX);
 
 /// Most errors told of one program; more unknown names are counted.
 const ERRORS_MAX: usize = 100;

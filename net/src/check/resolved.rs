@@ -35,6 +35,9 @@ pub struct Resolved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetId(pub u32);
 
+/// Marks a reference that could not be resolved, while checking; never in a [`Resolved`] given out.
+pub(super) const HOLE: NetId = NetId(u32::MAX);
+
 /// Index into [`Resolved::boxes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoxId(pub u32);

@@ -17,7 +17,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::names::HOLE;
 use super::resolved::*;
 use super::shape::{Id, Presence, Set, Shape, Stream, add, divide, route, tie};
 use super::signatures::{ComponentSignature, Inferred, NetSignature, Signatures};

@@ -48,6 +48,8 @@ pub(crate) struct Program {
 #[derive(Debug)]
 pub(crate) struct Component {
     pub(crate) site: SiteRef,
+    /// Of a split, the site of the task that gathers what its replicas give.
+    collector: Option<SiteRef>,
     name: Arc<str>,
     /// What it is part of; the main net is its own parent.
     parent: ComponentId,
@@ -55,6 +57,11 @@ pub(crate) struct Component {
 }
 
 impl Component {
+    /// The site of the task that gathers what its parts give: of its own for a split, whose tasks are told apart by it.
+    pub(crate) fn collector(&self) -> SiteRef {
+        self.collector.unwrap_or(self.site)
+    }
+
     /// What this one, which is `id`, is part of.
     fn outer(&self, id: ComponentId) -> Option<ComponentId> {
         (self.parent != id).then_some(self.parent)
@@ -235,11 +242,11 @@ impl Builder<'_> {
             )));
         }
         let site = match self.space {
-            Some(space) => space.site(site).map_err(|error| Error::new(error.to_string()))?,
+            Some(space) => space.site(site)?,
             None => SiteRef::default(),
         };
         let id = ComponentId(self.components.len() as u32);
-        let component = Component { site, name, parent, kind: Kind::Serial(Vec::new()) };
+        let component = Component { site, collector: None, name, parent, kind: Kind::Serial(Vec::new()) };
         self.components.push(component);
         Ok(id)
     }
@@ -282,7 +289,22 @@ impl Builder<'_> {
         let id = self.add(node.name.clone(), &site, parent)?;
         let kind = self.kind(node, id)?;
         self.components[id.0 as usize].kind = kind;
+        if let Some(space) = self.space
+            && let Some(name) = self.collector_name(id)
+        {
+            let of = Some(self.components[id.0 as usize].site);
+            let site = Site { name, kind: "collector", parent: of, ..site };
+            self.components[id.0 as usize].collector = Some(space.site(&site)?);
+        }
         Ok(id)
+    }
+
+    /// What the task is called that gathers what the replicas of a split give. It stands beside the split's body, so it has
+    /// another name.
+    fn collector_name(&self, id: ComponentId) -> Option<&'static str> {
+        let Kind::Split { body, .. } = &self.components[id.0 as usize].kind else { return None };
+        let is_taken = *self.components[body.0 as usize].name == *"collector";
+        Some(if is_taken { "collector#2" } else { "collector" })
     }
 
     fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {

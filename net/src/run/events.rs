@@ -65,7 +65,7 @@ pub(crate) fn announce_ends(space: &Space, entry: u64, exit: u64) -> Result<(), 
         writer.emit(exit_kind, &Exit { stream: exit });
         Ok(())
     };
-    announce().map_err(|error: thalweg_space::Error| Error::new(error.to_string()))
+    announce().map_err(|error: thalweg_space::Error| error.into())
 }
 
 pub(crate) fn record_failed(cx: &mut Context<'_>, component: SiteRef, message: Message, reason: &str) {

@@ -99,7 +99,7 @@ impl Limits {
         specs.replicas.default = replicas;
         specs.fold_after.default = fold_after;
         specs.ties.default = ties as u64;
-        let settings = specs.make(space).map_err(|error| Error::new(error.to_string()))?;
+        let settings = specs.make(space)?;
         Ok(Limits { settings, exact_failures })
     }
 

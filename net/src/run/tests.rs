@@ -406,9 +406,24 @@ fn the_space_knows_components_ends_and_failures() {
             ("split", "split", "main", 4),
             ("net", "inner", "split", 4),
             ("box", "panic", "inner", 4),
-            ("box", "inc", "inner", 4)
+            ("box", "inc", "inner", 4),
+            ("collector", "collector", "split", 4)
         ]
     );
+    // The dispatcher of a split and its collector are told apart.
+    let mut tasks = Vec::new();
+    let mut see = |item: Item<'_>| {
+        if let Item::Event(event) = item
+            && event.kind.name == "exec.task_created"
+        {
+            let component = event.kind.field("component").map(|field| event.u64(field));
+            tasks
+                .extend(sites.iter().find(|site| Some(site.id.0) == component).map(|site| site.name.clone()));
+        }
+    };
+    reader.events().poll(usize::MAX, &mut see).unwrap();
+    tasks.sort();
+    assert_eq!(tasks, ["collector", "inc", "panic", "split"]);
     let mut seen = Vec::new();
     let mut events = reader.events();
     let mut see = |item: Item<'_>| {

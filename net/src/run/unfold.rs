@@ -122,7 +122,16 @@ impl<'a, 'b> Unfolding<'a, 'b> {
     }
 
     fn spawn_weighing(&mut self, weight: u32, component: ComponentId, task: impl Task) {
-        let spec = TaskSpec { weight, ..self.spec(component) };
+        self.spawn_as(TaskSpec { weight, ..self.spec(component) }, task);
+    }
+
+    /// The task that gathers what the parts of a component give: observers know that of a split by a name of its own.
+    fn spawn_collector(&mut self, weight: u32, of: ComponentId, task: impl Task) {
+        let component = self.shared.program.get(of).collector();
+        self.spawn_as(TaskSpec { weight, component, ..self.spec(of) }, task);
+    }
+
+    fn spawn_as(&mut self, spec: TaskSpec, task: impl Task) {
         match &mut self.place {
             Place::Starting(runtime) => runtime.spawn(spec, task),
             Place::Running(cx) => cx.spawn(spec, task),
@@ -224,7 +233,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                     let first = Exit::new(position, body, exits.clone(), input, exit);
                     self.spawn(id, OrderedExit::new(first));
                     let (out, output) = self.stream();
-                    self.spawn_weighing(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
+                    self.spawn_collector(REPLICAS_WEIGHT, id, ExitCollector::new(exit_input, out));
                     return output;
                 }
                 let body = (*body, self.around.later(), *folds);
@@ -249,14 +258,14 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                     self.spawn(id, OrderedSplit::new(position, body, *choice, *folds, input, turns));
                     let (out, output) = self.stream();
                     let collector = OrderedCollector::new(turns_in, Vec::new(), out);
-                    self.spawn_weighing(REPLICAS_WEIGHT, id, collector.of(spread));
+                    self.spawn_collector(REPLICAS_WEIGHT, id, collector.of(spread));
                     return output;
                 }
                 let (announcements, announced) = self.stream();
                 let body = (*body, self.around.later(), spread.clone());
                 self.spawn(id, SplitDispatcher::new(position, body, *choice, *folds, input, announcements));
                 let (out, output) = self.stream();
-                self.spawn_weighing(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
+                self.spawn_collector(REPLICAS_WEIGHT, id, Collector::new([announced], out).of(spread));
                 output
             }
             Kind::Placed { body, place } => {
@@ -295,13 +304,13 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         inputs: Vec<In<Record>>,
     ) -> In<Record> {
         let (out, output) = self.stream();
-        self.spawn_weighing(weight, id, OrderedCollector::new(turns, inputs, out));
+        self.spawn_collector(weight, id, OrderedCollector::new(turns, inputs, out));
         output
     }
 
     fn collect(&mut self, weight: u32, id: ComponentId, inputs: Vec<In<Record>>) -> In<Record> {
         let (out, output) = self.stream();
-        self.spawn_weighing(weight, id, Collector::new(inputs, out));
+        self.spawn_collector(weight, id, Collector::new(inputs, out));
         output
     }
 }

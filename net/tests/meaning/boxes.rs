@@ -18,8 +18,11 @@ pub(crate) const DECLARATIONS: [&str; 9] = [
     "box rest ((<n>) -> (<n>, <k>))",
 ];
 
-/// What a box emits (variants from 1), and whether it fails then.
-pub(crate) fn meaning(name: &str, arguments: &[i64]) -> (Vec<(usize, Vec<i64>)>, bool) {
+/// What a box emits (variants from 1), and whether it fails then; `counts`: how many labels each of its variants has.
+pub(crate) fn meaning(name: &str, arguments: &[i64], counts: &[usize]) -> (Vec<(usize, Vec<i64>)>, bool) {
+    if name.starts_with("box") {
+        return (made_up(arguments, counts), false);
+    }
     let (a, b) = (arguments[0], arguments.get(1).copied().unwrap_or(0));
     match name {
         "inc" => (vec![(1, vec![a.wrapping_add(1)])], false),
@@ -38,6 +41,45 @@ pub(crate) fn meaning(name: &str, arguments: &[i64]) -> (Vec<(usize, Vec<i64>)>,
     }
 }
 
+/// What a box of a random signature emits: some of its variants, by its arguments.
+fn made_up(arguments: &[i64], counts: &[usize]) -> Vec<(usize, Vec<i64>)> {
+    let sum = arguments.iter().fold(0_i64, |sum, argument| sum.wrapping_add(*argument));
+    let of_variant = |(variant, &count): (usize, &usize)| {
+        let value = |place: usize| sum.wrapping_add((variant + place) as i64).rem_euclid(3);
+        (value(1) != 0).then(|| (variant + 1, (0..count).map(value).collect()))
+    };
+    counts.iter().enumerate().filter_map(of_variant).collect()
+}
+
+/// Boxes of random signatures: each with its declaration, and how many labels it takes and its variants have.
+pub(crate) fn random_boxes(signatures: &[(String, usize, Vec<usize>)]) -> Boxes {
+    fn emit(arguments: &[i64], counts: &[usize], out: &mut Out) {
+        for (variant, values) in made_up(arguments, counts) {
+            match values[..] {
+                [] => out.emit_variant(variant as u32, ()),
+                [a] => out.emit_variant(variant as u32, (a,)),
+                [a, b] => out.emit_variant(variant as u32, (a, b)),
+                [a, b, c] => out.emit_variant(variant as u32, (a, b, c)),
+                _ => unreachable!("at most three labels"),
+            }
+        }
+    }
+    let mut boxes = Boxes::new();
+    for (declaration, takes, counts) in signatures {
+        let counts = counts.clone();
+        let added = match takes {
+            0 => boxes.add(declaration, move |out: &mut Out| emit(&[], &counts, out)),
+            1 => boxes.add(declaration, move |a: i64, out: &mut Out| emit(&[a], &counts, out)),
+            2 => boxes.add(declaration, move |a: i64, b: i64, out: &mut Out| emit(&[a, b], &counts, out)),
+            _ => boxes.add(declaration, move |a: i64, b: i64, c: i64, out: &mut Out| {
+                emit(&[a, b, c], &counts, out);
+            }),
+        };
+        added.expect("the declaration is right");
+    }
+    boxes
+}
+
 pub(crate) fn boxes() -> &'static Boxes {
     static BOXES: LazyLock<Boxes> = LazyLock::new(make);
     &BOXES
@@ -45,7 +87,7 @@ pub(crate) fn boxes() -> &'static Boxes {
 
 fn make() -> Boxes {
     fn emit(name: &str, arguments: &[i64], out: &mut Out) -> Result<(), &'static str> {
-        let (emitted, failed) = meaning(name, arguments);
+        let (emitted, failed) = meaning(name, arguments, &[]);
         for (variant, values) in emitted {
             match values[..] {
                 [value] => out.emit_variant(variant as u32, (value,)),
@@ -60,7 +102,7 @@ fn make() -> Boxes {
         let name = declaration.split_whitespace().nth(1).expect("box NAME");
         let added = match name {
             "rest" => boxes.add(declaration, |n: i64, out: &mut Out| {
-                out.generate(meaning("rest", &[n]).0.into_iter().map(|(_, v)| (v[0], v[1])));
+                out.generate(meaning("rest", &[n], &[]).0.into_iter().map(|(_, v)| (v[0], v[1])));
             }),
             "swap" | "sum" => {
                 boxes.add(declaration, move |a: i64, b: i64, out: &mut Out| emit(name, &[a, b], out))

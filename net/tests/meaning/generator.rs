@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use thalweg_chance::Chance;
+
 use crate::boxes::DECLARATIONS;
 
 /// A network and the records that enter it.
@@ -14,9 +16,9 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn random(seed: u64) -> Case {
-        let mut chance = Chance(seed);
-        let net = chance.net();
-        let records = (0..chance.below(5) + 1).map(|_| chance.record()).collect();
+        let mut writer = Writer::new(seed);
+        let net = writer.net();
+        let records = (0..writer.below(5) + 1).map(|_| writer.record()).collect();
         Case { net, records }
     }
 
@@ -34,32 +36,26 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// SplitMix64.
-pub(crate) struct Chance(u64);
+/// Writes at random.
+pub(crate) struct Writer(Chance);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed)
+impl std::ops::Deref for Writer {
+    type Target = Chance;
+
+    fn deref(&self) -> &Chance {
+        &self.0
     }
+}
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+impl std::ops::DerefMut for Writer {
+    fn deref_mut(&mut self) -> &mut Chance {
+        &mut self.0
     }
+}
 
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
+impl Writer {
+    pub(crate) fn new(seed: u64) -> Writer {
+        Writer(Chance::new(seed))
     }
 
     fn net(&mut self) -> String {

@@ -6,9 +6,12 @@ mod corners;
 mod evaluate;
 mod generator;
 mod oracle;
+mod routes;
+mod rules;
 mod runs;
 mod types;
 mod typing;
+mod world;
 
 use std::collections::BTreeMap;
 use std::path::Path;

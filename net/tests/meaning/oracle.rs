@@ -2,7 +2,7 @@
 //!
 //! A component is a relation between the records that enter it, in their order, and those that leave it, in theirs. It is
 //! run on all its input at once; a deterministic combinator runs its parts on one record after the other. Nothing here
-//! comes from the runtime; from the crate come only the syntax tree, its names and what each branch accepts.
+//! comes from the runtime; from the crate come only the syntax tree and its names. What each branch takes is found anew ([`Routes`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,7 @@ use thalweg_net::syntax::ast::{Filter, Item, ItemValue, Label, LabelAt, LabelKin
 
 use crate::boxes;
 use crate::evaluate::evaluate;
+use crate::routes::Routes;
 
 /// Most outcomes, and most work on them, that are followed.
 const OUTCOMES_MAX: usize = 60;
@@ -101,11 +102,12 @@ type Runs = Result<BTreeSet<Run>, TooMuch>;
 /// branches equally well.
 pub(crate) fn outcomes(
     resolved: &Resolved,
+    routes: &Routes,
     input: &[Labels],
     ordered: bool,
     ties: Ties,
 ) -> Result<BTreeSet<Outcome>, TooMuch> {
-    let mut oracle = Oracle { resolved, ordered, ties, work: 0 };
+    let mut oracle = Oracle { resolved, routes, ordered, ties, work: 0 };
     let input = input.iter().map(|labels| Rec { labels: labels.clone(), around: Vec::new() }).collect();
     let runs = oracle.net(resolved.net(resolved.main), State::Fresh, input)?;
     let outcome = |run: Run| {
@@ -131,6 +133,7 @@ pub(crate) fn has_cells(resolved: &Resolved) -> bool {
 
 struct Oracle<'a> {
     resolved: &'a Resolved,
+    routes: &'a Routes,
     ordered: bool,
     ties: Ties,
     work: usize,
@@ -283,7 +286,8 @@ impl Oracle<'_> {
         let mut failed = Vec::new();
         let mut ways: BTreeSet<Vec<Vec<Rec>>> = BTreeSet::from([vec![Vec::new(); branches.len()]]);
         for rec in input {
-            let counts: Vec<Option<usize>> = branches.iter().map(|branch| best_match(branch, &rec)).collect();
+            let counts: Vec<Option<usize>> =
+                branches.iter().map(|branch| best_match(self.routes.variants(branch), &rec)).collect();
             let Some(most) = counts.iter().flatten().max() else {
                 failed.push(Fault::NoBranch);
                 continue;
@@ -490,8 +494,8 @@ fn routes(variant: &[Label], labels: &Labels) -> bool {
 }
 
 /// How many labels the branch's best variant matches.
-fn best_match(branch: &Node, rec: &Rec) -> Option<usize> {
-    branch.accepts.iter().filter(|variant| routes(variant, &rec.labels)).map(Vec::len).max()
+fn best_match(variants: &[Vec<Label>], rec: &Rec) -> Option<usize> {
+    variants.iter().filter(|variant| routes(variant, &rec.labels)).map(Vec::len).max()
 }
 
 fn value(expression: &TagExpr, labels: &Labels) -> Option<i64> {
@@ -530,7 +534,8 @@ fn inherit(input: &Rec, consumed: &[Label], made: Labels) -> Rec {
 fn call(name: &str, takes: &[Label], gives: &[Vec<Label>], state: State, rec: &Rec) -> BTreeSet<Run> {
     let arguments: Option<Vec<i64>> = takes.iter().map(|label| rec.labels.get(label).copied()).collect();
     let Some(arguments) = arguments else { return failure(state, Fault::Other) };
-    let (emitted, failed) = boxes::meaning(name, &arguments);
+    let counts: Vec<usize> = gives.iter().map(Vec::len).collect();
+    let (emitted, failed) = boxes::meaning(name, &arguments, &counts);
     let record = |(variant, values): (usize, Vec<i64>)| {
         inherit(rec, takes, gives[variant - 1].iter().cloned().zip(values).collect())
     };

@@ -13,11 +13,12 @@ use thalweg_net::label::LabelKind;
 use thalweg_net::record::Record;
 use thalweg_net::run::{StartOptions, Ties};
 use thalweg_net::syntax::ast::Label;
-use thalweg_net::{Network, Value, json};
+use thalweg_net::{Boxes, Network, Value, json};
 
 use crate::boxes::boxes;
 use crate::generator::Case;
 use crate::oracle::{Fault, Labels, Outcome, has_cells, outcomes};
+use crate::routes::Routes;
 
 /// How often the watch looks at what runs, and how often it may see the same case before that counts as hanging. Looks
 /// are counted, and not time, because the process may be stopped meanwhile.
@@ -51,8 +52,13 @@ impl Verdict {
 
 /// Runs a case on one or two workers, with wide or narrow streams, and ties as `options` says.
 pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
+    try_with(boxes(), case, options)
+}
+
+/// The same with other boxes.
+pub(crate) fn try_with(boxes: &Boxes, case: &Case, options: u64) -> Verdict {
     begin(case);
-    let Some(resolved) = check_text("main", &case.net, Some(&boxes().known())).resolved else {
+    let Some(resolved) = check_text("main", &case.net, Some(&boxes.known())).resolved else {
         return Verdict::Refused;
     };
     let records: Vec<Record> =
@@ -62,7 +68,7 @@ pub(crate) fn try_case(case: &Case, options: u64) -> Verdict {
     let Some((ordered, allowed)) = allowed(&resolved, &input, options.1.ties) else {
         return Verdict::TooMuch;
     };
-    let Ok(network) = Network::parse("main", &case.net, boxes()) else { return Verdict::Refused };
+    let Ok(network) = Network::parse("main", &case.net, boxes) else { return Verdict::Refused };
     let (workers, capacity) = (options.0.workers, options.0.capacity);
     let mut outcome = run(&network, records, options);
     if !ordered {
@@ -90,13 +96,14 @@ fn shown(outcome: &Outcome) -> String {
 
 /// The outcomes, with whether they tell the order.
 fn allowed(resolved: &Resolved, input: &[Labels], ties: Ties) -> Option<(bool, BTreeSet<Outcome>)> {
-    if let Ok(outcomes) = outcomes(resolved, input, true, ties) {
+    let routes = Routes::of(resolved);
+    if let Ok(outcomes) = outcomes(resolved, &routes, input, true, ties) {
         return Some((true, outcomes));
     }
     if has_cells(resolved) {
         return None;
     }
-    Some((false, outcomes(resolved, input, false, ties).ok()?))
+    Some((false, outcomes(resolved, &routes, input, false, ties).ok()?))
 }
 
 fn labels_of(record: &Record) -> Labels {

@@ -1,42 +1,40 @@
 //! Types by brute force: what becomes of every set of labels in a network, worked out for all sets there are.
 //!
-//! The networks have five labels, so a record is one of 32 sets, a component is a table with a line for each, and
+//! The networks have few labels: with five a record is one of 32 sets, a component is a table with a line for each, and
 //! what is inferred elsewhere by looking for it is here the sum of all lines. Nothing comes from the crate but the verdict and the
 //! variants that are compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// Labels of the networks, by bit. The last is a binding tag.
-pub(crate) const LABELS: [&str; 5] = ["<a>", "<b>", "<c>", "<d>", "<#k>"];
-const BINDING: u8 = 1 << 4;
-const SETS: usize = 1 << LABELS.len();
+use crate::world::{Pattern, Set, World};
 
-/// A pattern: its labels, and whether it has a guard.
-pub(crate) type Pattern = (u8, bool);
+/// Labels of the random networks, by bit. The last is a binding tag.
+pub(crate) const LABELS: [&str; 5] = ["<a>", "<b>", "<c>", "<d>", "<#k>"];
+pub(crate) const FIVE: World = World { labels: LABELS.len(), binding: 1 << 4 };
 
 /// A component.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Identity,
     /// Takes a set, gives a record for each of some sets.
-    Box(u8, Vec<u8>),
+    Box(Set, Vec<Set>),
     /// The same as a filter; the second list is that of a condition that does not hold.
-    Filter(u8, Vec<u8>, Option<Vec<u8>>),
+    Filter(Set, Vec<Set>, Option<Vec<Set>>),
     Cell(Vec<Pattern>),
     Serial(Vec<Part>),
     Parallel(Vec<Part>, bool),
     Star(Box<Part>, Vec<Pattern>, bool),
     Feedback(Box<Part>, Vec<Pattern>),
-    Split(Box<Part>, u8, bool),
+    Split(Box<Part>, Set, bool),
     Place(Box<Part>),
     /// A net that declares what it takes; its number.
-    Net(Vec<u8>, Box<Part>, usize),
+    Net(Vec<Set>, Box<Part>, usize),
 }
 
 /// Whether a record comes for sure, if a guard says so, or past a synchrocell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Coming {
     Sure,
     Guarded,
@@ -44,12 +42,12 @@ pub(crate) enum Coming {
 }
 
 /// A record that leaves: its labels, those of them that came in, how it comes.
-pub(crate) type Out = (u8, u8, Coming);
+pub(crate) type Out = (Set, Set, Coming);
 
 /// What becomes of a record: what was asked of it, and what leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
-    pub(crate) asked: u8,
+    pub(crate) asked: Set,
     pub(crate) outs: BTreeSet<Out>,
     /// Whether records go round for ever.
     pub(crate) endless: bool,
@@ -62,39 +60,40 @@ pub(crate) type Lines = Vec<Option<Line>>;
 pub(crate) struct Table {
     pub(crate) lines: Lines,
     /// What `|` compares.
-    pub(crate) variants: BTreeSet<u8>,
+    pub(crate) variants: BTreeSet<Set>,
     pub(crate) parts: Vec<Rc<Table>>,
+    world: World,
 }
 
-fn has(set: u8, all: u8) -> bool {
+fn has(set: Set, all: Set) -> bool {
     set & all == all
 }
 
 /// Whether a record may be routed to a variant.
-pub(crate) fn fits(set: u8, variant: u8) -> bool {
-    has(set, variant) && set & BINDING & !variant == 0
+pub(crate) fn fits(world: World, set: Set, variant: Set) -> bool {
+    has(set, variant) && set & world.binding & !variant == 0
 }
 
 /// How many labels the best of some variants matches.
-pub(crate) fn score(variants: &BTreeSet<u8>, set: u8) -> Option<u32> {
-    variants.iter().filter(|&&variant| fits(set, variant)).map(|variant| variant.count_ones()).max()
+pub(crate) fn score(world: World, variants: &BTreeSet<Set>, set: Set) -> Option<u32> {
+    variants.iter().filter(|&&variant| fits(world, set, variant)).map(|variant| variant.count_ones()).max()
 }
 
 /// The leftmost of the branches that match best.
-pub(crate) fn branch(parts: &[Rc<Table>], set: u8) -> Option<usize> {
-    let scores: Vec<Option<u32>> = parts.iter().map(|part| score(&part.variants, set)).collect();
+pub(crate) fn branch(parts: &[Rc<Table>], set: Set) -> Option<usize> {
+    let scores: Vec<Option<u32>> = parts.iter().map(|part| score(part.world, &part.variants, set)).collect();
     let best = scores.iter().flatten().max()?;
     scores.iter().position(|score| score.as_ref() == Some(best))
 }
 
 /// What is made of a record that loses `taken` and gets `made`.
-fn made_of(set: u8, taken: u8, made: u8) -> Out {
-    let rest = set & !taken & !BINDING;
+fn made_of(world: World, set: Set, taken: Set, made: Set) -> Out {
+    let rest = set & !taken & !world.binding;
     (rest | made, rest & !made, Coming::Sure)
 }
 
 /// Of what surely comes all must get on; of what comes if guards say so one, if nothing else comes.
-fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(u8) -> bool) -> bool {
+fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(Set) -> bool) -> bool {
     let of = |coming| outs.iter().filter(move |out| out.2 == coming);
     let any_sure = of(Coming::Sure).next().is_some();
     let any_guarded = of(Coming::Guarded).next().is_some();
@@ -103,7 +102,7 @@ fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(u8) -> bool) -> bool {
 }
 
 /// How a record leaves and how it stays, where patterns are tested.
-fn tested(patterns: &[Pattern], set: u8) -> (Option<Coming>, Option<Coming>, u8) {
+fn tested(patterns: &[Pattern], set: Set) -> (Option<Coming>, Option<Coming>, Set) {
     let matched: Vec<&Pattern> = patterns.iter().filter(|(labels, _)| has(set, *labels)).collect();
     let sure = matched.iter().filter(|(_, guard)| !guard).map(|(labels, _)| *labels);
     // The largest, of those the first.
@@ -119,13 +118,13 @@ fn tested(patterns: &[Pattern], set: u8) -> (Option<Coming>, Option<Coming>, u8)
 }
 
 impl Table {
-    pub(crate) fn of(part: &Part) -> Rc<Table> {
-        let parts: Vec<Rc<Table>> = part.parts().iter().map(|inner| Table::of(inner)).collect();
-        let line = |set: u8| line(part, &parts, set);
+    pub(crate) fn of(part: &Part, world: World) -> Rc<Table> {
+        let parts: Vec<Rc<Table>> = part.parts().iter().map(|inner| Table::of(inner, world)).collect();
+        let line = |set: Set| line(part, &parts, world, set);
         let lines: Lines = match part {
             Part::Star(_, exits, _) => loop_lines(&parts[0].lines, exits, true),
             Part::Feedback(_, backs) => loop_lines(&parts[0].lines, backs, false),
-            _ => (0..SETS as u8).map(line).collect(),
+            _ => world.sets().map(line).collect(),
         };
         let variants = match part {
             Part::Identity => BTreeSet::from([0]),
@@ -135,21 +134,21 @@ impl Table {
             Part::Parallel(..) => parts.iter().flat_map(|part| part.variants.clone()).collect(),
             Part::Place(_) => parts[0].variants.clone(),
             Part::Serial(_) | Part::Star(..) | Part::Feedback(..) | Part::Split(..) => {
-                (0..SETS as u8).filter(|&set| is_variant(&lines, set)).collect()
+                world.sets().filter(|&set| is_variant(&lines, set)).collect()
             }
         };
-        Rc::new(Table { lines, variants, parts })
+        Rc::new(Table { lines, variants, parts, world })
     }
 }
 
 /// Whether a record gets through with all its labels asked for.
-fn is_variant(lines: &Lines, set: u8) -> bool {
+fn is_variant(lines: &Lines, set: Set) -> bool {
     lines[set as usize].as_ref().is_some_and(|line| line.asked == set)
 }
 
-fn line(part: &Part, parts: &[Rc<Table>], set: u8) -> Option<Line> {
-    let taker = |takes: u8, gives: &[u8]| {
-        let outs = gives.iter().map(|&made| made_of(set, takes, made)).collect();
+fn line(part: &Part, parts: &[Rc<Table>], world: World, set: Set) -> Option<Line> {
+    let taker = |takes: Set, gives: &[Set]| {
+        let outs = gives.iter().map(|&made| made_of(world, set, takes, made)).collect();
         has(set, takes).then_some(Line { asked: takes, outs, endless: false })
     };
     match part {
@@ -167,7 +166,7 @@ fn line(part: &Part, parts: &[Rc<Table>], set: u8) -> Option<Line> {
         }
         Part::Place(_) => parts[0].lines[set as usize].clone(),
         Part::Net(variants, ..) => {
-            let fitting = variants.iter().copied().filter(|&variant| fits(set, variant));
+            let fitting = variants.iter().copied().filter(|&variant| fits(world, set, variant));
             let variant = fitting.rev().max_by_key(|variant| variant.count_ones())?;
             let around = set & !variant;
             let inside = parts[0].lines[variant as usize].clone().unwrap_or_default();
@@ -179,11 +178,11 @@ fn line(part: &Part, parts: &[Rc<Table>], set: u8) -> Option<Line> {
     }
 }
 
-fn taker_of_all(set: u8) -> Option<Line> {
+fn taker_of_all(set: Set) -> Option<Line> {
     Some(Line { asked: 0, outs: BTreeSet::from([(set, set, Coming::Sure)]), endless: false })
 }
 
-fn cell_line(patterns: &[Pattern], set: u8) -> Option<Line> {
+fn cell_line(patterns: &[Pattern], set: Set) -> Option<Line> {
     let matched = patterns.iter().map(|(labels, _)| *labels).filter(|labels| has(set, *labels));
     // The first pattern says what goes on.
     let first = patterns[0].0;
@@ -196,7 +195,7 @@ fn cell_line(patterns: &[Pattern], set: u8) -> Option<Line> {
     Some(Line { asked, outs, endless: false })
 }
 
-fn serial_line(parts: &[Rc<Table>], set: u8) -> Option<Line> {
+fn serial_line(parts: &[Rc<Table>], set: Set) -> Option<Line> {
     let mut line = taker_of_all(set)?;
     for part in parts {
         if !gets_on(&line.outs, |out| part.lines[out as usize].is_some()) {
@@ -214,70 +213,94 @@ fn serial_line(parts: &[Rc<Table>], set: u8) -> Option<Line> {
 
 /// A star or a feedback: which sets get through is the largest answer that agrees with itself.
 fn loop_lines(body: &Lines, patterns: &[Pattern], star: bool) -> Lines {
-    let test = |set: u8| {
+    let test = |set: Set| {
         let (matched, otherwise, asked) = tested(patterns, set);
         if star { (matched, otherwise, asked) } else { (otherwise, matched, asked) }
     };
     // Before a test, and inside.
-    let (mut alive, mut inside) = ([true; SETS], [true; SETS]);
+    let (mut alive, mut inside) = (vec![true; body.len()], vec![true; body.len()]);
     loop {
-        let before = (alive, inside);
-        for set in 0..SETS {
+        let before = (alive.clone(), inside.clone());
+        for set in 0..body.len() {
             inside[set] =
                 body[set].as_ref().is_some_and(|line| gets_on(&line.outs, |out| alive[out as usize]));
-            alive[set] = test(set as u8).0.is_some() || inside[set];
+            alive[set] = test(set as Set).0.is_some() || inside[set];
         }
-        if before == (alive, inside) {
+        if before == (alive.clone(), inside.clone()) {
             break;
         }
     }
+    let way = Way { body, test: &test, star, alive: &alive, inside: &inside };
+    let comes_back: Vec<bool> = (0..body.len() as Set).map(|set| way.comes_back(set)).collect();
     let line = |set: usize| {
         let enters = if star { alive[set] } else { inside[set] };
-        enters.then(|| walk(body, set as u8, &test, star, &alive, &inside))
+        enters.then(|| way.walk(set as Set, &comes_back))
     };
-    (0..SETS).map(line).collect()
+    (0..body.len()).map(line).collect()
 }
 
-fn walk(
-    body: &Lines,
-    set: u8,
-    test: &impl Fn(u8) -> (Option<Coming>, Option<Coming>, u8),
+/// How a test comes out for a set: whether it leaves, whether it stays, what was asked.
+type Test<'a> = &'a dyn Fn(Set) -> (Option<Coming>, Option<Coming>, Set);
+
+/// The way round a star or a feedback.
+struct Way<'a> {
+    body: &'a Lines,
+    test: Test<'a>,
     star: bool,
-    alive: &[bool; SETS],
-    inside: &[bool; SETS],
-) -> Line {
-    let mut line = Line::default();
-    let mut todo = vec![((set, set, Coming::Sure), !star, Vec::new())];
-    let mut seen = BTreeSet::new();
-    while let Some(((now, own, coming), first, behind)) = todo.pop() {
-        line.endless |= behind.contains(&now);
-        if !seen.insert((now, own, coming, first)) {
-            continue;
-        }
-        let (leaves, stays, asked) = if first { (None, Some(Coming::Sure), 0) } else { test(now) };
-        let mut ask = |labels: u8| line.asked |= if coming == Coming::Past { 0 } else { labels & own };
-        ask(asked);
-        if let Some(leaves) = leaves {
-            line.outs.insert((now, own, coming.max(leaves)));
-        }
-        let Some(stays) = stays.filter(|_| inside[now as usize]) else { continue };
-        let Some(next) = &body[now as usize] else { continue };
-        ask(next.asked);
-        line.endless |= next.endless;
-        for &(out, out_own, how) in next.outs.iter().filter(|out| alive[out.0 as usize]) {
-            let behind = if first { Vec::new() } else { [&behind[..], &[now]].concat() };
-            todo.push(((out, out_own & own, coming.max(stays).max(how)), false, behind));
-        }
+    alive: &'a [bool],
+    inside: &'a [bool],
+}
+
+impl Way<'_> {
+    /// What comes to the test again after a set has been inside.
+    fn next(&self, set: Set) -> impl Iterator<Item = &Out> {
+        let line = self.body[set as usize].iter().filter(move |_| self.inside[set as usize]);
+        line.flat_map(|line| &line.outs).filter(|out| self.alive[out.0 as usize])
     }
-    line
+
+    /// Whether a set that is tested may be tested again.
+    fn comes_back(&self, set: Set) -> bool {
+        let (mut todo, mut seen) = (vec![set], BTreeSet::new());
+        while let Some(now) = todo.pop() {
+            if (self.test)(now).1.is_none() {
+                continue;
+            }
+            todo.extend(self.next(now).map(|out| out.0).filter(|&out| seen.insert(out)));
+        }
+        seen.contains(&set)
+    }
+
+    fn walk(&self, set: Set, comes_back: &[bool]) -> Line {
+        let mut line = Line::default();
+        let entered = (set, set, Coming::Sure, !self.star);
+        let (mut todo, mut seen) = (vec![entered], HashSet::from([entered]));
+        while let Some((now, own, coming, first)) = todo.pop() {
+            line.endless |= !first && comes_back[now as usize];
+            let (leaves, stays, asked) = if first { (None, Some(Coming::Sure), 0) } else { (self.test)(now) };
+            let mut ask = |labels: Set| line.asked |= if coming == Coming::Past { 0 } else { labels & own };
+            ask(asked);
+            if let Some(leaves) = leaves {
+                line.outs.insert((now, own, coming.max(leaves)));
+            }
+            let Some(stays) = stays.filter(|_| self.inside[now as usize]) else { continue };
+            let Some(next) = &self.body[now as usize] else { continue };
+            ask(next.asked);
+            line.endless |= next.endless;
+            let outs = self
+                .next(now)
+                .map(|&(out, out_own, how)| (out, out_own & own, coming.max(stays).max(how), false));
+            todo.extend(outs.filter(|state| seen.insert(*state)));
+        }
+        line
+    }
 }
 
 // ---- what is surely wrong ----
 
 /// What surely becomes of a record: what leaves (with whether that is sure), and whether some record surely fails on the way.
-pub(crate) fn surely(part: &Part, table: &Table, set: u8) -> (BTreeSet<(u8, bool)>, bool) {
-    let taken = |takes: u8, gives: &[u8]| match has(set, takes) {
-        true => (gives.iter().map(|&made| (made_of(set, takes, made).0, true)).collect(), false),
+pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bool)>, bool) {
+    let taken = |takes: Set, gives: &[Set]| match has(set, takes) {
+        true => (gives.iter().map(|&made| (made_of(table.world, set, takes, made).0, true)).collect(), false),
         false => (BTreeSet::new(), true),
     };
     match part {
@@ -308,7 +331,7 @@ pub(crate) fn surely(part: &Part, table: &Table, set: u8) -> (BTreeSet<(u8, bool
         Part::Split(_, tag, _) if !has(set, *tag) => (BTreeSet::new(), true),
         Part::Split(inner, ..) | Part::Place(inner) => surely(inner, &table.parts[0], set),
         Part::Net(variants, inner, _) => {
-            let fitting = variants.iter().copied().filter(|&variant| fits(set, variant));
+            let fitting = variants.iter().copied().filter(|&variant| fits(table.world, set, variant));
             let Some(variant) = fitting.rev().max_by_key(|variant| variant.count_ones()) else {
                 return (BTreeSet::new(), true);
             };
@@ -322,9 +345,9 @@ pub(crate) fn surely(part: &Part, table: &Table, set: u8) -> (BTreeSet<(u8, bool
 }
 
 fn each(
-    records: &BTreeSet<(u8, bool)>,
-    what: impl Fn(u8) -> (BTreeSet<(u8, bool)>, bool),
-) -> (BTreeSet<(u8, bool)>, bool) {
+    records: &BTreeSet<(Set, bool)>,
+    what: impl Fn(Set) -> (BTreeSet<(Set, bool)>, bool),
+) -> (BTreeSet<(Set, bool)>, bool) {
     let (mut outs, mut fails) = (BTreeSet::new(), false);
     for &(set, sure) in records {
         let (next, wrong) = what(set);
@@ -338,9 +361,9 @@ fn surely_round(
     body: &Part,
     table: &Table,
     patterns: &[Pattern],
-    set: u8,
+    set: Set,
     star: bool,
-) -> (BTreeSet<(u8, bool)>, bool) {
+) -> (BTreeSet<(Set, bool)>, bool) {
     let (mut outs, mut fails, mut seen) = (BTreeSet::new(), false, BTreeSet::new());
     let mut todo = vec![(set, true, !star)];
     while let Some((now, sure, first)) = todo.pop() {
@@ -366,29 +389,31 @@ fn surely_round(
 // ---- networks as text ----
 
 /// A set of labels as a variant.
-pub(crate) fn shown(set: u8) -> String {
+pub(crate) fn shown(set: Set) -> String {
     format!("{{{}}}", labels(set).join(", "))
 }
 
-fn labels(set: u8) -> Vec<&'static str> {
+fn labels(set: Set) -> Vec<&'static str> {
     (0..LABELS.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| LABELS[bit]).collect()
 }
 
 fn patterns(patterns: &[Pattern]) -> String {
     let shown = patterns.iter().map(|&(set, guard)| match guard {
         // What it gives is of no matter here.
-        true => format!("{} if <{}>", shown(set), labels(set & !BINDING).first().map_or("0", |l| &l[1..2])),
+        true => {
+            format!("{} if <{}>", shown(set), labels(set & !FIVE.binding).first().map_or("0", |l| &l[1..2]))
+        }
         false => shown(set),
     });
     shown.collect::<Vec<String>>().join(", ")
 }
 
-fn given(sets: &[u8]) -> String {
+fn given(sets: &[Set]) -> String {
     let item = |label: &str| match label.starts_with("<#") {
         true => "<#k = 1>".to_owned(),
         false => format!("<{} = 1>", &label[1..2]),
     };
-    let record = |&set: &u8| {
+    let record = |&set: &Set| {
         let items: Vec<String> = labels(set).into_iter().map(item).collect();
         format!("{{{}}}", items.join(", "))
     };
@@ -418,15 +443,8 @@ impl Part {
     pub(crate) fn definitions(&self, text: &mut String) {
         self.parts().iter().for_each(|inner| inner.definitions(text));
         match self {
-            Part::Box(takes, gives) => {
-                let gives: Vec<String> =
-                    gives.iter().map(|&set| format!("({})", labels(set).join(", "))).collect();
-                let definition = format!(
-                    "box {} (({}) -> {});\n",
-                    self.name(),
-                    labels(*takes).join(", "),
-                    gives.join(" | ")
-                );
+            Part::Box(..) => {
+                let definition = format!("{};\n", self.declaration());
                 if !text.contains(&definition) {
                     text.push_str(&definition);
                 }
@@ -438,6 +456,25 @@ impl Part {
             }
             _ => {}
         }
+    }
+
+    /// Its boxes: declaration, and how many labels each takes and its variants have.
+    pub(crate) fn signatures(&self, all: &mut Vec<(String, usize, Vec<usize>)>) {
+        self.parts().iter().for_each(|inner| inner.signatures(all));
+        if let Part::Box(takes, gives) = self {
+            let count = |set: &Set| set.count_ones() as usize;
+            let declaration = self.declaration();
+            if !all.iter().any(|(known, ..)| *known == declaration) {
+                all.push((declaration, count(takes), gives.iter().map(count).collect()));
+            }
+        }
+    }
+
+    /// That of a box.
+    fn declaration(&self) -> String {
+        let Part::Box(takes, gives) = self else { unreachable!("it is no box") };
+        let gives: Vec<String> = gives.iter().map(|&set| format!("({})", labels(set).join(", "))).collect();
+        format!("box {} (({}) -> {})", self.name(), labels(*takes).join(", "), gives.join(" | "))
     }
 
     fn name(&self) -> String {
@@ -461,7 +498,13 @@ impl Part {
             Part::Box(..) | Part::Net(..) => self.name(),
             Part::Filter(takes, gives, None) => format!("[{} -> {}]", shown(*takes), given(gives)),
             Part::Filter(takes, gives, Some(otherwise)) => {
-                format!("[{} -> if <1> then {} else {}]", shown(*takes), given(gives), given(otherwise))
+                let condition = labels(*takes & !FIVE.binding).first().map_or("1", |label| &label[1..2]);
+                format!(
+                    "[{} -> if <{condition}> then {} else {}]",
+                    shown(*takes),
+                    given(gives),
+                    given(otherwise)
+                )
             }
             Part::Cell(of) => format!("[| {} |]", patterns(of)),
             Part::Serial(parts) => joined(parts, " .. "),

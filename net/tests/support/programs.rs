@@ -1,20 +1,19 @@
 //! Random well-formed programs of the whole language, token by token.
 
+use thalweg_chance::Chance;
+
 /// Numbers that look random and are the same for the same seed.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(Chance);
 
 impl Random {
     /// The numbers of a seed.
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
+        Random(Chance::new(seed))
     }
 
     /// A number below `below`.
     pub(crate) fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % below
+        self.0.below(below as u64) as usize
     }
 
     fn one_of<'a>(&mut self, of: &[&'a str]) -> &'a str {

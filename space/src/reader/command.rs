@@ -4,7 +4,10 @@ use super::SpaceReader;
 use crate::error::Error;
 use crate::file;
 use crate::layout::mailbox as layout;
-use crate::mailbox::{Answer, Command, Sender, Slot, answered, encode, send};
+use crate::lease::Terms;
+use crate::mailbox::{
+    Answer, CONFIRM, Command, GIVE_BACK, Letter, RENEW, Sender, Slot, answered, encode, lease_target, send,
+};
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -75,7 +78,21 @@ impl SpaceReader {
     /// # Errors
     /// When the process is dead or takes no commands, when its mailbox is full, or the command is too long.
     pub fn send(&self, command: &Command) -> Result<Sent, Error> {
-        let bytes = encode(command)?;
+        self.send_letter(command, None)
+    }
+
+    /// Sends a command whose inverse is to be done when the lease is over: see [`lease`](crate::lease). The command fails if nothing
+    /// takes it back.
+    ///
+    /// # Errors
+    /// As [`SpaceReader::send`], and when the lease would never end.
+    pub fn send_leased(&self, command: &Command, terms: Terms) -> Result<LeasedCommand, Error> {
+        terms.check(&command.name)?;
+        Ok(LeasedCommand { sent: self.send_letter(command, Some(terms))? })
+    }
+
+    fn send_letter(&self, command: &Command, terms: Option<Terms>) -> Result<Sent, Error> {
+        let bytes = encode(&Letter { command: command.clone(), tool: self.tool.clone(), terms })?;
         if !self.is_alive() {
             return Err(Error::new(format!(
                 "the process of {} has ended, and takes no commands any more",
@@ -109,17 +126,20 @@ impl SpaceReader {
                 layout::SLOT_COUNT
             ))
         })?;
-        let reader = SpaceReader::open(&self.path)?;
+        let reader = SpaceReader::open(&self.path)?.called(&self.tool);
         let header = FileSlot::new(file, path, 0);
         // Taken before it is used: a sender killed here leaves a number unused, not one used twice.
         let id = header.load(layout::NUMBERS).wrapping_add(1);
         header.store(layout::NUMBERS, id);
+        // An odd count says that a command may have been sent that is not counted yet, whatever becomes of this process.
+        let announced = header.load(layout::SENT_COUNT) | 1;
+        header.store(layout::SENT_COUNT, announced);
         header.result(())?;
         let pid = std::process::id();
         let sender = Sender { pid, user: crate::process::user() };
         send(&slot, id, sender, crate::process::start_time(pid).unwrap_or(0), bytes);
         slot.result(())?;
-        header.store(layout::SENT_COUNT, header.load(layout::SENT_COUNT).wrapping_add(1));
+        header.store(layout::SENT_COUNT, announced.wrapping_add(1));
         header.result(())?;
         Ok(Sent { reader, slot, id })
     }
@@ -205,6 +225,51 @@ impl Sent {
                 return Err(Error::new(format!("after {timeout:?} the command {state}")));
             }
             std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+/// A command that was sent under a lease. Dropping it lets the lease end by its terms.
+#[derive(Debug)]
+pub struct LeasedCommand {
+    sent: Sent,
+}
+
+impl LeasedCommand {
+    /// What was sent.
+    pub fn sent(&self) -> &Sent {
+        &self.sent
+    }
+
+    /// Lets the time begin anew; waits for the process to say so.
+    ///
+    /// # Errors
+    /// When the lease is over, or as [`Sent::wait`].
+    pub fn renew(&self, timeout: Duration) -> Result<(), Error> {
+        self.ask(RENEW, timeout)
+    }
+
+    /// Leaves what was done as it is, for good.
+    ///
+    /// # Errors
+    /// As [`LeasedCommand::renew`].
+    pub fn confirm(self, timeout: Duration) -> Result<(), Error> {
+        self.ask(CONFIRM, timeout)
+    }
+
+    /// Lets it be taken back now.
+    ///
+    /// # Errors
+    /// As [`LeasedCommand::renew`].
+    pub fn give_back(self, timeout: Duration) -> Result<(), Error> {
+        self.ask(GIVE_BACK, timeout)
+    }
+
+    fn ask(&self, what: &str, timeout: Duration) -> Result<(), Error> {
+        let asked = self.sent.reader.send(&Command::new(lease_target(self.sent.id), what))?;
+        match asked.wait(timeout)? {
+            Answer::Done { .. } => Ok(()),
+            Answer::Failed { why } => Err(Error::new(why)),
         }
     }
 }

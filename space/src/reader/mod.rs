@@ -9,31 +9,36 @@ mod events;
 mod fields;
 mod kinds;
 mod latest;
+mod rows;
 mod session;
 
 pub use crate::catalog::FieldInfo;
-pub use command::Sent;
+pub use command::{LeasedCommand, Sent};
 pub use element::WriterInfo;
 pub(crate) use element::{Blocks, ElementId, Place, PoolFile};
 pub use events::{Event, EventStream, Item, Value};
 pub use fields::{Fields, FromEvent, FromField, NO_CHOICE};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;
+pub use rows::{Cells, LiveView, RowFinder, RowInfo};
 pub use session::{Member, Session, SessionStream};
 
 use crate::catalog::{CatalogReader, Record};
+use crate::cell::{self, Cell, InFile, NO_TIME, Write};
 use crate::clock::{Anchor, Clock, ClockKind};
 use crate::error::Error;
 use crate::file;
 use crate::kind::{NameRef, SiteRef};
-use crate::layout::{PAGE, identity, live, settings};
-use crate::live::{LIVE_CELLS, RowKind};
-use crate::setting::{Adoption, Affects, Undo, change, check_range};
+use crate::layout::{PAGE, identity, settings};
+use crate::lease::{self, Lease, Terms};
+use crate::setting::{Adoption, Affects, Undo, check_range};
 use crate::space::{IDENTITY, IDENTITY_HALF_MADE};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thalweg_glob::Glob;
 
 /// Chunks of live rows looked at at most.
 const LIVE_CHUNKS_MAX: u64 = 1 << 14;
@@ -92,10 +97,25 @@ pub struct SettingView {
     pub adoption: Option<Adoption>,
     /// How a change of it is taken back; likewise.
     pub undo: Option<Undo>,
+    /// Who set it last; none: nobody since the start, or nobody who is known.
+    pub setter: Option<SetterView>,
+    /// The lease under which it was set, while that holds.
+    pub lease: Option<LeaseView>,
     index: u64,
 }
 
 impl SettingView {
+    fn take(&mut self, cell: Cell) {
+        let Cell { value, confirmed, until, holder_start, pid, user, .. } = cell;
+        self.value = value;
+        self.lease = cell.is_leased().then(|| LeaseView {
+            confirmed,
+            left: (until != NO_TIME).then(|| Duration::from_nanos(until.saturating_sub(lease::now_ns()))),
+            while_alive: holder_start != 0,
+        });
+        self.setter = (pid != 0).then_some(SetterView { pid, user, tool: cell.tool });
+    }
+
     /// A setting that is only ever written: 0 is off, 1 is on.
     pub fn switch(name: &str) -> SettingView {
         SettingView {
@@ -110,9 +130,33 @@ impl SettingView {
             affects: None,
             adoption: None,
             undo: None,
+            setter: None,
+            lease: None,
             index: 0,
         }
     }
+}
+
+/// Who set a setting. Nothing of it is checked: it is what that process said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetterView {
+    /// The process.
+    pub pid: u32,
+    /// Its user.
+    pub user: u32,
+    /// The tool; empty: it did not say.
+    pub tool: String,
+}
+
+/// A lease of a setting: who holds it is who set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The value that was confirmed last: what it goes back to.
+    pub confirmed: u64,
+    /// How long it holds still if nobody renews it; none: no time ends it.
+    pub left: Option<Duration>,
+    /// Whether it ends with the process that holds it.
+    pub while_alive: bool,
 }
 
 /// A probe of the process.
@@ -122,19 +166,6 @@ pub struct ProbeView {
     pub name: String,
     /// Whether it is on, as soon as the process has adopted it.
     pub on: bool,
-}
-
-/// A live row, copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveView {
-    /// What it describes.
-    pub kind: RowKind,
-    /// The id of that.
-    pub id: u64,
-    /// How many owners the row had.
-    pub generation: u64,
-    /// Its cells. Each is whole; together they are of about the same time.
-    pub cells: [u64; LIVE_CELLS],
 }
 
 /// A site of the static structure.
@@ -162,6 +193,8 @@ pub struct SpaceReader {
     path: PathBuf,
     identity: File,
     tables: Mutex<Tables>,
+    /// Who changes settings and sends commands by this reader.
+    tool: String,
 }
 
 /// What the process-wide catalog said so far.
@@ -172,6 +205,7 @@ struct Tables {
     sites: Vec<SiteInfo>,
     settings: Vec<SettingView>,
     probes: Vec<ProbeView>,
+    rows: rows::RowKinds,
 }
 
 impl SpaceReader {
@@ -202,8 +236,10 @@ impl SpaceReader {
             sites: Vec::new(),
             settings: Vec::new(),
             probes: Vec::new(),
+            rows: rows::RowKinds::new(),
         };
-        let reader = SpaceReader { path, identity, tables: Mutex::new(tables) };
+        let tool = crate::process::program_name();
+        let reader = SpaceReader { path, identity, tables: Mutex::new(tables), tool };
         drop(reader.refreshed()?);
         Ok(reader)
     }
@@ -223,12 +259,18 @@ impl SpaceReader {
         if info.is_alive() {
             info.clock = info.clock.refined_here();
         }
+        let name_now = NameRef(self.header_word(identity::NAME_NOW)?);
+        if name_now.0 != 0
+            && let Some(name) = self.name(name_now)
+        {
+            info.name = name.to_string();
+        }
         Ok(info)
     }
 
     /// Whether the process still runs on this machine (same pid, same start, same boot).
     pub fn is_alive(&self) -> bool {
-        self.info().is_ok_and(|info| info.is_alive())
+        read_info(&self.identity, &self.path.join(IDENTITY)).is_ok_and(|info| info.is_alive())
     }
 
     /// Whether the space was removed, as a run does with its own at its end.
@@ -243,13 +285,20 @@ impl SpaceReader {
     pub fn settings(&self) -> Result<Vec<SettingView>, Error> {
         let mut views = self.refreshed()?.settings.clone();
         let path = self.path.join("settings");
-        let file = crate::setting::open(&path, false)?;
+        let file = cell::open(&path, false)?;
         for view in &mut views {
-            let mut value = [0; 8];
-            file::read_exact_at(&file, &path, &mut value, cell_offset(&path, view)?)?;
-            view.value = u64::from_le_bytes(value);
+            let words = InFile::new(&file, &path, cell_index(&path, view)?)?;
+            let cell = Cell::read(&words);
+            view.take(words.result(cell)?);
         }
         Ok(views)
+    }
+
+    /// The same reader of a space, which says that what it changes is changed by this tool. Else that is the program's name.
+    #[must_use]
+    pub fn called(mut self, tool: &str) -> SpaceReader {
+        self.tool = tool.to_string();
+        self
     }
 
     /// Changes the setting `name`, or switches probes with `probe/PATTERN.on`; the observed process adopts it at its next safe point.
@@ -261,22 +310,58 @@ impl SpaceReader {
             check_range(name, value, 0, 1)?;
             return self.switch(pattern, value == 1);
         }
+        let (path, view) = self.known_setting(name)?;
+        check_range(name, value, view.min, view.max)?;
+        cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
+    }
+
+    /// Changes the setting `name` as long as the terms say, see [`lease`](crate::lease).
+    ///
+    /// # Errors
+    /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
+    pub fn lease(&self, name: &str, value: u64, terms: Terms) -> Result<Lease, Error> {
+        if crate::probe::pattern_in(name).is_some() {
+            return Err(Error::new("probes have no leases: whoever switches them switches them back"));
+        }
+        let (path, view) = self.known_setting(name)?;
+        if view.undo == Some(Undo::Nothing) {
+            return Err(Error::new(format!(
+                "`{name}` has no leases: the process shows a figure of its own there"
+            )));
+        }
+        if !cell::keeps_leases(&cell::open(&path, false)?, &path)? {
+            return Err(Error::new(format!(
+                "the process of {} takes no leases: nobody there puts back what one runs out of",
+                self.path.display()
+            )));
+        }
+        let lease = Lease {
+            index: cell_index(&path, &view)?,
+            path,
+            name: view.name,
+            min: view.min,
+            max: view.max,
+            tool: self.tool.clone(),
+            terms,
+            value,
+            version: 0,
+        };
+        lease.take()
+    }
+
+    /// The file of settings, and the setting of this name in it.
+    fn known_setting(&self, name: &str) -> Result<(PathBuf, SettingView), Error> {
         let tables = self.refreshed()?;
         let Some(view) = tables.settings.iter().find(|s| s.name == name) else {
             let names: Vec<_> = tables.settings.iter().map(|s| s.name.as_str()).collect();
             return Err(Error::new(format!("there is no setting `{name}`; there are: {}", names.join(", "))));
         };
-        check_range(name, value, view.min, view.max)?;
-        let path = self.path.join("settings");
-        cell_offset(&path, view)?;
-        let index = view.index as usize;
-        drop(tables);
-        change(&path, index, value)
+        Ok((self.path.join("settings"), view.clone()))
     }
 
-    /// Switches the probes whose names match `pattern`, where `*` stands for any text and `?` for any character, on or
-    /// off: those that are there and those to come. The process adopts it at its next safe point. The same as setting
-    /// `probe/PATTERN.on`.
+    /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
+    /// one) on or off: those that are there and those to come. The process adopts it at its next safe point. The same as
+    /// setting `probe/PATTERN.on`.
     ///
     /// # Errors
     /// When the process has no probes, or its files cannot be written.
@@ -291,10 +376,9 @@ impl SpaceReader {
     pub fn probes(&self) -> Result<Vec<ProbeView>, Error> {
         let mut probes = self.refreshed()?.probes.clone();
         for switch in crate::probe::switches(&self.path)? {
-            for probe in &mut probes {
-                if crate::probe::matches(&switch.pattern, &probe.name) {
-                    probe.on = switch.on;
-                }
+            let pattern = Glob::new(&switch.pattern);
+            for probe in probes.iter_mut().filter(|probe| pattern.matches(&probe.name)) {
+                probe.on = switch.on;
             }
         }
         Ok(probes)
@@ -307,8 +391,10 @@ impl SpaceReader {
     pub fn live_rows(&self) -> Result<Vec<LiveView>, Error> {
         let chunks = self.header_word(identity::LIVE_CHUNKS)?.min(LIVE_CHUNKS_MAX);
         let mut views = Vec::new();
+        // A kind is described before there is a row of it.
+        let tables = self.refreshed()?;
         for chunk in 0..chunks {
-            read_live_chunk(&self.path.join(format!("live.{chunk}")), &mut views)?;
+            rows::read_chunk(&self.path.join(format!("live.{chunk}")), &tables.rows, &mut views)?;
         }
         Ok(views)
     }
@@ -382,7 +468,7 @@ impl SpaceReader {
 
     fn refreshed(&self) -> Result<MutexGuard<'_, Tables>, Error> {
         let mut guard = self.tables();
-        let Tables { catalog, names, sites, settings, probes } = &mut *guard;
+        let Tables { catalog, names, sites, settings, probes, rows } = &mut *guard;
         catalog.read_new(&mut |record| match record {
             Record::Name { id, text } => {
                 names.insert(id, text.into());
@@ -410,9 +496,14 @@ impl SpaceReader {
                 affects: Affects::from_name(&s.affects),
                 adoption: Adoption::from_name(&s.adoption),
                 undo: Undo::from_name(&s.undo),
+                setter: None,
+                lease: None,
                 index: s.index,
             }),
             Record::Probe { name, on } => probes.push(ProbeView { name, on }),
+            Record::Row { code, name, doc, cells } => {
+                rows.insert(code, Arc::new(RowInfo { name, doc, cells }));
+            }
             _ => {}
         })?;
         Ok(guard)
@@ -591,41 +682,13 @@ fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error> {
     })
 }
 
-fn cell_offset(path: &Path, view: &SettingView) -> Result<u64, Error> {
-    if view.index >= settings::CELL_COUNT as u64 {
-        return Err(Error::new(format!(
+fn cell_index(path: &Path, view: &SettingView) -> Result<usize, Error> {
+    usize::try_from(view.index).ok().filter(|index| *index < settings::CELL_COUNT).ok_or_else(|| {
+        Error::new(format!(
             "the catalog beside {} is damaged: setting `{}` has cell {}",
             path.display(),
             view.name,
             view.index
-        )));
-    }
-    Ok(settings::CELLS as u64 + view.index * settings::CELL_BYTES as u64)
-}
-
-fn read_live_chunk(path: &Path, views: &mut Vec<LiveView>) -> Result<(), Error> {
-    let file = file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
-    let mut header = [0; 24];
-    file::read_exact_at(&file, path, &mut header, 0)?;
-    file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
-    let rows = file::word(&header, 16);
-    if rows > live::CHUNK_ROWS_MAX as u64 {
-        return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
-    }
-    let mut before = vec![0; rows as usize * live::ROW_BYTES];
-    let mut after = before.clone();
-    file::read_exact_at(&file, path, &mut before, live::ROWS as u64)?;
-    file::read_exact_at(&file, path, &mut after, live::ROWS as u64)?;
-    let rows = before.chunks_exact(live::ROW_BYTES).zip(after.chunks_exact(live::ROW_BYTES));
-    for (row, again) in rows {
-        let tag = file::word(row, live::TAG);
-        // A row that changed hands while it was copied belongs to nobody for certain: leave it out.
-        let Some(kind) = RowKind::from_code(tag as u8) else { continue };
-        if tag != file::word(again, live::TAG) {
-            continue;
-        }
-        let cells = std::array::from_fn(|n| file::word(row, live::CELLS + 8 * n));
-        views.push(LiveView { kind, id: file::word(row, live::ID), generation: tag >> 8, cells });
-    }
-    Ok(())
+        ))
+    })
 }

@@ -1,7 +1,7 @@
 //! Events of which each can be told right from wrong: its number is its sequence, and all else in it follows from that.
 
-use super::hash;
 use std::sync::LazyLock;
+use thalweg_chance::mixed;
 use thalweg_space::reader::{Event, Item};
 use thalweg_space::{Kind, KindId, Writer};
 
@@ -28,12 +28,12 @@ pub(crate) const EVENT_BYTES_MAX: u64 = 8 + 16 + 64;
 const LONG_BYTES_MAX: usize = 100 << 10;
 
 /// Bytes of the events of all kinds, to take slices from.
-static PATTERN: LazyLock<Vec<u8>> =
+pub(crate) static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..256 + LONG_BYTES_MAX).map(|at| (at * 7 + at / 251) as u8).collect());
 
 /// The bytes of event `number`, of which one in 64 has up to `long` bytes.
 fn bytes_of(number: u64, long: u64) -> &'static [u8] {
-    let hash = hash(number);
+    let hash = mixed(number);
     let from = (hash & 0xff) as usize;
     let length = if long > 0 && number % 64 == 21 { (hash >> 8) % long } else { hash >> 8 & 0x3f };
     &PATTERN[from..from + length as usize]
@@ -80,9 +80,9 @@ impl CheckedWriter {
             let bytes = bytes_of(number, self.long_bytes);
             self.writer.emit_at(time_of(number), self.long, &HashedLong { number, bytes });
         } else if shares_time(number) {
-            self.writer.emit_same_time(self.hashed, &Hashed { number, hash: hash(number) });
+            self.writer.emit_same_time(self.hashed, &Hashed { number, hash: mixed(number) });
         } else {
-            self.writer.emit_at(time_of(number), self.hashed, &Hashed { number, hash: hash(number) });
+            self.writer.emit_at(time_of(number), self.hashed, &Hashed { number, hash: mixed(number) });
         }
         number
     }
@@ -138,7 +138,7 @@ fn check(event: &Event<'_>, long: u64) {
         return;
     }
     assert_eq!(event.kind.name, "test.hashed");
-    assert_eq!(event.u64(field("hash")), hash(number), "{number}");
+    assert_eq!(event.u64(field("hash")), mixed(number), "{number}");
     // After a dropped event "the same time" is that of the block's base.
     assert_eq!(event.is_same_time(), shares_time(number));
     assert_eq!(event.time, time_of(number), "{number}");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_space::archive::Archiver;
 use thalweg_space::layout::{block, catalog, element, event, identity, live, pool};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
-use thalweg_space::{CollectorOptions, ElementOptions, Kind, Policy, RowKind, SettingSpec, Site, discover};
+use thalweg_space::{CollectorOptions, ElementOptions, Kind, Policy, SettingSpec, Site, discover};
 
 /// Says something.
 #[derive(Kind)]
@@ -30,7 +30,7 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     space.site(&Site { name: "inc", kind: "box", file: "a.snet", line: 3, column: 9, parent: None }).unwrap();
     let spec = SettingSpec { name: "s", doc: "d", unit: "u", max: 9, default: 3, ..SettingSpec::PLAIN };
     space.setting(spec).unwrap();
-    let row = space.live_row(RowKind::Task, 5).unwrap();
+    let row = space.live_row(super::thing(&space), 5).unwrap();
     row.cell(1).store(name.0, Ordering::Relaxed);
     let mut writers = [space.writer("first").unwrap(), space.writer("second").unwrap()];
     for writer in &mut writers {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
-use thalweg_space::{ElementOptions, Error, Kind, Policy, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Error, Kind, NameRef, Policy, Row, RowKind, Space, SpaceOptions};
 
 /// Says that the calling test cannot be run here, and why. `cargo xtask test` counts it as skipped, while the harness, which
 /// shows nothing of what a good test prints, would count it as passed.
@@ -138,32 +138,6 @@ pub(crate) fn see(item: &Item<'_>) -> Seen {
     }
 }
 
-/// Pseudo-random numbers (splitmix64), so that what failed can be seen again.
-#[derive(Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        hash(self.0)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-}
-
-/// What an event carries beside its number, so that a wrong one is seen.
-pub(crate) fn hash(number: u64) -> u64 {
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
-}
-
 /// Whether this is `cargo xtask test --long`.
 pub(crate) fn is_long_run() -> bool {
     std::env::var_os("THALWEG_TEST_LONG").is_some()
@@ -175,4 +149,18 @@ pub(crate) fn totals(seen: &[Seen]) -> (u64, u64) {
         Seen::Event { .. } => (events + 1, lost),
         Seen::Gap { lost: more, .. } => (events, lost + more),
     })
+}
+
+/// A live row of anything.
+#[derive(Row)]
+#[row(name = "test.thing")]
+pub(crate) struct Thing {
+    /// How many.
+    pub(crate) count: u64,
+    /// What it is called.
+    pub(crate) name: NameRef,
+}
+
+pub(crate) fn thing(space: &Space) -> RowKind {
+    space.row_kind::<Thing>().unwrap()
 }

@@ -147,7 +147,7 @@ fn say(line: &str) -> Result<(), Failure> {
 fn cannot_write(error: std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::Said(0),
-        _ => Failure::Usage(format!("can't write to standard output: {error}")),
+        _ => thalweg_host::Error::usage("can't write to standard output").because(error).into(),
     }
 }
 

@@ -23,8 +23,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     if arguments.dry_run {
         return dry_run(arguments.all, &mut output);
     }
-    let cleaned = discover::clean(&spaces::parent()?, arguments.all)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let cleaned = discover::clean(&spaces::parent()?, arguments.all).map_err(Failure::usage)?;
     for path in &cleaned.removed {
         output.line(&format!("removed {}", path.display()))?;
     }
@@ -33,7 +32,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         say!("{} kept runs are left: --all removes them too", cleaned.kept.len());
     }
     for (path, error) in &cleaned.problems {
-        say!("left alone: {}: {error}", path.display());
+        say!("left alone: {}: {error:#}", path.display());
     }
     if cleaned.problems.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
 }

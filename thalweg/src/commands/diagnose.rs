@@ -82,9 +82,8 @@ fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
 
 /// Measures the live run, then slows the tasks that may limit it.
 fn slow_suspects(look: &Look) -> Result<Perturbed, Failure> {
-    let interrupt = Interrupt::listen().map_err(|error| {
-        Failure::Run(format!("cannot listen to signals, without which nothing is slowed: {error}"))
-    })?;
+    let interrupt = Interrupt::listen()
+        .map_err(|error| Failure::run("cannot listen to signals, without which nothing is slowed", error))?;
     let path = spaces::find(look.space.as_deref())?;
     let first = look.window.unwrap_or(FIRST);
     perturb(&path, look.top, first, &|| interrupt.is_signalled()).map_err(|why| match why {

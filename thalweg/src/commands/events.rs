@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use thalweg_glob::Glob;
 use thalweg_host::spaces;
 use thalweg_monitor::Names;
 use thalweg_space::reader::{Event, FieldInfo, Item, Value};
@@ -15,7 +16,6 @@ use thalweg_space::reader::{Event, FieldInfo, Item, Value};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pattern;
 use crate::units::{count, duration};
 use processes::{Process, Processes};
 
@@ -39,10 +39,10 @@ pub(crate) struct Arguments {
     /// path or name: the events of all its processes in the order of time, each with the space it is from.
     #[arg(value_name = "SPACE|SESSION")]
     space: Option<String>,
-    /// Only what concerns this task, by its id, or the tasks of this component, by (the end of) its path.
+    /// Only what concerns this task, by its id, or the tasks of this component, by (the end of) its path or a pattern of it.
     #[arg(long, value_name = "ID|NAME")]
     task: Option<String>,
-    /// Only kinds of this name, where `*` stands for anything.
+    /// Only kinds of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     kind: Option<String>,
     /// Go on with what happens from now, until the run ends.
@@ -62,12 +62,12 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         Some(session) => Processes::of_session(&session),
         None => Processes::of_space(&spaces::find(space)?),
     };
-    let mut processes = opened.map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut processes = opened.map_err(Failure::usage)?;
     let mut printer = Printer {
         output: Output::new(terminal),
         task: arguments.task,
         filters: Vec::new(),
-        kind: arguments.kind,
+        kind: arguments.kind.as_deref().map(Glob::new),
         json: arguments.json,
         left: arguments.limit.unwrap_or(u64::MAX),
         failure: None,
@@ -76,7 +76,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.follow {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
-            .map_err(|error| Failure::Run(format!("cannot listen to Ctrl-C: {error}")))?;
+            .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     }
     let mut ending = false;
     loop {
@@ -122,7 +122,7 @@ struct Problems {
 
 impl Problems {
     fn tell(&mut self, problem: Option<thalweg_space::Error>) {
-        let Some(problem) = problem.map(|problem| problem.to_string()) else { return };
+        let Some(problem) = problem.map(|problem| format!("{problem:#}")) else { return };
         if self.told.insert(problem.clone()) {
             Failure::Usage(problem).print(self.terminal);
         }
@@ -135,7 +135,7 @@ struct Printer {
     task: Option<String>,
     /// Of each process, which events the user asked for.
     filters: Vec<TaskFilter>,
-    kind: Option<String>,
+    kind: Option<Glob>,
     json: bool,
     left: u64,
     /// Printing failed; nothing more is printed.
@@ -167,7 +167,7 @@ impl Printer {
         }
         // The filter must see every event to know which task a writer speaks of.
         let of_task = self.filters[place].wants(event, names);
-        of_task && self.kind.as_deref().is_none_or(|kind| pattern::matches(kind, &event.kind.name))
+        of_task && self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name))
     }
 
     fn gap(&self, process: &Process, writer: u32, lost: u64, from: u64) -> String {
@@ -306,7 +306,7 @@ impl TaskFilter {
 /// Whether a component's path is, or ends in, what the user wrote.
 fn is_called(path: &str, name: &str) -> bool {
     path == name || path.strip_suffix(name).is_some_and(|head| head.ends_with('/')) || {
-        name.contains('*') && pattern::matches(name, path)
+        name.contains(['*', '?']) && Glob::new(name).matches(path)
     }
 }
 
@@ -319,7 +319,8 @@ mod tests {
         assert!(is_called("des/rounds/round", "round"));
         assert!(is_called("des/rounds/round", "des/rounds/round"));
         assert!(is_called("des/rounds/round", "rounds/round"));
-        assert!(is_called("des/rounds/round", "*/r*d"));
+        assert!(is_called("des/rounds/round", "**/r*d"));
+        assert!(!is_called("des/rounds/round", "*/r*d"), "a star stands for no `/`");
         assert!(!is_called("des/around", "round"));
     }
 }

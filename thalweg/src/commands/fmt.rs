@@ -63,10 +63,11 @@ fn lay_out(path: &Path, check: bool, terminal: Terminal) -> Result<bool, Failure
         }
     } else if from_input {
         let written = std::io::stdout().write_all(laid_out.as_bytes());
-        written.map_err(|e| Failure::coded("E0901", format!("can't write to standard output: {e}")))?;
+        written.map_err(|e| Failure::coded_because("E0901", "can't write to standard output", e))?;
     } else if differs {
         let written = std::fs::write(path, laid_out);
-        written.map_err(|e| Failure::coded("E0901", format!("can't write `{}`: {e}", path.display())))?;
+        let what = || format!("can't write `{}`", path.display());
+        written.map_err(|e| Failure::coded_because("E0901", what(), e))?;
     }
     Ok(differs)
 }
@@ -79,8 +80,9 @@ fn read(path: &Path, from_input: bool) -> Result<String, Failure> {
     } else {
         std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
-    let wrong = |what: String| Failure::coded("E0304", format!("can't read `{}`: {what}", path.display()));
-    read.map_err(|e| wrong(e.to_string()))?;
+    let what = || format!("can't read `{}`", path.display());
+    let wrong = |why: String| Failure::coded("E0304", format!("{}: {why}", what()));
+    read.map_err(|e| Failure::coded_because("E0304", what(), e))?;
     if bytes.len() > Source::BYTES_MAX {
         return Err(wrong(format!("it is longer than {} MiB", Source::BYTES_MAX >> 20)));
     }

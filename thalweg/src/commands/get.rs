@@ -1,6 +1,7 @@
 //! `thalweg get`: show settings of a run.
 
 use serde_json::json;
+use thalweg_glob::Glob;
 use thalweg_host::LiveRun;
 use thalweg_host::settings::{range, written};
 use thalweg_host::spaces::{self, nearest};
@@ -10,8 +11,8 @@ use thalweg_space::{Adoption, Affects, Undo};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::pattern;
 use crate::table::{Table, number, text};
+use crate::units::duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for anything.
+    /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for any
+    /// characters but `/`, `**` for any, `?` for one.
     #[arg(value_name = "[SPACE] [PATTERN]", num_args = 0..=2)]
     space_and_pattern: Vec<String>,
     /// Print one JSON object a line.
@@ -34,9 +36,10 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (run, wanted) = split(&arguments.space_and_pattern)?;
     let settings = run.settings()?;
+    let pattern = wanted.as_deref().map(Glob::new);
     let shown: Vec<&SettingView> = settings
         .iter()
-        .filter(|setting| wanted.as_deref().is_none_or(|wanted| pattern::matches(wanted, &setting.name)))
+        .filter(|setting| pattern.as_ref().is_none_or(|pattern| pattern.matches(&setting.name)))
         .collect();
     if shown.is_empty() {
         return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, run.path()));
@@ -84,6 +87,7 @@ fn table(settings: &[&SettingView]) -> Table {
         text("WHAT IT DOES").droppable(4),
         text("AFFECTS").droppable(5),
         text("ADOPTED").droppable(6),
+        text("LEASE").droppable(2),
     ]);
     for setting in settings {
         let cells = vec![
@@ -95,10 +99,21 @@ fn table(settings: &[&SettingView]) -> Table {
             setting.doc.clone(),
             setting.affects.map_or("", Affects::name).to_owned(),
             setting.adoption.map_or("", Adoption::name).to_owned(),
+            lease(setting),
         ];
         table.row(cells, setting.value != setting.default);
     }
     table
+}
+
+/// Who holds a lease, for how long, and what the setting goes back to.
+fn lease(setting: &SettingView) -> String {
+    let (Some(lease), Some(setter)) = (&setting.lease, &setting.setter) else { return String::new() };
+    let left = lease.left.map(|left| format!("{} left", duration(left.as_nanos() as f64)));
+    let alive = lease.while_alive.then(|| "while its holder lives".to_owned());
+    let terms: Vec<String> = left.into_iter().chain(alive).collect();
+    let (then, terms) = (written(setting, lease.confirmed), terms.join(", "));
+    format!("then {then}, {terms} ({}, process {})", setter.tool, setter.pid)
 }
 
 fn object(setting: &SettingView) -> serde_json::Value {
@@ -115,6 +130,16 @@ fn object(setting: &SettingView) -> serde_json::Value {
         "affects": setting.affects.map(Affects::name),
         "adopted": setting.adoption.map(Adoption::name),
         "undo": setting.undo.map(Undo::name),
+        "setter": setting.setter.as_ref().map(|setter| {
+            json!({ "pid": setter.pid, "user": setter.user, "tool": setter.tool })
+        }),
+        "lease": setting.lease.as_ref().map(|lease| {
+            json!({
+                "left_ns": lease.left.map(|left| left.as_nanos() as u64),
+                "while_alive": lease.while_alive,
+                "confirmed": lease.confirmed,
+            })
+        }),
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use thalweg_box::abi::ABI_VERSION;
 use thalweg_box::abi::event::EventSpec;
 use thalweg_box::abi::parameter::ParameterSpec;
-use thalweg_host::libraries;
+use thalweg_host::{Error, libraries};
 use thalweg_net::{Boxes, Loading};
 
 use crate::Terminal;
@@ -33,10 +33,9 @@ pub(crate) struct Arguments {
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut output = Output::new(terminal);
     for path in &arguments.libraries {
-        let wrong = |why: String| Failure::coded("E0904", why);
         let boxes = libraries::load(std::slice::from_ref(path), Loading::Stays)?;
-        let parameters = boxes.parameters().map_err(|error| wrong(error.to_string()))?;
-        let events = boxes.events().map_err(|error| wrong(error.to_string()))?;
+        let parameters = boxes.parameters().map_err(|error| Error::coded_of("E0904", error))?;
+        let events = boxes.events().map_err(|error| Error::coded_of("E0904", error))?;
         let library = path.display().to_string();
         if arguments.json {
             objects(&library, &boxes, &parameters, &events)

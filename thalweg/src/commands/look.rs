@@ -25,7 +25,7 @@ pub(crate) struct Look {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// Measure for so long: of a live run from now on, of an ended one its end. Such as 500ms, 10s, 2min.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) window: Option<Duration>,
     /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
     /// object a line.
@@ -34,7 +34,7 @@ pub(crate) struct Look {
 }
 
 /// `500ms`, `10s`, `2min`; a bare number is seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor = match unit.trim() {
@@ -45,7 +45,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.parse().map_err(|_| "write a time such as 500ms, 10s or 2min".to_owned())?;
     let seconds = Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())?;
-    if seconds.is_zero() { Err("a window has to last some time".to_owned()) } else { Ok(seconds) }
+    if seconds.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(seconds) }
 }
 
 /// Measures as asked and prints each report by `print`, or as JSON.
@@ -86,11 +86,11 @@ pub(crate) fn look(
 
 pub(crate) fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
     let json = if one_line { serde_json::to_string(report) } else { serde_json::to_string_pretty(report) };
-    json.map_err(|error| Failure::Run(format!("cannot write the report as JSON: {error}")))
+    json.map_err(|error| Failure::run("cannot write the report as JSON", error))
 }
 
-pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
-    Failure::Usage(error.to_string())
+pub(crate) fn usage(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::usage(error)
 }
 
 #[cfg(test)]
@@ -99,14 +99,13 @@ mod tests {
 
     #[test]
     fn times() {
-        let check =
-            |text: &str, want: u64| assert_eq!(duration(text), Ok(Duration::from_millis(want)), "{text}");
+        let check = |text: &str, want: u64| assert_eq!(time(text), Ok(Duration::from_millis(want)), "{text}");
         check("500ms", 500);
         check("10s", 10_000);
         check("1.5", 1500);
         check("2min", 120_000);
         for wrong in ["", "s", "10h", "0s", "1e99999"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+            assert!(time(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -61,7 +61,7 @@ fn object(space: &Listed) -> serde_json::Value {
             "session": space.session,
         }),
         Err(error) => {
-            json!({ "path": path, "state": "unreadable", "alive": false, "error": error.to_string() })
+            json!({ "path": path, "state": "unreadable", "alive": false, "error": format!("{error:#}") })
         }
     }
 }
@@ -75,7 +75,7 @@ fn session_object(path: &Path) -> serde_json::Value {
             "processes": members.iter().map(process_object).collect::<Vec<_>>(),
         }),
         Err(error) => {
-            json!({ "path": path, "state": "unreadable", "alive": false, "error": error.to_string() })
+            json!({ "path": path, "state": "unreadable", "alive": false, "error": format!("{error:#}") })
         }
     }
 }
@@ -128,7 +128,7 @@ fn session_row(table: &mut Table, path: &Path) {
             let count = members.len();
             (format!("{count} joined, {left} left, {running} running"), running > 0)
         }
-        Err(error) => (error.to_string(), false),
+        Err(error) => (format!("{error:#}"), false),
     };
     let none = String::new;
     table.row(vec![directory(path), none(), "session".to_owned(), none(), none(), told], alive);
@@ -151,7 +151,7 @@ fn row(table: &mut Table, space: &Listed, indent: &str) {
             "unreadable".to_owned(),
             String::new(),
             bytes(size(&space.path)),
-            error.to_string(),
+            format!("{error:#}"),
         ],
     };
     table.row(cells, space.alive);

@@ -71,8 +71,8 @@ fn print<T: serde::Serialize>(
     text: impl Fn(&mut Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if json {
-        let json = serde_json::to_string_pretty(value)
-            .map_err(|error| Failure::Run(format!("cannot write JSON: {error}")))?;
+        let json =
+            serde_json::to_string_pretty(value).map_err(|error| Failure::run("cannot write JSON", error))?;
         output.line(&json)?;
     } else {
         text(output)?;

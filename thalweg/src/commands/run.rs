@@ -288,8 +288,7 @@ enum Monitor {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::Run(format!("cannot listen to signals: {error}")))?;
+    let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
     let run =
         Run::start(&plan(&arguments)?, &interrupt, &Notices::to(move |notice| print(&notice, terminal)))?;
     let tally = Arc::clone(run.tally());

@@ -6,9 +6,11 @@ use std::time::Duration;
 use thalweg_exec::Placement;
 use thalweg_host::settings::written;
 use thalweg_host::{Change, LiveRun, RunCommand};
+use thalweg_space::lease::Terms;
 
 use crate::Terminal;
 use crate::commands::control::say_done;
+use crate::commands::look::time;
 use crate::failure::Failure;
 use crate::units::duration;
 
@@ -18,7 +20,8 @@ Examples:
   thalweg set 4242 exec.quantum 128    of process 4242
   thalweg set exec.workers 1           lets one worker take part and parks the others
   thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names
-  thalweg set task/17.worker 1         moves task 17 to worker 1";
+  thalweg set task/17.worker 1         moves task 17 to worker 1
+  thalweg set exec.quantum 8 --for 10s puts the former value back after 10 s";
 
 /// How long to wait for the run's answer to a command.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -30,20 +33,25 @@ pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted), a setting's name (`thalweg get` lists them), a value.
     #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
     space_name_value: Vec<String>,
+    /// How long it holds, such as 500ms, 10s, 2min: then the run itself takes it back, unless it was changed again.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    lasts: Option<Duration>,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (space, name, value) = split(&arguments.space_name_value)?;
-    let run = LiveRun::find(space)?;
+    let run = LiveRun::find(space)?.called("thalweg set");
+    let terms = arguments.lasts.map(Terms::lasting);
     if let Some(task) = name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
         // A task's worker is no setting, of which there would be too many: it is moved by a command.
         let command = RunCommand::Move {
             task: number(task, "task")?,
             to: Placement::on_worker(number(value, "worker")?),
         };
-        return say_done(&run.command(&command, ANSWER_MAX)?.result, terminal);
+        let result = run.command_for(&command, ANSWER_MAX, terms)?.result;
+        return say_done(&lasting(result, arguments.lasts), terminal);
     }
-    let Change { before, value, adopted } = run.set(name, value)?;
+    let Change { before, value, adopted } = run.set_for(name, value, terms)?;
     let changed = match &before {
         Some(setting) => {
             format!("{name} = {} (was {})", written(setting, value), written(setting, setting.value))
@@ -57,7 +65,15 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     };
-    say_done(&said, terminal)
+    say_done(&lasting(said, arguments.lasts), terminal)
+}
+
+/// What was done, and for how long.
+fn lasting(said: String, time: Option<Duration>) -> String {
+    match time {
+        Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),
+        None => said,
+    }
 }
 
 fn number<N: FromStr>(text: &str, what: &str) -> Result<N, Failure> {

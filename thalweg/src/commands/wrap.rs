@@ -46,7 +46,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let boxes = resolved.boxes.iter().map(|declared| (declared.name.to_string(), &declared.signature));
     let table = table(&name, boxes);
     let folder = &arguments.into;
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
     for (file, text) in FILES {
         write(&folder.join(file), text)?;
     }
@@ -64,11 +64,11 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| unwritable(path, &error))
+    std::fs::write(path, text).map_err(|error| unwritable(path, error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::coded("E0901", format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: std::io::Error) -> Failure {
+    Failure::coded_because("E0901", format!("cannot write {}", path.display()), error)
 }
 
 /// The C text of a library's table for these boxes.

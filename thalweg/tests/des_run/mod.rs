@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use thalweg_chance::Chance;
+
 /// The key of all these runs, as OpenSSL's `-K` wants it.
 pub(crate) const KEY_HEX: &str = "133457799bbcdff1";
 /// The same key as a record's label.
@@ -41,15 +43,7 @@ pub(crate) fn root() -> &'static Path {
 
 /// `bytes` bytes that no chunk repeats.
 pub(crate) fn made_file(path: &Path, bytes: usize) {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut content = Vec::with_capacity(bytes + 8);
-    while content.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        content.extend_from_slice(&state.to_le_bytes());
-    }
-    content.truncate(bytes);
+    let content = Chance::new(bytes as u64).bytes(bytes);
     std::fs::write(path, content).expect("a temporary folder takes files");
 }
 

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use thalweg_space::kind::FieldType;
-use thalweg_space::kinds::{DescribedField, Description};
+use thalweg_space::kinds::{DescribedField, Description, What};
 
-/// `monitor/src/events.rs`.
+/// `monitor/src/decoding/events.rs`.
 pub(super) fn events(kinds: &[Description]) -> Result<String> {
     let mut names = HashSet::new();
     for kind in kinds {
@@ -26,11 +26,11 @@ pub(super) fn events(kinds: &[Description]) -> Result<String> {
     out += "//! bits, so that a version may change their size; names and sites are the numbers by which the catalog knows them.\n\n";
     out +=
         "use thalweg_space::kind::{FieldSpec, FieldType};\nuse thalweg_space::reader::{Event, Fields};\n\n";
-    out += "use crate::texts::{Text, Texts};\n\n";
+    out += "use crate::decoding::texts::{Text, Texts};\n\n";
     out += "/// A kind as it is looked for in a catalog.\npub(crate) struct KnownKind {\n    pub(crate) name: &'static str,\n";
     out += "    pub(crate) fields: &'static [FieldSpec],\n}\n\n";
     observation(&mut out, kinds);
-    out += "const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {\n";
+    out += "/// A field that is looked for.\npub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {\n";
     out += "    FieldSpec { name, field_type, unit: \"\", doc: \"\", choices: &[], absent: None }\n}\n\n";
     for kind in kinds {
         structure(&mut out, kind);
@@ -41,8 +41,79 @@ pub(super) fn events(kinds: &[Description]) -> Result<String> {
     formatted(&out)
 }
 
-/// `exec.task_ready` → `TaskReady`.
+/// `monitor/src/decoding/rows.rs`.
+pub(super) fn rows(rows: &[Description]) -> Result<String> {
+    let mut out = "//! The live rows that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/*.kinds`.\n\n".to_owned();
+    out += "use thalweg_space::RowSpec;\nuse thalweg_space::kind::{FieldSpec, FieldType};\n";
+    out += "use thalweg_space::reader::{Cells, LiveView};\n\nuse crate::decoding::events::field;\n\n";
+    out += "/// A live row.\n#[derive(Clone, Copy, Debug, PartialEq)]\npub enum Row {\n";
+    for row in rows {
+        doc(&mut out, "    ", &row.doc);
+        writeln!(out, "    {}({}),", short_name(row), type_name(row)).expect("a text");
+    }
+    out += "}\n\n/// The kinds, as they are looked for.\npub(crate) const ROWS: &[RowSpec] = &[\n";
+    for row in rows {
+        let What::Row { former } = row.what else { continue };
+        let (name, cells) = (&row.name, type_name(row));
+        writeln!(
+            out,
+            "    RowSpec {{ name: {name:?}, doc: \"\", former: {former:?}, cells: {cells}::CELLS }},"
+        )
+        .expect("a text");
+    }
+    out += "];\n\nimpl Row {\n    /// The row, of the kind at place `number` of [`ROWS`].\n";
+    out += "    pub(crate) fn read(number: usize, cells: &Cells, view: &LiveView) -> Option<Row> {\n        Some(match number {\n";
+    for (n, row) in rows.iter().enumerate() {
+        let (short, name) = (short_name(row), type_name(row));
+        writeln!(out, "            {n} => Row::{short}({name}::read(cells, view)),").expect("a text");
+    }
+    out += "            _ => return None,\n        })\n    }\n}\n\n";
+    for row in rows {
+        row_structure(&mut out, row);
+        for field in row.fields.iter().filter(|field| field.field_type == FieldType::Enum) {
+            choices(&mut out, row, field);
+        }
+    }
+    formatted(&out)
+}
+
+fn row_structure(out: &mut String, row: &Description) {
+    let name = type_name(row);
+    doc(out, "", &row.doc);
+    writeln!(out, "#[derive(Clone, Copy, Debug, Default, PartialEq)]\npub struct {name} {{").expect("a text");
+    *out += "    /// Its id.\n    pub id: u64,\n";
+    for field in &row.fields {
+        doc(out, "    ", &field.doc);
+        writeln!(out, "    pub {}: {},", field_name(field), rust_type(row, field)).expect("a text");
+    }
+    *out += "}\n\n";
+    writeln!(out, "impl {name} {{").expect("a text");
+    specs(out, row, "CELLS");
+    writeln!(out, "    fn read(cells: &Cells, view: &LiveView) -> {name} {{").expect("a text");
+    let values = row.fields.iter().enumerate().map(|(n, field)| {
+        let value = match field.field_type {
+            FieldType::I8 | FieldType::I16 | FieldType::I32 | FieldType::I64 => {
+                format!("cells.u64(view, {n}) as i64")
+            }
+            FieldType::F32 | FieldType::F64 => format!("f64::from_bits(cells.u64(view, {n}))"),
+            FieldType::Bool => format!("cells.u64(view, {n}) != 0"),
+            FieldType::Enum => format!("{}::of(cells.choice(view, {n}))", choices_name(row, field)),
+            _ => format!("cells.u64(view, {n})"),
+        };
+        format!("{}: {value}", field_name(field))
+    });
+    let values = values.collect::<Vec<_>>().join(", ");
+    writeln!(out, "        {name} {{ id: view.id, {values} }}\n    }}\n}}\n").expect("a text");
+}
+
+/// `exec.task_ready` → `TaskReady`; of rows `exec.task` → `TaskRow`.
 fn type_name(kind: &Description) -> String {
+    let name = short_name(kind);
+    if kind.what == What::Event { name } else { name + "Row" }
+}
+
+/// Without its crate.
+fn short_name(kind: &Description) -> String {
     camel_case(kind.name.split_once('.').map_or(kind.name.as_str(), |(_, name)| name))
 }
 
@@ -139,21 +210,9 @@ fn structure(out: &mut String, kind: &Description) {
 
 /// The fields that are looked for, and the function that reads them.
 fn reading(out: &mut String, kind: &Description, name: &str) {
-    writeln!(out, "impl {name} {{\n    const FIELDS: &'static [FieldSpec] = &[").expect("a text");
-    for field in &kind.fields {
-        let base = format!("field({:?}, FieldType::{:?})", field.name, field.field_type);
-        let absent = field.absent.map(|value| format!(".absent({value})")).unwrap_or_default();
-        if field.field_type == FieldType::Enum {
-            let choices: Vec<String> =
-                field.choices.iter().map(|(value, name)| format!("({value}, {name:?})")).collect();
-            let choices = choices.join(", ");
-            writeln!(out, "        FieldSpec {{ choices: &[{choices}], ..{base} }}{absent},")
-                .expect("a text");
-        } else {
-            writeln!(out, "        {base}{absent},").expect("a text");
-        }
-    }
-    *out += "    ];\n\n    #[inline(always)]\n";
+    writeln!(out, "impl {name} {{").expect("a text");
+    specs(out, kind, "FIELDS");
+    *out += "    #[inline(always)]\n";
     let has_texts = kind.fields.iter().any(|field| field.field_type.is_variable());
     let texts = if has_texts { ", texts: &mut Texts" } else { "" };
     writeln!(out, "    fn read(fields: &Fields, event: &Event<'_>{texts}) -> {name} {{").expect("a text");
@@ -195,6 +254,25 @@ fn reading(out: &mut String, kind: &Description, name: &str) {
         .map(|(n, field)| format!("{}: {}", field_name(field), by_name(kind, field, n)));
     writeln!(out, "        {name} {{ {} }}\n    }}\n}}\n", found.collect::<Vec<_>>().join(", "))
         .expect("a text");
+}
+
+/// The constant that says what is looked for.
+fn specs(out: &mut String, kind: &Description, constant: &str) {
+    writeln!(out, "    const {constant}: &'static [FieldSpec] = &[").expect("a text");
+    for field in &kind.fields {
+        let base = format!("field({:?}, FieldType::{:?})", field.name, field.field_type);
+        let absent = field.absent.map(|value| format!(".absent({value})")).unwrap_or_default();
+        if field.field_type == FieldType::Enum {
+            let choices: Vec<String> =
+                field.choices.iter().map(|(value, name)| format!("({value}, {name:?})")).collect();
+            let choices = choices.join(", ");
+            writeln!(out, "        FieldSpec {{ choices: &[{choices}], ..{base} }}{absent},")
+                .expect("a text");
+        } else {
+            writeln!(out, "        {base}{absent},").expect("a text");
+        }
+    }
+    *out += "    ];\n\n";
 }
 
 /// A field of the words that are as described.

@@ -10,7 +10,7 @@ use thalweg_space::kinds::{DescribedField, Description, What};
 /// An enum's choices, by its name.
 type Choices = HashMap<String, Vec<(u64, String)>>;
 
-/// All structs with `#[derive(Kind)]` below a folder, by file and place in it.
+/// All structs with `#[derive(Kind)]` or `#[derive(Row)]` below a folder, by file and place in it.
 pub(super) fn kinds(folder: &Path) -> Result<Vec<Description>> {
     let mut structs = Vec::new();
     let mut choices = Choices::new();
@@ -18,13 +18,25 @@ pub(super) fn kinds(folder: &Path) -> Result<Vec<Description>> {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
         // Most files have none: parsing them would take longest.
-        if text.contains("#[derive(") && text.contains("Kind") {
+        if text.contains("#[derive(") && ["Kind", "Row)"].iter().any(|name| text.contains(name)) {
             let file =
                 syn::parse_file(&text).with_context(|| format!("could not parse {}", path.display()))?;
             take(file.items, &mut structs, &mut choices)?;
         }
     }
-    structs.iter().map(|item| describe(item, &choices).with_context(|| item.ident.to_string())).collect()
+    described_all(&structs, &choices)
+}
+
+fn described_all(structs: &[ItemStruct], choices: &Choices) -> Result<Vec<Description>> {
+    structs.iter().map(|item| describe(item, choices).with_context(|| item.ident.to_string())).collect()
+}
+
+/// Those of a text.
+#[cfg(test)]
+pub(super) fn kinds_in(text: &str) -> Result<Vec<Description>> {
+    let (mut structs, mut choices) = (Vec::new(), Choices::new());
+    take(syn::parse_file(text)?.items, &mut structs, &mut choices)?;
+    described_all(&structs, &choices)
 }
 
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -46,7 +58,9 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn take(items: Vec<Item>, structs: &mut Vec<ItemStruct>, choices: &mut Choices) -> Result<()> {
     for item in items {
         match item {
-            Item::Struct(item) if derives(&item.attrs, "Kind") => structs.push(item),
+            Item::Struct(item) if derives(&item.attrs, "Kind") || derives(&item.attrs, "Row") => {
+                structs.push(item)
+            }
             Item::Enum(item) if derives(&item.attrs, "KindEnum") => {
                 choices.insert(item.ident.to_string(), choices_of(&item)?);
             }
@@ -88,21 +102,28 @@ fn choices_of(item: &ItemEnum) -> Result<Vec<(u64, String)>> {
 }
 
 fn describe(item: &ItemStruct, choices: &Choices) -> Result<Description> {
-    let mut name = None;
-    for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident("kind")) {
+    let (mut name, mut former) = (None, None);
+    let is_row = derives(&item.attrs, "Row");
+    let own = if is_row { "row" } else { "kind" };
+    for attribute in item.attrs.iter().filter(|attribute| attribute.path().is_ident(own)) {
         attribute.parse_nested_meta(|meta| {
-            name = Some(meta.value()?.parse::<syn::LitStr>()?.value());
+            if meta.path.is_ident("name") {
+                name = Some(meta.value()?.parse::<syn::LitStr>()?.value());
+            } else {
+                former = Some(meta.value()?.parse::<syn::LitInt>()?.base10_parse()?);
+            }
             Ok(())
         })?;
     }
+    let what = if is_row { What::Row { former } } else { What::Event };
     let fields = match &item.fields {
         Fields::Named(fields) => {
             fields.named.iter().map(|field| described(field, choices)).collect::<Result<_>>()?
         }
         _ => Vec::new(),
     };
-    let name = name.context("it has no #[kind(name = \"…\")]")?;
-    Ok(Description { what: What::Event, name, doc: doc(&item.attrs), fields })
+    let name = name.context("it has no #[kind(name = \"…\")] or #[row(name = \"…\")]")?;
+    Ok(Description { what, name, doc: doc(&item.attrs), fields })
 }
 
 fn described(field: &syn::Field, choices: &Choices) -> Result<DescribedField> {

@@ -389,31 +389,50 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    guard(out, |out| {
-        // SAFETY: the host's batch: it alone changes `early`, during `Out::emit_variant`, and we `done`. What leads to a
-        // record, with an offset, leads to that many valid values, which nobody else uses during the call.
-        unsafe {
-            let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
-            let keeper = (*batch).keeper();
-            for done in 0..count {
-                (*batch).done = done;
-                if let Some(at) = at.as_ref() {
-                    at.store(first + u64::from(done), Ordering::Relaxed);
-                }
-                let record = *records.add(done as usize);
-                let arguments = record.add(argument_offset as usize).cast::<Value>();
-                out.values = record.add(output_offset as usize).cast();
-                out.held = 0;
-                function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, out)?;
-                if !(*batch).is_usual(out) {
-                    return Ok(());
-                }
-                (*batch).settle(F::COUNT, out);
-            }
-            (*batch).done = count;
-        }
-        Ok(())
+    // SAFETY: the host's batch, whose records have as many arguments; nobody else uses the arguments during a call.
+    guard(out, |out| unsafe {
+        each_record(batch, out, F::COUNT, |arguments, keeper, out| {
+            function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, &mut *out)
+        })
     })
+}
+
+/// Calls a box with one record of a batch after the other, as long as each gives one record, as the batch wants it, and no call
+/// fails. `call` gets what leads to the arguments, and keeps these.
+///
+/// # Safety
+/// Batch and output were prepared by [`Desk::call_in_place`] for a box of so many arguments: what leads to a record, with an
+/// offset, leads to that many valid values, which nobody else uses meanwhile. The host alone changes `early`, during
+/// [`Out::emit_variant`], and this function `done`.
+#[inline(always)]
+unsafe fn each_record<E>(
+    batch: *mut Batch,
+    out: *mut Out,
+    argument_count: usize,
+    mut call: impl FnMut(*mut Value, Keeper, *mut Out) -> Result<(), E>,
+) -> Result<(), E> {
+    // SAFETY: as demanded of the caller.
+    unsafe {
+        let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
+        let keeper = (*batch).keeper();
+        for done in 0..count {
+            (*batch).done = done;
+            if let Some(at) = at.as_ref() {
+                at.store(first + u64::from(done), Ordering::Relaxed);
+            }
+            let record = *records.add(done as usize);
+            let arguments = record.add(argument_offset as usize).cast::<Value>();
+            (*out).values = record.add(output_offset as usize).cast();
+            (*out).held = 0;
+            call(arguments, keeper, out)?;
+            if !(*batch).is_usual(&*out) {
+                return Ok(());
+            }
+            (*batch).settle(argument_count, &*out);
+        }
+        (*batch).done = count;
+    }
+    Ok(())
 }
 
 /// Why a box with other arguments than its function has fails.
@@ -755,14 +774,29 @@ impl Desk {
         (batch.argument_offset, batch.output_offset) = (offset(first_argument), offset(first_output));
         (batch.output_count, batch.integers, batch.early) = (output_count as u32, integers, 0);
         batch.kept = kept;
+        let argument_count = self.batch.argument_count;
         let desk = std::ptr::from_mut(self);
         // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
         // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
         // borrowed as long as these calls last.
         let status = unsafe {
+            let batch = &raw mut (*desk).batch;
             match entry.call_batch {
-                Some(call) => call(entry.data, &raw mut (*desk).batch, desk.cast()),
-                None => call_each(entry, desk),
+                Some(call) => call(entry.data, batch, desk.cast()),
+                // It does not make the calls of a batch itself.
+                None => {
+                    let called =
+                        each_record(batch, desk.cast(), argument_count as usize, |arguments, keeper, out| {
+                            for index in 0..argument_count as usize {
+                                keeper.value(index, &*arguments.add(index));
+                            }
+                            match (entry.call)(entry.data, arguments, argument_count, out) {
+                                Status::DONE => Ok(()),
+                                failed => Err(failed),
+                            }
+                        });
+                    called.err().unwrap_or(Status::DONE)
+                }
             }
         };
         (self.batch.done as usize, status == Status::DONE)
@@ -924,39 +958,6 @@ impl<'a> Rows<'a> {
     ) -> Rows<'a> {
         Rows { first, count, slots_offset, slot_count, _records: PhantomData }
     }
-}
-
-/// The calls of a batch, for a box that does not make them itself.
-///
-/// # Safety
-/// `desk` is prepared by [`Desk::call_in_place`] for this entry.
-unsafe fn call_each(entry: &BoxEntry, desk: *mut Desk) -> Status {
-    // SAFETY: as demanded of the caller; during a call, desk and record are used by nobody else.
-    unsafe {
-        let batch = &raw mut (*desk).batch;
-        let Batch { records, at, first, count, argument_offset, output_offset, argument_count, .. } = *batch;
-        let keeper = (*batch).keeper();
-        for done in 0..count {
-            (*batch).done = done;
-            let record = *records.add(done as usize);
-            if let Some(at) = at.as_ref() {
-                at.store(first + u64::from(done), Ordering::Relaxed);
-            }
-            let arguments = record.add(argument_offset as usize).cast::<Value>();
-            (*desk).out.values = record.add(output_offset as usize).cast();
-            (*desk).out.held = 0;
-            for index in 0..argument_count as usize {
-                keeper.value(index, &*arguments.add(index));
-            }
-            let status = (entry.call)(entry.data, arguments, argument_count, desk.cast());
-            if status != Status::DONE || !(*batch).is_usual(&(*desk).out) {
-                return status;
-            }
-            (*batch).settle(argument_count as usize, &(*desk).out);
-        }
-        (*batch).done = count;
-    }
-    Status::DONE
 }
 
 /// The rest of a box's output, polled as the network has room. Dropping it tells the box.

@@ -1,5 +1,6 @@
 //! Events that boxes write into the space, of kinds that their library declares.
 
+use super::fault::LibraryFault;
 use super::parameter::text;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -127,16 +128,17 @@ impl EventKind {
     ///
     /// # Errors
     /// A library in C may declare nonsense: what is wrong.
-    pub fn spec(&self) -> Result<EventSpec, String> {
+    pub fn spec(&self) -> Result<EventSpec, LibraryFault> {
         let name = text(self.name);
         if name.is_empty() {
-            return Err("a kind of event has no name".to_owned());
+            return Err("a kind of event has no name".to_owned().into());
         }
         let count = self.field_count as usize;
         if self.fields.is_null() || count == 0 || count > EVENT_FIELDS_MAX {
             return Err(format!(
                 "the kind of event `{name}` has {count} fields: it may have 1 to {EVENT_FIELDS_MAX}"
-            ));
+            )
+            .into());
         }
         // SAFETY: the library says that so many fields stand there, as long as it is loaded.
         let fields = unsafe { std::slice::from_raw_parts(self.fields, count) };

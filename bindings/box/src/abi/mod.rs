@@ -7,6 +7,7 @@
 pub mod array;
 pub mod entry;
 pub mod event;
+pub mod fault;
 pub mod heap;
 pub mod kept;
 pub mod owner;
@@ -14,6 +15,7 @@ pub mod parameter;
 
 use entry::{BoxEntry, Desk, Out, Status};
 use event::EventKind;
+use fault::LibraryFault;
 use owner::{Owner, OwnerCell};
 use parameter::Parameter;
 use std::sync::atomic::Ordering;
@@ -115,26 +117,27 @@ impl LibraryTable {
     ///
     /// # Safety
     /// `table` is what the symbol [`SYMBOL`] of a box library returned, and the library stays loaded for `'a`.
-    pub unsafe fn check<'a>(table: *const LibraryTable) -> Result<&'a LibraryTable, String> {
+    pub unsafe fn check<'a>(table: *const LibraryTable) -> Result<&'a LibraryTable, LibraryFault> {
         if table.is_null() || !table.is_aligned() {
-            return Err(format!("its `{SYMBOL}` returned no table"));
+            return Err(format!("its `{SYMBOL}` returned no table").into());
         }
         // SAFETY: the caller says that the table is one; these two fields keep their place in every version.
         let (magic, version) = unsafe { ((*table).magic, (*table).abi_version) };
         if magic != MAGIC {
-            return Err(format!("its `{SYMBOL}` is not the table of a box library"));
+            return Err(format!("its `{SYMBOL}` is not the table of a box library").into());
         }
         if version != ABI_VERSION {
             let age = if version < ABI_VERSION { "an older" } else { "a newer" };
             return Err(format!(
                 "it was built for {age} box interface ({version}; this program has {ABI_VERSION}): \
                  build it again with the thalweg-box or thalweg.h of this version"
-            ));
+            )
+            .into());
         }
         // SAFETY: magic and version agree, so the rest has this layout.
         let table = unsafe { &*table };
         if table.box_count == 0 {
-            return Err("it has no boxes".to_owned());
+            return Err("it has no boxes".to_owned().into());
         }
         Ok(table)
     }
@@ -172,7 +175,7 @@ impl LibraryTable {
     ///
     /// # Errors
     /// The reason it gives.
-    pub fn init(&self) -> Result<(), String> {
+    pub fn init(&self) -> Result<(), LibraryFault> {
         let Some(init) = self.init else { return Ok(()) };
         let mut desk = Desk::new(0, 0);
         if desk.run(|out| {
@@ -181,7 +184,7 @@ impl LibraryTable {
         }) {
             Ok(())
         } else {
-            Err(desk.failure())
+            Err(desk.failure().into())
         }
     }
 

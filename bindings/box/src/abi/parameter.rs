@@ -1,5 +1,6 @@
 //! Named numbers that a library shares with whoever observes its network.
 
+use super::fault::LibraryFault;
 use std::ffi::{CStr, c_char};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -99,7 +100,7 @@ impl Parameter {
     ///
     /// # Errors
     /// A library in C may declare nonsense: what is wrong.
-    pub fn spec(&self) -> Result<ParameterSpec, String> {
+    pub fn spec(&self) -> Result<ParameterSpec, LibraryFault> {
         let spec = ParameterSpec {
             name: text(self.name),
             unit: text(self.unit),
@@ -112,14 +113,16 @@ impl Parameter {
             return Err(format!(
                 "the parameter name {:?} is not made of letters, digits, `.`, `_` and `-`",
                 spec.name
-            ));
+            )
+            .into());
         }
         if !spec.range.contains(&spec.value) {
             let (min, max) = (self.min, self.max);
             return Err(format!(
                 "the parameter `{}` begins with {}, out of {min} to {max}",
                 spec.name, spec.value
-            ));
+            )
+            .into());
         }
         Ok(spec)
     }

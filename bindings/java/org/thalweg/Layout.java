@@ -61,7 +61,10 @@ public final class Layout {
     /** Bit 0: keep, `clean` leaves this space alone unless told. */
     public static final int IDENTITY_FLAGS = 224;
 
-    /** Name: length as a word, then bytes. */
+    /** The name that it has now, as a reference to the catalog; 0: still `NAME`. */
+    public static final int IDENTITY_NAME_NOW = 232;
+
+    /** Name at the beginning: length as a word, then bytes. */
     public static final int IDENTITY_NAME = 256;
 
     /** Room for the name. */
@@ -301,11 +304,17 @@ public final class Layout {
     /** In the file `session`: a process left. */
     public static final int CATALOG_LEFT = 8;
 
+    /** Payload: code, name, doc, count of cells; each cell as a kind's field. Live rows with this code in their tag are so. */
+    public static final int CATALOG_ROW = 9;
+
     /** Magic. */
     public static final long SETTINGS_MAGIC_VALUE = 0x566765776c616874L;
 
     /** How many changes were made, of settings and of probes. Whoever makes one, under the file's lock; release. Starts a line. */
     public static final int SETTINGS_CHANGES = 64;
+
+    /** Not 0: the process puts back what a lease ran out of. Written by the process. */
+    public static final int SETTINGS_KEEPS_LEASES = 72;
 
     /** Where the cells begin. */
     public static final int SETTINGS_CELLS = 4096;
@@ -322,13 +331,58 @@ public final class Layout {
     /** In a cell, who set it: process id (low half) and user (high half). */
     public static final int SETTINGS_SETTER = 16;
 
+    /** In a cell, the version that the following words are of, and `DESCRIBED`; any other: a former build set the cell, which has no lease. Whoever sets it, as the following. */
+    public static final int SETTINGS_LEASE_VERSION = 24;
+
+    /** In a cell, the value that was confirmed last: what the end of a lease goes back to. */
+    public static final int SETTINGS_CONFIRMED = 32;
+
+    /** In a cell, when the lease ends, by `CLOCK_MONOTONIC` in nanoseconds; all bits set: at no time. */
+    public static final int SETTINGS_LEASE_UNTIL = 40;
+
+    /** In a cell, the start of the setter's process, with which the lease ends; 0: it does not. */
+    public static final int SETTINGS_HOLDER_START = 48;
+
+    /** In a cell, the state of the lease. */
+    public static final int SETTINGS_LEASE_STATE = 56;
+
     /** How many cells there are. */
     public static final int SETTINGS_CELL_COUNT = 512;
+
+    /** Where the names of the tools begin that set the cells, one a line: length as a word, then bytes. Files of former builds end before. */
+    public static final int SETTINGS_TOOLS = 36864;
+
+    /** Bytes of such a line. */
+    public static final int SETTINGS_TOOL_BYTES = 64;
+
+    /** Room for a tool's name. */
+    public static final int SETTINGS_TOOL_ROOM = 56;
+
+    /** The highest bit of a cell's `LEASE_VERSION`. */
+    public static final long SETTINGS_DESCRIBED = 0x8000000000000000L;
+
+    /** A state of a lease: there is none, and the value is confirmed. */
+    public static final int SETTINGS_LEASE_NONE = 0;
+
+    /** A state of a lease: it holds. */
+    public static final int SETTINGS_LEASE_HELD = 1;
+
+    /** A state of a lease: its holder confirmed the value. */
+    public static final int SETTINGS_LEASE_CONFIRMED = 2;
+
+    /** A state of a lease: it ran out, and the value was put back. */
+    public static final int SETTINGS_LEASE_EXPIRED = 3;
+
+    /** A state of a lease: its holder died, and the value was put back. */
+    public static final int SETTINGS_LEASE_HOLDER_DIED = 4;
+
+    /** A state of a lease: its holder gave it back, and the value was put back. */
+    public static final int SETTINGS_LEASE_GIVEN_BACK = 5;
 
     /** Magic. */
     public static final long MAILBOX_MAGIC_VALUE = 0x4d6765776c616874L;
 
-    /** How many commands were sent. Senders only, under the file's lock; release. Starts a line. */
+    /** Twice the commands that were sent; one less while one is being sent, or if its sender was killed. Senders, or the process once it has the file's lock; release. Starts a line. */
     public static final int MAILBOX_SENT_COUNT = 64;
 
     /** How many numbers commands were given. Senders only, under the file's lock. */
@@ -403,10 +457,10 @@ public final class Layout {
     /** Bytes of a row. */
     public static final int LIVE_ROW_BYTES = 128;
 
-    /** Kind of row (low byte; 0: free), generation (the rest). */
+    /** Code of its kind, which the catalog describes (low byte; 0: free), generation (the rest). */
     public static final int LIVE_TAG = 0;
 
-    /** Id of the task, stream or worker. */
+    /** Id of what it shows. */
     public static final int LIVE_ID = 8;
 
     /** First cell. */

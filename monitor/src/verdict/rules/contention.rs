@@ -1,10 +1,10 @@
 //! A worker that could run all the time, but is not given a processor.
 
-use crate::notes::counted;
 use crate::report::{Finding, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::processor::kept_off;
 use crate::verdict::thresholds::SATURATED;
+use crate::wording::counted;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     kept_off(facts, SATURATED)

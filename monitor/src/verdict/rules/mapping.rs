@@ -3,7 +3,7 @@
 use crate::report::{Finding, TaskRef, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::moving::better_mapping;
-use crate::verdict::words::percent;
+use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     facts.saturated_worker()?;

@@ -2,7 +2,7 @@
 
 use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
-use crate::verdict::words::percent;
+use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (hot, shares) = facts.saturated_worker()?;

@@ -3,7 +3,8 @@
 use crate::report::{Figure, Finding, Task, TaskShares, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::thresholds::WORKS;
-use crate::verdict::words::{percent, the};
+use crate::verdict::words::the;
+use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (source, shares) = facts.source_kept_up_with()?;

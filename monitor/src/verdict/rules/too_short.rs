@@ -1,9 +1,9 @@
 //! A run that was mostly its start.
 
-use crate::notes::counted;
 use crate::report::{Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::START_NS;
+use crate::wording::counted;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let window = &facts.report.window;

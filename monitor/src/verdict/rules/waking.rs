@@ -1,9 +1,9 @@
 //! Nobody is busy, and the source is held back: messages wait until the threads that others wake run.
 
-use crate::notes::counted;
 use crate::report::{Action, Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::thresholds::{IDLE, LONGER_STREAM, WOKEN};
+use crate::wording::counted;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     if facts.keeps_up() {

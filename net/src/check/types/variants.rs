@@ -26,7 +26,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::super::names::HOLE;
 use super::super::resolved::*;
 use super::super::shape::{Id, Set, add, is_binding};
 use super::{SHAPES_MAX, Types, key};

@@ -185,8 +185,8 @@ impl Answerer {
         if is_filter && (!gathered.is_empty() || !front.leaves_doubt) {
             return self.settled(gathered.content);
         }
-        let mut reason =
-            format!("{} has no answer to it, but answered question {later} after it", self.asker.command());
+        let command = self.asker.command();
+        let mut reason = format!("{command} did not answer this record, but the later question {later}");
         if !is_filter {
             reason += "; it must answer every question, in order (`exec filter | …` need not)";
         }

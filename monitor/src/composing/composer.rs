@@ -3,15 +3,15 @@
 
 use std::collections::VecDeque;
 
-use crate::events::{
+use crate::composing::dispatch::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
+use crate::composing::structure::{OWN_THREAD, Role, Structure, Task};
+use crate::composing::timeline::Doing;
+use crate::decoding::events::{
     Derived, Entry, Exit, KINDS, Observation, StreamOpened, TaskBlockedInput, TaskBlockedOutput, TaskCreated,
     TaskDispatched, TaskMapped, TaskMoved, TaskReady, TaskYielded,
 };
+use crate::decoding::observation::{Mode, Run};
 use crate::ids::IdMap;
-use crate::monitor::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
-use crate::observation::{Mode, Run};
-use crate::structure::{OWN_THREAD, Role, Structure, Task};
-use crate::timeline::Doing;
 
 /// A dispatch of more messages than this is taken for damage.
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
@@ -419,7 +419,7 @@ impl Composer {
         task: u64,
         component: u64,
         streams: impl Fn(&Task) -> u32,
-        of_component: impl Fn(&crate::structure::Component) -> bool,
+        of_component: impl Fn(&crate::composing::structure::Component) -> bool,
     ) -> Option<bool> {
         match self.structure.tasks.get(&task) {
             Some(task) => Some(streams(task) > 0),

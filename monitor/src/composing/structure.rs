@@ -1,8 +1,8 @@
 //! What a run consists of: its tasks, streams and components, as far as they were told and still matter.
 
+use crate::composing::timeline::Timeline;
+use crate::decoding::observation::{Mode, StreamTotals};
 use crate::ids::IdMap;
-use crate::observation::{Mode, StreamTotals};
-use crate::timeline::Timeline;
 
 /// Worker numbers from here on mean "a thread of its own".
 pub(crate) const OWN_THREAD: u64 = u32::MAX as u64;

@@ -7,14 +7,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use crate::composing::dispatch::{Item, What};
+use crate::composing::structure::{Stream, Task};
+use crate::decoding::observation::Run;
 use crate::ids::IdMap;
+use crate::lineage::message::Message;
+use crate::lineage::roots::{Root, UNKNOWN};
 use crate::lineage::{Dispatch, Lineage};
-use crate::message::Message;
-use crate::monitor::{Batch, Item, Moment, Monitor, What};
-use crate::observation::Run;
+use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
-use crate::roots::{Root, UNKNOWN};
-use crate::structure::{Stream, Task};
 
 /// Messages followed at most.
 const FOLLOWED_MAX: usize = 100_000;
@@ -306,7 +307,7 @@ impl Tracing {
             )
         };
         let stream = self.streams.get(&message.stream);
-        let left = stream.is_some_and(|stream| stream.role == crate::structure::Role::Exit);
+        let left = stream.is_some_and(|stream| stream.role == crate::composing::structure::Role::Exit);
         Hop {
             message: message.to_string(),
             depth,

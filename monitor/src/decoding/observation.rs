@@ -1,13 +1,14 @@
 //! What the monitor makes of a run's events, and of the rows of its live table.
 //!
 //! The observed program's code is unknown here: the events themselves are generated from the descriptions of their kinds
-//! ([`crate::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
+//! ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
 //! indices of messages count from 0 in each stream.
 
-use crate::events::{
+use crate::decoding::events::{
     Derived, ModeChanged, RecordFailed, RecordHeld, StreamClosed, StreamRead, StreamWrote, TaskEnded,
     ThreadUsed, WorkerEnded,
 };
+use crate::decoding::rows::{Row, TaskRowState, WorkerRowState};
 
 /// How much the observed program tells about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -300,16 +301,63 @@ pub enum LiveState {
     Ended,
 }
 
-impl LiveState {
-    /// The state of a cell's number.
-    pub fn from_number(number: u64) -> LiveState {
-        match number {
-            1 => LiveState::Ready,
-            2 => LiveState::Running,
-            3 => LiveState::BlockedInput,
-            4 => LiveState::BlockedOutput,
-            5 => LiveState::Ended,
-            _ => LiveState::Idle,
+impl From<TaskRowState> for LiveState {
+    fn from(state: TaskRowState) -> LiveState {
+        match state {
+            TaskRowState::Idle | TaskRowState::Unknown => LiveState::Idle,
+            TaskRowState::Ready => LiveState::Ready,
+            TaskRowState::Running => LiveState::Running,
+            TaskRowState::BlockedInput => LiveState::BlockedInput,
+            TaskRowState::BlockedOutput => LiveState::BlockedOutput,
+            TaskRowState::Ended => LiveState::Ended,
+        }
+    }
+}
+
+impl From<Row> for LiveRow {
+    fn from(row: Row) -> LiveRow {
+        match row {
+            Row::Task(row) => LiveRow::Task {
+                task: row.id,
+                state: row.state.into(),
+                component: row.component,
+                replica: row.replica,
+                worker: row.worker,
+                totals: TaskTotals {
+                    busy_ticks: row.busy_ticks,
+                    input_wait_ticks: row.input_wait_ticks,
+                    output_wait_ticks: row.output_wait_ticks,
+                    ready_ticks: row.ready_ticks,
+                    counts: Some(TaskCounts {
+                        dispatches: row.dispatches,
+                        reads: row.reads,
+                        writes: row.writes,
+                    }),
+                },
+            },
+            Row::Stream(row) => LiveRow::Stream {
+                stream: row.id,
+                name: row.name,
+                reader: row.reader,
+                writer: row.writer,
+                capacity: row.capacity,
+                totals: StreamTotals { written: row.written, read: row.read, dropped: row.dropped },
+            },
+            Row::Worker(row) => LiveRow::Worker {
+                worker: row.id,
+                core: row.core,
+                ended: row.state == WorkerRowState::Ended,
+                task: row.task,
+                message: row.message,
+                busy_ticks: row.busy_ticks,
+                waiting_ticks: row.waiting_ticks,
+                started: row.started,
+                updated: row.updated,
+                dispatches: row.dispatches,
+                clock_reading_ps: row.clock_reading_ps,
+                parked: row.state == WorkerRowState::Parked,
+                parked_ticks: row.parked_ticks,
+            },
         }
     }
 }

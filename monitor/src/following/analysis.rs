@@ -8,22 +8,21 @@
 //! the totals that tasks, streams and workers publish in the live table and tell at their end, which no overwritten event
 //! can falsify. Latencies, waits and occupancies need the events.
 
-use std::collections::HashMap;
-
-use crate::base::Base;
-use crate::compose::{COMPOSED, Composer, Sink};
-use crate::events::{KINDS, Observation, StreamOpened};
-use crate::monitor::{Batch, Buffer, Item, Kind, Moment, Monitor, Open, Value, What, wants};
+use crate::composing::base::Base;
+use crate::composing::composer::{COMPOSED, Composer, Sink};
+use crate::composing::dispatch::{Buffer, Item, Kind, Value, What};
+use crate::composing::structure::{OWN_THREAD, Task};
+use crate::decoding::events::{KINDS, Observation, StreamOpened};
+use crate::decoding::names::Names;
+use crate::decoding::observation::{LiveRow, LiveState, Mode};
+use crate::decoding::texts::Texts;
+use crate::following::notes::{not_adding_up, notes, places};
+use crate::monitor::Ending;
+use crate::monitor::{Batch, Moment, Monitor, Open, wants};
 use crate::monitors::built_in;
-use crate::notes::{not_adding_up, notes, places};
-use crate::observation::{LiveRow, LiveState, Mode};
-use crate::report::{ModeSpan, Note, Report, SpaceInfo, State, Window};
-use crate::structure::{OWN_THREAD, Task};
-use crate::texts::Texts;
+use crate::report::{ModeSpan, Note, Report, State, Window};
 use crate::verdict;
 
-/// What tasks without a component, such as the run's own, are listed under.
-pub(crate) const NO_COMPONENT: &str = "(no component)";
 /// Items handed over at a time: what fits into the cache nearest to the core.
 const BATCH: usize = 256;
 /// Bytes of texts after which what there is is handed over.
@@ -38,84 +37,6 @@ pub struct Options {
     pub ns_per_tick: f64,
     /// Single tasks, waits, and broken streams, to report at most.
     pub top: usize,
-}
-
-/// The texts behind the numbers in events.
-#[derive(Clone, Debug, Default)]
-pub struct Names {
-    /// Components by site.
-    pub sites: HashMap<u64, SiteName>,
-    /// Interned texts.
-    pub names: HashMap<u64, String>,
-}
-
-/// A component of the network's static structure.
-#[derive(Clone, Debug, Default)]
-pub struct SiteName {
-    /// Path from the network's root.
-    pub path: String,
-    /// What it is.
-    pub kind: String,
-    /// `file:line:column`, if known.
-    pub place: Option<String>,
-}
-
-impl Names {
-    /// A component; one that is not catalogued is called by its number.
-    pub fn site(&self, site: u64) -> SiteName {
-        self.sites.get(&site).cloned().unwrap_or_else(|| SiteName {
-            path: if site == 0 { NO_COMPONENT.to_owned() } else { format!("component {site}") },
-            ..SiteName::default()
-        })
-    }
-
-    /// An interned text.
-    pub fn text(&self, name: u64) -> Option<String> {
-        self.names.get(&name).cloned()
-    }
-
-    /// A task's name: its component's path, and which replica it is if there are several.
-    pub fn task(&self, component: u64, replica: u64, several: bool) -> String {
-        let path = self.site(component).path;
-        if several { format!("{path}[{replica}]") } else { path }
-    }
-}
-
-/// What is known when a report is made.
-#[derive(Clone, Debug)]
-pub struct Ending {
-    /// How the process is.
-    pub state: State,
-    /// The clock's ticks now, for a process that lives; for one that was killed, when it is last known to have lived.
-    pub now: Option<u64>,
-    /// The value of the setting `monitor.mode`, if there is one.
-    pub mode: Option<Mode>,
-    /// The live table.
-    pub rows: Vec<LiveRow>,
-    /// Workers that hang: since when each has not gone on from the message it is on, in ticks.
-    pub stuck: HashMap<u64, u64>,
-    /// Bytes of events written while it was measured, headers of blocks included, if that is known.
-    pub event_bytes: Option<u64>,
-    /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
-    pub disk_ns: Option<[f64; 2]>,
-    /// Where all this comes from.
-    pub space: SpaceInfo,
-}
-
-impl Default for Ending {
-    /// Of a run that ended orderly and of which only the events are known.
-    fn default() -> Ending {
-        Ending {
-            state: State::Ended,
-            now: None,
-            mode: None,
-            rows: Vec::new(),
-            stuck: HashMap::new(),
-            disk_ns: None,
-            event_bytes: None,
-            space: SpaceInfo::default(),
-        }
-    }
 }
 
 /// Consumes what a program said, in order of time.

@@ -1,6 +1,6 @@
 //! A task's time, from its events: every moment is running, waiting for messages, waiting for room, or ready.
 
-use crate::monitor::{For, Outcome, Wait};
+use crate::composing::dispatch::{For, Outcome, Wait};
 
 /// What a task was doing since its last dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

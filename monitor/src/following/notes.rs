@@ -1,9 +1,10 @@
 //! What the reader of a report must know of what it leaves out.
 
+use crate::composing::structure::Structure;
+use crate::decoding::observation::{LiveRow, LiveState, Mode};
 use crate::monitor::Moment;
-use crate::observation::{LiveRow, LiveState, Mode};
 use crate::report::{self, Note, Report, State};
-use crate::structure::Structure;
+use crate::wording::counted;
 
 /// All notes: those given, and those that follow from the report.
 pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> Vec<Note> {
@@ -80,11 +81,6 @@ pub(crate) fn notes(report: &Report, given: &[Note], structure: &Structure) -> V
         );
     }
     notes
-}
-
-/// A count of things, in singular or plural: `1 record`, `2 records`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// That the report's own accounts do not add up.

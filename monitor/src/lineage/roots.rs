@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::distribution::Times;
 use crate::ids::IdMap;
+use crate::report::distribution::Times;
 
 /// A root's number: the entry stream's place above, the index of the message below. Roots of consecutive messages
 /// are consecutive.

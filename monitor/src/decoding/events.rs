@@ -6,7 +6,7 @@
 use thalweg_space::kind::{FieldSpec, FieldType};
 use thalweg_space::reader::{Event, Fields};
 
-use crate::texts::{Text, Texts};
+use crate::decoding::texts::{Text, Texts};
 
 /// A kind as it is looked for in a catalog.
 pub(crate) struct KnownKind {
@@ -205,7 +205,8 @@ impl Observation {
     }
 }
 
-const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
+/// A field that is looked for.
+pub(crate) const fn field(name: &'static str, field_type: FieldType) -> FieldSpec {
     FieldSpec { name, field_type, unit: "", doc: "", choices: &[], absent: None }
 }
 

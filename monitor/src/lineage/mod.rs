@@ -19,16 +19,21 @@
 //! never guessed. A one-to-one task whose reads or writes were lost is *unsynced* until it waits for input, when all
 //! it read has been written.
 
+pub(crate) mod message;
+pub(crate) mod roots;
+pub(crate) mod story;
+
 use std::collections::{HashMap, VecDeque};
 
-use crate::events::Derived;
+use crate::composing::dispatch::{self, Outcome};
+use crate::decoding::events::Derived;
+use crate::decoding::observation::Run;
 use crate::ids::IdMap;
-use crate::message::Message;
-use crate::monitor::{self, Batch, Moment, Outcome};
-use crate::observation::Run;
+use crate::lineage::message::Message;
+use crate::lineage::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
+use crate::lineage::story::Trace;
+use crate::monitor::{Batch, Moment};
 use crate::report::FailedMessage;
-use crate::roots::{ENTRIES_MAX, Moments, Root, Roots, UNKNOWN, place, root};
-use crate::story::Trace;
 
 /// Failures kept.
 const FAILURES_MAX: usize = 1000;
@@ -198,7 +203,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Becomes a copy of a dispatch in a batch.
-    pub(crate) fn fill(&mut self, batch: &Batch<'_>, of: &monitor::Dispatch) {
+    pub(crate) fn fill(&mut self, batch: &Batch<'_>, of: &dispatch::Dispatch) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
             to.clear();
             to.extend_from_slice(from);

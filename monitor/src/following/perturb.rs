@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_space::Error;
 use thalweg_space::reader::SpaceReader;
 
-use crate::decode::Follower;
+use crate::following::follower::Follower;
 use crate::report::{Component, Measurement, Report, Task, TaskRef, component_of};
 use crate::verdict::thresholds::{DEPENDS, INDEPENDENT};
 
@@ -121,7 +121,8 @@ impl fmt::Display for Unperturbed {
 impl error::Error for Unperturbed {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Unperturbed::Space(error) => Some(error),
+            // Its text is the error's own.
+            Unperturbed::Space(error) => error.source(),
             _ => None,
         }
     }

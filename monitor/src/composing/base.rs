@@ -4,9 +4,9 @@
 //! counts, so what the live table said then is taken off both.
 
 use crate::TaskCounts;
-use crate::events::{Observation, StreamClosed, WorkerEnded};
+use crate::decoding::events::{Observation, StreamClosed, WorkerEnded};
+use crate::decoding::observation::{LiveRow, StreamTotals, TaskTotals};
 use crate::ids::IdMap;
-use crate::observation::{LiveRow, StreamTotals, TaskTotals};
 
 /// The totals at the begin of a window. Empty: all was measured.
 #[derive(Debug, Default)]

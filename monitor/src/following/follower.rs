@@ -5,21 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thalweg_space::Error;
 use thalweg_space::reader::{
-    self, Event, EventStream, Fields, Info, Item, KindInfo, LiveView, SettingView, SpaceReader,
+    self, Event, EventStream, Fields, Info, Item, KindInfo, LiveView, RowFinder, SettingView, SpaceReader,
 };
-use thalweg_space::{Error, RowKind};
 
-use crate::analysis::{Analysis, Ending, Names, Options, SiteName};
-use crate::events::{KINDS, Observation};
-use crate::message::Message;
-use crate::monitor::{Monitor, Value};
-use crate::observation::{LiveRow, LiveState, Mode, StreamTotals, TaskCounts, TaskTotals};
+use crate::composing::dispatch::Value;
+use crate::decoding::events::{KINDS, Observation};
+use crate::decoding::names::{Names, names};
+use crate::decoding::observation::{LiveRow, Mode};
+use crate::decoding::rows::{ROWS, Row};
+use crate::following::analysis::{Analysis, Options};
+use crate::lineage::message::Message;
+use crate::lineage::story::{Found, Story, Tracing};
+use crate::monitor::Ending;
+use crate::monitor::Monitor;
 use crate::report::{MessageTimes, Report, SpaceInfo, State};
-use crate::story::{Found, Story, Tracing};
 
-/// Components are nested at most this deep, whatever the catalog claims.
-const SITE_DEPTH_MAX: usize = 256;
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
 /// Errors after which a damaged space is not read on.
@@ -221,7 +223,7 @@ impl<'m> Follower<'m> {
                 }
                 // All that its writers had written was read before; the files are open.
                 Err(_) if reader.is_gone() => break,
-                Err(error) => damage.push(error.to_string()),
+                Err(error) => damage.push(format!("{error:#}")),
             }
         }
         taken
@@ -281,10 +283,10 @@ impl<'m> Follower<'m> {
 
     fn rows(&mut self) -> Vec<LiveRow> {
         match self.reader.live_rows() {
-            Ok(views) => views.iter().map(live_row).collect(),
+            Ok(views) => live_rows(&views),
             Err(_) if self.reader.is_gone() => Vec::new(),
             Err(error) => {
-                self.damage.push(error.to_string());
+                self.damage.push(format!("{error:#}"));
                 Vec::new()
             }
         }
@@ -359,7 +361,7 @@ struct Watch {
 impl Watch {
     fn begin(reader: &SpaceReader, lives: bool) -> Watch {
         let rows = reader.live_rows().ok().filter(|_| lives).unwrap_or_default();
-        let first = rows.iter().map(live_row).filter(in_task).collect();
+        let first = live_rows(&rows).into_iter().filter(in_task).collect();
         Watch { first, at: Instant::now(), ticks: reader.info().map_or(0, |info| info.clock.now()) }
     }
 
@@ -371,7 +373,7 @@ impl Watch {
             return HashMap::new();
         }
         std::thread::sleep(STUCK.saturating_sub(self.at.elapsed()));
-        let rows: Vec<LiveRow> = reader.live_rows().unwrap_or_default().iter().map(live_row).collect();
+        let rows = live_rows(&reader.live_rows().unwrap_or_default());
         self.first.retain(|row| rows.contains(row));
         // Published when the dispatch before ended; not in mode off.
         let publishes = mode_setting(reader, |setting| setting.value).is_some_and(|mode| mode != Mode::Off);
@@ -406,38 +408,6 @@ fn disk_ns(reader: &SpaceReader) -> Option<[f64; 2]> {
     let settings = reader.settings().ok()?;
     let published = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value as f64);
     Some([published("archive.full_ns")?, published("archive.held_ns")?])
-}
-
-/// The names and component paths of a space.
-///
-/// # Errors
-/// When its catalog is damaged.
-pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
-    let mut names = Names::default();
-    for (id, text) in reader.names()? {
-        names.names.insert(id.0, text.to_string());
-    }
-    let sites = reader.sites()?;
-    let by_id: HashMap<u64, usize> = sites.iter().enumerate().map(|(n, site)| (site.id.0, n)).collect();
-    for site in &sites {
-        let mut parts = vec![site.name.as_str()];
-        let mut parent = site.parent.0;
-        while let Some(&n) = by_id.get(&parent)
-            && parts.len() < SITE_DEPTH_MAX
-        {
-            parts.push(&sites[n].name);
-            parent = sites[n].parent.0;
-        }
-        parts.retain(|part| !part.is_empty());
-        parts.reverse();
-        let place = (!site.file.is_empty()).then(|| match (site.line, site.column) {
-            (0, _) => site.file.clone(),
-            (line, 0) => format!("{}:{line}", site.file),
-            (line, column) => format!("{}:{line}:{column}", site.file),
-        });
-        names.sites.insert(site.id.0, SiteName { path: parts.join("/"), kind: site.kind.clone(), place });
-    }
-    Ok(names)
 }
 
 /// A kind with its fields found.
@@ -549,46 +519,12 @@ fn observation(known: &Known, event: &Event<'_>, analysis: &mut Analysis<'_>) ->
     Observation::read(known.number, &known.fields, event, analysis.texts())
 }
 
-/// A row of the live table as the runtime fills it.
-fn live_row(view: &LiveView) -> LiveRow {
-    let cell = &view.cells;
-    match view.kind {
-        RowKind::Task => LiveRow::Task {
-            task: view.id,
-            state: LiveState::from_number(cell[0]),
-            component: cell[1],
-            replica: cell[2],
-            worker: cell[3],
-            totals: TaskTotals {
-                busy_ticks: cell[7],
-                input_wait_ticks: cell[8],
-                output_wait_ticks: cell[9],
-                ready_ticks: cell[10],
-                counts: Some(TaskCounts { dispatches: cell[4], reads: cell[5], writes: cell[6] }),
-            },
-        },
-        RowKind::Stream => LiveRow::Stream {
-            stream: view.id,
-            name: cell[0],
-            reader: cell[1],
-            writer: cell[2],
-            capacity: cell[3],
-            totals: StreamTotals { written: cell[4], read: cell[5], dropped: cell[6] },
-        },
-        RowKind::Worker => LiveRow::Worker {
-            worker: view.id,
-            core: i64::from_ne_bytes(cell[0].to_ne_bytes()),
-            ended: cell[1] == 2,
-            task: cell[2],
-            message: cell[3],
-            busy_ticks: cell[4],
-            waiting_ticks: cell[5],
-            started: cell[6],
-            updated: cell[7],
-            dispatches: cell[8],
-            clock_reading_ps: cell[10],
-            parked: cell[1] == 3,
-            parked_ticks: cell[11],
-        },
-    }
+/// The rows that the monitor knows.
+fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
+    let mut finder = RowFinder::new(ROWS);
+    let known = views.iter().filter_map(|view| {
+        let (number, cells) = finder.find(view)?;
+        Row::read(number, cells, view).map(LiveRow::from)
+    });
+    known.collect()
 }

@@ -1,4 +1,19 @@
-//! Patterns of names: `*` stands for any characters but `/`, `**` for any at all, `?` for one character but `/`.
+//! Patterns of names, with one meaning wherever Thalweg takes one: for settings, kinds of event, probes, components, libraries.
+//!
+//! `*` stands for any characters but `/`, `**` for any at all, `?` for one character but `/`, any other character for itself. The whole
+//! name has to be as the pattern says.
+//!
+//! ```
+//! use thalweg_glob::Glob;
+//!
+//! assert!(Glob::new("exec.*").matches("exec.quantum_us"));
+//! assert!(!Glob::new("exec").matches("exec.quantum_us"));
+//! assert!(Glob::new("**/round").matches("des/rounds/round"));
+//! assert!(!Glob::new("*/round").matches("des/rounds/round"));
+//! ```
+//!
+//! **Why a crate of its own?** What names are compared on both sides of a space and in packs, which know nothing of each other.
+#![forbid(unsafe_code)]
 
 /// A pattern, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]

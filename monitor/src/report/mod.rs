@@ -3,7 +3,9 @@
 //! Times are nanoseconds, rates messages per second, shares fractions of 1. What is not known in the mode the run was
 //! in, or because events were lost, is `None` (`null`), never 0, and [`Report::notes`] says why.
 
+pub(crate) mod distribution;
 mod finding;
+mod sums;
 
 use serde::{Deserialize, Serialize};
 

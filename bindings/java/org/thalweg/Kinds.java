@@ -1,0 +1,935 @@
+package org.thalweg;
+
+/** The kinds of event and of live row that Thalweg has. Written by `cargo xtask kinds` from the files in kinds/. */
+public final class Kinds {
+    private Kinds() {}
+
+    /** A setting's new value was adopted. */
+    public static final class SpaceSettingAdopted {
+        private SpaceSettingAdopted() {}
+        public static final String NAME = "space.setting_adopted";
+        public static final long HASH = 0xa0c933fed3e1330bL;
+        public static final int WORDS = 5;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value before. */
+        public static final int AT_OLD = 8;
+        public static final int TYPE_OLD = Layout.FIELD_U64;
+        /** Its value from here on. */
+        public static final int AT_NEW = 16;
+        public static final int TYPE_NEW = Layout.FIELD_U64;
+        /** The process that set it; 0: unknown. */
+        public static final int AT_PID = 24;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that set it. */
+        public static final int AT_USER = 28;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that set it, if it said so. */
+        public static final int AT_TOOL = 32;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A setting was changed under a lease: it goes back to its former value unless the lease is renewed or confirmed. */
+    public static final class SpaceSettingLeased {
+        private SpaceSettingLeased() {}
+        public static final String NAME = "space.setting_leased";
+        public static final long HASH = 0x1f92459219ad6e73L;
+        public static final int WORDS = 6;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value under the lease. */
+        public static final int AT_VALUE = 8;
+        public static final int TYPE_VALUE = Layout.FIELD_U64;
+        /** The value that was confirmed last, to which it goes back. */
+        public static final int AT_CONFIRMED = 16;
+        public static final int TYPE_CONFIRMED = Layout.FIELD_U64;
+        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        public static final int AT_LASTS = 24;
+        public static final int TYPE_LASTS = Layout.FIELD_U64;
+        /** Whether it ends with the process that holds it. */
+        public static final int AT_WHILE_ALIVE = 32;
+        public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
+        /** The process that holds it. */
+        public static final int AT_PID = 36;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that holds it. */
+        public static final int AT_USER = 40;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that holds it, if it said so. */
+        public static final int AT_TOOL = 44;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** The lease of a setting is over. */
+    public static final class SpaceSettingLeaseEnded {
+        private SpaceSettingLeaseEnded() {}
+        public static final String NAME = "space.setting_lease_ended";
+        public static final long HASH = 0x32d8099d63aca111L;
+        public static final int WORDS = 5;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** Its value from here on. */
+        public static final int AT_VALUE = 8;
+        public static final int TYPE_VALUE = Layout.FIELD_U64;
+        /** Its value under the lease. */
+        public static final int AT_LEASED = 16;
+        public static final int TYPE_LEASED = Layout.FIELD_U64;
+        /** Why. */
+        public static final int AT_WHY = 24;
+        public static final int TYPE_WHY = Layout.FIELD_ENUM;
+        public static final int CHOICE_WHY_EXPIRED = 0;
+        public static final int CHOICE_WHY_HOLDER_DIED = 1;
+        public static final int CHOICE_WHY_CONFIRMED = 2;
+        public static final int CHOICE_WHY_GIVEN_BACK = 3;
+        public static final int CHOICE_WHY_TAKEN_OVER = 4;
+        /** The process that held it. */
+        public static final int AT_PID = 28;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that held it. */
+        public static final int AT_USER = 32;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that held it, if it said so. */
+        public static final int AT_TOOL = 36;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** Probes were switched on or off. */
+    public static final class SpaceProbesSwitched {
+        private SpaceProbesSwitched() {}
+        public static final String NAME = "space.probes_switched";
+        public static final long HASH = 0x3ccff26f6c646cdaL;
+        public static final int WORDS = 3;
+        /** Which: a pattern of their names. */
+        public static final int AT_PATTERN = 0;
+        public static final int TYPE_PATTERN = Layout.FIELD_STR;
+        /** On or off. */
+        public static final int AT_ON = 4;
+        public static final int TYPE_ON = Layout.FIELD_BOOL;
+        /** How many there are of that name now. */
+        public static final int AT_PROBES = 8;
+        public static final int TYPE_PROBES = Layout.FIELD_U32;
+        /** The process that switched them. */
+        public static final int AT_PID = 12;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that switched them. */
+        public static final int AT_USER = 16;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+    }
+
+    /** A command was adopted. */
+    public static final class SpaceCommandAdopted {
+        private SpaceCommandAdopted() {}
+        public static final String NAME = "space.command_adopted";
+        public static final long HASH = 0x32c4c6a550a5ca80L;
+        public static final int WORDS = 4;
+        /** The command's number. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** The process that sent it. */
+        public static final int AT_PID = 8;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that sent it. */
+        public static final int AT_USER = 12;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** What it is for. */
+        public static final int AT_TARGET = 16;
+        public static final int TYPE_TARGET = Layout.FIELD_STR;
+        /** What is to be done. */
+        public static final int AT_NAME = 20;
+        public static final int TYPE_NAME = Layout.FIELD_STR;
+        /** With what, separated by spaces. */
+        public static final int AT_ARGUMENTS = 24;
+        public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
+        /** The tool that sent it, if it said so. */
+        public static final int AT_TOOL = 28;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A command was done under a lease: its inverse will be done unless the lease is renewed or confirmed. */
+    public static final class SpaceCommandLeased {
+        private SpaceCommandLeased() {}
+        public static final String NAME = "space.command_leased";
+        public static final long HASH = 0x7231766c8881b307L;
+        public static final int WORDS = 4;
+        /** The command's number. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** For how long from now on, without renewal; all bits set: no time ends it. */
+        public static final int AT_LASTS = 8;
+        public static final int TYPE_LASTS = Layout.FIELD_U64;
+        /** Whether it ends with the process that holds it. */
+        public static final int AT_WHILE_ALIVE = 16;
+        public static final int TYPE_WHILE_ALIVE = Layout.FIELD_BOOL;
+        /** What the inverse is for. */
+        public static final int AT_TARGET = 20;
+        public static final int TYPE_TARGET = Layout.FIELD_STR;
+        /** The inverse. */
+        public static final int AT_INVERSE = 24;
+        public static final int TYPE_INVERSE = Layout.FIELD_STR;
+        /** With what, separated by spaces. */
+        public static final int AT_ARGUMENTS = 28;
+        public static final int TYPE_ARGUMENTS = Layout.FIELD_STR;
+    }
+
+    /** The lease of a command is over. */
+    public static final class SpaceCommandLeaseEnded {
+        private SpaceCommandLeaseEnded() {}
+        public static final String NAME = "space.command_lease_ended";
+        public static final long HASH = 0xf453166d62a63681L;
+        public static final int WORDS = 3;
+        /** The command's number. What takes it back, if it is not confirmed or taken over, is a command of this number, too. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** Why. */
+        public static final int AT_WHY = 8;
+        public static final int TYPE_WHY = Layout.FIELD_ENUM;
+        public static final int CHOICE_WHY_EXPIRED = 0;
+        public static final int CHOICE_WHY_HOLDER_DIED = 1;
+        public static final int CHOICE_WHY_CONFIRMED = 2;
+        public static final int CHOICE_WHY_GIVEN_BACK = 3;
+        public static final int CHOICE_WHY_TAKEN_OVER = 4;
+        /** The process that held it. */
+        public static final int AT_PID = 12;
+        public static final int TYPE_PID = Layout.FIELD_U32;
+        /** The user that held it. */
+        public static final int AT_USER = 16;
+        public static final int TYPE_USER = Layout.FIELD_U32;
+        /** The tool that held it, if it said so. */
+        public static final int AT_TOOL = 20;
+        public static final int TYPE_TOOL = Layout.FIELD_STR;
+    }
+
+    /** A command was answered. */
+    public static final class SpaceCommandAnswered {
+        private SpaceCommandAnswered() {}
+        public static final String NAME = "space.command_answered";
+        public static final long HASH = 0xcf1390ff02b21c66L;
+        public static final int WORDS = 2;
+        /** The command's number. */
+        public static final int AT_COMMAND = 0;
+        public static final int TYPE_COMMAND = Layout.FIELD_U64;
+        /** Whether it was done. */
+        public static final int AT_DONE = 8;
+        public static final int TYPE_DONE = Layout.FIELD_BOOL;
+        /** What came of it, or why it failed. */
+        public static final int AT_ANSWER = 12;
+        public static final int TYPE_ANSWER = Layout.FIELD_STR;
+    }
+
+    /** An operation went through a path. */
+    public static final class PathOperationCompleted {
+        private PathOperationCompleted() {}
+        public static final String NAME = "path.operation_completed";
+        public static final long HASH = 0x9c87d8b9f326b67aL;
+        public static final int WORDS = 4;
+        /** Which operation. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_NAME;
+        /** When it began. */
+        public static final int AT_STARTED = 8;
+        public static final int TYPE_STARTED = Layout.FIELD_U64;
+        /** Its first parameter. */
+        public static final int AT_FIRST = 16;
+        public static final int TYPE_FIRST = Layout.FIELD_U64;
+        /** Its second parameter. */
+        public static final int AT_SECOND = 24;
+        public static final int TYPE_SECOND = Layout.FIELD_U64;
+    }
+
+    /** A worker's thread began to work. */
+    public static final class ExecWorkerStarted {
+        private ExecWorkerStarted() {}
+        public static final String NAME = "exec.worker_started";
+        public static final long HASH = 0x0d608e1c06525f23L;
+        public static final int WORDS = 4;
+        /** The worker, counted from 0. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** The core it is bound to; -1: none. */
+        public static final int AT_CORE = 8;
+        public static final int TYPE_CORE = Layout.FIELD_I64;
+        /** The NUMA node of that core; -1: not known. */
+        public static final int AT_NODE = 16;
+        public static final int TYPE_NODE = Layout.FIELD_I64;
+        /** What a reading of the clock takes on its thread. */
+        public static final int AT_CLOCK_READING_PS = 24;
+        public static final int TYPE_CLOCK_READING_PS = Layout.FIELD_U64;
+    }
+
+    /** A worker takes no part from now on: it gives its tasks away and sleeps. */
+    public static final class ExecWorkerParked {
+        private ExecWorkerParked() {}
+        public static final String NAME = "exec.worker_parked";
+        public static final long HASH = 0xfe1ab76c71543182L;
+        public static final int WORDS = 1;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A worker takes part again. */
+    public static final class ExecWorkerUnparked {
+        private ExecWorkerUnparked() {}
+        public static final String NAME = "exec.worker_unparked";
+        public static final long HASH = 0x85612887a9290391L;
+        public static final int WORDS = 1;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A worker found no ready task. */
+    public static final class ExecWorkerWaiting {
+        private ExecWorkerWaiting() {}
+        public static final String NAME = "exec.worker_waiting";
+        public static final long HASH = 0xc7218d01428aa4caL;
+        public static final int WORDS = 1;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A worker has a ready task again. */
+    public static final class ExecWorkerResumed {
+        private ExecWorkerResumed() {}
+        public static final String NAME = "exec.worker_resumed";
+        public static final long HASH = 0xa1158b158f82ae30L;
+        public static final int WORDS = 1;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A worker ended. */
+    public static final class ExecWorkerEnded {
+        private ExecWorkerEnded() {}
+        public static final String NAME = "exec.worker_ended";
+        public static final long HASH = 0xe53f8aa30c02c88bL;
+        public static final int WORDS = 5;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** Time it dispatched tasks, the little between them included. */
+        public static final int AT_BUSY_TICKS = 8;
+        public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
+        /** Time it had no ready task, but took part. */
+        public static final int AT_WAITING_TICKS = 16;
+        public static final int TYPE_WAITING_TICKS = Layout.FIELD_U64;
+        /** Time between dispatches and waits that it measured: it woke others, moved tasks. */
+        public static final int AT_OWN_TICKS = 24;
+        public static final int TYPE_OWN_TICKS = Layout.FIELD_U64;
+        /** Time it could have run and had no processor, as far as it was noticed at once: part of none of the others. */
+        public static final int AT_KEPT_TICKS = 32;
+        public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
+    }
+
+    /** For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one. */
+    public static final class ExecKept {
+        private ExecKept() {}
+        public static final String NAME = "exec.kept";
+        public static final long HASH = 0x64baf84b137eb3daL;
+        public static final int WORDS = 3;
+        /** The worker. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** The task that was dispatched; 0: none. */
+        public static final int AT_TASK = 8;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** For how long. */
+        public static final int AT_DURATION_TICKS = 16;
+        public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
+    }
+
+    /** What a thread used of its processor so far; told now and then, and at its end (modes metrics and full). */
+    public static final class ExecThreadUsed {
+        private ExecThreadUsed() {}
+        public static final String NAME = "exec.thread_used";
+        public static final long HASH = 0xccce706443afcc19L;
+        public static final int WORDS = 7;
+        /** The worker; 4294967295: a thread of a task's own. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** That task, or 0. */
+        public static final int AT_TASK = 8;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Time it had a processor. */
+        public static final int AT_CPU_NS = 16;
+        public static final int TYPE_CPU_NS = Layout.FIELD_U64;
+        /** How often it was put off its processor for another thread. */
+        public static final int AT_PREEMPTED = 24;
+        public static final int TYPE_PREEMPTED = Layout.FIELD_U64;
+        /** Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell. */
+        public static final int AT_DELAYED_NS = 32;
+        public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
+        /** Of a worker: its own work so far, see `exec.worker_ended`. */
+        public static final int AT_OWN_TICKS = 40;
+        public static final int TYPE_OWN_TICKS = Layout.FIELD_U64;
+        /** Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
+        public static final int AT_KEPT_TICKS = 48;
+        public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
+    }
+
+    /** A task was created. */
+    public static final class ExecTaskCreated {
+        private ExecTaskCreated() {}
+        public static final String NAME = "exec.task_created";
+        public static final long HASH = 0xcb9de2664832c2a4L;
+        public static final int WORDS = 5;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The component of the network it belongs to. */
+        public static final int AT_COMPONENT = 8;
+        public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
+        /** The task that unfolded it, or 0. */
+        public static final int AT_PARENT = 16;
+        public static final int TYPE_PARENT = Layout.FIELD_U64;
+        /** Which of the component's replicas it is. */
+        public static final int AT_REPLICA = 24;
+        public static final int TYPE_REPLICA = Layout.FIELD_U64;
+        /** Whether its k-th message written descends from the k-th read. */
+        public static final int AT_ONE_TO_ONE = 32;
+        public static final int TYPE_ONE_TO_ONE = Layout.FIELD_BOOL;
+        /** Whether it has a thread of its own. */
+        public static final int AT_BLOCKING = 33;
+        public static final int TYPE_BLOCKING = Layout.FIELD_BOOL;
+    }
+
+    /** The mapper placed a task. */
+    public static final class ExecTaskMapped {
+        private ExecTaskMapped() {}
+        public static final String NAME = "exec.task_mapped";
+        public static final long HASH = 0x6dcf3d8bc2ba50ecL;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Its worker; 4294967295: a thread of its own. */
+        public static final int AT_WORKER = 8;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A task moves to another worker, where it is ready. */
+    public static final class ExecTaskMoved {
+        private ExecTaskMoved() {}
+        public static final String NAME = "exec.task_moved";
+        public static final long HASH = 0x992627d3afe88f2bL;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Its worker until now. */
+        public static final int AT_FROM = 8;
+        public static final int TYPE_FROM = Layout.FIELD_U32;
+        /** Its worker from now on. */
+        public static final int AT_WORKER = 12;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+    }
+
+    /** A task became ready; written by who made it so. */
+    public static final class ExecTaskReady {
+        private ExecTaskReady() {}
+        public static final String NAME = "exec.task_ready";
+        public static final long HASH = 0x71f6df5146602b46L;
+        public static final int WORDS = 3;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The stream that made it ready, or 0. */
+        public static final int AT_BY_STREAM = 8;
+        public static final int TYPE_BY_STREAM = Layout.FIELD_U64;
+        /** What made it ready. */
+        public static final int AT_CAUSE = 16;
+        public static final int TYPE_CAUSE = Layout.FIELD_ENUM;
+        public static final int CHOICE_CAUSE_CREATED = 0;
+        public static final int CHOICE_CAUSE_INPUT = 1;
+        public static final int CHOICE_CAUSE_ROOM = 2;
+        public static final int CHOICE_CAUSE_YIELD = 3;
+        public static final int CHOICE_CAUSE_END = 4;
+    }
+
+    /** A dispatch ended (at this event's time). */
+    public static final class ExecTaskDispatched {
+        private ExecTaskDispatched() {}
+        public static final String NAME = "exec.task_dispatched";
+        public static final long HASH = 0x3499acbd97d31f7eL;
+        public static final int WORDS = 4;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** How long the dispatch lasted. */
+        public static final int AT_DURATION_TICKS = 8;
+        public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
+        /** The worker; 4294967295: a thread of its own. */
+        public static final int AT_WORKER = 16;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** Messages read. */
+        public static final int AT_READS = 20;
+        public static final int TYPE_READS = Layout.FIELD_U32;
+        /** Messages written. */
+        public static final int AT_WRITES = 24;
+        public static final int TYPE_WRITES = Layout.FIELD_U32;
+    }
+
+    /** A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`. */
+    public static final class ExecMessageWorked {
+        private ExecMessageWorked() {}
+        public static final String NAME = "exec.message_worked";
+        public static final long HASH = 0x6d00d648573519b7L;
+        public static final int WORDS = 3;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The message's index in the stream that the task reads. */
+        public static final int AT_INDEX = 8;
+        public static final int TYPE_INDEX = Layout.FIELD_U64;
+        /** For how long. */
+        public static final int AT_DURATION_TICKS = 16;
+        public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
+    }
+
+    /** Messages read from a stream in the dispatch that ended. */
+    public static final class ExecStreamRead {
+        private ExecStreamRead() {}
+        public static final String NAME = "exec.stream_read";
+        public static final long HASH = 0x5518cc83770cab8cL;
+        public static final int WORDS = 3;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Index of the first message, counted from 0. */
+        public static final int AT_FIRST = 8;
+        public static final int TYPE_FIRST = Layout.FIELD_U64;
+        /** How many. */
+        public static final int AT_COUNT = 16;
+        public static final int TYPE_COUNT = Layout.FIELD_U32;
+    }
+
+    /** Messages written to a stream in the dispatch that ended. */
+    public static final class ExecStreamWrote {
+        private ExecStreamWrote() {}
+        public static final String NAME = "exec.stream_wrote";
+        public static final long HASH = 0x9254f01aae8db7efL;
+        public static final int WORDS = 3;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Index of the first message, counted from 0. */
+        public static final int AT_FIRST = 8;
+        public static final int TYPE_FIRST = Layout.FIELD_U64;
+        /** How many. */
+        public static final int AT_COUNT = 16;
+        public static final int TYPE_COUNT = Layout.FIELD_U32;
+    }
+
+    /** Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`. */
+    public static final class ExecDerived {
+        private ExecDerived() {}
+        public static final String NAME = "exec.derived";
+        public static final long HASH = 0x1aacdc242d31c0dfL;
+        public static final int WORDS = 5;
+        /** The stream written. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Index of its first message. */
+        public static final int AT_FIRST = 8;
+        public static final int TYPE_FIRST = Layout.FIELD_U64;
+        /** The stream read. */
+        public static final int AT_PARENT_STREAM = 16;
+        public static final int TYPE_PARENT_STREAM = Layout.FIELD_U64;
+        /** Index of the message that the first descends from. */
+        public static final int AT_PARENT_FIRST = 24;
+        public static final int TYPE_PARENT_FIRST = Layout.FIELD_U64;
+        /** How many messages of `stream`. */
+        public static final int AT_COUNT = 32;
+        public static final int TYPE_COUNT = Layout.FIELD_U32;
+        /** 0: all from the same message; 1: each from the next. */
+        public static final int AT_STEP = 36;
+        public static final int TYPE_STEP = Layout.FIELD_U32;
+    }
+
+    /** A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends. */
+    public static final class ExecDeadlocked {
+        private ExecDeadlocked() {}
+        public static final String NAME = "exec.deadlocked";
+        public static final long HASH = 0xd031267a7a987ddeL;
+        public static final int WORDS = 4;
+        /** The task that waits. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The stream that it waits for, maybe one of several. */
+        public static final int AT_STREAM = 8;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Who is at the stream's other end. */
+        public static final int AT_PEER = 16;
+        public static final int TYPE_PEER = Layout.FIELD_U64;
+        /** 1: it waits for room; 0: for a message. */
+        public static final int AT_FOR_ROOM = 24;
+        public static final int TYPE_FOR_ROOM = Layout.FIELD_U8;
+    }
+
+    /** A task waits for messages. */
+    public static final class ExecTaskBlockedInput {
+        private ExecTaskBlockedInput() {}
+        public static final String NAME = "exec.task_blocked_input";
+        public static final long HASH = 0x48a3e2c0c1d1d2d5L;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The stream it waits for; 0: any of several. */
+        public static final int AT_STREAM = 8;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+    }
+
+    /** A task waits for room. */
+    public static final class ExecTaskBlockedOutput {
+        private ExecTaskBlockedOutput() {}
+        public static final String NAME = "exec.task_blocked_output";
+        public static final long HASH = 0xac63a0e61eca8fecL;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The stream it waits for; 0: any of several. */
+        public static final int AT_STREAM = 8;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+    }
+
+    /** A task stopped although it could have gone on: its quantum is spent. */
+    public static final class ExecTaskYielded {
+        private ExecTaskYielded() {}
+        public static final String NAME = "exec.task_yielded";
+        public static final long HASH = 0x67f1431848964d8cL;
+        public static final int WORDS = 1;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+    }
+
+    /** A task ended. The four times add up to its life, as far as it was measured (modes metrics and full). */
+    public static final class ExecTaskEnded {
+        private ExecTaskEnded() {}
+        public static final String NAME = "exec.task_ended";
+        public static final long HASH = 0x4b9211049c36bde0L;
+        public static final int WORDS = 9;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Time it ran. */
+        public static final int AT_BUSY_TICKS = 8;
+        public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
+        /** Time it waited for messages. */
+        public static final int AT_INPUT_WAIT_TICKS = 16;
+        public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U64;
+        /** Time it waited for room. */
+        public static final int AT_OUTPUT_WAIT_TICKS = 24;
+        public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U64;
+        /** Time it was ready and did not run. */
+        public static final int AT_READY_TICKS = 32;
+        public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
+        /** How often it was dispatched. */
+        public static final int AT_DISPATCHES = 40;
+        public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
+        /** Messages it read. */
+        public static final int AT_READS = 48;
+        public static final int TYPE_READS = Layout.FIELD_U64;
+        /** Messages it wrote. */
+        public static final int AT_WRITES = 56;
+        public static final int TYPE_WRITES = Layout.FIELD_U64;
+        /** Whether it ended badly. */
+        public static final int AT_FAILED = 64;
+        public static final int TYPE_FAILED = Layout.FIELD_BOOL;
+        /** Whether it panicked. */
+        public static final int AT_PANICKED = 65;
+        public static final int TYPE_PANICKED = Layout.FIELD_BOOL;
+    }
+
+    /** A stream has an end attached to a task, for the first time or anew. */
+    public static final class ExecStreamOpened {
+        private ExecStreamOpened() {}
+        public static final String NAME = "exec.stream_opened";
+        public static final long HASH = 0xe29cd0569f256484L;
+        public static final int WORDS = 5;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Its name, if it has one. */
+        public static final int AT_NAME = 8;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** The task that reads it, or 0. */
+        public static final int AT_READER = 16;
+        public static final int TYPE_READER = Layout.FIELD_U64;
+        /** The task that writes it, or 0. */
+        public static final int AT_WRITER = 24;
+        public static final int TYPE_WRITER = Layout.FIELD_U64;
+        /** How many messages it holds. */
+        public static final int AT_CAPACITY = 32;
+        public static final int TYPE_CAPACITY = Layout.FIELD_U64;
+    }
+
+    /** Both ends of a stream are gone. Written = read + dropped. */
+    public static final class ExecStreamClosed {
+        private ExecStreamClosed() {}
+        public static final String NAME = "exec.stream_closed";
+        public static final long HASH = 0x4539eda65b603cadL;
+        public static final int WORDS = 4;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Messages written to it. */
+        public static final int AT_WRITTEN = 8;
+        public static final int TYPE_WRITTEN = Layout.FIELD_U64;
+        /** Messages read from it. */
+        public static final int AT_READ = 16;
+        public static final int TYPE_READ = Layout.FIELD_U64;
+        /** Messages nobody read, because the reader had left. */
+        public static final int AT_DROPPED = 24;
+        public static final int TYPE_DROPPED = Layout.FIELD_U64;
+    }
+
+    /** The mode from now on: told when the run begins, and at each change. */
+    public static final class ExecModeChanged {
+        private ExecModeChanged() {}
+        public static final String NAME = "exec.mode_changed";
+        public static final long HASH = 0x5c6c312c5dbc8761L;
+        public static final int WORDS = 1;
+        /** 0 off, 1 metrics, 2 full. */
+        public static final int AT_MODE = 0;
+        public static final int TYPE_MODE = Layout.FIELD_U8;
+    }
+
+    /** The runtime adopted a setting's new value. */
+    public static final class ExecSettingAdopted {
+        private ExecSettingAdopted() {}
+        public static final String NAME = "exec.setting_adopted";
+        public static final long HASH = 0xd0ca02e39bb47705L;
+        public static final int WORDS = 3;
+        /** The setting. */
+        public static final int AT_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** The value until now. */
+        public static final int AT_OLD = 8;
+        public static final int TYPE_OLD = Layout.FIELD_U64;
+        /** The value from now on. */
+        public static final int AT_NEW = 16;
+        public static final int TYPE_NEW = Layout.FIELD_U64;
+    }
+
+    /** Why a task failed. */
+    public static final class ExecTaskFailed {
+        private ExecTaskFailed() {}
+        public static final String NAME = "exec.task_failed";
+        public static final long HASH = 0xf6416e46b0b7bf73L;
+        public static final int WORDS = 2;
+        /** The task. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** What it said. */
+        public static final int AT_MESSAGE = 8;
+        public static final int TYPE_MESSAGE = Layout.FIELD_STR;
+    }
+
+    /** A task that exists. */
+    public static final class ExecTaskRow {
+        private ExecTaskRow() {}
+        public static final String NAME = "exec.task";
+        public static final long HASH = 0x05d279995a889a2bL;
+        /** What it is doing. */
+        public static final int CELL_STATE = 0;
+        public static final int TYPE_STATE = Layout.FIELD_ENUM;
+        public static final int CHOICE_STATE_IDLE = 0;
+        public static final int CHOICE_STATE_READY = 1;
+        public static final int CHOICE_STATE_RUNNING = 2;
+        public static final int CHOICE_STATE_BLOCKED_INPUT = 3;
+        public static final int CHOICE_STATE_BLOCKED_OUTPUT = 4;
+        public static final int CHOICE_STATE_ENDED = 5;
+        /** The component of the network it belongs to. */
+        public static final int CELL_COMPONENT = 1;
+        public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
+        /** Which of the component's replicas it is. */
+        public static final int CELL_REPLICA = 2;
+        public static final int TYPE_REPLICA = Layout.FIELD_U64;
+        /** Its worker; 4294967295: a thread of its own. */
+        public static final int CELL_WORKER = 3;
+        public static final int TYPE_WORKER = Layout.FIELD_U64;
+        /** How often it was dispatched. */
+        public static final int CELL_DISPATCHES = 4;
+        public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
+        /** Messages it read. */
+        public static final int CELL_READS = 5;
+        public static final int TYPE_READS = Layout.FIELD_U64;
+        /** Messages it wrote. */
+        public static final int CELL_WRITES = 6;
+        public static final int TYPE_WRITES = Layout.FIELD_U64;
+        /** Time it ran. */
+        public static final int CELL_BUSY_TICKS = 7;
+        public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
+        /** Time it waited for messages. */
+        public static final int CELL_INPUT_WAIT_TICKS = 8;
+        public static final int TYPE_INPUT_WAIT_TICKS = Layout.FIELD_U64;
+        /** Time it waited for room. */
+        public static final int CELL_OUTPUT_WAIT_TICKS = 9;
+        public static final int TYPE_OUTPUT_WAIT_TICKS = Layout.FIELD_U64;
+        /** Time it was ready and did not run. */
+        public static final int CELL_READY_TICKS = 10;
+        public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
+        /** Whether it ended badly. */
+        public static final int CELL_FAILED = 11;
+        public static final int TYPE_FAILED = Layout.FIELD_BOOL;
+    }
+
+    /** A stream that exists. */
+    public static final class ExecStreamRow {
+        private ExecStreamRow() {}
+        public static final String NAME = "exec.stream";
+        public static final long HASH = 0x58f71a8af1134d96L;
+        /** Its name, if it has one. */
+        public static final int CELL_NAME = 0;
+        public static final int TYPE_NAME = Layout.FIELD_NAME;
+        /** The task that reads it, or 0. */
+        public static final int CELL_READER = 1;
+        public static final int TYPE_READER = Layout.FIELD_U64;
+        /** The task that writes it, or 0. */
+        public static final int CELL_WRITER = 2;
+        public static final int TYPE_WRITER = Layout.FIELD_U64;
+        /** How many messages it holds. */
+        public static final int CELL_CAPACITY = 3;
+        public static final int TYPE_CAPACITY = Layout.FIELD_U64;
+        /** Messages written to it. */
+        public static final int CELL_WRITTEN = 4;
+        public static final int TYPE_WRITTEN = Layout.FIELD_U64;
+        /** Messages read from it. */
+        public static final int CELL_READ = 5;
+        public static final int TYPE_READ = Layout.FIELD_U64;
+        /** Messages nobody reads, because the reader has left. */
+        public static final int CELL_DROPPED = 6;
+        public static final int TYPE_DROPPED = Layout.FIELD_U64;
+        /** Whether both its ends are gone. */
+        public static final int CELL_CLOSED = 7;
+        public static final int TYPE_CLOSED = Layout.FIELD_BOOL;
+    }
+
+    /** A worker. */
+    public static final class ExecWorkerRow {
+        private ExecWorkerRow() {}
+        public static final String NAME = "exec.worker";
+        public static final long HASH = 0xbdc45917e16f16f3L;
+        /** The core it is bound to; -1: none. */
+        public static final int CELL_CORE = 0;
+        public static final int TYPE_CORE = Layout.FIELD_I64;
+        /** What it is doing. */
+        public static final int CELL_STATE = 1;
+        public static final int TYPE_STATE = Layout.FIELD_ENUM;
+        public static final int CHOICE_STATE_RUNNING = 0;
+        public static final int CHOICE_STATE_WAITING = 1;
+        public static final int CHOICE_STATE_ENDED = 2;
+        public static final int CHOICE_STATE_PARKED = 3;
+        /** The task it is on, or 0. */
+        public static final int CELL_TASK = 2;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** Index of the message it is on. */
+        public static final int CELL_MESSAGE = 3;
+        public static final int TYPE_MESSAGE = Layout.FIELD_U64;
+        /** Time it dispatched tasks, the little between them included. */
+        public static final int CELL_BUSY_TICKS = 4;
+        public static final int TYPE_BUSY_TICKS = Layout.FIELD_U64;
+        /** Time it had no ready task, but took part. */
+        public static final int CELL_WAITING_TICKS = 5;
+        public static final int TYPE_WAITING_TICKS = Layout.FIELD_U64;
+        /** When it began. */
+        public static final int CELL_STARTED = 6;
+        public static final int TYPE_STARTED = Layout.FIELD_U64;
+        /** When it ended, or published last. */
+        public static final int CELL_UPDATED = 7;
+        public static final int TYPE_UPDATED = Layout.FIELD_U64;
+        /** How often it dispatched a task. */
+        public static final int CELL_DISPATCHES = 8;
+        public static final int TYPE_DISPATCHES = Layout.FIELD_U64;
+        /** Events it wrote. */
+        public static final int CELL_EVENTS = 9;
+        public static final int TYPE_EVENTS = Layout.FIELD_U64;
+        /** What a reading of the clock takes on its thread. */
+        public static final int CELL_CLOCK_READING_PS = 10;
+        public static final int TYPE_CLOCK_READING_PS = Layout.FIELD_U64;
+        /** Time it took no part. */
+        public static final int CELL_PARKED_TICKS = 11;
+        public static final int TYPE_PARKED_TICKS = Layout.FIELD_U64;
+    }
+
+    /** The stream by which records enter a network. */
+    public static final class NetEntry {
+        private NetEntry() {}
+        public static final String NAME = "net.entry";
+        public static final long HASH = 0x2297e4ca03522879L;
+        public static final int WORDS = 1;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+    }
+
+    /** The stream by which records leave a network. */
+    public static final class NetExit {
+        private NetExit() {}
+        public static final String NAME = "net.exit";
+        public static final long HASH = 0x3953fb41e52a9449L;
+        public static final int WORDS = 1;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+    }
+
+    /** A record failed and left the network. */
+    public static final class NetRecordFailed {
+        private NetRecordFailed() {}
+        public static final String NAME = "net.record_failed";
+        public static final long HASH = 0xcc35255eba461932L;
+        public static final int WORDS = 5;
+        /** The task that worked on it. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The task's component. */
+        public static final int AT_COMPONENT = 8;
+        public static final int TYPE_COMPONENT = Layout.FIELD_SITE;
+        /** The message: its stream … */
+        public static final int AT_STREAM = 16;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** … and its number in that stream, from 0. */
+        public static final int AT_INDEX = 24;
+        public static final int TYPE_INDEX = Layout.FIELD_U64;
+        /** Why. */
+        public static final int AT_REASON = 32;
+        public static final int TYPE_REASON = Layout.FIELD_STR;
+    }
+
+    /** A component keeps a record beyond the dispatch in which it read it, and sends it on later. */
+    public static final class NetRecordHeld {
+        private NetRecordHeld() {}
+        public static final String NAME = "net.record_held";
+        public static final long HASH = 0xeff000e882886a2dL;
+        public static final int WORDS = 3;
+        /** The task that keeps it. */
+        public static final int AT_TASK = 0;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** The message: its stream … */
+        public static final int AT_STREAM = 8;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** … and its number in that stream, from 0. */
+        public static final int AT_INDEX = 16;
+        public static final int TYPE_INDEX = Layout.FIELD_U64;
+    }
+
+    /** The sources rest from now on, or go on, as a command asked for. */
+    public static final class ControlPaused {
+        private ControlPaused() {}
+        public static final String NAME = "control.paused";
+        public static final long HASH = 0xc49a31c9592edb2cL;
+        public static final int WORDS = 1;
+        /** They rest. */
+        public static final int AT_PAUSED = 0;
+        public static final int TYPE_PAUSED = Layout.FIELD_BOOL;
+    }
+}

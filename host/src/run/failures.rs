@@ -1,0 +1,67 @@
+//! The thread that tells of records that failed in the network, and of lines that answer none.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread::JoinHandle;
+
+use thalweg_net::{RecordError, StrayLine};
+
+use super::ends::{Ends, FAILURES_SHOWN};
+use super::letters::DeadLetters;
+use super::valve::{Failing, Told};
+use crate::error::Error;
+
+impl Ends {
+    /// Tells of failed records until the network has ended, and keeps them where dead letters go.
+    pub(super) fn spawn_errors(
+        self: &Arc<Self>,
+        networks: Receiver<Failing>,
+        told: Option<Sender<Told>>,
+    ) -> Result<JoinHandle<()>, Error> {
+        let ends = Arc::clone(self);
+        let tell = move || {
+            for Failing { errors, strays } in networks {
+                std::thread::scope(|scope| {
+                    let thread = std::thread::Builder::new().name("stray lines".into());
+                    if let Err(error) = thread.spawn_scoped(scope, || ends.tell_of_strays(strays)) {
+                        let what = "cannot start a thread for lines that answer no record";
+                        ends.broken(&Error::run(what).because(error));
+                    }
+                    while let Some(error) = ends.next_failure(&errors) {
+                        ends.failed("E0801", error.to_string());
+                        ends.letter(|letters| letters.failed(&error));
+                    }
+                });
+                // Nobody listens any more when the run ends.
+                told.iter().for_each(|told| _ = told.send(Told::Reported));
+            }
+        };
+        std::thread::Builder::new()
+            .name("errors".into())
+            .spawn(tell)
+            .map_err(|error| Error::run("cannot start a thread").because(error))
+    }
+
+    /// Programs printed lines that answer no record: the first few are shown, and the run has failed.
+    fn tell_of_strays(&self, strays: Receiver<StrayLine>) {
+        for (before, stray) in strays.into_iter().enumerate() {
+            match before as u64 {
+                FAILURES_SHOWN => self.notices.note("further lines that answer no record are not shown"),
+                0..FAILURES_SHOWN => self.broken(&Error::coded("E0803", stray.to_string())),
+                _ => {}
+            }
+            if self.stop_on_error {
+                self.interrupt.stop();
+            }
+        }
+    }
+
+    /// The next record that failed. While there is none, the letters of those before are safe in their file.
+    fn next_failure(&self, errors: &Receiver<RecordError>) -> Option<RecordError> {
+        if let Ok(error) = errors.try_recv() {
+            return Some(error);
+        }
+        self.letter(DeadLetters::flush);
+        errors.recv().ok()
+    }
+}

@@ -1,0 +1,71 @@
+//! A program with a kind of event of its own, and a monitor that shows what it says.
+
+use thalweg_monitor::{Batch, Follower, Measurement, Moment, Monitor, Report, Value};
+use thalweg_space::{Kind, Space, SpaceOptions};
+
+/// A shelf of the store did not have what was asked for.
+#[derive(Kind)]
+#[kind(name = "store.missed")]
+struct Missed {
+    /// The shelf.
+    shelf: u32,
+    /// What had to be read instead.
+    #[field(unit = "bytes")]
+    read_bytes: u64,
+    /// Whether it had been there before.
+    evicted: bool,
+}
+
+/// What is shown of them.
+#[derive(Default)]
+struct Misses {
+    read_bytes: f64,
+    evicted: f64,
+}
+
+impl Monitor for Misses {
+    fn name(&self) -> &str {
+        "misses"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["store.missed"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            let number = |field| batch.field(item, field).and_then(Value::number).unwrap_or(0.0);
+            self.read_bytes += number("read_bytes");
+            self.evicted += number("evicted");
+        }
+    }
+
+    fn publish(&mut self, _moment: &Moment<'_>, report: &mut Report) {
+        report.measurements.push(Measurement::number("misses.read", "bytes", self.read_bytes));
+        report.measurements.push(Measurement::number("misses.evicted", "misses", self.evicted));
+    }
+}
+
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let parent = std::env::temp_dir().join(format!("thalweg-store-{}", std::process::id()));
+    std::fs::create_dir(&parent)?;
+    let space = Space::create(SpaceOptions { parent: Some(parent.clone()), ..SpaceOptions::default() })?;
+    let mut writer = space.writer("store")?;
+    let missed = writer.declare::<Missed>()?;
+    writer.emit(missed, &Missed { shelf: 3, read_bytes: 4096, evicted: true });
+    writer.emit(missed, &Missed { shelf: 5, read_bytes: 512, evicted: false });
+
+    // Usually in another process.
+    let mut follower = Follower::open(space.path(), 10)?;
+    follower.add(Box::new(Misses::default()));
+    follower.poll();
+    let measurements = follower.report()?.measurements;
+
+    let expected = [
+        Measurement::number("misses.read", "bytes", 4608.0),
+        Measurement::number("misses.evicted", "misses", 1.0),
+    ];
+    assert_eq!(measurements, expected);
+    std::fs::remove_dir_all(parent)?;
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! From bytes to what a program said: typed events, rows of the live table, names and component paths.
+
+pub mod events;
+pub(crate) mod names;
+pub(crate) mod observation;
+pub mod rows;
+pub(crate) mod texts;

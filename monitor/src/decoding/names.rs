@@ -1,0 +1,84 @@
+//! The names and component paths behind the numbers in events.
+
+use std::collections::HashMap;
+
+use thalweg_space::Error;
+use thalweg_space::reader::SpaceReader;
+
+/// Components are nested at most this deep, whatever the catalog claims.
+const SITE_DEPTH_MAX: usize = 256;
+/// What tasks without a component, such as the run's own, are listed under.
+pub(crate) const NO_COMPONENT: &str = "(no component)";
+
+/// The texts behind the numbers in events.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Components by site.
+    pub sites: HashMap<u64, SiteName>,
+    /// Interned texts.
+    pub names: HashMap<u64, String>,
+}
+
+/// A component of the network's static structure.
+#[derive(Clone, Debug, Default)]
+pub struct SiteName {
+    /// Path from the network's root.
+    pub path: String,
+    /// What it is.
+    pub kind: String,
+    /// `file:line:column`, if known.
+    pub place: Option<String>,
+}
+
+impl Names {
+    /// A component; one that is not catalogued is called by its number.
+    pub fn site(&self, site: u64) -> SiteName {
+        self.sites.get(&site).cloned().unwrap_or_else(|| SiteName {
+            path: if site == 0 { NO_COMPONENT.to_owned() } else { format!("component {site}") },
+            ..SiteName::default()
+        })
+    }
+
+    /// An interned text.
+    pub fn text(&self, name: u64) -> Option<String> {
+        self.names.get(&name).cloned()
+    }
+
+    /// A task's name: its component's path, and which replica it is if there are several.
+    pub fn task(&self, component: u64, replica: u64, several: bool) -> String {
+        let path = self.site(component).path;
+        if several { format!("{path}[{replica}]") } else { path }
+    }
+}
+
+/// The names and component paths of a space.
+///
+/// # Errors
+/// When its catalog is damaged.
+pub fn names(reader: &SpaceReader) -> Result<Names, Error> {
+    let mut names = Names::default();
+    for (id, text) in reader.names()? {
+        names.names.insert(id.0, text.to_string());
+    }
+    let sites = reader.sites()?;
+    let by_id: HashMap<u64, usize> = sites.iter().enumerate().map(|(n, site)| (site.id.0, n)).collect();
+    for site in &sites {
+        let mut parts = vec![site.name.as_str()];
+        let mut parent = site.parent.0;
+        while let Some(&n) = by_id.get(&parent)
+            && parts.len() < SITE_DEPTH_MAX
+        {
+            parts.push(&sites[n].name);
+            parent = sites[n].parent.0;
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.reverse();
+        let place = (!site.file.is_empty()).then(|| match (site.line, site.column) {
+            (0, _) => site.file.clone(),
+            (line, 0) => format!("{}:{line}", site.file),
+            (line, column) => format!("{}:{line}:{column}", site.file),
+        });
+        names.sites.insert(site.id.0, SiteName { path: parts.join("/"), kind: site.kind.clone(), place });
+    }
+    Ok(names)
+}

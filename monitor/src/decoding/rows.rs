@@ -1,0 +1,296 @@
+//! The live rows that the monitor knows, typed. Written by `cargo xtask kinds` from `kinds/*.kinds`.
+
+use thalweg_space::RowSpec;
+use thalweg_space::kind::{FieldSpec, FieldType};
+use thalweg_space::reader::{Cells, LiveView};
+
+use crate::decoding::events::field;
+
+/// A live row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Row {
+    /// A task that exists.
+    Task(TaskRow),
+    /// A stream that exists.
+    Stream(StreamRow),
+    /// A worker.
+    Worker(WorkerRow),
+}
+
+/// The kinds, as they are looked for.
+pub(crate) const ROWS: &[RowSpec] = &[
+    RowSpec { name: "exec.task", doc: "", former: Some(1), cells: TaskRow::CELLS },
+    RowSpec { name: "exec.stream", doc: "", former: Some(2), cells: StreamRow::CELLS },
+    RowSpec { name: "exec.worker", doc: "", former: Some(3), cells: WorkerRow::CELLS },
+];
+
+impl Row {
+    /// The row, of the kind at place `number` of [`ROWS`].
+    pub(crate) fn read(number: usize, cells: &Cells, view: &LiveView) -> Option<Row> {
+        Some(match number {
+            0 => Row::Task(TaskRow::read(cells, view)),
+            1 => Row::Stream(StreamRow::read(cells, view)),
+            2 => Row::Worker(WorkerRow::read(cells, view)),
+            _ => return None,
+        })
+    }
+}
+
+/// A task that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskRow {
+    /// Its id.
+    pub id: u64,
+    /// What it is doing.
+    pub state: TaskRowState,
+    /// The component of the network it belongs to.
+    pub component: u64,
+    /// Which of the component's replicas it is.
+    pub replica: u64,
+    /// Its worker; 4294967295: a thread of its own.
+    pub worker: u64,
+    /// How often it was dispatched.
+    pub dispatches: u64,
+    /// Messages it read.
+    pub reads: u64,
+    /// Messages it wrote.
+    pub writes: u64,
+    /// Time it ran.
+    pub busy_ticks: u64,
+    /// Time it waited for messages.
+    pub input_wait_ticks: u64,
+    /// Time it waited for room.
+    pub output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    pub ready_ticks: u64,
+    /// Whether it ended badly.
+    pub failed: bool,
+}
+
+impl TaskRow {
+    const CELLS: &'static [FieldSpec] = &[
+        FieldSpec {
+            choices: &[
+                (0, "idle"),
+                (1, "ready"),
+                (2, "running"),
+                (3, "blocked_input"),
+                (4, "blocked_output"),
+                (5, "ended"),
+            ],
+            ..field("state", FieldType::Enum)
+        },
+        field("component", FieldType::Site),
+        field("replica", FieldType::U64),
+        field("worker", FieldType::U64),
+        field("dispatches", FieldType::U64),
+        field("reads", FieldType::U64),
+        field("writes", FieldType::U64),
+        field("busy_ticks", FieldType::U64),
+        field("input_wait_ticks", FieldType::U64),
+        field("output_wait_ticks", FieldType::U64),
+        field("ready_ticks", FieldType::U64),
+        field("failed", FieldType::Bool),
+    ];
+
+    fn read(cells: &Cells, view: &LiveView) -> TaskRow {
+        TaskRow {
+            id: view.id,
+            state: TaskRowState::of(cells.choice(view, 0)),
+            component: cells.u64(view, 1),
+            replica: cells.u64(view, 2),
+            worker: cells.u64(view, 3),
+            dispatches: cells.u64(view, 4),
+            reads: cells.u64(view, 5),
+            writes: cells.u64(view, 6),
+            busy_ticks: cells.u64(view, 7),
+            input_wait_ticks: cells.u64(view, 8),
+            output_wait_ticks: cells.u64(view, 9),
+            ready_ticks: cells.u64(view, 10),
+            failed: cells.u64(view, 11) != 0,
+        }
+    }
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskRowState {
+    /// `idle`.
+    #[default]
+    Idle,
+    /// `ready`.
+    Ready,
+    /// `running`.
+    Running,
+    /// `blocked_input`.
+    BlockedInput,
+    /// `blocked_output`.
+    BlockedOutput,
+    /// `ended`.
+    Ended,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl TaskRowState {
+    #[inline]
+    fn of(number: u64) -> TaskRowState {
+        match number {
+            0 => TaskRowState::Idle,
+            1 => TaskRowState::Ready,
+            2 => TaskRowState::Running,
+            3 => TaskRowState::BlockedInput,
+            4 => TaskRowState::BlockedOutput,
+            5 => TaskRowState::Ended,
+            _ => TaskRowState::Unknown,
+        }
+    }
+}
+
+/// A stream that exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamRow {
+    /// Its id.
+    pub id: u64,
+    /// Its name, if it has one.
+    pub name: u64,
+    /// The task that reads it, or 0.
+    pub reader: u64,
+    /// The task that writes it, or 0.
+    pub writer: u64,
+    /// How many messages it holds.
+    pub capacity: u64,
+    /// Messages written to it.
+    pub written: u64,
+    /// Messages read from it.
+    pub read: u64,
+    /// Messages nobody reads, because the reader has left.
+    pub dropped: u64,
+    /// Whether both its ends are gone.
+    pub closed: bool,
+}
+
+impl StreamRow {
+    const CELLS: &'static [FieldSpec] = &[
+        field("name", FieldType::Name),
+        field("reader", FieldType::U64),
+        field("writer", FieldType::U64),
+        field("capacity", FieldType::U64),
+        field("written", FieldType::U64),
+        field("read", FieldType::U64),
+        field("dropped", FieldType::U64),
+        field("closed", FieldType::Bool),
+    ];
+
+    fn read(cells: &Cells, view: &LiveView) -> StreamRow {
+        StreamRow {
+            id: view.id,
+            name: cells.u64(view, 0),
+            reader: cells.u64(view, 1),
+            writer: cells.u64(view, 2),
+            capacity: cells.u64(view, 3),
+            written: cells.u64(view, 4),
+            read: cells.u64(view, 5),
+            dropped: cells.u64(view, 6),
+            closed: cells.u64(view, 7) != 0,
+        }
+    }
+}
+
+/// A worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerRow {
+    /// Its id.
+    pub id: u64,
+    /// The core it is bound to; -1: none.
+    pub core: i64,
+    /// What it is doing.
+    pub state: WorkerRowState,
+    /// The task it is on, or 0.
+    pub task: u64,
+    /// Index of the message it is on.
+    pub message: u64,
+    /// Time it dispatched tasks, the little between them included.
+    pub busy_ticks: u64,
+    /// Time it had no ready task, but took part.
+    pub waiting_ticks: u64,
+    /// When it began.
+    pub started: u64,
+    /// When it ended, or published last.
+    pub updated: u64,
+    /// How often it dispatched a task.
+    pub dispatches: u64,
+    /// Events it wrote.
+    pub events: u64,
+    /// What a reading of the clock takes on its thread.
+    pub clock_reading_ps: u64,
+    /// Time it took no part.
+    pub parked_ticks: u64,
+}
+
+impl WorkerRow {
+    const CELLS: &'static [FieldSpec] = &[
+        field("core", FieldType::I64),
+        FieldSpec {
+            choices: &[(0, "running"), (1, "waiting"), (2, "ended"), (3, "parked")],
+            ..field("state", FieldType::Enum)
+        },
+        field("task", FieldType::U64),
+        field("message", FieldType::U64),
+        field("busy_ticks", FieldType::U64),
+        field("waiting_ticks", FieldType::U64),
+        field("started", FieldType::U64),
+        field("updated", FieldType::U64),
+        field("dispatches", FieldType::U64),
+        field("events", FieldType::U64),
+        field("clock_reading_ps", FieldType::U64),
+        field("parked_ticks", FieldType::U64),
+    ];
+
+    fn read(cells: &Cells, view: &LiveView) -> WorkerRow {
+        WorkerRow {
+            id: view.id,
+            core: cells.u64(view, 0) as i64,
+            state: WorkerRowState::of(cells.choice(view, 1)),
+            task: cells.u64(view, 2),
+            message: cells.u64(view, 3),
+            busy_ticks: cells.u64(view, 4),
+            waiting_ticks: cells.u64(view, 5),
+            started: cells.u64(view, 6),
+            updated: cells.u64(view, 7),
+            dispatches: cells.u64(view, 8),
+            events: cells.u64(view, 9),
+            clock_reading_ps: cells.u64(view, 10),
+            parked_ticks: cells.u64(view, 11),
+        }
+    }
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerRowState {
+    /// `running`.
+    #[default]
+    Running,
+    /// `waiting`.
+    Waiting,
+    /// `ended`.
+    Ended,
+    /// `parked`.
+    Parked,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl WorkerRowState {
+    #[inline]
+    fn of(number: u64) -> WorkerRowState {
+        match number {
+            0 => WorkerRowState::Running,
+            1 => WorkerRowState::Waiting,
+            2 => WorkerRowState::Ended,
+            3 => WorkerRowState::Parked,
+            _ => WorkerRowState::Unknown,
+        }
+    }
+}

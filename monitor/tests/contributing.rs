@@ -1,0 +1,12 @@
+//! The example of `docs/contributing.md`: it is shown there as it is compiled and run here.
+
+#[path = "../examples/kind.rs"]
+mod kind;
+
+#[test]
+fn a_kind_of_event_is_declared_written_and_shown() {
+    kind::main().unwrap();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/contributing.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("```rust\n{}```\n", include_str!("../examples/kind.rs"))));
+}

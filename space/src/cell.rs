@@ -1,0 +1,518 @@
+//! The cell of a setting: its value, who set it by which tool, and the lease under which it was set.
+//!
+//! Whoever sets a cell holds the lock of the file of settings, and writes the value last but for the version; so a setter that is
+//! killed in the middle leaves a cell of which the next one, or the observed process, knows what it was to be: what was
+//! confirmed last, or the whole of what was set.
+
+use crate::error::Error;
+use crate::file::{self, lock};
+use crate::layout::settings as layout;
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// A lease that ends at no time.
+pub(crate) const NO_TIME: u64 = u64::MAX;
+
+/// The words of a cell, and after them those of its line of tools ([`TOOL`]), as somebody sees them.
+pub(crate) trait Words {
+    /// Loads a word.
+    fn load(&self, at: usize, order: Ordering) -> u64;
+    /// Stores a word; release, and nothing stored later is seen before it.
+    fn store(&self, at: usize, value: u64);
+    /// An acquire fence.
+    fn fence(&self);
+}
+
+/// Where the line of a cell's tool begins for [`Words`].
+pub(crate) const TOOL: usize = layout::CELL_BYTES;
+
+/// Where the word `at` of cell `index` lies in the file.
+pub(crate) fn place(index: usize, at: usize) -> usize {
+    match at.checked_sub(TOOL) {
+        None => layout::CELLS + index * layout::CELL_BYTES + at,
+        Some(at) => layout::TOOLS + index * layout::TOOL_BYTES + at,
+    }
+}
+
+/// A cell, copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// Odd: somebody was setting it all the while, and only the value is known.
+    pub(crate) version: u64,
+    pub(crate) value: u64,
+    /// Who set it last; 0: unknown.
+    pub(crate) pid: u32,
+    pub(crate) user: u32,
+    pub(crate) tool: String,
+    /// What the end of a lease goes back to.
+    pub(crate) confirmed: u64,
+    /// One of the layout's states of a lease, its end ([`NO_TIME`]: none), and the start of the process that it ends with, or 0.
+    pub(crate) state: u64,
+    pub(crate) until: u64,
+    pub(crate) holder_start: u64,
+}
+
+/// How often to try to read a cell that is being set. Whoever sets it may be killed in the middle.
+#[cfg(not(loom))]
+const TRIES: usize = 100;
+#[cfg(loom)]
+const TRIES: usize = 2;
+
+impl Cell {
+    /// Reads a cell: its value, and all else if nobody set it meanwhile.
+    pub(crate) fn read(words: &impl Words) -> Cell {
+        for _ in 0..TRIES {
+            // Acquire, paired with the setter's release at the end of setting.
+            let version = words.load(layout::CELL_VERSION, Ordering::Acquire);
+            if version & 1 == 1 {
+                continue;
+            }
+            let cell = Cell::copied(words, version);
+            // Paired with the setter's release after the odd version.
+            words.fence();
+            if words.load(layout::CELL_VERSION, Ordering::Relaxed) == version {
+                return cell;
+            }
+        }
+        let value = words.load(layout::VALUE, Ordering::Relaxed);
+        let version = words.load(layout::CELL_VERSION, Ordering::Relaxed) | 1;
+        Cell { version, value, confirmed: value, until: NO_TIME, ..Cell::default() }
+    }
+
+    fn copied(words: &impl Words, version: u64) -> Cell {
+        // Acquire: it is stored after what it describes.
+        let described = words.load(layout::LEASE_VERSION, Ordering::Acquire) == described(version);
+        let load = |at| words.load(at, Ordering::Relaxed);
+        let (value, setter) = (load(layout::VALUE), load(layout::SETTER));
+        let cell =
+            Cell { version, value, pid: setter as u32, user: (setter >> 32) as u32, ..Cell::default() };
+        if !described {
+            return Cell { confirmed: value, until: NO_TIME, ..cell };
+        }
+        Cell {
+            tool: tool(words),
+            confirmed: load(layout::CONFIRMED),
+            state: load(layout::LEASE_STATE),
+            until: load(layout::LEASE_UNTIL),
+            holder_start: load(layout::HOLDER_START),
+            ..cell
+        }
+    }
+
+    /// Whether somebody holds a lease.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.state == layout::LEASE_HELD
+    }
+
+    /// Whether the same process and tool set it.
+    pub(crate) fn is_of_the_setter_of(&self, other: &Cell) -> bool {
+        (self.pid, self.user, &self.tool) == (other.pid, other.user, &other.tool)
+    }
+}
+
+/// The tool's name, with nothing in it that a terminal would obey.
+fn tool(words: &impl Words) -> String {
+    let mut line = [0; layout::TOOL_BYTES];
+    for (n, word) in line.chunks_mut(8).enumerate() {
+        word.copy_from_slice(&words.load(TOOL + 8 * n, Ordering::Relaxed).to_le_bytes());
+    }
+    printable(&file::text(&line, 0, layout::TOOL_ROOM))
+}
+
+/// A text that somebody else wrote, with nothing in it that a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// What the lease words are of if they are of this version.
+fn described(version: u64) -> u64 {
+    version | layout::DESCRIBED
+}
+
+/// What a cell is set to.
+#[derive(Clone, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) value: u64,
+    /// The value is confirmed; else what was confirmed before stays so.
+    pub(crate) confirmed: bool,
+    pub(crate) state: u64,
+    pub(crate) until: u64,
+    pub(crate) holder_start: u64,
+    pub(crate) pid: u32,
+    pub(crate) user: u32,
+    pub(crate) tool: &'a str,
+}
+
+impl<'a> Write<'a> {
+    /// Sets a value for good, in the name of this process.
+    pub(crate) fn permanent(value: u64, tool: &'a str) -> Write<'a> {
+        Write {
+            value,
+            confirmed: true,
+            state: layout::LEASE_NONE,
+            until: NO_TIME,
+            holder_start: 0,
+            pid: std::process::id(),
+            user: crate::process::user(),
+            tool,
+        }
+    }
+}
+
+/// Sets a cell. The caller holds the lock.
+fn put(words: &impl Words, write: &Write<'_>) -> u64 {
+    settle(words);
+    let odd = words.load(layout::CELL_VERSION, Ordering::Relaxed) | 1;
+    words.store(layout::CELL_VERSION, odd);
+    words.store(layout::SETTER, u64::from(write.pid) | u64::from(write.user) << 32);
+    store_tool(words, write.tool);
+    words.store(layout::LEASE_UNTIL, write.until);
+    words.store(layout::HOLDER_START, write.holder_start);
+    words.store(layout::LEASE_STATE, write.state);
+    if write.confirmed {
+        words.store(layout::CONFIRMED, write.value);
+    }
+    words.store(layout::VALUE, write.value);
+    finish(words, odd)
+}
+
+/// The last steps of setting a cell: what the words are of, and that it is set.
+fn finish(words: &impl Words, odd: u64) -> u64 {
+    let version = odd.wrapping_add(1);
+    words.store(layout::LEASE_VERSION, described(version));
+    words.store(layout::CELL_VERSION, version);
+    version
+}
+
+/// Brings a cell into order that a setter left which was killed or is of a former build. The caller holds the lock, so nobody is
+/// setting it now.
+fn settle(words: &impl Words) {
+    let load = |at| words.load(at, Ordering::Relaxed);
+    let version = load(layout::CELL_VERSION);
+    let of = load(layout::LEASE_VERSION);
+    if version & 1 == 0 {
+        if of != described(version) {
+            words.store(layout::CONFIRMED, load(layout::VALUE));
+            forget_lease(words);
+            words.store(layout::LEASE_VERSION, described(version));
+        }
+    } else if of == described(version.wrapping_add(1)) {
+        // All was written but the version itself.
+        words.store(layout::CELL_VERSION, version.wrapping_add(1));
+    } else {
+        let mut state = layout::LEASE_NONE;
+        if of == described(version.wrapping_sub(1)) {
+            words.store(layout::VALUE, load(layout::CONFIRMED));
+            if load(layout::LEASE_STATE) == layout::LEASE_HELD {
+                state = layout::LEASE_HOLDER_DIED;
+            }
+        } else {
+            words.store(layout::CONFIRMED, load(layout::VALUE));
+            words.store(layout::SETTER, 0);
+        }
+        // Nobody knows whether it was written as a whole.
+        store_tool(words, "");
+        forget_lease(words);
+        words.store(layout::LEASE_STATE, state);
+        finish(words, version);
+    }
+}
+
+fn forget_lease(words: &impl Words) {
+    words.store(layout::LEASE_UNTIL, NO_TIME);
+    words.store(layout::HOLDER_START, 0);
+    words.store(layout::LEASE_STATE, layout::LEASE_NONE);
+}
+
+fn store_tool(words: &impl Words, tool: &str) {
+    let mut end = tool.len().min(layout::TOOL_ROOM);
+    while !tool.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut line = [0; layout::TOOL_BYTES];
+    line[..8].copy_from_slice(&(end as u64).to_le_bytes());
+    line[8..8 + end].copy_from_slice(&tool.as_bytes()[..end]);
+    for (n, word) in line.chunks_exact(8).enumerate() {
+        words.store(TOOL + 8 * n, u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    }
+}
+
+/// The words of a cell in the file. The first error stays with it.
+pub(crate) struct InFile<'a> {
+    file: &'a File,
+    path: &'a Path,
+    index: usize,
+    /// Files of former builds have no tools.
+    length: u64,
+    problem: RefCell<Option<Error>>,
+}
+
+impl<'a> InFile<'a> {
+    pub(crate) fn new(file: &'a File, path: &'a Path, index: usize) -> Result<InFile<'a>, Error> {
+        let length = file::length(file, path)?;
+        if index >= layout::CELL_COUNT || place(index, 0) as u64 + layout::CELL_BYTES as u64 > length {
+            return Err(Error::new(format!("{} is truncated: cell {index} is missing", path.display())));
+        }
+        Ok(InFile { file, path, index, length, problem: RefCell::default() })
+    }
+
+    /// The word's place, if the file goes so far.
+    fn place(&self, at: usize) -> Option<u64> {
+        let place = place(self.index, at) as u64;
+        (place + 8 <= self.length).then_some(place)
+    }
+
+    pub(crate) fn result<T>(&self, value: T) -> Result<T, Error> {
+        self.problem.borrow_mut().take().map_or(Ok(value), Err)
+    }
+
+    fn failed(&self, error: Error) {
+        self.problem.borrow_mut().get_or_insert(error);
+    }
+}
+
+impl Words for InFile<'_> {
+    fn load(&self, at: usize, _: Ordering) -> u64 {
+        let Some(place) = self.place(at) else { return 0 };
+        read_word(self.file, self.path, place).unwrap_or_else(|error| {
+            self.failed(error);
+            0
+        })
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        let Some(place) = self.place(at) else { return };
+        // A system call, which orders it.
+        if let Err(error) = self.file.write_all_at(&value.to_le_bytes(), place) {
+            self.failed(Error::io("write", self.path, error));
+        }
+    }
+
+    fn fence(&self) {}
+}
+
+/// Sets cell `index` of the file `path` to what `decide` makes of it, and says that something was set. The version that it has then.
+pub(crate) fn change<'a>(
+    path: &Path,
+    index: usize,
+    decide: impl FnOnce(&Cell) -> Result<Write<'a>, Error>,
+) -> Result<u64, Error> {
+    let file = open(path, true)?;
+    lock(&file, path)?;
+    change_locked(&file, path, index, decide)
+}
+
+/// Likewise for who does not wait: none if somebody else is setting something.
+pub(crate) fn try_change<'a>(
+    path: &Path,
+    index: usize,
+    decide: impl FnOnce(&Cell) -> Result<Write<'a>, Error>,
+) -> Result<Option<u64>, Error> {
+    let Some(file) = try_locked(path)? else { return Ok(None) };
+    change_locked(&file, path, index, decide).map(Some)
+}
+
+fn change_locked<'a>(
+    file: &File,
+    path: &Path,
+    index: usize,
+    decide: impl FnOnce(&Cell) -> Result<Write<'a>, Error>,
+) -> Result<u64, Error> {
+    let words = InFile::new(file, path, index)?;
+    settle(&words);
+    let cell = Cell::read(&words);
+    let cell = words.result(cell)?;
+    let version = put(&words, &decide(&cell)?);
+    words.result(())?;
+    count_change(file, path)?;
+    Ok(version)
+}
+
+/// Brings a cell into order whose setter was killed; false if somebody is setting something now.
+pub(crate) fn settle_dead(path: &Path, index: usize) -> Result<bool, Error> {
+    let Some(file) = try_locked(path)? else { return Ok(false) };
+    let words = InFile::new(&file, path, index)?;
+    settle(&words);
+    words.result(())?;
+    count_change(&file, path)?;
+    Ok(true)
+}
+
+fn try_locked(path: &Path) -> Result<Option<File>, Error> {
+    let file = open(path, true)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(Error::io("lock", path, e)),
+    }
+}
+
+/// Tells the process that there is something to adopt. The caller holds the lock of the file of settings.
+pub(crate) fn count_change(file: &File, path: &Path) -> Result<(), Error> {
+    let changes = read_word(file, path, layout::CHANGES as u64)?;
+    let counted = file.write_all_at(&changes.wrapping_add(1).to_le_bytes(), layout::CHANGES as u64);
+    counted.map_err(|e| Error::io("write", path, e))
+}
+
+fn read_word(file: &File, path: &Path, at: u64) -> Result<u64, Error> {
+    let mut word = [0; 8];
+    file::read_exact_at(file, path, &mut word, at)?;
+    Ok(u64::from_le_bytes(word))
+}
+
+/// Opens a file of settings.
+pub(crate) fn open(path: &Path, write: bool) -> Result<File, Error> {
+    let file = file::open(path, OpenOptions::new().read(true).write(write));
+    let file = file.map_err(|e| Error::io("open", path, e))?;
+    let mut header = [0; 16];
+    file::read_exact_at(&file, path, &mut header, 0)?;
+    file::check_magic(path, &header, layout::MAGIC_VALUE, "the settings")?;
+    Ok(file)
+}
+
+/// Whether the process of this file of settings puts back what a lease ran out of.
+pub(crate) fn keeps_leases(file: &File, path: &Path) -> Result<bool, Error> {
+    Ok(read_word(file, path, layout::KEEPS_LEASES as u64)? != 0)
+}
+
+/// The cell's protocol under loom.
+#[cfg(all(test, loom))]
+mod loom_model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, fence};
+
+    #[derive(Clone)]
+    struct Model(Arc<Vec<AtomicU64>>);
+
+    impl Words for Model {
+        fn load(&self, at: usize, order: Ordering) -> u64 {
+            // No tools: their words are as the others.
+            self.0.get(at / 8).map_or(0, |word| word.load(order))
+        }
+
+        // In truth a system call each.
+        fn store(&self, at: usize, value: u64) {
+            let Some(word) = self.0.get(at / 8) else { return };
+            fence(Ordering::SeqCst);
+            word.store(value, Ordering::Release);
+            fence(Ordering::SeqCst);
+        }
+
+        fn fence(&self) {
+            fence(Ordering::Acquire);
+        }
+    }
+
+    #[test]
+    fn who_set_a_value_is_told_right_or_not_at_all() {
+        loom::model(|| {
+            let cell = Model(Arc::new((0..8).map(|_| AtomicU64::new(0)).collect()));
+            let setter = cell.clone();
+            let setting = loom::thread::spawn(move || {
+                for n in 1..=2 {
+                    let write = Write {
+                        pid: n,
+                        user: 0,
+                        confirmed: n == 1,
+                        ..Write::permanent(u64::from(10 * n), "")
+                    };
+                    put(&setter, &write);
+                }
+            });
+            let seen = Cell::read(&cell);
+            if seen.pid != 0 {
+                let n = u64::from(seen.pid);
+                assert_eq!((seen.value, seen.version, seen.confirmed), (10 * n, 2 * n, 10));
+            }
+            setting.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell as Plain;
+
+    /// Words whose writer dies after some stores.
+    struct Dying {
+        words: Vec<Plain<u64>>,
+        left: Plain<usize>,
+    }
+
+    impl Words for Dying {
+        fn load(&self, at: usize, _: Ordering) -> u64 {
+            self.words[at / 8].get()
+        }
+        fn store(&self, at: usize, value: u64) {
+            if let Some(left) = self.left.get().checked_sub(1) {
+                self.left.set(left);
+                self.words[at / 8].set(value);
+            }
+        }
+        fn fence(&self) {}
+    }
+
+    fn confirmed(value: u64) -> Write<'static> {
+        Write::permanent(value, "person")
+    }
+
+    fn leased(value: u64) -> Write<'static> {
+        Write { confirmed: false, state: layout::LEASE_HELD, until: 9, ..Write::permanent(value, "tuner") }
+    }
+
+    /// Whoever sets a cell is killed after each of its stores: what is there once the next one has brought it into order is the former
+    /// state or the new one, and no value stays that was set under a lease without the lease.
+    #[test]
+    fn a_setter_killed_at_any_step_leaves_a_whole_cell() {
+        for before in [confirmed(1), leased(2)] {
+            for after in [confirmed(5), leased(6)] {
+                for step in 0.. {
+                    let words = (0..16).map(|_| Plain::new(0)).collect();
+                    let words = Dying { words, left: Plain::new(usize::MAX) };
+                    put(&words, &confirmed(1));
+                    put(&words, &before);
+                    words.left.set(step);
+                    put(&words, &after);
+                    let done = words.left.get() > 0;
+                    words.left.set(usize::MAX);
+                    settle(&words);
+                    let cell = Cell::read(&words);
+                    assert_eq!(cell.version & 1, 0);
+                    let whole = |of: &Write<'_>| (of.value, of.state) == (cell.value, cell.state);
+                    let ended = [layout::LEASE_NONE, layout::LEASE_HOLDER_DIED].contains(&cell.state);
+                    let is_confirmed = ended && [1, 5].contains(&cell.value);
+                    assert!(is_confirmed && cell.confirmed == cell.value || whole(&before) || whole(&after));
+                    assert!(!cell.is_leased() || cell.confirmed == 1, "{cell:?}");
+                    if done {
+                        assert!(whole(&after));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A build that knows no leases sets the value, the setter and the version: that is for good.
+    #[test]
+    fn what_a_former_build_sets_is_confirmed() {
+        let words = Dying { words: (0..16).map(|_| Plain::new(0)).collect(), left: Plain::new(usize::MAX) };
+        put(&words, &leased(2));
+        for (at, word) in
+            [(layout::CELL_VERSION, 3), (layout::SETTER, 7), (layout::VALUE, 8), (layout::CELL_VERSION, 4)]
+        {
+            words.store(at, word);
+        }
+        let cell = Cell::read(&words);
+        assert_eq!(
+            (cell.value, cell.confirmed, cell.is_leased(), cell.pid, &*cell.tool),
+            (8, 8, false, 7, "")
+        );
+        put(&words, &leased(9));
+        assert_eq!(Cell::read(&words).confirmed, 8);
+    }
+}

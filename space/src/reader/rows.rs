@@ -1,0 +1,179 @@
+//! Live rows, and what their cells mean.
+
+use crate::catalog::FieldInfo;
+use crate::error::Error;
+use crate::file;
+use crate::kind::{FieldSpec, FieldType};
+use crate::layout::live;
+use crate::live::LIVE_CELLS;
+use crate::row::{Row, RowSpec};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A kind of live row as the catalog describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowInfo {
+    /// Its name.
+    pub name: String,
+    /// What such a row is of.
+    pub doc: String,
+    /// Its cells, in order.
+    pub cells: Vec<FieldInfo>,
+}
+
+/// The kinds of live row that a catalog describes, by code.
+pub(super) type RowKinds = HashMap<u8, Arc<RowInfo>>;
+
+/// A live row, copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveView {
+    /// Of what kind it is; `None`: the space describes no such rows, as those of former versions.
+    pub kind: Option<Arc<RowInfo>>,
+    /// The kind's number in this space.
+    pub code: u8,
+    /// The id of what it shows.
+    pub id: u64,
+    /// How many owners the row had.
+    pub generation: u64,
+    /// Its cells. Each is whole; together they are of about the same time.
+    pub cells: [u64; LIVE_CELLS],
+}
+
+impl LiveView {
+    /// Whether it is of this kind.
+    pub fn is(&self, spec: &RowSpec) -> bool {
+        is(self.kind.as_deref(), self.code, spec)
+    }
+
+    /// The name of its kind; nothing where the space does not describe it.
+    pub fn kind_name(&self) -> &str {
+        self.kind.as_ref().map_or("", |kind| &kind.name)
+    }
+
+    /// The cell called so.
+    pub fn cell(&self, name: &str) -> Option<u64> {
+        let at = self.kind.as_ref()?.cells.iter().position(|cell| cell.name == name)?;
+        self.cells.get(at).copied()
+    }
+
+    /// The row as a value of kind `R`, if it is of that kind.
+    pub fn read<R: Row>(&self) -> Option<R> {
+        if !self.is(&R::SPEC) {
+            return None;
+        }
+        let cells = Cells::find(self.kind.as_deref(), R::SPEC.cells);
+        R::from_cells(&mut |n| Some(cells.u64(self, n)))
+    }
+}
+
+fn is(kind: Option<&RowInfo>, code: u8, spec: &RowSpec) -> bool {
+    kind.map_or(spec.former == Some(code), |kind| kind.name == spec.name)
+}
+
+/// Where the cells that a reader knows are in a kind's rows.
+#[derive(Debug)]
+pub struct Cells {
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// `None`: the kind lacks it.
+    cell: Option<usize>,
+    /// What is taken for it then.
+    absent: u64,
+    /// The catalog's numbers of choices, and those of the description; `None`: the cell is no enum.
+    choices: Option<Vec<(u64, u64)>>,
+}
+
+impl Cells {
+    /// Finds the cells by their names. Where nothing is described they stand in the order of the reader's description.
+    pub fn find(kind: Option<&RowInfo>, specs: &[FieldSpec]) -> Cells {
+        let place = |(n, spec): (usize, &FieldSpec)| {
+            let absent = spec.absent.unwrap_or(0) as u64;
+            let Some(kind) = kind else { return Place { cell: Some(n), absent, choices: None } };
+            let found = kind.cells.iter().position(|cell| cell.name == spec.name);
+            let cell = found.filter(|at| *at < LIVE_CELLS);
+            let choices = cell.map(|at| &kind.cells[at]).filter(|cell| cell.field_type == FieldType::Enum);
+            let ours =
+                |name: &str| spec.choices.iter().find(|(_, ours)| *ours == name).map(|(number, _)| *number);
+            let choices = choices.map(|cell| {
+                cell.choices.iter().filter_map(|(number, name)| Some((*number, ours(name)?))).collect()
+            });
+            Place { cell, absent, choices }
+        };
+        Cells { places: specs.iter().enumerate().map(place).collect() }
+    }
+
+    /// The value of the `n`-th cell.
+    pub fn u64(&self, view: &LiveView, n: usize) -> u64 {
+        let place = &self.places[n];
+        place.cell.and_then(|at| view.cells.get(at).copied()).unwrap_or(place.absent)
+    }
+
+    /// The choice of the `n`-th cell: its number in the description, or [`NO_CHOICE`](super::NO_CHOICE).
+    pub fn choice(&self, view: &LiveView, n: usize) -> u64 {
+        let number = self.u64(view, n);
+        match &self.places[n].choices {
+            Some(choices) => choices
+                .iter()
+                .find(|(theirs, _)| *theirs == number)
+                .map_or(super::NO_CHOICE, |(_, ours)| *ours),
+            None => number,
+        }
+    }
+}
+
+/// Finds what kind a row is, and its cells, once for each kind of a space.
+#[derive(Debug)]
+pub struct RowFinder {
+    specs: &'static [RowSpec],
+    /// By code: the place of its kind among the known ones, and its cells.
+    found: HashMap<u8, Option<(usize, Cells)>>,
+}
+
+impl RowFinder {
+    /// For rows of one space, of these kinds.
+    pub fn new(specs: &'static [RowSpec]) -> RowFinder {
+        RowFinder { specs, found: HashMap::new() }
+    }
+
+    /// The place of the row's kind among the known ones, and its cells; `None`: none of them.
+    pub fn find(&mut self, view: &LiveView) -> Option<(usize, &Cells)> {
+        let specs = self.specs;
+        let found = self.found.entry(view.code).or_insert_with(|| {
+            let number = specs.iter().position(|spec| view.is(spec))?;
+            Some((number, Cells::find(view.kind.as_deref(), specs[number].cells)))
+        });
+        found.as_ref().map(|(number, cells)| (*number, cells))
+    }
+}
+
+pub(super) fn read_chunk(path: &Path, kinds: &RowKinds, views: &mut Vec<LiveView>) -> Result<(), Error> {
+    let file = file::open_to_read(path).map_err(|e| Error::io("open", path, e))?;
+    let mut header = [0; 24];
+    file::read_exact_at(&file, path, &mut header, 0)?;
+    file::check_magic(path, &header, live::MAGIC_VALUE, "a live table")?;
+    let rows = file::word(&header, 16);
+    if rows > live::CHUNK_ROWS_MAX as u64 {
+        return Err(Error::new(format!("{} is damaged: it claims {rows} rows", path.display())));
+    }
+    let mut before = vec![0; rows as usize * live::ROW_BYTES];
+    let mut after = before.clone();
+    file::read_exact_at(&file, path, &mut before, live::ROWS as u64)?;
+    file::read_exact_at(&file, path, &mut after, live::ROWS as u64)?;
+    let rows = before.chunks_exact(live::ROW_BYTES).zip(after.chunks_exact(live::ROW_BYTES));
+    for (row, again) in rows {
+        let tag = file::word(row, live::TAG);
+        let code = tag as u8;
+        // A row that changed hands while it was copied belongs to nobody for certain: leave it out.
+        if code == 0 || tag != file::word(again, live::TAG) {
+            continue;
+        }
+        let cells = std::array::from_fn(|n| file::word(row, live::CELLS + 8 * n));
+        let (kind, id) = (kinds.get(&code).cloned(), file::word(row, live::ID));
+        views.push(LiveView { kind, code, id, generation: tag >> 8, cells });
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Kinds of live row: what a row is of, and what its cells say.
+//!
+//! ```
+//! use thalweg_space::{Row, Space, SpaceOptions, reader::SpaceReader};
+//! use std::sync::atomic::Ordering;
+//!
+//! /// A lock.
+//! #[derive(Row)]
+//! #[row(name = "example.lock")]
+//! struct LockRow {
+//!     /// How many wait for it.
+//!     waiters: u32,
+//!     /// For how long it was held so far.
+//!     #[field(unit = "ns")]
+//!     held_ns: u64,
+//! }
+//! # let parent = std::env::temp_dir().join(format!("thalweg-row-{}", std::process::id()));
+//! # std::fs::create_dir_all(&parent).unwrap();
+//! # let space = Space::create(SpaceOptions { parent: Some(parent.clone()), ..Default::default() })?;
+//! let kind = space.row_kind::<LockRow>()?;
+//! let row = space.live_row(kind, 7)?;
+//! row.cell(LockRow::HELD_NS).store(1500, Ordering::Relaxed);
+//!
+//! let rows = SpaceReader::open(space.path())?.live_rows()?;
+//! assert_eq!((rows[0].id, rows[0].cell("held_ns")), (7, Some(1500)));
+//! assert_eq!(rows[0].read::<LockRow>().map(|row| row.waiters), Some(0));
+//! # drop(row);
+//! # std::fs::remove_dir_all(parent).unwrap();
+//! # Ok::<(), thalweg_space::Error>(())
+//! ```
+
+use crate::kind::FieldSpec;
+use crate::layout::live;
+
+pub use thalweg_space_derive::Row;
+
+/// A kind of live row, as one space knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKind(pub(crate) u8);
+
+/// What a kind of live row is called, and its cells.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSpec {
+    /// `crate.noun`.
+    pub name: &'static str,
+    /// What such a row is of.
+    pub doc: &'static str,
+    /// The code of such rows in spaces that describe no rows, if there were such.
+    pub former: Option<u8>,
+    /// Its cells, in order, 12 at most.
+    pub cells: &'static [FieldSpec],
+}
+
+/// A struct that describes a kind of live row: each field is a cell. Derive it: the place of field `held_ns` is the constant
+/// `HELD_NS`.
+pub trait Row: Sized {
+    /// What it describes.
+    const SPEC: RowSpec;
+    /// The cells' values.
+    fn cells(&self) -> [u64; live::CELL_COUNT];
+    /// The row whose cells have the values that `cell` gives by their places in [`RowSpec::cells`].
+    fn from_cells(cell: &mut dyn FnMut(usize) -> Option<u64>) -> Option<Self>;
+}

@@ -1,0 +1,143 @@
+//! Tests under ThreadSanitizer, with the nightly compiler; also where the standard library's sources are missing, which the
+//! registries of packages do not have.
+//!
+//! With its sources the library is compiled for the sanitizer, too. Without them it is as it was delivered, and the sanitizer
+//! does not see what it does: data behind a mutex that somebody waited for would look like a race. What is generic in the library
+//! or short is then compiled with our crates ([`FLAGS`]); a few functions that are not, and by which threads wait for each other,
+//! are led through functions of ours that tell the sanitizer of it ([`told`]). Two things that it cannot understand are left
+//! out by name ([`KNOWN`]). [`finds_a_race`] shows that a race is still seen.
+
+use crate::process;
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Makes a crate compile what it uses of the library, where it can.
+const FLAGS: &str = "-Zshare-generics=n -Zcross-crate-inline-threshold=always -Zinline-mir=yes";
+
+/// No races, by a function in one of the stacks: what is shared by counted references is dropped behind a fence, which the
+/// sanitizer does not know, and a thread's description by code of the library.
+const KNOWN: &str = "race:drop_slow\nrace:std::thread::thread::Inner\n";
+
+/// Uses the functions that [`told`] looks for.
+const USES: &str = "\
+use std::sync::{Condvar, Mutex};
+fn main() {
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| *mutex.lock().unwrap() += 1);
+        drop(condition.wait_timeout(mutex.lock().unwrap(), std::time::Duration::ZERO));
+    });
+}
+";
+
+/// Functions of the library by which threads wait for each other: the end of the name, and one in C of which the first argument
+/// of `REAL` is the object. After `acquire` the thread knows what happened before the `release` of the same address.
+const WAITING: [(&str, &str); 3] = [
+    (
+        "5Mutex14lock_contended",
+        "void REAL(void *); void WRAP(void *mutex) { REAL(mutex); __tsan_acquire(mutex); }",
+    ),
+    (
+        "7Condvar12wait_timeout",
+        "_Bool REAL(void *, void *, unsigned long, unsigned);
+         _Bool WRAP(void *condition, void *mutex, unsigned long seconds, unsigned nanoseconds) {
+             __tsan_release(mutex);
+             _Bool in_time = REAL(condition, mutex, seconds, nanoseconds);
+             __tsan_acquire(mutex);
+             return in_time;
+         }",
+    ),
+    // The waiting thread looks at one of the words.
+    (
+        "9ScopeData29decrement_num_running_threads",
+        "void REAL(void **, _Bool); void WRAP(void **scope, _Bool panicked) {
+             for (int word = 0; word < 3; word++) __tsan_release(scope + word);
+             REAL(scope, panicked);
+         }",
+    ),
+];
+
+/// Runs a test of a package under the sanitizer by `run`; what the sanitizer reported, by file.
+pub(crate) fn sanitize(
+    mut command: Command,
+    package: &str,
+    run: impl FnOnce(&mut Command) -> Result<()>,
+) -> Result<Vec<PathBuf>> {
+    let folder = process::target_dir().join("threads-reports");
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder)?;
+    let mut flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer".to_owned();
+    let mut options = format!("log_path={} exitcode=66", folder.join("report").display());
+    command.args(["test", "--locked", "-p", package, "--target", "x86_64-unknown-linux-gnu"]);
+    if has_library_sources() {
+        command.arg("-Zbuild-std");
+    } else {
+        let known = folder.join("known");
+        std::fs::write(&known, KNOWN)?;
+        let _ = write!(options, " suppressions={}", known.display());
+        let _ = write!(flags, " {FLAGS} {}", told(&process::target_dir().join("threads-told"))?);
+    }
+    command.env("RUSTFLAGS", flags).env("TSAN_OPTIONS", options);
+    command.env("CARGO_TARGET_DIR", process::target_dir().join("threads"));
+    let run = run(&mut command);
+    let reports = std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let reports: Vec<PathBuf> = reports.into_iter().filter(|path| !path.ends_with("known")).collect();
+    // A test passes although a race was found, so the sanitizer's own report decides.
+    if reports.is_empty() { run.map(|()| reports) } else { Ok(reports) }
+}
+
+/// Whether a race that is there is seen: then none seen means that none is there.
+pub(crate) fn finds_a_race(command: Command) -> Result<()> {
+    let reports = sanitize(command, "thalweg-exec", |command| {
+        // What the sanitizer says of it goes into its report.
+        command.args(["--test", "stress", "--", "race"]).stderr(Stdio::null()).status()?;
+        Ok(())
+    })?;
+    let is_seen = |report: &PathBuf| {
+        std::fs::read_to_string(report)
+            .is_ok_and(|text| text.contains("data race") && text.contains("race_on_purpose"))
+    };
+    if reports.iter().any(is_seen) {
+        Ok(())
+    } else {
+        bail!("ThreadSanitizer does not see a race that is there")
+    }
+}
+
+/// Whether nightly's standard library can be compiled anew.
+fn has_library_sources() -> bool {
+    let sysroot = Command::new("rustc").args(["+nightly", "--print", "sysroot"]).output();
+    sysroot.is_ok_and(|output| {
+        let root = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Path::new(&root).join("lib/rustlib/src/rust/library").is_dir()
+    })
+}
+
+/// The compiler's options that lead the [`WAITING`] functions of the library through ours, made in a folder.
+fn told(folder: &Path) -> Result<String> {
+    std::fs::create_dir_all(folder)?;
+    let path = |name: &str| folder.join(name);
+    std::fs::write(path("uses.rs"), USES)?;
+    let mut compiler = Command::new("rustc");
+    compiler.env_remove("RUSTUP_TOOLCHAIN").args(["+nightly", "--edition=2024", "-o"]);
+    process::run(compiler.arg(path("uses")).arg(path("uses.rs")))?;
+    let listed = Command::new("nm").arg(path("uses")).output().context("there is no `nm` (binutils)")?;
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+    let mut options = format!("-Clink-arg={}", path("told.o").display());
+    let mut code = "void __tsan_acquire(void *); void __tsan_release(void *);\n".to_owned();
+    for (end, function) in WAITING {
+        let name = names.iter().find(|name| name.ends_with(end));
+        let name = name.with_context(|| format!("the standard library has no function …{end} any more"))?;
+        let _ = write!(options, " -Clink-arg=-Wl,--wrap={name}");
+        let function =
+            function.replace("REAL", &format!("__real_{name}")).replace("WRAP", &format!("__wrap_{name}"));
+        let _ = writeln!(code, "{function}");
+    }
+    std::fs::write(path("told.c"), code)?;
+    let mut compiler = Command::new("cc");
+    process::run(compiler.args(["-c", "-O1", "-fPIC", "-o"]).arg(path("told.o")).arg(path("told.c")))?;
+    Ok(options)
+}
