@@ -60,6 +60,8 @@ enum {
 
 /* In an array's form, beside its element type: it is a single number. */
 #define THALWEG_SCALAR 0x100u
+/* A text's form: it is a value as JSON writes it, such as {"a": true}, and not the text itself. */
+#define THALWEG_JSON 0x200u
 
 struct thalweg_heap;
 
@@ -114,7 +116,7 @@ typedef struct thalweg_heap {
     uint8_t *data;
     uint64_t length; /* bytes */
     uint64_t capacity;
-    uint64_t form; /* arrays: element type and THALWEG_SCALAR */
+    uint64_t form; /* arrays: element type and THALWEG_SCALAR; texts: 0 or THALWEG_JSON */
 } thalweg_heap;
 
 static inline bool thalweg_is_heap(const thalweg_value *value) {
@@ -326,9 +328,21 @@ static inline bool thalweg_scalar_int(const thalweg_heap *heap, int64_t *integer
     }
 }
 
-/* Readers: false if the value is of another kind, and then nothing is stored. */
+/* Whether a text is a value as JSON writes it. */
+static inline bool thalweg_is_json(const thalweg_value *value) {
+    return value->kind == THALWEG_TEXT && value->as.heap->form == THALWEG_JSON;
+}
+
+/* Readers: false if the value is of another kind, and then nothing is stored. JSON's true and false are 1 and 0. */
 static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer) {
     if (value->kind == THALWEG_ARRAY) return thalweg_scalar_int(value->as.heap, integer);
+    if (thalweg_is_json(value)) {
+        const thalweg_heap *text = value->as.heap;
+        bool is_true = text->length == 4 && memcmp(text->data, "true", 4) == 0;
+        if (!is_true && !(text->length == 5 && memcmp(text->data, "false", 5) == 0)) return false;
+        *integer = is_true;
+        return true;
+    }
     if (value->kind != THALWEG_INT) return false;
     *integer = value->as.integer;
     return true;
@@ -354,7 +368,8 @@ static inline bool thalweg_get_float(const thalweg_value *value, double *number)
     return true;
 }
 
-/* Text: `length` bytes of UTF-8 at `*text`, without a zero at their end, as long as the value lives. */
+/* Text: `length` bytes of UTF-8 at `*text`, without a zero at their end, as long as the value lives. Of what JSON nests (and of
+ * true, false, null) it is the text of the JSON; `thalweg_is_json` tells. */
 static inline bool thalweg_get_text(const thalweg_value *value, const char **text, size_t *length) {
     if (value->kind != THALWEG_TEXT) return false;
     *text = (const char *)value->as.heap->data;
@@ -379,13 +394,14 @@ static inline bool thalweg_get_array(const thalweg_value *value, uint64_t type, 
 }
 
 /* The bytes of a text, bytes or array to change: in place if nobody shares them, else of a copy that becomes the value.
- * A text must stay UTF-8. NULL if the value is of another kind. */
+ * A text must stay UTF-8; what was JSON is a plain text from then on. NULL if the value is of another kind. */
 static inline void *thalweg_make_mut(thalweg_value *value, size_t *length) {
     if (!thalweg_is_heap(value) || value->kind == THALWEG_OPAQUE) return NULL;
-    if (!thalweg_is_unique(value)) {
+    if (!thalweg_is_unique(value) || thalweg_is_json(value)) {
         void *data;
         thalweg_heap *heap = value->as.heap;
-        thalweg_value copy = thalweg_room(value->kind, heap->form, (size_t)heap->length, &data);
+        uint64_t form = value->kind == THALWEG_TEXT ? 0 : heap->form;
+        thalweg_value copy = thalweg_room(value->kind, form, (size_t)heap->length, &data);
         if (heap->length != 0) memcpy(data, heap->data, (size_t)heap->length);
         thalweg_drop(value);
         *value = copy;

@@ -1,20 +1,26 @@
-//! Records as JSON Lines: one record a line.
+//! Records as JSON: one object a record, in files one a line.
 //!
 //! ```text
 //! {"A": 5, "x": 0.5, "key": "text", "data": {"$base64": "AAEC"}, "<n>": 3, "<#b>": 1}
 //! ```
-//! A key is a label; tags and binding tags have integers of 64 bits. A number with a fraction or an exponent
+//! A key is a label; tags and binding tags have integers of 64 bits. A key that is no label is the field that
+//! [`Label::of_key`] makes of it, and is written as the key again. A number with a fraction or an exponent
 //! is a float; `{"$float": "NaN"}` (or `"Infinity"`, `"-Infinity"`) stands for what JSON has no number for.
 //! A list of numbers is an array: of `long` if all are integers, else of `double`.
+//! Whatever else JSON has (`true`, `null`, objects, other lists, numbers of more than 64 bits) is carried as its text
+//! ([`Text::from_json`]) and written as it came.
 //! Values that only boxes understand are written as `{"$opaque": "opaque value"}` and cannot be read back.
+//!
+//! A [`Reader`] also carries the text of whatever no program looks at, if it would be spelled otherwise when it is
+//! written: `1.10`, `"\u00e9"`, `[1, 2.5]`.
 //!
 //! ```
 //! use thalweg_net::json;
-//! let record = json::read_record(br#"{"A": 5, "<n>": 3}"#).unwrap();
+//! let record = json::read_record(br#"{"A": 5, "<n>": 3, "user-id": {"x": null}}"#).unwrap();
 //! let mut line = Vec::new();
 //! json::write_record(&record, &mut line);
-//! assert_eq!(line, br#"{"A": 5, "<n>": 3}"#);
-//! assert_eq!(json::read_record(b"{\"A\": [[1]]}").unwrap_err().column, 8);
+//! assert_eq!(line, br#"{"A": 5, "user-id": {"x": null}, "<n>": 3}"#);
+//! assert_eq!(json::read_record(b"{\"A\": [[1]}").unwrap_err().column, 11);
 //! ```
 
 #![forbid(unsafe_code)]
@@ -22,17 +28,27 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 
 use thalweg_box::{Array, Bytes, Text, Value};
 
-use crate::label::Label;
+use crate::label::{Label, LabelKind};
 use crate::record::Record;
 use crate::shape::{self, ShapeId};
 
-/// What is wrong with a line.
+mod base64;
+mod names;
+mod scan;
+
+pub use names::Names;
+pub use scan::{DEPTH_MAX, Scan, Wrong};
+
+/// What is wrong with a record's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// Where, in characters from 1 (in bytes, if the line is not UTF-8).
+    /// In which line of the text, from 1.
+    pub line: usize,
+    /// Where in the line, in characters from 1 (in bytes, if the text is not UTF-8).
     pub column: usize,
     /// What, and what to write instead.
     pub message: String,
@@ -46,16 +62,38 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Reads a line, with or without its end.
+/// Reads a record, with or without the end of its line.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn read_record(line: &[u8]) -> Result<Record, JsonError> {
-    read(line, |reader| {
-        let record = reader.record()?;
-        reader.end("something follows the record; write one record a line")?;
-        Ok(record)
-    })
+pub fn read_record(text: &[u8]) -> Result<Record, JsonError> {
+    LATEST.with_borrow_mut(|latest| read(text, latest, false, |cursor| cursor.only_record()))
+}
+
+/// Reads the records of an input, one after the other.
+#[derive(Debug, Default)]
+pub struct Reader {
+    latest: Keys,
+    names: Arc<Names>,
+}
+
+impl Reader {
+    /// One that calls values by these names.
+    pub fn named(names: Arc<Names>) -> Reader {
+        Reader { latest: Keys::default(), names }
+    }
+
+    /// Reads a record as [`read_record`] does, but what no program names keeps its spelling.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn read(&mut self, text: &[u8]) -> Result<Record, JsonError> {
+        let names = &self.names;
+        read(text, &mut self.latest, true, |cursor| {
+            cursor.names = (!names.is_empty()).then_some(names);
+            cursor.only_record()
+        })
+    }
 }
 
 /// Reads a line that may have several records: an object, a list of objects, or nothing, `null` or `[]`.
@@ -63,22 +101,47 @@ pub fn read_record(line: &[u8]) -> Result<Record, JsonError> {
 /// # Errors
 /// The first thing that is wrong.
 pub(crate) fn read_records(line: &[u8]) -> Result<Vec<Record>, JsonError> {
-    read(line, |reader| reader.records())
+    LATEST.with_borrow_mut(|latest| read(line, latest, false, |cursor| cursor.records()))
+}
+
+/// A value in JSON that a [`Reader`] carried as its text, as the value that it stands for; nothing for what S-Net has no
+/// value for.
+pub fn plain(text: &Text) -> Option<Value> {
+    let mut latest = Keys::default();
+    let mut cursor = Cursor::new(text.as_str(), &mut latest, false);
+    let value = cursor.value(None).ok()?;
+    (!is_json(&value)).then_some(value)
+}
+
+/// A float that is written in this way: the number, or its text where it would be written otherwise.
+pub fn spelled(number: f64, text: &str) -> Value {
+    let is_json = || Scan::new().push(format!("{text} ").as_bytes()) == Ok(Some(text.len()));
+    match is_spelled_so(text) || respelled(text) || !is_json() {
+        true => Value::Float(number),
+        false => Value::Text(Text::from_json(text.to_owned())),
+    }
+}
+
+fn is_json(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if text.is_json())
 }
 
 /// The key by which a question to a program, and each answer, has the question's number. Labels are letters, digits and `_`, so
 /// it is none.
 const QUESTION: &str = "@";
+const QUOTED_QUESTION: &str = "\"@\"";
 
 /// Reads a line that answers a question: `{"@": 17, "label": value, …}` (a record), or a list that begins with the question's
 /// number: `[17]` (no record), `[17, {…}, {…}]`. Which question it answers, if it says that, also where it is no answer.
 pub(crate) fn read_answer(line: &[u8]) -> (Option<i64>, Result<Vec<Record>, JsonError>) {
     let mut question = None;
-    let records = read(line, |reader| {
-        reader.names_question = true;
-        let records = reader.records();
-        question = reader.question;
-        records
+    let records = LATEST.with_borrow_mut(|latest| {
+        read(line, latest, false, |cursor| {
+            cursor.names_question = true;
+            let records = cursor.records();
+            question = cursor.question;
+            records
+        })
     });
     if records.is_err() && question.is_none() {
         question = question_of(line);
@@ -96,26 +159,48 @@ fn question_of(line: &[u8]) -> Option<i64> {
     }
 }
 
-fn read<R>(line: &[u8], read: impl FnOnce(&mut Reader) -> Result<R, Fault>) -> Result<R, JsonError> {
-    let text = std::str::from_utf8(line).map_err(|error| JsonError {
-        column: error.valid_up_to() + 1,
-        message: "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}".into(),
+fn read<'k, R>(
+    text: &[u8],
+    latest: &'k mut Keys,
+    keeps_spelling: bool,
+    read: impl FnOnce(&mut Cursor<'_, 'k>) -> Result<R, Fault>,
+) -> Result<R, JsonError> {
+    let text = std::str::from_utf8(text).map_err(|error| {
+        let at = error.valid_up_to();
+        let (line, begin) = line_of(text, at);
+        let message = match text {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                "this is UTF-16; convert it, as by `iconv -f UTF-16 -t UTF-8`"
+            }
+            _ => "the line is not UTF-8; write bytes as {\"$base64\": \"…\"}",
+        };
+        JsonError { line, column: at - begin + 1, message: message.into() }
     })?;
-    let read = LATEST.with_borrow_mut(|latest| read(&mut Reader::new(text, latest)));
-    read.map_err(|Fault { at, message }| JsonError {
-        column: text[..at.min(text.len())].chars().count() + 1,
-        message,
+    read(&mut Cursor::new(text, latest, keeps_spelling)).map_err(|Fault { at, message }| {
+        let at = at.min(text.len());
+        let (line, begin) = line_of(text.as_bytes(), at);
+        JsonError { line, column: text[begin..at].chars().count() + 1, message }
     })
+}
+
+/// In which line a byte stands, and where that begins.
+#[cold]
+fn line_of(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let ends = before.iter().filter(|&&byte| byte == b'\n').count();
+    (ends + 1, before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1))
 }
 
 thread_local! {
     static LATEST: RefCell<Keys> = const { RefCell::new(Keys { keys: Vec::new(), shape: None }) };
 }
 
-/// The keys of the line before, in their order, with their labels and slots: most lines have the same ones,
+/// The keys of the record before, in their order, with their labels and slots: most records have the same ones,
 /// and need no look-up.
+#[derive(Debug, Default)]
 struct Keys {
-    keys: Vec<(String, Label, usize)>,
+    /// None: the label of a value that stands below the key before.
+    keys: Vec<(Option<String>, Label, usize)>,
     shape: Option<ShapeId>,
 }
 
@@ -126,6 +211,106 @@ pub fn write_record(record: &Record, line: &mut Vec<u8>) {
     line.push(b'{');
     write_pairs(shown.map(|slot| (labels[slot], &record.slots()[slot])), 0, line);
     line.push(b'}');
+}
+
+/// Writes a record as one line, without its end; values with names stand where they came from.
+pub fn write_named(record: &Record, names: &Names, line: &mut Vec<u8>) {
+    if names.is_empty() {
+        return write_record(record, line);
+    }
+    let roots: Vec<Root> = names.roots().into_iter().filter_map(|key| Root::of(record, names, key)).collect();
+    let (labels, shown) = (record.shape().labels(), record.shape().shown());
+    let mut separator = "{";
+    let mut key = |key: &str, line: &mut Vec<u8>| {
+        line.extend_from_slice(std::mem::replace(&mut separator, ", ").as_bytes());
+        serde_json::to_writer(&mut *line, key).expect("writing to memory does not fail");
+        line.extend_from_slice(b": ");
+    };
+    for &slot in shown {
+        let (label, value) = (labels[usize::from(slot)], &record.slots()[usize::from(slot)]);
+        if roots.iter().any(|root| root.placed.contains(&label)) {
+            continue;
+        }
+        match names.of(label) {
+            Some(name) if name.path.len() == 1 => key(&name.path[0], line),
+            // There is no place for it where it came from.
+            Some(_) => key(&label.to_string(), line),
+            None => key(&label.key(), line),
+        }
+        match roots.iter().find(|root| root.label == label) {
+            Some(root) => line.extend_from_slice(root.text.as_bytes()),
+            None => write_value(value, line),
+        }
+    }
+    for root in roots.iter().filter(|root| !record.shape().has(root.label)) {
+        key(root.key, line);
+        line.extend_from_slice(root.text.as_bytes());
+    }
+    line.extend_from_slice(if separator == "{" { b"{}" } else { b"}" });
+}
+
+/// A key with values below it that have names, as it is written.
+struct Root<'n> {
+    key: &'n str,
+    label: Label,
+    /// Its value with the named ones in their places.
+    text: String,
+    /// The labels that have a place in it.
+    placed: Vec<Label>,
+}
+
+impl<'n> Root<'n> {
+    /// None: there is nothing of it in the record, or a value that has no places.
+    fn of(record: &Record, names: &'n Names, key: &'n str) -> Option<Root<'n>> {
+        let label = names.of_key(key).ok()?;
+        let text = match record.get(label) {
+            None => "{}".to_owned(),
+            Some(Value::Text(text)) if text.is_json() => text.as_str().to_owned(),
+            Some(_) => return None,
+        };
+        let mut root = Root { key, label, text, placed: Vec::new() };
+        for name in names.below(key) {
+            if let Some(value) = record.get(name.label) {
+                root.place(name.label, &name.path[1..], value);
+            }
+        }
+        (record.shape().has(label) || !root.placed.is_empty()).then_some(root)
+    }
+
+    /// Puts a value in its place, if there is one.
+    fn place(&mut self, label: Label, path: &[String], value: &Value) {
+        let found = names::find(&self.text, path);
+        if !found.is_some_and(|found| is_spelling_of(&self.text[found], value)) {
+            let mut written = Vec::new();
+            write_value(value, &mut written);
+            let written = String::from_utf8_lossy(&written);
+            let Some(text) = names::with(&self.text, path, &written) else { return };
+            self.text = text;
+        }
+        self.placed.push(label);
+    }
+}
+
+/// Whether this text is read as the value.
+fn is_spelling_of(text: &str, value: &Value) -> bool {
+    let mut latest = Keys::default();
+    // What kept its spelling is compared by that.
+    is_json(value) && matches!(value, Value::Text(json) if json.as_str() == text)
+        || Cursor::new(text, &mut latest, false).value(None).is_ok_and(|read| read == *value)
+}
+
+/// Appends a label as a key, and what stands between it and its value.
+#[inline]
+fn write_key(label: Label, line: &mut Vec<u8>) {
+    let (open, name, close) = match label.kind() {
+        LabelKind::Field => ("", label.quoted_key(), ": "),
+        // A name is letters, digits and `_`: nothing to escape.
+        LabelKind::Tag => ("\"<", label.name(), ">\": "),
+        LabelKind::BindingTag => ("\"<#", label.name(), ">\": "),
+    };
+    for part in [open, name, close] {
+        line.extend_from_slice(part.as_bytes());
+    }
 }
 
 /// Writes those labels, which the record has, in their order, after the question's number, if it has one. False, and an
@@ -157,14 +342,11 @@ fn write_pairs<'a>(
     for (label, value) in pairs {
         let separator: &[u8] = if before + count == 0 { b"" } else { b", " };
         line.extend_from_slice(separator);
-        let (open, close) = match label.kind() {
-            crate::label::LabelKind::Field => ("\"", "\": "),
-            crate::label::LabelKind::Tag => ("\"<", ">\": "),
-            crate::label::LabelKind::BindingTag => ("\"<#", ">\": "),
-        };
-        // A name is letters, digits and `_`: nothing to escape.
-        for part in [open, label.name(), close] {
-            line.extend_from_slice(part.as_bytes());
+        // The question has its key for itself.
+        if before > 0 && label.quoted_key() == QUOTED_QUESTION {
+            line.extend(format!("\"{}\": ", label.name()).bytes());
+        } else {
+            write_key(label, line);
         }
         write_value(value, line);
         count += 1;
@@ -172,7 +354,8 @@ fn write_pairs<'a>(
     count
 }
 
-fn write_value(value: &Value, line: &mut Vec<u8>) {
+/// Appends a value.
+pub fn write_value(value: &Value, line: &mut Vec<u8>) {
     const TO_MEMORY: &str = "writing to memory does not fail";
     match value {
         Value::Int(number) => serde_json::to_writer(line, number).expect(TO_MEMORY),
@@ -185,10 +368,11 @@ fn write_value(value: &Value, line: &mut Vec<u8>) {
             };
             line.extend_from_slice(format!("{{\"$float\": \"{name}\"}}").as_bytes());
         }
+        Value::Text(text) if text.is_json() => line.extend_from_slice(text.as_str().as_bytes()),
         Value::Text(text) => serde_json::to_writer(line, text.as_str()).expect(TO_MEMORY),
         Value::Bytes(bytes) => {
             line.extend_from_slice(b"{\"$base64\": \"");
-            base64_encode(bytes, line);
+            base64::encode(bytes, line);
             line.extend_from_slice(b"\"}");
         }
         Value::Opaque(opaque) => {
@@ -233,10 +417,14 @@ fn fault<T>(at: usize, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault { at, message: message.into() })
 }
 
-struct Reader<'a, 'k> {
+struct Cursor<'a, 'k> {
     text: &'a str,
     at: usize,
     latest: &'k mut Keys,
+    /// Whether values that no program looks at keep their spelling.
+    keeps_spelling: bool,
+    /// Names of values that are not called by their keys.
+    names: Option<&'k Names>,
     /// Whether all keys so far are those of the line before.
     follows: bool,
     /// Whether the line may name a question; which it does.
@@ -244,10 +432,26 @@ struct Reader<'a, 'k> {
     question: Option<i64>,
 }
 
-impl<'a, 'k> Reader<'a, 'k> {
-    fn new(text: &'a str, latest: &'k mut Keys) -> Reader<'a, 'k> {
-        Reader { text, at: 0, latest, follows: true, names_question: false, question: None }
+impl<'a, 'k> Cursor<'a, 'k> {
+    fn new(text: &'a str, latest: &'k mut Keys, keeps_spelling: bool) -> Cursor<'a, 'k> {
+        Cursor {
+            text,
+            at: 0,
+            latest,
+            keeps_spelling,
+            names: None,
+            follows: true,
+            names_question: false,
+            question: None,
+        }
     }
+
+    fn only_record(&mut self) -> Result<Record, Fault> {
+        let record = self.record()?;
+        self.end("something follows the record; write one record a line")?;
+        Ok(record)
+    }
+
     fn record(&mut self) -> Result<Record, Fault> {
         self.space();
         if self.peek() != Some(b'{') {
@@ -320,7 +524,7 @@ impl<'a, 'k> Reader<'a, 'k> {
     /// Reads the number of a question, and the space after it.
     fn name_question(&mut self) -> Result<(), Fault> {
         let at = self.at;
-        let named = match self.value()? {
+        let named = match self.value(None)? {
             Value::Int(number) => number,
             other => return fault(at, format!("a question is named by an integer, not {}", a(&other))),
         };
@@ -367,16 +571,24 @@ impl<'a, 'k> Reader<'a, 'k> {
         let labels: Vec<Label> = pairs.iter().map(|(label, _)| *label).collect();
         let shape = shape::from_data(&labels).or_else(|error| fault(start, error.to_string()))?;
         let slot = |label| shape.slot(label).expect("the shape was made of these labels");
-        self.latest.keys = labels.into_iter().map(|label| (label.to_string(), label, slot(label))).collect();
+        self.latest.keys = labels.into_iter().map(|label| (self.key_of(label), label, slot(label))).collect();
         self.latest.shape = Some(shape);
         Ok(shape)
+    }
+
+    /// The key of a label; none: it stands for a value below another key.
+    fn key_of(&self, label: Label) -> Option<String> {
+        match self.names.and_then(|names| names.of(label)) {
+            Some(name) => (name.path.len() == 1).then(|| name.path[0].clone()),
+            None => Some(label.key()),
+        }
     }
 
     /// The label of a key, which must not be among the pairs.
     #[inline]
     fn label(&mut self, at: usize, key: &str, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
         match self.latest.keys.get(pairs.len()) {
-            Some((known, label, _)) if self.follows && known == key => Ok(*label),
+            Some((Some(known), label, _)) if self.follows && known == key => Ok(*label),
             _ => {
                 self.follows = false;
                 self.look_up(at, key, pairs)
@@ -386,7 +598,16 @@ impl<'a, 'k> Reader<'a, 'k> {
 
     #[cold]
     fn look_up(&self, at: usize, key: &str, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
-        let label = Label::parse(key).or_else(|error| fault(at, format!("{key:?} is {error}")))?;
+        let label = match self.names {
+            None => Label::of_key(key).map_err(|error| format!("{key:?} is {error}")),
+            Some(names) => names.of_key(key),
+        };
+        let label = label.or_else(|what| fault(at, what))?;
+        self.check_new(at, label, pairs)
+    }
+
+    /// The label, which must not be among the pairs.
+    fn check_new(&self, at: usize, label: Label, pairs: &[(Label, Value)]) -> Result<Label, Fault> {
         if pairs.iter().any(|(known, _)| *known == label) {
             return fault(at, format!("the label {label} is there twice"));
         }
@@ -415,14 +636,19 @@ impl<'a, 'k> Reader<'a, 'k> {
         self.at += 1;
         self.space();
         let value_at = self.at;
-        let value = self.value()?;
+        let value = match self.names {
+            Some(names) if names.below(&key).next().is_some() && matches!(self.peek(), Some(b'{' | b'[')) => {
+                self.json(self.at)?
+            }
+            _ => self.value(Some(label))?,
+        };
         if label.is_integer() && !matches!(value, Value::Int(_)) {
-            return fault(
-                value_at,
-                format!("{label} is a tag: its value must be an integer, not {}", a(&value)),
-            );
+            return self.fault_of_tag(value_at, label, &value);
         }
         pairs.push((label, value));
+        if let Some(names) = self.names {
+            self.add_named(names, &key, value_at, pairs)?;
+        }
         self.space();
         self.at += 1;
         match self.text.as_bytes().get(self.at - 1) {
@@ -432,62 +658,162 @@ impl<'a, 'k> Reader<'a, 'k> {
         }
     }
 
-    fn value(&mut self) -> Result<Value, Fault> {
-        match self.peek() {
-            Some(b'"') => Ok(Value::Text(Text::from_string(self.string()?.into_owned()))),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b'{') => self.wrapped(),
-            Some(b'[') => self.list(),
-            Some(b't' | b'f') => fault(self.at, "true and false are not values of a record; write 1 and 0"),
-            Some(b'n') => fault(self.at, "null is not a value of a record; leave the label out"),
-            Some(_) => {
-                fault(self.at, "expected a value: a number, a text in quotes, or {\"$base64\": \"…\"}")
+    /// Adds the values with names that stand below a key whose value has just been read.
+    fn add_named(
+        &mut self,
+        names: &Names,
+        key: &str,
+        value_at: usize,
+        pairs: &mut Vec<(Label, Value)>,
+    ) -> Result<(), Fault> {
+        let text = self.text;
+        for name in names.below(key) {
+            let Some(found) = names::find(&text[value_at..self.at], &name.path[1..]) else { continue };
+            let is_known =
+                matches!(self.latest.keys.get(pairs.len()), Some((None, label, _)) if *label == name.label);
+            if !self.follows || !is_known {
+                self.follows = false;
+                self.check_new(value_at, name.label, pairs)?;
             }
+            let (begin, end) = (value_at + found.start, self.at);
+            self.at = begin;
+            let value = self.value(Some(name.label))?;
+            if name.label.is_integer() && !matches!(value, Value::Int(_)) {
+                return self.fault_of_tag(begin, name.label, &value);
+            }
+            self.at = end;
+            pairs.push((name.label, value));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fault_of_tag<T>(&self, at: usize, label: Label, value: &Value) -> Result<T, Fault> {
+        let text = &self.text[at..self.at];
+        if is_json(value) && is_json_number(text.as_bytes()) == Some(false) {
+            return fault(at, format!("{text} does not fit into an integer of 64 bits"));
+        }
+        let what = if is_json(value) { text } else { a(value) };
+        fault(at, format!("{label} is a tag: its value must be an integer, not {what}"))
+    }
+
+    /// Whether somebody looks at the values of this label, so that its spelling does not matter.
+    #[cold]
+    fn is_looked_at(&self, label: Option<Label>) -> bool {
+        !self.keeps_spelling || label.is_none_or(|label| label.is_integer() || label.is_of_program())
+    }
+
+    fn value(&mut self, label: Option<Label>) -> Result<Value, Fault> {
+        match self.peek() {
+            Some(b'"') => self.text(label),
+            Some(b'-' | b'0'..=b'9') => self.number(label),
+            Some(b'{') => self.object(),
+            Some(b'[') => self.list(label),
+            Some(b't') => self.literal("true"),
+            Some(b'f') => self.literal("false"),
+            Some(b'n') => self.literal("null"),
+            Some(_) => fault(self.at, "expected a value: a number, a text in quotes, a list or an object"),
             None => fault(self.at, "the line ends where a value is expected"),
         }
     }
 
-    /// A list of numbers: of integers, or of floats if one of them is.
-    fn list(&mut self) -> Result<Value, Fault> {
+    fn literal(&mut self, word: &'static str) -> Result<Value, Fault> {
+        if !self.text[self.at..].starts_with(word) {
+            return fault(self.at, "expected true, false or null");
+        }
+        self.at += word.len();
+        Ok(Value::Text(Text::from_json(word.to_owned())))
+    }
+
+    /// A text; one with escapes that nobody looks at is carried as it is written.
+    fn text(&mut self, label: Option<Label>) -> Result<Value, Fault> {
+        let start = self.at;
+        let (end, escapes) = self.string_end()?;
+        self.at = end;
+        if !escapes {
+            let text = self.text[start + 1..end - 1].to_owned();
+            return Ok(Value::Text(Text::from_string(text)));
+        }
+        if !self.is_looked_at(label) {
+            return self.json(start);
+        }
+        match self.string_from(start) {
+            Ok(text) => Ok(Value::Text(Text::from_string(text.into_owned()))),
+            // Half a character of UTF-16 is JSON, and no text.
+            Err(wrong) => self.json(start).map_err(|_| wrong),
+        }
+    }
+
+    /// Carries the value that begins there as its text.
+    fn json(&mut self, start: usize) -> Result<Value, Fault> {
+        match Scan::new().push(&self.text.as_bytes()[start..]) {
+            Ok(Some(length)) => {
+                self.at = start + length;
+                let text = &self.text[start..self.at];
+                Ok(Value::Text(Text::from_json(on_one_line(text))))
+            }
+            Ok(None) => fault(self.text.len(), "the line ends in a value"),
+            Err(wrong) => fault(start + wrong.at, wrong.what),
+        }
+    }
+
+    /// A list of numbers that somebody may look at is an array; any other list is carried as its text.
+    fn list(&mut self, label: Option<Label>) -> Result<Value, Fault> {
+        let start = self.at;
+        if self.is_looked_at(label)
+            && let Some(array) = self.numbers()
+        {
+            return Ok(array);
+        }
+        self.json(start)
+    }
+
+    /// A list of numbers: of integers, or of floats if one of them is. None: it is another list, or there are numbers that
+    /// have no value.
+    fn numbers(&mut self) -> Option<Value> {
+        const EXACT: u64 = 1 << 53;
         let mut integers = Vec::new();
         let mut floats: Option<Vec<f64>> = None;
-        let mut first = true;
+        let mut is_first = true;
+        let mut are_exact = true;
         self.at += 1;
         self.space();
-        while self.peek() != Some(b']') {
-            if !std::mem::take(&mut first) {
-                if self.peek() != Some(b',') {
-                    return fault(self.at, "expected `,` or `]` after an element of a list");
+        while self.peek()? != b']' {
+            if !std::mem::take(&mut is_first) {
+                if self.peek()? != b',' {
+                    return None;
                 }
                 self.at += 1;
                 self.space();
             }
-            if !matches!(self.peek(), Some(b'-' | b'0'..=b'9' | b'{')) {
-                return fault(
-                    self.at,
-                    "a list holds numbers only; send other elements as records, or bytes as {\"$base64\": \"…\"}",
-                );
+            if !matches!(self.peek()?, b'-' | b'0'..=b'9' | b'{') {
+                return None;
             }
-            match (self.value()?, &mut floats) {
-                (Value::Int(number), None) => integers.push(number),
-                (Value::Int(number), Some(floats)) => floats.push(number as f64),
+            match (self.value(None).ok()?, &mut floats) {
+                (Value::Int(number), floats) => {
+                    are_exact &= number.unsigned_abs() <= EXACT;
+                    match floats {
+                        None => integers.push(number),
+                        Some(floats) => floats.push(number as f64),
+                    }
+                }
                 (Value::Float(number), Some(floats)) => floats.push(number),
                 (Value::Float(number), None) => {
                     let before = integers.iter().map(|&number| number as f64);
                     floats = Some(before.chain([number]).collect());
                 }
-                (other, _) => return fault(self.at, format!("a list holds numbers only, not {}", a(&other))),
+                _ => return None,
             }
             self.space();
         }
         self.at += 1;
-        Ok(Value::Array(match floats {
-            Some(floats) => Array::from_slice(&floats),
-            None => Array::from_slice(&integers),
-        }))
+        match floats {
+            None => Some(Value::Array(Array::from_slice(&integers))),
+            Some(floats) => are_exact.then(|| Value::Array(Array::from_slice(&floats))),
+        }
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self, label: Option<Label>) -> Result<Value, Fault> {
         let start = self.at;
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         let length = self.text.as_bytes()[start..].iter().take_while(|byte| is_part(byte)).count();
@@ -496,85 +822,101 @@ impl<'a, 'k> Reader<'a, 'k> {
         let Some(is_float) = is_json_number(text.as_bytes()) else {
             return fault(start, format!("{text} is not a number as JSON writes it"));
         };
-        if !is_float {
-            return text.parse().map(Value::Int).or_else(|_| {
-                let help = "write it as a text or a float";
-                fault(start, format!("{text} does not fit into an integer of 64 bits; {help}"))
-            });
-        }
-        match text.parse() {
-            Ok(number) if f64::is_finite(number) => Ok(Value::Float(number)),
-            _ => fault(start, format!("{text} is too large for a float of 64 bits")),
-        }
+        let value = if is_float {
+            let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+            number
+                .filter(|_| is_spelled_so(text) || self.is_looked_at(label) || respelled(text))
+                .map(Value::Float)
+        } else {
+            let number = text.parse().ok();
+            number.filter(|number| *number != 0 || text == "0" || self.is_looked_at(label)).map(Value::Int)
+        };
+        Ok(value.unwrap_or_else(|| Value::Text(Text::from_json(text.to_owned()))))
     }
 
-    /// `{"$base64": "…"}` or `{"$float": "…"}`.
-    fn wrapped(&mut self) -> Result<Value, Fault> {
+    /// `{"$base64": "…"}`, `{"$float": "…"}`, or an object that is carried as its text.
+    fn object(&mut self) -> Result<Value, Fault> {
         let start = self.at;
-        const NESTED: &str = "a record cannot hold an object; only {\"$base64\": \"…\"} (bytes) and \
-                              {\"$float\": \"NaN\"} are values";
         self.at += 1;
         self.space();
-        if self.peek() != Some(b'"') {
-            return fault(start, NESTED);
+        if self.text[self.at..].starts_with("\"$") {
+            match self.wrapped(start)? {
+                Some(value) => return Ok(value),
+                None => self.at = start,
+            }
         }
-        let key = self.string()?;
+        self.json(start)
+    }
+
+    /// What an object with a single member of a special name stands for; the key is next. None: it is an object like any
+    /// other.
+    fn wrapped(&mut self, start: usize) -> Result<Option<Value>, Fault> {
+        let Ok(key) = self.string() else { return Ok(None) };
         self.space();
         if self.peek() != Some(b':') {
-            return fault(self.at, "expected `:`");
+            return Ok(None);
         }
         self.at += 1;
         self.space();
-        match &*key {
-            "$base64" | "$float" => {}
+        let at = self.at;
+        if !matches!(&*key, "$base64" | "$float" | "$opaque") || self.peek() != Some(b'"') {
+            return Ok(None);
+        }
+        let Ok(text) = self.string() else { return Ok(None) };
+        self.space();
+        if self.peek() != Some(b'}') {
+            return Ok(None);
+        }
+        let value = match &*key {
             "$opaque" => {
                 return fault(
                     start,
                     "an opaque value cannot be read: only the box that made it knew what it is",
                 );
             }
-            _ => return fault(start, NESTED),
-        }
-        let at = self.at;
-        if self.peek() != Some(b'"') {
-            return fault(at, format!("expected a text in quotes after {key:?}"));
-        }
-        let text = self.string()?;
-        let value = match &*key {
             "$float" => float_named(&text).ok_or("expected \"NaN\", \"Infinity\" or \"-Infinity\""),
-            _ => base64_decode(text.as_bytes()).map(|bytes| Value::Bytes(Bytes::from_vec(bytes))),
+            _ => base64::decode(text.as_bytes()).map(|bytes| Value::Bytes(Bytes::from_vec(bytes))),
         };
         let value = value.or_else(|message| fault(at, message))?;
-        self.space();
-        if self.peek() != Some(b'}') {
-            return fault(self.at, format!("expected `}}` after the value of {key:?}"));
-        }
         self.at += 1;
-        Ok(value)
+        Ok(Some(value))
     }
 
     /// Reads a string; the next byte is its first quote.
+    #[inline]
     fn string(&mut self) -> Result<Cow<'a, str>, Fault> {
         let start = self.at;
+        let (end, escapes) = self.string_end()?;
+        self.at = end;
+        if !escapes {
+            return Ok(Cow::Borrowed(&self.text[start + 1..end - 1]));
+        }
+        self.string_from(start)
+    }
+
+    /// Where the string that begins here ends, and whether there are escapes in it.
+    #[inline(always)]
+    fn string_end(&self) -> Result<(usize, bool), Fault> {
         let bytes = self.text.as_bytes();
-        let mut end = start + 1;
+        let mut end = self.at + 1;
         let mut escapes = false;
         loop {
+            end = scan::plain_end(bytes, end);
             match bytes.get(end) {
-                Some(b'"') => break,
+                Some(b'"') => return Ok((end + 1, escapes)),
                 Some(b'\\') => {
                     escapes = true;
                     end += 2;
                 }
-                Some(0..=0x1f) => return fault(end, "a control character in a text must be escaped"),
-                Some(_) => end += 1,
-                None => return fault(start, "the text has no closing quote"),
+                Some(_) => return fault(end, "a control character in a text must be escaped"),
+                None => return fault(self.at, "the text has no closing quote"),
             }
         }
-        self.at = end + 1;
-        if !escapes {
-            return Ok(Cow::Borrowed(&self.text[start + 1..end]));
-        }
+    }
+
+    /// The string with escapes from its first quote up to where the reader stands.
+    #[cold]
+    fn string_from(&self, start: usize) -> Result<Cow<'a, str>, Fault> {
         let quoted = &self.text[start..self.at];
         serde_json::from_str(quoted).map(Cow::Owned).or_else(|error| {
             let at = start + error.column().saturating_sub(1).min(quoted.len() - 1);
@@ -592,6 +934,35 @@ impl<'a, 'k> Reader<'a, 'k> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
+}
+
+/// The text of a value without the ends of lines in it, and the space that begins the lines.
+fn on_one_line(text: &str) -> String {
+    // All of them are looked at, so many at once.
+    if !text.bytes().fold(false, |found, byte| found | (byte < b' ')) {
+        return text.to_owned();
+    }
+    // They stand between its parts only: in texts they are escaped.
+    let lines = text.split(['\n', '\r']).map(|line| line.trim_matches([' ', '\t']));
+    lines.collect()
+}
+
+/// Whether a float is certainly written as this text again: by at most 15 digits without an exponent or needless zeros.
+#[inline]
+fn is_spelled_so(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let Some((whole, fraction)) = digits.split_once('.') else { return false };
+    let zeros = fraction.bytes().take_while(|&byte| byte == b'0').count();
+    digits.len() <= 16
+        && !fraction.bytes().any(|byte| byte > b'9')
+        && (fraction == "0" || !fraction.ends_with('0') && (zeros < 4 || whole != "0"))
+}
+
+/// Whether a float is written as this text again.
+#[cold]
+fn respelled(text: &str) -> bool {
+    let number: Option<f64> = text.parse().ok();
+    number.is_some_and(|number| serde_json::to_string(&number).is_ok_and(|written| written == text))
 }
 
 /// Whether a number has a fraction or an exponent; `None` if it is no number (RFC 8259, section 6).
@@ -619,6 +990,7 @@ fn a(value: &Value) -> &'static str {
     match value {
         Value::Int(_) => "an integer",
         Value::Float(_) => "a float",
+        Value::Text(text) if text.is_json() => "JSON",
         Value::Text(_) => "a text",
         Value::Bytes(_) => "bytes",
         Value::Opaque(_) => "an opaque value",
@@ -633,72 +1005,4 @@ fn float_named(name: &str) -> Option<Value> {
         "-Infinity" => f64::NEG_INFINITY,
         _ => return None,
     }))
-}
-
-// ---- Base64: RFC 4648, section 4, with padding ----
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Value of each digit; 64 and more for what is none.
-static DIGIT_VALUES: [u8; 256] = {
-    let mut values = [255; 256];
-    let mut i = 0;
-    while i < DIGITS.len() {
-        values[DIGITS[i] as usize] = i as u8;
-        i += 1;
-    }
-    values
-};
-
-fn base64_encode(bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(bytes.len().div_ceil(3) * 4);
-    let (triples, rest) = bytes.as_chunks::<3>();
-    for &[a, b, c] in triples {
-        out.extend_from_slice(&four_digits(a, b, c));
-    }
-    match *rest {
-        [a] => out.extend_from_slice(&[four_digits(a, 0, 0)[0], four_digits(a, 0, 0)[1], b'=', b'=']),
-        [a, b] => {
-            let [d, e, f, _] = four_digits(a, b, 0);
-            out.extend_from_slice(&[d, e, f, b'=']);
-        }
-        _ => {}
-    }
-}
-
-fn four_digits(a: u8, b: u8, c: u8) -> [u8; 4] {
-    let bits = u32::from_be_bytes([0, a, b, c]);
-    [18, 12, 6, 0].map(|shift| DIGITS[(bits >> shift & 63) as usize])
-}
-
-fn base64_decode(text: &[u8]) -> Result<Vec<u8>, &'static str> {
-    const LENGTH: &str = "the base64 text is cut off: its length must be a multiple of 4 (padded with `=`)";
-    const DIGIT: &str = "a character that base64 does not have (A–Z, a–z, 0–9, +, /, padding =)";
-    const ENDED: &str = "the base64 text has bits after its end: it was cut off or changed";
-    let (fours, rest) = text.as_chunks::<4>();
-    if !rest.is_empty() {
-        return Err(LENGTH);
-    }
-    let Some((last, fours)) = fours.split_last() else { return Ok(Vec::new()) };
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let mut push = |four: [u8; 4], count: usize| {
-        let values = four.map(|digit| DIGIT_VALUES[digit as usize]);
-        let bits = values.iter().fold(0, |bits: u32, &value| bits << 6 | u32::from(value & 63));
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..1 + count]);
-        let unused = (1 << (8 * (3 - count))) - 1;
-        match values.iter().any(|&value| value > 63) {
-            true => Err(DIGIT),
-            false if bits & unused != 0 => Err(ENDED),
-            false => Ok(()),
-        }
-    };
-    for &four in fours {
-        push(four, 3)?;
-    }
-    match *last {
-        [a, b, b'=', b'='] => push([a, b, b'A', b'A'], 1)?,
-        [a, b, c, b'='] => push([a, b, c, b'A'], 2)?,
-        four => push(four, 3)?,
-    }
-    Ok(bytes)
 }

@@ -12,9 +12,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+mod foreign;
 
 use crate::interner::{AppendTable, ENTRIES_MAX};
 use crate::syntax::ast;
@@ -24,8 +28,17 @@ pub use crate::syntax::ast::LabelKind;
 /// How many different names data (as opposed to programs) may introduce. What a program names comes on top.
 pub const NAMES_FROM_DATA_MAX: usize = 1 << 16;
 
-static NAMES: AppendTable<&'static str> = AppendTable::new();
+static NAMES: AppendTable<Name> = AppendTable::new();
 static INDEX: LazyLock<Mutex<HashMap<&'static str, u32>>> = LazyLock::new(Mutex::default);
+
+/// A name, as programs write it, and as data do.
+struct Name {
+    name: &'static str,
+    /// The key of the field of this name in JSON, quotes and escapes included.
+    quoted_key: &'static str,
+    /// Whether a program names it. Set once, before the records that the program is to see are read, so relaxed.
+    by_program: AtomicBool,
+}
 
 /// A label: a field, a tag or a binding tag. The order of labels is that of their first use in the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +75,9 @@ impl Label {
     /// The label of a kind and a name.
     pub fn new(kind: LabelKind, name: &str) -> Label {
         let index = intern(name, ENTRIES_MAX).expect("a process has at most two million label names");
-        Label::from_parts(kind, index)
+        let label = Label::from_parts(kind, index);
+        label.entry().by_program.store(true, Ordering::Relaxed);
+        label
     }
 
     /// Reads `a`, `<t>` or `<#b>`, as data writes labels.
@@ -80,6 +95,51 @@ impl Label {
         }
         let index = intern(name, NAMES_FROM_DATA_MAX).ok_or(LabelError::TooMany)?;
         Ok(Label::from_parts(kind, index))
+    }
+
+    /// The label that a key of data stands for: `a`, `<t>` and `<#b>` as [`Label::parse`] reads them, and any other text a
+    /// field whose name is the text with each character that no name has as `_xHEX_`: `user-id` is `user_x2D_id`.
+    ///
+    /// ```
+    /// # use thalweg_net::label::Label;
+    /// let label = Label::of_key("user-id").unwrap();
+    /// assert_eq!(label.to_string(), "user_x2D_id");
+    /// assert_eq!(label.quoted_key(), "\"user-id\"");
+    /// ```
+    ///
+    /// # Errors
+    /// Data brought too many names.
+    pub fn of_key(key: &str) -> Result<Label, LabelError> {
+        match Label::parse(key) {
+            Err(LabelError::Malformed) => {}
+            Ok(label) if label.kind() == LabelKind::Field && foreign::key_of(label.name()).is_some() => {}
+            known => return known,
+        }
+        let index = intern(&foreign::name_of(key), NAMES_FROM_DATA_MAX).ok_or(LabelError::TooMany)?;
+        Ok(Label::from_parts(LabelKind::Field, index))
+    }
+
+    /// The key of a field in data, as JSON writes it, with its quotes.
+    #[inline]
+    pub fn quoted_key(self) -> &'static str {
+        self.entry().quoted_key
+    }
+
+    /// The key of a label in data: what [`Label::of_key`] reads.
+    pub fn key(self) -> String {
+        match (self.kind(), foreign::key_of(self.name())) {
+            (LabelKind::Field, Some(key)) => key,
+            _ => self.to_string(),
+        }
+    }
+
+    /// Whether a program names it, as a field or a tag; if not, nobody looks at its values.
+    pub fn is_of_program(self) -> bool {
+        self.entry().by_program.load(Ordering::Relaxed)
+    }
+
+    fn entry(self) -> &'static Name {
+        NAMES.get((self.0 >> 2) as usize).expect("labels are made by interning")
     }
 
     fn from_parts(kind: LabelKind, name: u32) -> Label {
@@ -103,7 +163,7 @@ impl Label {
 
     /// The name, without brackets.
     pub fn name(self) -> &'static str {
-        NAMES.get((self.0 >> 2) as usize).expect("labels are made by interning")
+        self.entry().name
     }
 
     /// Whether it is a tag or a binding tag: its values are integers.
@@ -157,7 +217,9 @@ fn intern(name: &str, names_max: usize) -> Option<u32> {
         return None;
     }
     let name: &'static str = Box::leak(name.into());
-    NAMES.set(next, name);
+    let key = foreign::key_of(name).map_or(Cow::Borrowed(name), Cow::Owned);
+    let quoted_key = serde_json::to_string(&key).expect("a text has a form in JSON").leak();
+    NAMES.set(next, Name { name, quoted_key, by_program: AtomicBool::new(false) });
     index.insert(name, next as u32);
     Some(next as u32)
 }
@@ -214,6 +276,29 @@ mod tests {
             ["", "<", "<>", "<#>", "<a", "a>", "<#a", "1a", "a b", "<a b>", "<<a>>", "ä", "<##a>", "#a"]
         {
             assert_eq!(Label::parse(text), Err(LabelError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn any_key_is_a_label() {
+        let table = [
+            ("user-id", "user_x2D_id"),
+            ("@timestamp", "_x40_timestamp"),
+            ("größe", "gr_xF6__xDF_e"),
+            ("", "_x_"),
+            ("1st", "_x31_st"),
+            ("a b", "a_x20_b"),
+            ("<a b>", "_x3C_a_x20_b_x3E_"),
+            ("_x41-", "_x5F_x41_x2D_"),
+            ("a_x2D_b", "a_x5F_x2D_b"),
+            ("max_x", "max_x"),
+            ("a_x41_", "a_x41_"),
+            ("<n>", "<n>"),
+        ];
+        for (key, name) in table {
+            let label = Label::of_key(key).unwrap();
+            assert_eq!((label.to_string().as_str(), label.key().as_str()), (name, key));
+            assert_eq!(Label::parse(name), Ok(label));
         }
     }
 

@@ -30,6 +30,7 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use thalweg_box::{Array, ElementType, Value};
 
+use crate::json;
 use crate::label::{Label, LabelKind};
 use crate::record::Record;
 
@@ -515,6 +516,9 @@ fn write_value(value: &Value, out: &mut Vec<u8>) -> bool {
     match value {
         Value::Int(number) => write_array(&Array::scalar(*number), out),
         Value::Float(number) => write_array(&Array::scalar(*number), out),
+        Value::Text(text) if text.is_json() && json::plain(text).is_some() => {
+            return json::plain(text).is_some_and(|value| write_value(&value, out));
+        }
         Value::Text(text) => {
             let characters: Vec<i8> = text.bytes().map(u8::cast_signed).collect();
             write_array(&Array::from_slice(&characters), out);

@@ -70,7 +70,7 @@ fn lines_that_are_no_records_are_kept_as_they_came() {
         (Some(2), b"{\"x\": "),
         (Some(4), b"\xff\xfe{\"x\": \"\x80\"}"),
         (Some(5), b"nothing"),
-        (Some(7), b"  [1] "),
+        (Some(7), b"1"),
         (Some(8), b"{\"x\": 3"),
     ];
     assert_raw(&found, name, input, &wanted);

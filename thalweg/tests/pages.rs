@@ -1,4 +1,4 @@
-//! `docs/errors/`: what the pages show on a console is what happens. (`thalweg-net` tests those that show a text.)
+//! `docs/errors/` and `docs/records.md`: what the pages show on a console is what happens. (`thalweg-net` tests those that show a text.)
 
 mod des_run;
 mod page;
@@ -49,6 +49,11 @@ fn check(path: &str) -> usize {
         }
     }
     commands
+}
+
+#[test]
+fn the_page_of_records_shows_what_is_printed() {
+    assert!(check("docs/records.md") >= 2);
 }
 
 #[test]

@@ -32,6 +32,7 @@ impl Value {
         match self {
             Value::Int(_) => "integer",
             Value::Float(_) => "float",
+            Value::Text(text) if text.is_json() => "JSON",
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Opaque(_) => "opaque",
@@ -57,6 +58,7 @@ impl fmt::Display for Value {
         match self {
             Value::Int(number) => write!(f, "{number}"),
             Value::Float(number) => write!(f, "{number}"),
+            Value::Text(text) if text.is_json() => f.write_str(text.as_str()),
             Value::Text(text) => write!(f, "{:?}", text.as_str()),
             Value::Bytes(bytes) => write!(f, "{bytes:?}"),
             Value::Opaque(opaque) => write!(f, "{opaque:?}"),
@@ -136,10 +138,30 @@ fn float(array: &Array) -> Option<f64> {
     array.is_scalar().then(|| array.to_floats()).and_then(|numbers| numbers.first().copied())
 }
 
-argument!(i64, "integer", plain Value::Int(x) => x, Value::Array(ref x) if let Some(x) = integer(x) => x);
-argument!(bool, "integer", plain Value::Int(x) => x != 0, Value::Array(ref x) if let Some(x) = integer(x) => x != 0);
+/// What a value in JSON is: `true` and `false` are 1 and 0, as in C.
+fn json_integer(text: &Text) -> Option<i64> {
+    match text.as_str() {
+        "true" if text.is_json() => Some(1),
+        "false" if text.is_json() => Some(0),
+        number if text.is_json() => number.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The float that a number in JSON is, if it is finite.
+fn json_float(text: &Text) -> Option<f64> {
+    let is_number = text.is_json() && text.as_str().starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    is_number.then(|| text.as_str().parse().ok()).flatten().filter(|number: &f64| number.is_finite())
+}
+
+argument!(i64, "integer", plain Value::Int(x) => x,
+    Value::Array(ref x) if let Some(x) = integer(x) => x, Value::Text(ref x) if let Some(x) = json_integer(x) => x);
+argument!(bool, "integer", plain Value::Int(x) => x != 0,
+    Value::Array(ref x) if let Some(x) = integer(x) => x != 0,
+    Value::Text(ref x) if let Some(x) = json_integer(x) => x != 0);
 argument!(f64, "float or integer", plain Value::Float(x) => x,
-    Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x);
+    Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x,
+    Value::Text(ref x) if let Some(x) = json_float(x) => x);
 argument!(Text, "text", Value::Text(x) => x);
 argument!(String, "text", Value::Text(x) => x.into_string());
 argument!(Bytes, "bytes", Value::Bytes(x) => x);

@@ -1,37 +1,80 @@
 //! Comma-separated values (RFC 4180), read and written.
 //!
-//! The first line has the labels, written as in JSON: `x`, `<n>`, `<#b>`. A cell of a tag is an integer; a cell of a field
-//! is an integer or a float if it is written as one is, else text. An empty cell is a label that the record lacks.
-//! CSV has no types: the text `12` comes back as an integer.
+//! The first line has the labels, written as in JSON: `x`, `<n>`, `<#b>`, and any other text for a field of a foreign name.
+//! A cell of a tag is an integer; a cell of a field is an integer or a float if it is written as one is, else text. An empty
+//! cell is a label that the record lacks. CSV has no types: the text `12` comes back as an integer.
+//!
+//! Where a quoted cell goes over several lines and the row then makes no sense, its quote was not closed: the row ends
+//! with the line on which the quote opened, and the next line is read anew.
 
-use std::io::{self, BufRead};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
+use memchr::{memchr, memchr_iter};
 use thalweg_box::{Text, Value};
+use thalweg_net::json::{self, Names};
 use thalweg_net::label::{Label, LabelKind};
 use thalweg_net::record::Record;
 use thalweg_net::shape::{self, ShapeId};
 
+use super::compression::Compression;
 use super::place::Input;
 use super::step::{Lost, Malformed, Next};
 use crate::interrupt::Interrupt;
 
 /// What of a row that is too long is handed on at once.
 const PIECE_BYTES: usize = 1 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// What stands between the cells of a CSV file.
 pub(super) fn separator(path: &Path) -> u8 {
+    let (_, path) = Compression::of_name(path);
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
 }
 
 /// Records of a file with a line of labels and a line for each record.
 pub(crate) struct Csv {
     pub(crate) input: Input,
+    separator: u8,
     reader: Reader,
     row: Row,
+    names: Arc<Names>,
     columns: Option<Columns>,
+    text: RowText,
+    /// Ends of lines that were taken.
+    lines: u64,
+    /// The row is too long: what comes up to the end of its line is dropped.
+    skips: bool,
     bytes_max: usize,
+}
+
+/// The text of a row: a line, or several if quotes are open at their ends.
+#[derive(Default)]
+struct RowText {
+    bytes: Vec<u8>,
+    /// How much of it the reader of cells has had.
+    read: usize,
+    /// The line it begins on, from 1.
+    first_line: u64,
+    /// All of it is there.
+    is_whole: bool,
+    is_last: bool,
+    quotes: Quotes,
+    /// The first cell that goes over an end of line: the line on which it opens, and where the next one begins.
+    over_lines: Option<(u64, usize)>,
+}
+
+/// Where in a cell the text of a row stands.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Quotes {
+    #[default]
+    CellBegins,
+    Unquoted,
+    Quoted,
+    /// Behind a quote in a quoted cell: its end, or half of a doubled one.
+    Behind,
 }
 
 /// The cells of a row as far as it was read.
@@ -54,50 +97,141 @@ struct Columns {
 }
 
 impl Csv {
-    pub(crate) fn new(input: Input, separator: u8, bytes_max: usize) -> Csv {
+    pub(crate) fn new(input: Input, separator: u8, names: Arc<Names>, bytes_max: usize) -> Csv {
         let reader = ReaderBuilder::new().delimiter(separator).build();
         let row = Row { bytes: vec![0; 1 << 12], length: 0, ends: vec![0; 64], count: 0, too_long: false };
-        Csv { input, reader, row, columns: None, bytes_max }
+        Csv {
+            input,
+            separator,
+            reader,
+            row,
+            names,
+            columns: None,
+            text: RowText::default(),
+            lines: 0,
+            skips: false,
+            bytes_max,
+        }
     }
 
     /// The next record.
     pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
         loop {
+            if self.text.is_whole {
+                if let Some(next) = self.read_cells()? {
+                    return Ok(next);
+                }
+                continue;
+            }
             if interrupt.is_stopping() {
                 return Ok(Next::End);
             }
             if !self.input.is_ready()? {
                 return Ok(Next::Pending);
             }
-            if self.row.too_long && self.input.kept_bytes() >= PIECE_BYTES {
+            if self.skips && self.input.kept_bytes() >= PIECE_BYTES {
                 return Ok(self.too_long(true));
             }
-            match self.step()? {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull => self.row.lengthen(self.bytes_max),
-                ReadRecordResult::OutputEndsFull => self.row.widen(),
-                ReadRecordResult::End => return Ok(Next::End),
-                ReadRecordResult::Record => {
-                    let next = self.record();
-                    self.row.clear();
-                    self.input.begin();
-                    if let Some(next) = next? {
-                        return Ok(next);
-                    }
-                }
+            if let Some(next) = self.read_line()? {
+                return Ok(next);
             }
         }
     }
 
-    fn step(&mut self) -> io::Result<ReadRecordResult> {
-        let available = self.input.file.fill_buf()?;
-        let row = &mut self.row;
-        let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
-        let (result, taken, written, ended) = self.reader.read_record(available, bytes, ends);
+    /// Takes more of the row's text, up to the end of a line.
+    fn read_line(&mut self) -> io::Result<Option<Next>> {
+        let text = &mut self.text;
+        if text.bytes.is_empty() && !self.skips {
+            self.input.begin();
+            text.first_line = self.lines + 1;
+        }
+        let is_first = self.input.is_at_begin();
+        let available = self.input.fill_buf()?;
+        if is_first && available.starts_with(BYTE_ORDER_MARK) {
+            self.input.consume(BYTE_ORDER_MARK.len());
+            return Ok(None);
+        }
+        if available.is_empty() {
+            if std::mem::take(&mut self.skips) {
+                return Ok(Some(self.too_long(false)));
+            }
+            if let (Quotes::Quoted, Some(open)) = (text.quotes, text.over_lines) {
+                return self.unclosed(open).map(Some);
+            }
+            if text.bytes.is_empty() {
+                return Ok(Some(Next::End));
+            }
+            (text.is_whole, text.is_last) = (true, true);
+            return Ok(None);
+        }
+        let end = memchr(b'\n', available);
+        let taken = end.map_or(available.len(), |end| end + 1);
+        let too_long = self.skips || text.bytes.len() + taken > self.bytes_max;
+        if too_long {
+            if let Some(open) = text.over_lines {
+                return self.unclosed(open).map(Some);
+            }
+            self.input.consume(taken);
+            self.lines += u64::from(end.is_some());
+            self.skips = end.is_none();
+            self.text.bytes.clear();
+            return Ok(end.is_some().then(|| self.too_long(false)));
+        }
+        let before = text.bytes.len();
+        text.bytes.extend_from_slice(&available[..taken]);
         self.input.consume(taken);
+        let is_closed = text.follow_quotes(before, self.separator, self.lines + 1);
+        self.lines += u64::from(end.is_some());
+        match text.over_lines {
+            Some(open) if !is_closed => self.unclosed(open).map(Some),
+            _ => {
+                text.is_whole = end.is_some() && text.quotes != Quotes::Quoted;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The row ends where its quote opened; the lines behind it are read anew.
+    fn unclosed(&mut self, (line, end): (u64, usize)) -> io::Result<Next> {
+        let text = std::mem::take(&mut self.text);
+        self.lines -= memchr_iter(b'\n', &text.bytes[end..]).count() as u64;
+        self.input.give_back(&text.bytes[end..]);
+        self.reader.reset();
+        self.row.clear();
+        let name = &self.input.name;
+        let what = format!("{name}:{line}: the quote that opens on this line is not closed");
+        match self.columns {
+            Some(_) => Ok(self.malformed(what, line, false)),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
+        }
+    }
+
+    /// Reads cells from the row's text, up to the end of a row: there may be more of them, if lines end in carriage returns
+    /// only.
+    fn read_cells(&mut self) -> io::Result<Option<Next>> {
+        let (text, row) = (&mut self.text, &mut self.row);
+        let (bytes, ends) = (&mut row.bytes[row.length..], &mut row.ends[row.count..]);
+        let rest = &text.bytes[text.read..];
+        let (result, taken, written, ended) = self.reader.read_record(rest, bytes, ends);
+        text.read += taken;
         row.length += written;
         row.count += ended;
-        Ok(result)
+        match result {
+            ReadRecordResult::InputEmpty if text.is_last && taken > 0 => {}
+            ReadRecordResult::InputEmpty | ReadRecordResult::End => {
+                text.bytes.clear();
+                (text.read, text.is_whole, text.over_lines) = (0, false, None);
+                text.quotes = Quotes::CellBegins;
+            }
+            ReadRecordResult::OutputFull => row.lengthen(self.bytes_max),
+            ReadRecordResult::OutputEndsFull => row.widen(),
+            ReadRecordResult::Record => {
+                let next = self.record();
+                self.row.clear();
+                return next;
+            }
+        }
+        Ok(None)
     }
 
     /// What the row stands for; nothing if it is the labels.
@@ -106,30 +240,24 @@ impl Csv {
             return Ok(Some(self.too_long(false)));
         }
         let Some(columns) = &self.columns else {
-            let read = Columns::read(&self.row);
+            let read = Columns::read(&self.row, &self.names);
             self.columns = Some(read.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))?);
             return Ok(None);
         };
-        match columns.record(&self.row) {
-            Ok(record) => Ok(Some(Next::Record(record))),
-            Err(what) => {
-                let line = self.line();
+        match (columns.record(&self.row), self.text.over_lines) {
+            (Ok(record), _) => Ok(Some(Next::Record(record))),
+            (Err(_), Some(open)) if self.row.count != columns.labels.len() => self.unclosed(open).map(Some),
+            (Err(what), _) => {
+                let line = self.text.first_line;
                 let what = format!("{}:{line}: {what}", self.input.name);
                 Ok(Some(self.malformed(what, line, false)))
             }
         }
     }
 
-    /// The line of the row. The reader stands behind it, if it ended with a line.
-    fn line(&self) -> u64 {
-        self.reader.line() - u64::from(self.columns.is_some())
-    }
-
     /// A row that is too long, or a piece of one.
     fn too_long(&mut self, goes_on: bool) -> Next {
-        // In the middle of the row the reader stands in it.
-        let line = if goes_on { self.reader.line() } else { self.line() };
-        let (name, most) = (&self.input.name, self.bytes_max);
+        let (name, line, most) = (&self.input.name, self.text.first_line, self.bytes_max);
         let what = format!(
             "{name}:{line}: a row of more than {most} bytes or {} cells; --record-bytes allows for more",
             Row::CELLS_MAX
@@ -148,6 +276,33 @@ impl Csv {
             raw
         });
         Next::Malformed(Malformed { what, lost: raw.map_or(Lost::Nothing, Lost::Raw) })
+    }
+}
+
+impl RowText {
+    /// Follows the quotes of what came after `begin`, on this line. False: a cell that went over an end of line was not closed,
+    /// because what follows its quote belongs to no cell.
+    fn follow_quotes(&mut self, begin: usize, separator: u8, line: u64) -> bool {
+        let piece = &self.bytes[begin..];
+        if self.quotes == Quotes::CellBegins && memchr(b'"', piece).is_none() {
+            return true;
+        }
+        for (at, &byte) in piece.iter().enumerate() {
+            let is_end = byte == separator || byte == b'\n' || byte == b'\r';
+            self.quotes = match (self.quotes, byte) {
+                (Quotes::Quoted, b'"') => Quotes::Behind,
+                (Quotes::Quoted, b'\n') => {
+                    self.over_lines.get_or_insert((line, begin + at + 1));
+                    Quotes::Quoted
+                }
+                (Quotes::Quoted, _) => Quotes::Quoted,
+                (Quotes::CellBegins | Quotes::Behind, b'"') => Quotes::Quoted,
+                (_, _) if is_end => Quotes::CellBegins,
+                (Quotes::Behind, _) if self.over_lines.is_some() => return false,
+                _ => Quotes::Unquoted,
+            };
+        }
+        true
     }
 }
 
@@ -184,15 +339,14 @@ impl Row {
 }
 
 impl Columns {
-    fn read(row: &Row) -> Result<Columns, String> {
+    fn read(row: &Row, names: &Names) -> Result<Columns, String> {
         let mut labels = Vec::new();
         for (number, cell) in row.cells().enumerate() {
-            let cell = if number == 0 { cell.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(cell) } else { cell };
             let text = std::str::from_utf8(cell).map_err(|_| {
                 format!("the first line must have labels; its cell {} is not UTF-8", number + 1)
             })?;
-            let label = Label::parse(text.trim())
-                .map_err(|error| format!("the first line must have labels; {text:?} is {error}"))?;
+            let label =
+                names.of_column(text).map_err(|what| format!("the first line must have labels; {what}"))?;
             if labels.contains(&label) {
                 return Err(format!("the label {label} stands twice in the first line"));
             }
@@ -229,7 +383,12 @@ fn value(label: Label, cell: &[u8]) -> Result<Value, String> {
         let number = text.trim().parse();
         return number.map(Value::Int).map_err(|_| format!("{text:?} for {label} is no integer of 64 bits"));
     }
-    Ok(number(text).unwrap_or_else(|| Value::Text(Text::from_string(text.to_owned()))))
+    Ok(match number(text) {
+        // It keeps its spelling, if nobody is to calculate with it.
+        Some(Value::Float(number)) if !label.is_of_program() => json::spelled(number, text),
+        Some(number) => number,
+        None => Value::Text(Text::from_string(text.to_owned())),
+    })
 }
 
 /// The number that a text is, if it is written as one: no signs or zeros that it would lose.
@@ -250,12 +409,13 @@ fn number(text: &str) -> Option<Value> {
 /// Writes records as rows; the first one's labels are the columns.
 pub(crate) struct CsvWriter {
     writer: Writer,
+    names: Arc<Names>,
     columns: Vec<Label>,
 }
 
 impl CsvWriter {
-    pub(crate) fn new(separator: u8) -> CsvWriter {
-        CsvWriter { writer: WriterBuilder::new().delimiter(separator).build(), columns: Vec::new() }
+    pub(crate) fn new(separator: u8, names: Arc<Names>) -> CsvWriter {
+        CsvWriter { writer: WriterBuilder::new().delimiter(separator).build(), names, columns: Vec::new() }
     }
 
     /// Appends the row of `record` (before the first one, the labels). `Err`: what has no form in CSV; nothing was
@@ -265,7 +425,7 @@ impl CsvWriter {
         if self.columns.is_empty() {
             let shape = record.shape();
             self.columns = shape.shown().iter().map(|&slot| shape.labels()[usize::from(slot)]).collect();
-            let names: Vec<String> = self.columns.iter().map(Label::to_string).collect();
+            let names: Vec<String> = self.columns.iter().map(|&label| self.names.column_of(label)).collect();
             self.row(names.iter().map(String::as_bytes), out);
         }
         if let Some(label) = record.shape().labels().iter().find(|label| !self.columns.contains(label)) {
@@ -325,11 +485,23 @@ fn cell(label: Label, value: &Value) -> Result<Vec<u8>, String> {
         Value::Int(number) => Ok(number.to_string().into_bytes()),
         // Its decimal point makes it a float when it is read again.
         Value::Float(number) => Ok(format!("{number:?}").into_bytes()),
+        Value::Text(text) if text.is_json() => match json::plain(text) {
+            // A number keeps its spelling.
+            Some(Value::Int(_) | Value::Float(_) | Value::Array(_)) => Ok(text.as_str().as_bytes().to_vec()),
+            Some(value) => cell(label, &value),
+            None if text.as_str() == "null" => Ok(Vec::new()),
+            None => Ok(text.as_str().as_bytes().to_vec()),
+        },
         Value::Text(text) => Ok(text.as_str().as_bytes().to_vec()),
         Value::Array(array) if array.is_scalar() => Ok(match array.to_integers() {
             Some(numbers) => numbers[0].to_string().into_bytes(),
             None => format!("{:?}", array.to_floats()[0]).into_bytes(),
         }),
+        Value::Array(_) => {
+            let mut list = Vec::new();
+            json::write_value(value, &mut list);
+            Ok(list)
+        }
         other => {
             let kind = match label.kind() {
                 LabelKind::Field => other.kind(),
@@ -349,7 +521,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("in.csv");
         std::fs::write(&path, text).expect("a file");
-        let mut csv = Csv::new(Input::file(&path).unwrap_or_else(|_| panic!("a file")), b',', bytes_max);
+        let mut csv = Csv::new(
+            Input::file(&path).unwrap_or_else(|_| panic!("a file")),
+            b',',
+            Arc::default(),
+            bytes_max,
+        );
         let mut all = Vec::new();
         loop {
             match csv.next(&Interrupt::default()) {
@@ -376,6 +553,8 @@ mod tests {
 
     #[test]
     fn cells_are_what_they_are_written_as() {
+        // A program that names a field wants numbers, whatever way they are written.
+        Label::field("x");
         let text = "x,name,<n>\r\n1,\"a, \"\"b\"\"\nc\",7\n-2.5e3,007,-1\n,1.0.0,0\n";
         assert_eq!(
             shown(text),
@@ -386,6 +565,7 @@ mod tests {
             ]
         );
         assert_eq!(shown("\u{feff}a\n9223372036854775808\n"), ["{a=\"9223372036854775808\"}"]);
+        assert_eq!(shown("nobody_asks\n1.10\n"), ["{nobody_asks=1.10}"]);
     }
 
     #[test]
@@ -399,9 +579,28 @@ mod tests {
                 "{a=2, <n>=2}"
             ]
         );
-        assert!(shown("a b\n1\n")[0].starts_with("the first line must have labels; \"a b\" is not a label"));
+        assert_eq!(shown("a b, c ,<n\n1,2,3\n"), ["{_x3C_n=3, a_x20_b=1, c=2}"]);
         assert_eq!(shown("a,a\n"), ["the label a stands twice in the first line"]);
         assert!(read(b"a\n\xff\n", 99)[0].as_ref().unwrap_err().contains("not UTF-8"));
+    }
+
+    #[test]
+    fn an_unclosed_quote_costs_its_row_alone() {
+        let unclosed = |line: u64| format!("{line}: the quote that opens on this line is not closed");
+        let fine = |a: &str, b: &str| format!("{{a={a}, b={b}}}");
+        // By what follows the next quote, by the number of cells, by the end of the input.
+        assert_eq!(
+            shown("a,b\n1,\"oops\n2,\"fine\"\n3,4\n"),
+            [unclosed(2), fine("2", "\"fine\""), fine("3", "4")]
+        );
+        assert_eq!(
+            shown("a,b\n1,\"x\",\"oops\n\"p\nq\",2\n3,4\n"),
+            [unclosed(2), fine("\"p\\nq\"", "2"), fine("3", "4")]
+        );
+        assert_eq!(
+            shown("a,b\n1,2\n3,\"oops\n4,5\n6,7"),
+            [fine("1", "2"), unclosed(3), fine("4", "5"), fine("6", "7")]
+        );
     }
 
     #[test]
@@ -427,7 +626,7 @@ mod tests {
                 (Label::tag("n"), Value::Int(*number)),
                 (Label::field("f"), Value::Float(*float)),
             ]);
-            let mut writer = CsvWriter::new(b',');
+            let mut writer = CsvWriter::new(b',', Arc::default());
             let mut out = Vec::new();
             for row in &rows {
                 writer.write(&record(row), &mut out).unwrap();

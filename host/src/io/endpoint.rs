@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_net::label::Label;
 
+use super::compression::Compression;
 use crate::error::Error;
 
 /// How the records of an input or output are written.
@@ -49,6 +50,7 @@ impl Format {
 
     /// The format that the name of a file tells.
     pub(crate) fn of(path: &Path) -> Option<Format> {
+        let (_, path) = Compression::of_name(path);
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "xml" => Some(Format::Xml),

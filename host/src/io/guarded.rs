@@ -40,7 +40,7 @@ impl BufRead for Guarded {
         if more && !self.input.wait_for_more(&self.interrupt)? {
             return Ok(&[]);
         }
-        let available = self.input.file.fill_buf()?;
+        let available = self.input.fill_buf()?;
         if self.left == 0 && !available.is_empty() {
             let most = self.bytes_max;
             return Err(io::Error::new(

@@ -1,10 +1,9 @@
-//! Lines of an input, as records: JSON Lines, or one field of text.
+//! Lines of an input, as records with one field of text.
 
-use std::io::{self, BufRead};
+use std::io;
 
 use memchr::memchr;
 use thalweg_box::Value;
-use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 
@@ -15,18 +14,10 @@ use crate::interrupt::Interrupt;
 /// What of a line that is too long is handed on at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What a line stands for.
-pub(crate) enum Meaning {
-    /// A record in JSON.
-    Json,
-    /// The value of this field.
-    Text(Label),
-}
-
-/// Records of lines. Empty lines of JSON are passed over.
+/// Records of lines, each the value of a field.
 pub(crate) struct Lines {
     pub(crate) input: Input,
-    meaning: Meaning,
+    label: Label,
     /// The beginning of a line of which the rest has not come yet.
     begun: Vec<u8>,
     number: u64,
@@ -36,8 +27,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(input: Input, meaning: Meaning, bytes_max: usize) -> Lines {
-        Lines { input, meaning, begun: Vec::new(), number: 0, bytes_max, skips: false }
+    pub(crate) fn new(input: Input, label: Label, bytes_max: usize) -> Lines {
+        Lines { input, label, begun: Vec::new(), number: 0, bytes_max, skips: false }
     }
 
     /// The next record.
@@ -55,7 +46,7 @@ impl Lines {
             if self.skips && self.input.kept_bytes() >= PIECE_BYTES {
                 return Ok(self.too_long(self.number + 1, true));
             }
-            let available = self.input.file.fill_buf()?;
+            let available = self.input.fill_buf()?;
             let is_over = available.is_empty();
             if is_over && self.begun.is_empty() && !self.skips {
                 return Ok(Next::End);
@@ -79,7 +70,7 @@ impl Lines {
                         self.begun.extend_from_slice(&available[..taken]);
                         &self.begun
                     };
-                    read(&self.meaning, line, &self.input.name, self.number + 1)
+                    Some(read(self.label, line, self.number == 0))
                 }
             };
             self.input.consume(taken);
@@ -90,7 +81,12 @@ impl Lines {
             }
             match read {
                 Some(Ok(record)) => return Ok(Next::Record(record)),
-                Some(Err(what)) => return Ok(self.malformed(what, self.number, false)),
+                Some(Err(column)) => {
+                    let (name, number) = (&self.input.name, self.number);
+                    let what =
+                        format!("{name}:{number}:{column}: the line is not UTF-8; read other text as bytes");
+                    return Ok(self.malformed(what, number, false));
+                }
                 None if too_long && end.is_some() => return Ok(self.too_long(self.number, false)),
                 None => {}
             }
@@ -115,29 +111,11 @@ impl Lines {
     }
 }
 
-/// The record that a line is, or why it is none; nothing for an empty line.
-fn read(meaning: &Meaning, line: &[u8], name: &str, number: u64) -> Option<Result<Record, String>> {
-    match meaning {
-        Meaning::Json => {
-            let line = line.trim_ascii();
-            if line.is_empty() {
-                return None;
-            }
-            Some(match json::read_record(line) {
-                Ok(record) => Ok(record),
-                Err(error) => Err(format!("{name}:{number}:{}: {}", error.column, error.message)),
-            })
-        }
-        Meaning::Text(label) => {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            Some(match std::str::from_utf8(line) {
-                Ok(text) => Ok(Record::from_pairs([(*label, Value::from(text))])),
-                Err(error) => Err(format!(
-                    "{name}:{number}:{}: the line is not UTF-8; read other text as bytes",
-                    error.valid_up_to() + 1
-                )),
-            })
-        }
-    }
+/// The record that a line is, or the column of what is not UTF-8.
+fn read(label: Label, line: &[u8], is_first: bool) -> Result<Record, usize> {
+    let line = if is_first { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = std::str::from_utf8(line).map_err(|error| error.valid_up_to() + 1)?;
+    Ok(Record::from_pairs([(label, Value::from(text))]))
 }

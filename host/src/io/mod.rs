@@ -1,10 +1,12 @@
 //! Input and output: sources of records, and sinks for them.
 
 mod chunks;
+mod compression;
 mod csv;
 mod endpoint;
 mod guarded;
 mod lines;
+mod objects;
 mod pace;
 mod place;
 mod sink;

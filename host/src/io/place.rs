@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::compression::{Compression, Decoder};
 use super::endpoint::Place;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -33,10 +34,25 @@ pub(crate) struct Input {
     pub(crate) name: String,
     /// Waiting for more can take for ever: a terminal, a pipe, a socket.
     waits: bool,
+    /// Whether it is decoded if it turns out to be compressed, and how that is done.
+    decoding: Decoding,
+    /// Bytes that were read and are to be read again, and how many of them were.
+    back: Vec<u8>,
+    back_read: usize,
     /// Bytes taken so far.
     taken: u64,
     /// What was taken since a record began, if that is wanted, to be handed on if it is no record.
     kept: Option<Kept>,
+}
+
+/// Whether an input is decoded.
+enum Decoding {
+    /// It is read as it is.
+    No,
+    /// It is decoded if its first bytes, which were not read yet, say so.
+    Asks,
+    /// It is compressed.
+    By(Box<Decoder>),
 }
 
 /// Bytes of an input that are no record, and where they stand.
@@ -88,12 +104,102 @@ impl Input {
     fn of(file: File, name: String) -> Result<Input, Error> {
         let metadata = file.metadata().map_err(|error| unreadable(&name, error))?;
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Input { file, name, waits: !metadata.is_file(), taken: 0, kept: None })
+        Ok(Input::new(file, name, !metadata.is_file()))
     }
 
     fn peer(socket: OwnedFd, name: String) -> Input {
         let file = BufReader::with_capacity(BUFFER_BYTES, File::from(socket));
-        Input { file, name, waits: true, taken: 0, kept: None }
+        Input::new(file, name, true)
+    }
+
+    fn new(file: BufReader<File>, name: String, waits: bool) -> Input {
+        Input {
+            file,
+            name,
+            waits,
+            decoding: Decoding::No,
+            back: Vec::new(),
+            back_read: 0,
+            taken: 0,
+            kept: None,
+        }
+    }
+
+    /// Decodes the input if it is compressed.
+    pub(super) fn decode(&mut self) {
+        self.decoding = Decoding::Asks;
+    }
+
+    /// What was read and not taken yet, reading more if that is nothing; empty: the input has ended.
+    pub(super) fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.buffer().is_empty() && !self.fill()? {}
+        Ok(self.buffer())
+    }
+
+    /// What was read and not taken yet.
+    fn buffer(&self) -> &[u8] {
+        let back = &self.back[self.back_read..];
+        match &self.decoding {
+            _ if !back.is_empty() => back,
+            Decoding::No => self.file.buffer(),
+            Decoding::Asks => &[],
+            Decoding::By(decoder) => decoder.buffer(),
+        }
+    }
+
+    /// Reads once, where nothing is in the buffer. True: the input has ended, or there is something now.
+    fn fill(&mut self) -> io::Result<bool> {
+        match &mut self.decoding {
+            Decoding::No => {
+                self.file.fill_buf()?;
+                Ok(true)
+            }
+            Decoding::Asks => {
+                self.ask()?;
+                Ok(false)
+            }
+            Decoding::By(decoder) => {
+                decoder.fill(&mut self.file)?;
+                Ok(decoder.is_over() || !decoder.buffer().is_empty())
+            }
+        }
+    }
+
+    /// Finds out whether the input is compressed.
+    fn ask(&mut self) -> io::Result<()> {
+        let begin = self.file.fill_buf()?;
+        let found = match Compression::of_data(begin) {
+            Ok(found) => found,
+            // A few bytes only came: the rest of what tells is worth waiting for.
+            Err(()) => {
+                let mut begin = begin.to_vec();
+                self.file.consume(begin.len());
+                let found = loop {
+                    let more = self.file.fill_buf()?;
+                    let Some(&next) = more.first() else { break None };
+                    begin.push(next);
+                    self.file.consume(1);
+                    if let Ok(found) = Compression::of_data(&begin) {
+                        break found;
+                    }
+                };
+                (self.back, self.back_read) = (begin, 0);
+                found
+            }
+        };
+        self.decoding = match found {
+            None => Decoding::No,
+            Some(compression) => {
+                let mut decoder = Decoder::new(compression)?;
+                let begin = std::mem::take(&mut self.back);
+                let mut begin = begin.as_slice();
+                while !begin.is_empty() {
+                    decoder.fill(&mut begin)?;
+                }
+                Decoding::By(Box::new(decoder))
+            }
+        };
+        Ok(())
     }
 
     /// Keeps the bytes of each record until the next one begins.
@@ -103,11 +209,35 @@ impl Input {
 
     /// Takes so many bytes off what was read.
     pub(super) fn consume(&mut self, count: usize) {
-        if let Some(kept) = &mut self.kept {
-            kept.bytes.extend_from_slice(&self.file.buffer()[..count]);
+        if let Some(mut kept) = self.kept.take() {
+            kept.bytes.extend_from_slice(&self.buffer()[..count]);
+            self.kept = Some(kept);
         }
         self.taken += count as u64;
-        self.file.consume(count);
+        if self.back_read < self.back.len() {
+            self.back_read += count;
+            return;
+        }
+        match &mut self.decoding {
+            Decoding::By(decoder) => decoder.consume(count),
+            _ => self.file.consume(count),
+        }
+    }
+
+    /// Gives back the last of what was taken, to be read again; it is no part of the record any more.
+    pub(super) fn give_back(&mut self, bytes: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.bytes.truncate(kept.bytes.len().saturating_sub(bytes.len()));
+        }
+        self.taken -= bytes.len() as u64;
+        let rest = self.back.get(self.back_read..).unwrap_or(&[]);
+        self.back = [bytes, rest].concat();
+        self.back_read = 0;
+    }
+
+    /// Whether nothing was taken yet.
+    pub(super) fn is_at_begin(&self) -> bool {
+        self.taken == 0
     }
 
     /// A record begins.
@@ -133,12 +263,20 @@ impl Input {
 
     /// Whether there is something that was read already, or can be without asking who writes it.
     pub(crate) fn is_buffered(&self) -> bool {
-        !self.waits || !self.file.buffer().is_empty()
+        !self.waits || !self.buffer().is_empty() || !self.file.buffer().is_empty()
     }
 
     /// Whether reading would not wait (at the end of the input, too).
-    pub(crate) fn is_ready(&self) -> io::Result<bool> {
-        Ok(self.is_buffered() || polled(self.file.get_ref().as_fd(), AT_ONCE)?)
+    pub(crate) fn is_ready(&mut self) -> io::Result<bool> {
+        if !self.waits || !self.buffer().is_empty() {
+            return Ok(true);
+        }
+        while !self.file.buffer().is_empty() || polled(self.file.get_ref().as_fd(), AT_ONCE)? {
+            if matches!(self.decoding, Decoding::No) || self.fill()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Waits a moment for something to read.
@@ -147,7 +285,7 @@ impl Input {
     }
 
     /// Waits until there is something to read; false: the run should end.
-    pub(crate) fn wait_for_more(&self, interrupt: &Interrupt) -> io::Result<bool> {
+    pub(crate) fn wait_for_more(&mut self, interrupt: &Interrupt) -> io::Result<bool> {
         while !interrupt.is_stopping() {
             if self.is_ready()? {
                 return Ok(true);

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thalweg_box::Value;
-use thalweg_net::json;
+use thalweg_net::json::{self, Names};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::xml;
 
+use super::compression::{Compression, Encoded};
 use super::csv::{CsvWriter, separator};
 use super::endpoint::{Endpoint, Format, Place};
 use super::place;
@@ -22,7 +23,7 @@ use crate::notice::Notices;
 /// How a record is written.
 enum Form {
     /// One JSON object a line.
-    Json,
+    Json(Arc<Names>),
     /// S-Net's XML.
     Xml,
     /// A row of cells.
@@ -56,6 +57,8 @@ pub struct SinkDefaults {
     pub label: Option<String>,
     /// A tag that counts from 0, and how many records wait at most for one that is missing.
     pub order: Option<(String, usize)>,
+    /// Labels for what JSON and CSV call otherwise.
+    pub names: Arc<Names>,
 }
 
 /// Records for one place.
@@ -72,7 +75,7 @@ pub(crate) struct Sink {
 
 enum Writer {
     /// All into one file.
-    File { file: BufWriter<File>, form: Form, line: Vec<u8> },
+    File { file: Box<BufWriter<Encoded>>, form: Form, line: Vec<u8> },
     /// Each into a file of its own.
     Folder(PathBuf),
 }
@@ -109,11 +112,11 @@ impl Sink {
         let label =
             |default| Label::field(options.label.as_deref().or(defaults.label.as_deref()).unwrap_or(default));
         let form = match format {
-            Format::Json => Form::Json,
+            Format::Json => Form::Json(Arc::clone(&defaults.names)),
             Format::Xml => Form::Xml,
             Format::Csv => {
                 let path = if let Place::Path(path) = &place { path.as_path() } else { Path::new("") };
-                Form::Csv(Box::new(CsvWriter::new(separator(path))))
+                Form::Csv(Box::new(CsvWriter::new(separator(path), Arc::clone(&defaults.names))))
             }
             Format::Lines => Form::Line(label("line")),
             Format::Bytes => Form::Bytes(label("data")),
@@ -124,8 +127,13 @@ impl Sink {
         };
         // Lines are gathered; a chunk larger than the buffer goes past it.
         let buffer_bytes = if format == Format::Bytes { 1 << 13 } else { 1 << 16 };
+        let compression = match &place {
+            Place::Path(path) if format != Format::Bytes => Compression::of_name(path).0,
+            _ => None,
+        };
         let (file, name) = place::create(&place, interrupt, notices)?;
-        let file = BufWriter::with_capacity(buffer_bytes, file);
+        let file = Encoded::new(file, compression).map_err(|error| place::unwritable(&name, error))?;
+        let file = Box::new(BufWriter::with_capacity(buffer_bytes, file));
         let order = defaults.order.as_ref().map(|(tag, early_max)| Order::new(tag, *early_max));
         let writer = Writer::File { file, form, line: Vec::new() };
         Ok(Sink { writer, order, called, name, accepts: options.accepts })
@@ -227,8 +235,8 @@ impl Writer {
         };
         line.clear();
         match form {
-            Form::Json => {
-                json::write_record(record, line);
+            Form::Json(names) => {
+                json::write_named(record, names, line);
                 line.push(b'\n');
             }
             Form::Xml => xml::write_record(record, line).map_err(|error| refused(error.to_string()))?,
@@ -264,7 +272,7 @@ impl Writer {
         let buffer = file.buffer();
         let lines = memchr::memchr_iter(b'\n', buffer).count();
         let count = match form {
-            Form::Json | Form::Line(_) => lines,
+            Form::Json(_) | Form::Line(_) => lines,
             Form::Csv(_) => rows_that_end(buffer),
             Form::Xml => memchr::memmem::find_iter(buffer, b"</record>").count(),
             Form::Bytes(_) => 0,
@@ -278,7 +286,11 @@ impl Writer {
             xml::write_end(line);
             file.write_all(line)?;
         }
-        self.flush()
+        self.flush()?;
+        match self {
+            Writer::File { file, .. } => Ok(file.get_mut().finish()?),
+            Writer::Folder(_) => Ok(()),
+        }
     }
 }
 
@@ -296,7 +308,7 @@ fn refused(what: String) -> SinkError {
     SinkError::Record(what, None)
 }
 
-/// The bytes of a field, or of its text.
+/// The bytes of a field, or of its text; of what JSON nests, its text.
 fn bytes_of(record: &Record, label: Label) -> Result<&[u8], SinkError> {
     match record.get(label) {
         Some(Value::Bytes(bytes)) => Ok(bytes.as_slice()),
@@ -363,6 +375,7 @@ mod tests {
             format: Some(format),
             label: None,
             order: order.map(|(tag, most)| (tag.to_owned(), most)),
+            names: Arc::default(),
         };
         Sink::open(endpoint, &defaults, &Interrupt::default(), &Notices::none())
             .unwrap_or_else(|_| panic!("no sink"))

@@ -3,10 +3,11 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_box::Value;
-use thalweg_net::json;
+use thalweg_net::json::{self, Names};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::xml::{self, XmlError};
@@ -15,7 +16,8 @@ use super::chunks::{Chunks, Whole};
 use super::csv::{Csv, separator};
 use super::endpoint::{Endpoint, Format, Place};
 use super::guarded::Guarded;
-use super::lines::{Lines, Meaning};
+use super::lines::Lines;
+use super::objects::Objects;
 use super::pace::{Rate, Replay, sleep_towards};
 use super::place::{Following, Input, Inputs, Peers, unreadable};
 use super::step::{Lost, Malformed, Next};
@@ -40,6 +42,8 @@ pub struct SourceDefaults {
     pub replay: Option<f64>,
     /// Bytes of a record at most.
     pub bytes_max: usize,
+    /// Labels for what JSON and CSV call otherwise.
+    pub names: Arc<Names>,
 }
 
 impl Default for SourceDefaults {
@@ -53,6 +57,7 @@ impl Default for SourceDefaults {
             with: None,
             replay: None,
             bytes_max: 1 << 26,
+            names: Arc::default(),
         }
     }
 }
@@ -64,6 +69,7 @@ struct Reading {
     label: Option<String>,
     chunk_bytes: usize,
     bytes_max: usize,
+    names: Arc<Names>,
     keeps_raw: bool,
 }
 
@@ -114,6 +120,7 @@ impl Source {
                 label: options.label.or_else(|| defaults.label.clone()),
                 chunk_bytes: options.chunk.unwrap_or(defaults.chunk_bytes),
                 bytes_max: defaults.bytes_max,
+                names: Arc::clone(&defaults.names),
                 keeps_raw,
             },
             extra,
@@ -246,6 +253,7 @@ impl Source {
 
 /// An input as records.
 enum Reader {
+    Objects(Box<Objects>),
     Lines(Lines),
     Csv(Box<Csv>),
     Xml(Box<xml::Records<Guarded>>),
@@ -259,16 +267,20 @@ impl Reading {
             input.keep();
         }
         let label = |default: &'static str| self.label.as_deref().unwrap_or(default);
-        let told = || Format::of(Path::new(&input.name));
-        match self.format.or_else(told).unwrap_or(Format::Json) {
-            Format::Json => Reader::Lines(Lines::new(input, Meaning::Json, self.bytes_max)),
-            Format::Lines => {
-                let meaning = Meaning::Text(Label::field(label("line")));
-                Reader::Lines(Lines::new(input, meaning, self.bytes_max))
+        let told = Format::of(Path::new(&input.name));
+        let format = self.format.or(told).unwrap_or(Format::Json);
+        // Bytes are what they are.
+        if !matches!(format, Format::Bytes | Format::Files) {
+            input.decode();
+        }
+        match format {
+            Format::Json => {
+                Reader::Objects(Box::new(Objects::new(input, Arc::clone(&self.names), self.bytes_max)))
             }
+            Format::Lines => Reader::Lines(Lines::new(input, Label::field(label("line")), self.bytes_max)),
             Format::Csv => {
                 let separator = separator(Path::new(&input.name));
-                Reader::Csv(Box::new(Csv::new(input, separator, self.bytes_max)))
+                Reader::Csv(Box::new(Csv::new(input, separator, Arc::clone(&self.names), self.bytes_max)))
             }
             Format::Xml => {
                 let guarded = Guarded::new(input, interrupt.clone(), self.bytes_max);
@@ -283,6 +295,7 @@ impl Reading {
 impl Reader {
     fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
         match self {
+            Reader::Objects(objects) => objects.next(interrupt),
             Reader::Lines(lines) => lines.next(interrupt),
             Reader::Csv(csv) => csv.next(interrupt),
             Reader::Xml(records) => next_of_xml(records, interrupt),
@@ -293,6 +306,7 @@ impl Reader {
 
     fn input(&self) -> &Input {
         match self {
+            Reader::Objects(objects) => &objects.input,
             Reader::Lines(lines) => &lines.input,
             Reader::Csv(csv) => &csv.input,
             Reader::Xml(records) => &records.input().input,
@@ -306,7 +320,7 @@ fn next_of_xml(records: &mut xml::Records<Guarded>, interrupt: &Interrupt) -> io
     if records.has_ended() || interrupt.is_stopping() {
         return Ok(Next::End);
     }
-    if !records.input().input.is_ready()? {
+    if !records.input_mut().input.is_ready()? {
         return Ok(Next::Pending);
     }
     records.input_mut().begin();

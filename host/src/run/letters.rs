@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::json;
 use thalweg_box::Value;
+use thalweg_net::RecordError;
+use thalweg_net::json::{self, Names};
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
-use thalweg_net::{RecordError, json};
 
 use crate::error::Error;
 use crate::io::{Raw, unwritable};
@@ -17,6 +19,7 @@ use crate::io::{Raw, unwritable};
 pub(super) struct DeadLetters {
     name: String,
     file: BufWriter<File>,
+    names: Arc<Names>,
     /// Letters that are not safe in the file yet.
     unwritten: u64,
     /// Why the file takes no more.
@@ -24,22 +27,25 @@ pub(super) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(super) fn create(path: &Path) -> Result<DeadLetters, Error> {
+    pub(super) fn create(path: &Path, names: &Arc<Names>) -> Result<DeadLetters, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
-        Ok(DeadLetters { name, file: BufWriter::new(file), unwritten: 0, broken: false })
+        let names = Arc::clone(names);
+        Ok(DeadLetters { name, file: BufWriter::new(file), names, unwritten: 0, broken: false })
     }
 
     /// A record that a component failed on: where, why, which message.
     pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
         let RecordError { component, reason, stream, index, record } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
-        self.letter(component, reason, &message, |line| write_member("record", record, line))
+        let names = Arc::clone(&self.names);
+        self.letter(component, reason, &message, |line| write_member("record", record, &names, line))
     }
 
     /// A record that an end of the network refused.
     pub(super) fn refused(&mut self, component: &str, reason: &str, record: &Record) -> Result<(), Error> {
-        self.letter(component, reason, "", |line| write_member("record", record, line))
+        let names = Arc::clone(&self.names);
+        self.letter(component, reason, "", |line| write_member("record", record, &names, line))
     }
 
     /// Bytes of an input that are no record.
@@ -112,7 +118,7 @@ impl DeadLetters {
     }
 }
 
-fn write_member(name: &str, record: &Record, line: &mut Vec<u8>) {
+fn write_member(name: &str, record: &Record, names: &Names, line: &mut Vec<u8>) {
     line.extend(format!(r#","{name}":"#).bytes());
-    json::write_record(record, line);
+    json::write_named(record, names, line);
 }

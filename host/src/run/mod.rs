@@ -162,8 +162,13 @@ impl Run {
         let (network, boxes) = load(plan, notices)?;
         let sources = sources(plan, interrupt, notices)?;
         let sinks = sinks(plan, interrupt, notices)?;
-        let recording = plan.record.as_deref().map(Recording::create).transpose()?;
-        let dead_letters = plan.dead_letters.as_deref().map(DeadLetters::create).transpose()?;
+        let recording =
+            plan.record.as_deref().map(|path| Recording::create(path, &plan.input.names)).transpose()?;
+        let dead_letters = plan
+            .dead_letters
+            .as_deref()
+            .map(|path| DeadLetters::create(path, &plan.input.names))
+            .transpose()?;
         let space = space(plan)?;
         let folder = Folder::new(space.path(), plan.keep.is_some() || plan.space.is_some(), interrupt);
         let tally = Arc::new(Tally::default());

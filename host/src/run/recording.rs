@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_net::json;
+use thalweg_net::json::{self, Names};
 use thalweg_net::record::Record;
 
 use crate::error::Error;
@@ -15,23 +16,25 @@ use crate::io::{recorded_at, unwritable};
 pub(super) struct Recording {
     name: String,
     file: BufWriter<File>,
+    names: Arc<Names>,
     began: Instant,
     line: Vec<u8>,
 }
 
 impl Recording {
-    pub(super) fn create(path: &Path) -> Result<Recording, Error> {
+    pub(super) fn create(path: &Path, names: &Arc<Names>) -> Result<Recording, Error> {
         let name = path.display().to_string();
         let file = File::create(path).map_err(|error| unwritable(&name, error))?;
         let file = BufWriter::new(file);
-        Ok(Recording { name, file, began: Instant::now(), line: Vec::new() })
+        let names = Arc::clone(names);
+        Ok(Recording { name, file, names, began: Instant::now(), line: Vec::new() })
     }
 
     /// One line: when it entered, and the record.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), Error> {
         let tag = recorded_at();
         self.line.clear();
-        json::write_record(record, &mut self.line);
+        json::write_named(record, &self.names, &mut self.line);
         if record.get(tag).is_none() {
             let at = self.began.elapsed().as_nanos();
             let separator = if self.line == b"{}" { "" } else { ", " };

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options};
 use thalweg_host::io::{Endpoint, Format, Side, SinkDefaults, SourceDefaults, label_name, rate};
 use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, Tally};
+use thalweg_net::json::Names;
 
 use crate::Terminal;
 use crate::failure::{Failure, print_diagnostics};
@@ -91,6 +92,10 @@ pub(crate) struct Arguments {
     /// Labels that every record gets if it lacks them: a record in JSON.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
     with: Option<String>,
+    /// A label for what JSON or CSV calls otherwise: a key or a column (user_id=user-id), or a value inside of an object
+    /// (city=address.city), which goes back there in the end; may be given several times.
+    #[arg(long, value_name = "NAME=PATH", help_heading = "Input and output")]
+    label: Vec<String>,
     /// Records a second that each input brings at most.
     #[arg(long, value_name = "N", value_parser = rate, help_heading = "Input and output")]
     rate: Option<f64>,
@@ -311,13 +316,14 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
         libraries: arguments.boxes.clone(),
         allow_exec: arguments.allow_exec,
         inputs: endpoints(&arguments.input, Side::Input)?,
-        input,
         outputs: endpoints(&arguments.output, Side::Output)?,
         output: SinkDefaults {
             format: format(arguments.output_format, arguments.output_bytes.as_ref()),
             label: arguments.output_bytes.clone(),
             order,
+            names: Arc::clone(&input.names),
         },
+        input,
         record: arguments.record.clone(),
         dead_letters: arguments.dead_letters.clone(),
         stop_on_error: arguments.on_error == OnError::Stop,
@@ -339,6 +345,8 @@ fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
             ));
         }
     }
+    let names = Names::parse(arguments.label.iter().map(String::as_str))
+        .map_err(|what| Failure::coded("E0902", format!("--label {what}")))?;
     Ok(SourceDefaults {
         format: format(arguments.input_format, arguments.input_bytes.as_ref()),
         label: arguments.input_bytes.clone(),
@@ -347,6 +355,7 @@ fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
         with: arguments.with.clone(),
         replay: arguments.replay,
         bytes_max: arguments.record_bytes,
+        names: Arc::new(names),
     })
 }
 

@@ -28,7 +28,8 @@ pub struct Header {
     pub(super) length: u64,
     /// For the library that made it.
     pub(super) capacity: u64,
-    /// Arrays: the code of their elements' type, and bit 8 if it is a single number. Others: 0.
+    /// Arrays: the code of their elements' type, and bit 8 if it is a single number. Texts: [`JSON`] if the text is a value
+    /// as JSON writes it. Others: 0.
     pub(super) form: u64,
 }
 
@@ -80,6 +81,9 @@ type WriteText = unsafe extern "C" fn(to: *mut c_void, text: *const u8, length: 
 // SAFETY: names and functions live as long as the library, and nobody changes them.
 unsafe impl Sync for OpaqueKind {}
 
+/// In a text's form: the text is a value as JSON writes it, such as `{"a": true}`, and not the text itself.
+const JSON: u64 = 0x200;
+
 static BYTES_TABLE: HeapTable =
     HeapTable { free: free_bytes, kind: std::ptr::null(), owner: &raw const OWNER };
 
@@ -101,9 +105,9 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    fn from_vec(bytes: Vec<u8>) -> Block {
+    fn from_vec(bytes: Vec<u8>, form: u64) -> Block {
         let mut bytes = ManuallyDrop::new(bytes);
-        Block::new(&BYTES_TABLE, bytes.as_mut_ptr(), bytes.len() as u64, bytes.capacity() as u64, 0)
+        Block::new(&BYTES_TABLE, bytes.as_mut_ptr(), bytes.len() as u64, bytes.capacity() as u64, form)
     }
 
     pub(super) fn new(
@@ -221,7 +225,7 @@ pub struct Bytes(Block);
 impl Bytes {
     /// Takes the vector as it is; no byte is copied.
     pub fn from_vec(bytes: Vec<u8>) -> Bytes {
-        Bytes(Block::from_vec(bytes))
+        Bytes(Block::from_vec(bytes, 0))
     }
 
     /// The bytes.
@@ -270,7 +274,20 @@ pub struct Text(Block);
 impl Text {
     /// Takes the string as it is; no byte is copied.
     pub fn from_string(text: String) -> Text {
-        Text(Block::from_vec(text.into_bytes()))
+        Text(Block::from_vec(text.into_bytes(), 0))
+    }
+
+    /// A value as JSON writes it, which records carry as it is: `{"a": [true, null]}`, `1e400`. A box that takes it as a
+    /// text sees this text; files have the value itself. Whoever calls this vouches that `text` is one value in JSON, on
+    /// one line.
+    pub fn from_json(text: String) -> Text {
+        Text(Block::from_vec(text.into_bytes(), JSON))
+    }
+
+    /// Whether the text is a value as JSON writes it, and not the text itself.
+    #[inline]
+    pub fn is_json(&self) -> bool {
+        self.0.header().form == JSON
     }
 
     /// The text.
@@ -279,9 +296,10 @@ impl Text {
         unsafe { std::str::from_utf8_unchecked(self.0.bytes()) }
     }
 
-    /// The text to change, without changing its length: in place if this is the only owner, else of a copy.
+    /// The text to change, without changing its length: in place if this is the only owner, else of a copy. What is changed
+    /// is a text, even if it was a value in JSON before.
     pub fn make_mut(&mut self) -> &mut str {
-        if !self.0.may_change() {
+        if !self.0.may_change() || self.is_json() {
             *self = Text::from_string(self.as_str().to_owned());
         }
         // SAFETY: a text is UTF-8, as in `as_str`, and `&mut str` keeps it so.
@@ -305,7 +323,7 @@ impl std::ops::Deref for Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
-        self.as_str() == other.as_str()
+        self.is_json() == other.is_json() && self.as_str() == other.as_str()
     }
 }
 

@@ -1,0 +1,492 @@
+//! Records in JSON: one object a line, objects over several lines, or a list of objects.
+//!
+//! A line that is a whole object is read at once. Anything else is passed over by a [`Scan`], piece by piece as it comes, so
+//! a list needs no more memory than its largest record. An object that breaks off costs itself: what begins like another
+//! record is read as one.
+
+use std::io;
+use std::sync::Arc;
+
+use memchr::memchr;
+use thalweg_net::json::{self, Names, Scan};
+
+use super::place::Input;
+use super::step::{Lost, Malformed, Next};
+use crate::interrupt::Interrupt;
+
+/// What of a record that is lost is handed on at once.
+const PIECE_BYTES: usize = 1 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Records of an input in JSON. Empty lines are passed over.
+pub(crate) struct Objects {
+    pub(crate) input: Input,
+    reader: json::Reader,
+    at: At,
+    /// The beginning of a record of which the rest has not come yet.
+    begun: Vec<u8>,
+    /// The line in which it begins, from 1, and in which column, from 0.
+    first_line: u64,
+    first_column: usize,
+    /// Ends of lines that were taken.
+    lines: u64,
+    /// How much space stands at the beginning of the line, as far as it was taken; none: something else was taken, too.
+    indent: Option<usize>,
+    /// How many bytes of the line were taken.
+    column: usize,
+    /// The list had something in it that is no record: it may be none itself, and need no end.
+    is_odd: bool,
+    bytes_max: usize,
+}
+
+/// Where in the input the next byte stands.
+enum At {
+    /// At the beginning of a line, outside of lists, or in a line of which `begun` has the beginning.
+    Line,
+    /// In an object that goes on in the next line.
+    Object(Scan),
+    /// In a list, between its records; whether a comma has to come first.
+    List(bool),
+    /// In a record of a list.
+    Record(Scan),
+    /// In what is no record.
+    Rest(Rest),
+}
+
+/// What is no record, up to where records can be read again.
+struct Rest {
+    what: String,
+    line: u64,
+    ends: Ends,
+}
+
+/// Where that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// With the line.
+    Line,
+    /// Before a line that is indented no further, and closes nothing.
+    Object(usize),
+    /// Before a line that is indented no further and begins an object, or the one that ends the list.
+    Record(usize),
+}
+
+impl Objects {
+    pub(crate) fn new(input: Input, names: Arc<Names>, bytes_max: usize) -> Objects {
+        Objects {
+            input,
+            reader: json::Reader::named(names),
+            at: At::Line,
+            begun: Vec::new(),
+            first_line: 1,
+            first_column: 0,
+            lines: 0,
+            indent: Some(0),
+            column: 0,
+            is_odd: false,
+            bytes_max,
+        }
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self, interrupt: &Interrupt) -> io::Result<Next> {
+        loop {
+            if interrupt.is_stopping() {
+                return Ok(Next::End);
+            }
+            if !self.input.is_ready()? {
+                return Ok(Next::Pending);
+            }
+            let next = match &mut self.at {
+                At::Line => self.line()?,
+                At::Object(_) => self.object()?,
+                At::List(_) => self.between()?,
+                At::Record(_) => self.record_of_list()?,
+                At::Rest(_) => self.rest()?,
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// Takes a line, or the beginning of one.
+    fn line(&mut self) -> io::Result<Option<Next>> {
+        if self.begun.is_empty() {
+            self.input.begin();
+            self.first_line = self.lines + 1;
+            self.first_column = 0;
+        }
+        let is_first = self.input.is_at_begin();
+        let available = self.input.fill_buf()?;
+        if self.begun.is_empty() {
+            if available.is_empty() {
+                return Ok(Some(Next::End));
+            }
+            if is_first && available.starts_with(BYTE_ORDER_MARK) {
+                self.input.consume(BYTE_ORDER_MARK.len());
+                return Ok(None);
+            }
+            let space = available.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+            if available.get(space) == Some(&b'[') {
+                self.take(space + 1);
+                self.at = At::List(false);
+                self.is_odd = false;
+                return Ok(None);
+            }
+        }
+        let is_over = available.is_empty();
+        let end = memchr(b'\n', available);
+        let taken = end.map_or(available.len(), |end| end + 1);
+        if self.begun.len() + taken > self.bytes_max {
+            return Ok(self.too_long("a line", Ends::Line));
+        }
+        if end.is_none() && !is_over {
+            // The line goes on.
+            self.begun.extend_from_slice(available);
+            self.input.consume(taken);
+            return Ok(None);
+        }
+        let line = if self.begun.is_empty() {
+            &available[..taken]
+        } else {
+            self.begun.extend_from_slice(&available[..taken]);
+            &self.begun
+        };
+        let trimmed = line.trim_ascii();
+        if trimmed.is_empty() {
+            self.input.consume(taken);
+            self.begun.clear();
+            self.lines += u64::from(end.is_some());
+            return Ok(None);
+        }
+        let error = match self.reader.read(trimmed) {
+            Ok(record) => {
+                self.input.consume(taken);
+                self.begun.clear();
+                self.lines += u64::from(end.is_some());
+                return Ok(Some(Next::Record(record)));
+            }
+            Err(error) => error,
+        };
+        let mut scan = Scan::new();
+        if !is_over && trimmed.starts_with(b"{") && scan.push(line) == Ok(None) {
+            if self.begun.is_empty() {
+                self.begun = line.to_vec();
+            }
+            self.at = At::Object(scan);
+            self.input.consume(taken);
+            self.lines += u64::from(end.is_some());
+            return Ok(None);
+        }
+        self.input.consume(taken);
+        self.begun.clear();
+        self.lines += u64::from(end.is_some());
+        let what = self.place(error.line, error.column, &error.message);
+        Ok(Some(self.malformed(what, self.first_line, false)))
+    }
+
+    /// Takes more of an object that has several lines.
+    fn object(&mut self) -> io::Result<Option<Next>> {
+        let At::Object(scan) = &mut self.at else { return Ok(None) };
+        let available = self.input.fill_buf()?;
+        if available.is_empty() {
+            self.at = At::Line;
+            let begun = std::mem::take(&mut self.begun);
+            return Ok(Some(self.unread(&begun)));
+        }
+        let taken = memchr(b'\n', available).map_or(available.len(), |end| end + 1);
+        let piece = &available[..taken];
+        match scan.push(piece) {
+            Ok(None) if self.begun.len() + taken > self.bytes_max => {
+                let indent = indent_of(&self.begun);
+                Ok(self.too_long("a record", Ends::Object(indent)))
+            }
+            Ok(None) => {
+                self.begun.extend_from_slice(piece);
+                self.lines += u64::from(piece.ends_with(b"\n"));
+                self.input.consume(taken);
+                Ok(None)
+            }
+            Ok(Some(end)) => {
+                self.begun.extend_from_slice(&piece[..end]);
+                self.input.consume(end);
+                self.at = At::Line;
+                let begun = std::mem::take(&mut self.begun);
+                Ok(Some(self.whole(&begun)))
+            }
+            Err(wrong) => {
+                let before = memchr::memrchr(b'\n', &self.begun).map_or(0, |end| end + 1);
+                let column = self.begun.len() - before + wrong.at + 1;
+                let line = self.lines + 1 - self.first_line + 1;
+                let begin = if before < self.begun.len() { &self.begun[before..] } else { piece };
+                let is_inside = belongs(begin, indent_of(&self.begun));
+                Ok(self.broken_off(wrong.what, line as usize, column, is_inside))
+            }
+        }
+    }
+
+    /// An object that is none in some later line, which looks as if it belonged to it or not: reading goes on with the first of its lines that does not look as if it
+    /// belonged to it.
+    fn broken_off(&mut self, what: &str, line: usize, column: usize, is_inside: bool) -> Option<Next> {
+        let begun = std::mem::take(&mut self.begun);
+        let indent = indent_of(&begun);
+        let mut begins = memchr::memchr_iter(b'\n', &begun).map(|end| end + 1);
+        let other = begins.find(|&begin| begin < begun.len() && !belongs(&begun[begin..], indent));
+        // It may be the line that is read now.
+        let part = other.map_or(begun.as_slice(), |other| &begun[..other]);
+        let ends_line = part.ends_with(b"\n");
+        let is_one_line = memchr::memchr_iter(b'\n', part).count() <= 1;
+        let what = match self.reader.read(part.trim_ascii()) {
+            Err(error) if is_one_line && !is_inside => self.place(error.line, error.column, &error.message),
+            _ => self.place(line, column, what),
+        };
+        if let Some(other) = other {
+            let back = &begun[other..];
+            self.lines -= memchr::memchr_iter(b'\n', back).count() as u64;
+            self.input.give_back(back);
+            self.at = At::Line;
+            return Some(self.malformed(what, self.first_line, false));
+        }
+        self.indent = ends_line.then_some(0);
+        self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Object(indent) });
+        None
+    }
+
+    /// Takes what stands between the records of a list.
+    fn between(&mut self) -> io::Result<Option<Next>> {
+        let At::List(needs_comma) = self.at else { return Ok(None) };
+        let available = self.input.fill_buf()?;
+        let Some(&first) = available.first() else {
+            self.at = At::Line;
+            if self.is_odd {
+                return Ok(None);
+            }
+            let line = self.lines + 1;
+            let what =
+                format!("{}:{line}: the list of records has no end; its records were read", self.input.name);
+            return Ok(Some(Next::malformed(what)));
+        };
+        match first {
+            b' ' | b'\t' | b'\r' | b'\n' => self.take(1),
+            b',' if needs_comma => {
+                self.take(1);
+                self.at = At::List(false);
+            }
+            b']' => {
+                self.take(1);
+                self.at = At::Line;
+            }
+            // Another list, as if each line were one.
+            b'[' if needs_comma => self.at = At::Line,
+            _ if needs_comma && self.indent == Some(0) => self.at = At::Line,
+            _ => {
+                self.input.begin();
+                (self.first_line, self.first_column) = (self.lines + 1, self.column);
+                if needs_comma {
+                    let what = self.place(1, 1, "expected `,` or `]` after a record");
+                    self.at = At::Rest(Rest {
+                        what,
+                        line: self.first_line,
+                        ends: Ends::Record(self.indent.unwrap_or(0)),
+                    });
+                } else {
+                    self.at = At::Record(Scan::new());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes more of a record of a list.
+    fn record_of_list(&mut self) -> io::Result<Option<Next>> {
+        let At::Record(scan) = &mut self.at else { return Ok(None) };
+        let available = self.input.fill_buf()?;
+        if available.is_empty() {
+            self.at = At::Line;
+            let begun = std::mem::take(&mut self.begun);
+            return Ok(Some(self.unread(&begun)));
+        }
+        let indent = self.indent.unwrap_or(0);
+        match scan.push(available) {
+            Ok(None) if self.begun.len() + available.len() > self.bytes_max => {
+                Ok(self.too_long("a record", Ends::Record(indent)))
+            }
+            Ok(None) => {
+                self.begun.extend_from_slice(available);
+                let taken = available.len();
+                self.take_within(taken);
+                Ok(None)
+            }
+            Ok(Some(end)) => {
+                let record = if self.begun.is_empty() {
+                    self.reader.read(&available[..end])
+                } else {
+                    self.begun.extend_from_slice(&available[..end]);
+                    self.reader.read(&self.begun)
+                };
+                self.take_within(end);
+                self.begun.clear();
+                self.at = At::List(true);
+                self.indent = None;
+                Ok(Some(match record {
+                    Ok(record) => Next::Record(record),
+                    Err(error) => {
+                        let what = self.place(error.line, error.column, &error.message);
+                        self.malformed(what, self.first_line, false)
+                    }
+                }))
+            }
+            Err(wrong) => {
+                self.begun.extend_from_slice(&available[..wrong.at]);
+                let line = memchr::memchr_iter(b'\n', &self.begun).count() + 1;
+                let begin = memchr::memrchr(b'\n', &self.begun).map_or(0, |end| end + 1);
+                let column = self.begun.len() - begin + 1;
+                self.begun.clear();
+                let what = self.place(line, column, wrong.what);
+                self.is_odd = true;
+                // What was looked at lies before the line's end.
+                self.take_within(wrong.at);
+                self.indent = None;
+                self.at = At::Rest(Rest { what, line: self.first_line, ends: Ends::Record(indent) });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes what is no record, up to where one may begin.
+    fn rest(&mut self) -> io::Result<Option<Next>> {
+        let At::Rest(Rest { what, line, ends }) = &self.at else { return Ok(None) };
+        let (ends, line) = (*ends, *line);
+        if self.input.kept_bytes() >= PIECE_BYTES {
+            let what = what.clone();
+            return Ok(Some(self.malformed(what, line, true)));
+        }
+        let available = self.input.fill_buf()?;
+        let mut taken = 0;
+        let is_over = available.is_empty();
+        let mut resumes = is_over;
+        for &byte in available {
+            if byte == b'\n' {
+                self.lines += 1;
+                (self.indent, self.column) = (Some(0), 0);
+                taken += 1;
+                if ends == Ends::Line {
+                    resumes = true;
+                    break;
+                }
+                continue;
+            }
+            if let Some(space) = self.indent {
+                resumes = match ends {
+                    Ends::Line => false,
+                    Ends::Object(indent) => {
+                        space <= indent && !matches!(byte, b' ' | b'\t' | b'\r' | b'}' | b']')
+                    }
+                    Ends::Record(indent) => {
+                        space <= indent && byte == b'{' || space < indent.max(1) && byte == b']'
+                    }
+                };
+                if resumes {
+                    break;
+                }
+                self.indent = matches!(byte, b' ' | b'\t').then_some(space + 1);
+            }
+            self.column += 1;
+            taken += 1;
+        }
+        self.input.consume(taken);
+        if !resumes {
+            return Ok(None);
+        }
+        let next = match std::mem::replace(&mut self.at, At::Line) {
+            At::Rest(rest) => Some(self.malformed(rest.what, line, false)),
+            _ => None,
+        };
+        if let (Ends::Record(_), false) = (ends, is_over) {
+            self.at = At::List(false);
+        }
+        Ok(next)
+    }
+
+    /// Takes so many bytes that are no part of a record.
+    fn take(&mut self, count: usize) {
+        self.take_within(count);
+        self.input.begin();
+    }
+
+    /// Takes so many of the bytes that were read, counting lines and columns.
+    fn take_within(&mut self, count: usize) {
+        let Ok(available) = self.input.fill_buf() else { return };
+        for &byte in &available[..count] {
+            (self.indent, self.column) = match byte {
+                b'\n' => (Some(0), 0),
+                b' ' | b'\t' => (self.indent.map(|space| space + 1), self.column + 1),
+                _ => (None, self.column + 1),
+            };
+            self.lines += u64::from(byte == b'\n');
+        }
+        self.input.consume(count);
+    }
+
+    /// The record that this text is, or why it is none.
+    fn whole(&mut self, text: &[u8]) -> Next {
+        match self.reader.read(text) {
+            Ok(record) => Next::Record(record),
+            Err(error) => {
+                let what = self.place(error.line, error.column, &error.message);
+                self.malformed(what, self.first_line, false)
+            }
+        }
+    }
+
+    /// A record that the end of the input cuts off.
+    fn unread(&mut self, text: &[u8]) -> Next {
+        match self.reader.read(text.trim_ascii_end()) {
+            // It was whole, but for what should follow it.
+            Ok(record) => Next::Record(record),
+            Err(error) => {
+                let what = self.place(error.line, error.column, &error.message);
+                self.malformed(what, self.first_line, false)
+            }
+        }
+    }
+
+    /// A record that has too many bytes, with all up to where the next one may begin.
+    fn too_long(&mut self, noun: &str, ends: Ends) -> Option<Next> {
+        self.begun = Vec::new();
+        let (name, line, most) = (&self.input.name, self.first_line, self.bytes_max);
+        let what = format!("{name}:{line}: {noun} of more than {most} bytes; --record-bytes allows for more");
+        self.indent = None;
+        self.at = At::Rest(Rest { what, line, ends });
+        None
+    }
+
+    /// What is wrong, with its place; the line and the column are those in the record, from 1.
+    fn place(&self, line: usize, column: usize, message: &str) -> String {
+        let column = if line == 1 { self.first_column + column } else { column };
+        format!("{}:{}:{column}: {message}", self.input.name, self.first_line + line as u64 - 1)
+    }
+
+    fn malformed(&mut self, what: String, line: u64, goes_on: bool) -> Next {
+        let raw = self.input.raw(Some(line), goes_on).map(|mut raw| {
+            if !goes_on {
+                let ends = raw.bytes.iter().rev().take_while(|byte| b"\r\n".contains(byte)).count();
+                raw.bytes.truncate(raw.bytes.len() - ends);
+            }
+            raw
+        });
+        Next::Malformed(Malformed { what, lost: raw.map_or(Lost::Nothing, Lost::Raw) })
+    }
+}
+
+/// How much space a text begins with.
+fn indent_of(text: &[u8]) -> usize {
+    text.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
+}
+
+/// Whether a line looks like a part of an object that began with so much space: it is indented further, or closes something.
+fn belongs(line: &[u8], indent: usize) -> bool {
+    let space = indent_of(line);
+    space > indent || matches!(line.get(space), Some(b'}' | b']' | b'\r' | b'\n') | None)
+}
