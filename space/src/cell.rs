@@ -409,7 +409,10 @@ mod loom_model {
 
     #[test]
     fn who_set_a_value_is_told_right_or_not_at_all() {
-        loom::model(|| {
+        let mut builder = loom::model::Builder::new();
+        // Without a bound it takes many minutes.
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
             let cell = Model(Arc::new((0..8).map(|_| AtomicU64::new(0)).collect()));
             let setter = cell.clone();
             let setting = loom::thread::spawn(move || {
