@@ -344,7 +344,8 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
 fn what_is_broken_costs_itself() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", "net same connect [];");
-    let table: [(&str, &str, &[&str]); 7] = [
+    let table: [(&str, &str, &[&str]); 8] = [
+        ("{\"a\": \n{\"a\": 2}\n", "{\"a\": 2}\n", &[":1:6: the line ends"]),
         ("{\"a\": 1\n{\"a\": 2}\n", "{\"a\": 2}\n", &[":1:8: expected `,` or `}`"]),
         (
             "{\"a\": [\n{\"a\": 2}\n{\"a\": 3}\n",

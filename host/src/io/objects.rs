@@ -191,6 +191,12 @@ impl Objects {
         let At::Object(scan) = &mut self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
         if available.is_empty() {
+            // What looks like another record is read as one.
+            let indent = indent_of(&self.begun);
+            let mut lines = memchr::memchr_iter(b'\n', &self.begun).map(|end| &self.begun[end + 1..]);
+            if lines.any(|line| !belongs(line, indent)) {
+                return Ok(self.broken_off("the object does not end", 1, 1, false));
+            }
             self.at = At::Line;
             let begun = std::mem::take(&mut self.begun);
             return Ok(Some(self.unread(&begun)));
@@ -236,7 +242,7 @@ impl Objects {
         // It may be the line that is read now.
         let part = other.map_or(begun.as_slice(), |other| &begun[..other]);
         let ends_line = part.ends_with(b"\n");
-        let is_one_line = memchr::memchr_iter(b'\n', part).count() <= 1;
+        let is_one_line = !part.trim_ascii().contains(&b'\n');
         let what = match self.reader.read(part.trim_ascii()) {
             Err(error) if is_one_line && !is_inside => self.place(error.line, error.column, &error.message),
             _ => self.place(line, column, what),
