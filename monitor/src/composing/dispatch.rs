@@ -30,7 +30,7 @@ pub enum What {
         /// Its id.
         stream: u64,
     },
-    /// An event of another kind; [`Batch::field`] has its fields.
+    /// An event of another kind; `Batch::field` has its fields.
     Other {
         /// Where its values begin.
         #[doc(hidden)]
