@@ -268,7 +268,7 @@ impl SpaceReader {
         cell::change(&path, cell_index(&path, &view)?, |_| Ok(Write::permanent(value, &self.tool))).map(drop)
     }
 
-    /// Changes the setting `name` as long as the terms say, see [`lease`](crate::lease).
+    /// Changes the setting `name` as long as the terms say, see [`lease`].
     ///
     /// # Errors
     /// As [`SpaceReader::set`], and when the process puts nothing back or the setting cannot be put back.
