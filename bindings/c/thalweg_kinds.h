@@ -295,7 +295,7 @@
 #define THALWEG_KIND_EXEC_KEPT_AT_DURATION_TICKS UINT32_C(16)
 #define THALWEG_KIND_EXEC_KEPT_TYPE_DURATION_TICKS THALWEG_FIELD_U64
 
-/* What a thread used of its processor so far; told now and then, and at its end (modes metrics and full). */
+/* What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full). */
 #define THALWEG_KIND_EXEC_THREAD_USED_NAME "exec.thread_used"
 #define THALWEG_KIND_EXEC_THREAD_USED_HASH UINT64_C(0xccce706443afcc19)
 #define THALWEG_KIND_EXEC_THREAD_USED_WORDS UINT32_C(7)
@@ -311,7 +311,7 @@
 /* How often it was put off its processor for another thread. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_PREEMPTED UINT32_C(24)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_PREEMPTED THALWEG_FIELD_U64
-/* Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell. */
+/* Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it. */
 #define THALWEG_KIND_EXEC_THREAD_USED_AT_DELAYED_NS UINT32_C(32)
 #define THALWEG_KIND_EXEC_THREAD_USED_TYPE_DELAYED_NS THALWEG_FIELD_U64
 /* Of a worker: its own work so far, see `exec.worker_ended`. */
@@ -592,7 +592,7 @@
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_AT_DROPPED UINT32_C(24)
 #define THALWEG_KIND_EXEC_STREAM_CLOSED_TYPE_DROPPED THALWEG_FIELD_U64
 
-/* The mode from now on: told when the run begins, and at each change. */
+/* The mode from now on: recorded when the run begins, and at each change. */
 #define THALWEG_KIND_EXEC_MODE_CHANGED_NAME "exec.mode_changed"
 #define THALWEG_KIND_EXEC_MODE_CHANGED_HASH UINT64_C(0x5c6c312c5dbc8761)
 #define THALWEG_KIND_EXEC_MODE_CHANGED_WORDS UINT32_C(1)

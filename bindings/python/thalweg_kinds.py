@@ -112,12 +112,12 @@ KINDS = {
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task that was dispatched; 0: none."),
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 16, "ticks", {}, "For how long."),
     }),
-    "exec.thread_used": Kind("exec.thread_used", 0xccce706443afcc19, 7, "What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).", {
+    "exec.thread_used": Kind("exec.thread_used", 0xccce706443afcc19, 7, "What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker; 4294967295: a thread of a task's own."),
         "task": Field("task", layout.FIELD_U64, 8, "", {}, "That task, or 0."),
         "cpu_ns": Field("cpu_ns", layout.FIELD_U64, 16, "ns", {}, "Time it had a processor."),
         "preempted": Field("preempted", layout.FIELD_U64, 24, "times", {}, "How often it was put off its processor for another thread."),
-        "delayed_ns": Field("delayed_ns", layout.FIELD_U64, 32, "ns", {}, "Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell."),
+        "delayed_ns": Field("delayed_ns", layout.FIELD_U64, 32, "ns", {}, "Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it."),
         "own_ticks": Field("own_ticks", layout.FIELD_U64, 40, "ticks", {}, "Of a worker: its own work so far, see `exec.worker_ended`."),
         "kept_ticks": Field("kept_ticks", layout.FIELD_U64, 48, "ticks", {}, "Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`."),
     }),
@@ -215,7 +215,7 @@ KINDS = {
         "read": Field("read", layout.FIELD_U64, 16, "messages", {}, "Messages read from it."),
         "dropped": Field("dropped", layout.FIELD_U64, 24, "messages", {}, "Messages nobody read, because the reader had left."),
     }),
-    "exec.mode_changed": Kind("exec.mode_changed", 0x5c6c312c5dbc8761, 1, "The mode from now on: told when the run begins, and at each change.", {
+    "exec.mode_changed": Kind("exec.mode_changed", 0x5c6c312c5dbc8761, 1, "The mode from now on: recorded when the run begins, and at each change.", {
         "mode": Field("mode", layout.FIELD_U8, 0, "", {}, "0 off, 1 metrics, 2 full."),
     }),
     "exec.setting_adopted": Kind("exec.setting_adopted", 0xd0ca02e39bb47705, 3, "The runtime adopted a setting's new value.", {

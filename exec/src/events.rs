@@ -150,7 +150,7 @@ kinds! {
         pub(crate) duration_ticks: u64,
     }
 
-    /// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+    /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
     #[derive(Kind)]
     #[kind(name = "exec.thread_used")]
     pub(crate) struct ThreadUsed {
@@ -164,7 +164,7 @@ kinds! {
         /// How often it was put off its processor for another thread.
         #[field(unit = "times", absent = 0)]
         pub(crate) preempted: u64,
-        /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
+        /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it.
         #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
         pub(crate) delayed_ns: u64,
         /// Of a worker: its own work so far, see `exec.worker_ended`.
@@ -428,7 +428,7 @@ kinds! {
         pub(crate) dropped: u64,
     }
 
-    /// The mode from now on: told when the run begins, and at each change.
+    /// The mode from now on: recorded when the run begins, and at each change.
     #[derive(Kind)]
     #[kind(name = "exec.mode_changed")]
     pub(crate) struct ModeChanged {

@@ -200,7 +200,7 @@ pub(crate) struct Shared {
     /// Whether the kernel makes barriers for us (see `ring`).
     pub(crate) barrier: bool,
     pub(crate) space: Option<Space>,
-    /// The kinds of live row that the space was told of.
+    /// The kinds of live row, as the space numbers them.
     rows: Option<RowKinds>,
     pub(crate) clock: Clock,
     /// Ticks between two looks at what a thread used of its processor.
@@ -290,7 +290,7 @@ impl Shared {
         }))
     }
 
-    /// Puts back settings whose lease is over, from a thread that wakes now and then and runs no tasks.
+    /// Puts back settings whose lease is over, from a thread that runs no tasks and wakes at intervals.
     pub(crate) fn see_to_leases(&self) {
         // Where that fails the space was removed, and nobody sets anything.
         self.space.as_ref().inspect(|space| _ = space.see_to_leases());

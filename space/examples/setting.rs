@@ -1,4 +1,4 @@
-//! A program that reads lines in batches, whose size whoever observes it may set.
+//! A program that reads lines in batches, whose size an observer may set.
 
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Adoption, Affects, Space, SpaceOptions};

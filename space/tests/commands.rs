@@ -5,7 +5,7 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use support::{Directory, Seen, read_events, space};
+use support::{Directory, of_kind, space};
 use thalweg_space::mailbox::Sender;
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Answer, Command, Policy, SettingSpec, Space};
@@ -17,16 +17,6 @@ fn made(name: &str) -> (Directory, Space) {
     let directory = Directory::new(name);
     let space = space(&directory, 512, 4, Policy::Overwrite);
     (directory, space)
-}
-
-fn of_kind(space: &Space, wanted: &str) -> Vec<Vec<String>> {
-    let (seen, problem) = read_events(space.path());
-    assert!(problem.is_none(), "{problem:?}");
-    let fields = |item| match item {
-        Seen::Event { kind, fields, .. } if kind == wanted => Some(fields),
-        _ => None,
-    };
-    seen.into_iter().filter_map(fields).collect()
 }
 
 fn done(result: &str) -> Answer {

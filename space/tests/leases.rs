@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use support::{Directory, Seen, child, read_events, space};
+use support::{Directory, child, of_kind, space};
 use thalweg_chance::Chance;
 use thalweg_space::layout::settings as layout;
 use thalweg_space::lease::{Lease, Terms};
@@ -29,16 +29,6 @@ fn made(name: &str) -> (Directory, Space, Setting) {
 
 fn reader(space: &Space, tool: &str) -> SpaceReader {
     SpaceReader::open(space.path()).unwrap().called(tool)
-}
-
-fn of_kind(space: &Space, wanted: &str) -> Vec<Vec<String>> {
-    let (seen, problem) = read_events(space.path());
-    assert!(problem.is_none(), "{problem:?}");
-    let fields = |item| match item {
-        Seen::Event { kind, fields, .. } if kind == wanted => Some(fields),
-        _ => None,
-    };
-    seen.into_iter().filter_map(fields).collect()
 }
 
 /// Of each lease that is over: its value now, its value under the lease, why, by which tool.

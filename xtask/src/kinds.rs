@@ -7,6 +7,7 @@ mod languages;
 mod rust;
 mod source;
 
+use crate::committed::{self, Files};
 use crate::process;
 use anyhow::{Context, Result};
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ const CRATES: [&str; 4] = ["space", "exec", "net", "host"];
 const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 
 /// The files that are written, with what they contain.
-fn files() -> Result<Vec<(String, String)>> {
+fn files() -> Result<Files> {
     let mut files = Vec::new();
     let (mut all, mut observed) = (Vec::new(), Vec::new());
     for folder in CRATES {
@@ -43,16 +44,8 @@ fn kinds_file(folder: &str, described: &[Description]) -> String {
     format!("// Written by `cargo xtask kinds` from {folder}/src.\n\n{}", print(described))
 }
 
-pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    if let Some(argument) = arguments.next()? {
-        return Err(argument.unexpected().into());
-    }
-    for (path, text) in files()? {
-        let path = process::root().join(path);
-        std::fs::create_dir_all(path.parent().expect("all lie in folders"))?;
-        std::fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn run(arguments: lexopt::Parser) -> Result<ExitCode> {
+    committed::write(arguments, files)
 }
 
 #[cfg(test)]
@@ -61,10 +54,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_is_what_the_kinds_say() {
-        for (path, expected) in files().unwrap() {
-            let committed = std::fs::read_to_string(process::root().join(&path)).unwrap_or_default();
-            assert!(committed == expected, "{path} is not up to date: run `cargo xtask kinds`");
-        }
+        committed::assert_up_to_date(files().unwrap(), "kinds");
     }
 
     /// What is written by hand for a kind more, beside its use in a monitor: all else comes from it.

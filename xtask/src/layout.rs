@@ -3,6 +3,7 @@
 //! `space/src/layout.rs` is read as text, so that its names and comments come along, and a constant that is added there
 //! is in all languages after the next run. A test compares what is committed with what would be written.
 
+use crate::committed::{self, Files};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
@@ -22,25 +23,17 @@ struct Constant {
 }
 
 /// The files that are written, with what they contain.
-fn files() -> Result<Vec<(&'static str, String)>> {
+fn files() -> Result<Files> {
     let constants = constants()?;
     Ok(vec![
-        ("bindings/c/thalweg_layout.h", c(&constants)),
-        ("bindings/java/org/thalweg/Layout.java", java(&constants)),
-        ("bindings/python/thalweg_layout.py", python(&constants)),
+        ("bindings/c/thalweg_layout.h".to_owned(), c(&constants)),
+        ("bindings/java/org/thalweg/Layout.java".to_owned(), java(&constants)),
+        ("bindings/python/thalweg_layout.py".to_owned(), python(&constants)),
     ])
 }
 
-pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
-    if let Some(argument) = arguments.next()? {
-        return Err(argument.unexpected().into());
-    }
-    for (path, text) in files()? {
-        let path = process::root().join(path);
-        std::fs::create_dir_all(path.parent().expect("all lie in folders"))?;
-        std::fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn run(arguments: lexopt::Parser) -> Result<ExitCode> {
+    committed::write(arguments, files)
 }
 
 fn constants() -> Result<Vec<Constant>> {
@@ -217,10 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_committed_is_what_the_layout_says() {
-        for (path, expected) in files().unwrap() {
-            let committed = std::fs::read_to_string(process::root().join(path)).unwrap_or_default();
-            assert!(committed == expected, "{path} is not up to date: run `cargo xtask layout`");
-        }
+        committed::assert_up_to_date(files().unwrap(), "layout");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod app;
 mod bench;
 #[cfg(test)]
 mod circles;
+mod committed;
 mod demo;
 mod kinds;
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub enum Observation {
     WorkerEnded(WorkerEnded),
     /// For so long a worker could have run and had no processor: in the dispatch, or the wait, that ends with the next event; or in its own work that ends with this one.
     Kept(Kept),
-    /// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+    /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
     ThreadUsed(ThreadUsed),
     /// A task was created.
     TaskCreated(TaskCreated),
@@ -65,7 +65,7 @@ pub enum Observation {
     StreamOpened(StreamOpened),
     /// Both ends of a stream are gone. Written = read + dropped.
     StreamClosed(StreamClosed),
-    /// The mode from now on: told when the run begins, and at each change.
+    /// The mode from now on: recorded when the run begins, and at each change.
     ModeChanged(ModeChanged),
     /// The runtime adopted a setting's new value.
     SettingAdopted(SettingAdopted),
@@ -450,7 +450,7 @@ impl Kept {
     }
 }
 
-/// What a thread used of its processor so far; told now and then, and at its end (modes metrics and full).
+/// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadUsed {
     /// The worker; 4294967295: a thread of a task's own.
@@ -461,7 +461,7 @@ pub struct ThreadUsed {
     pub cpu_ns: u64,
     /// How often it was put off its processor for another thread.
     pub preempted: u64,
-    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell.
+    /// Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it.
     pub delayed_ns: u64,
     /// Of a worker: its own work so far, see `exec.worker_ended`.
     pub own_ticks: u64,
@@ -1246,7 +1246,7 @@ impl StreamClosed {
     }
 }
 
-/// The mode from now on: told when the run begins, and at each change.
+/// The mode from now on: recorded when the run begins, and at each change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModeChanged {
     /// 0 off, 1 metrics, 2 full.

@@ -164,3 +164,14 @@ pub(crate) struct Thing {
 pub(crate) fn thing(space: &Space) -> RowKind {
     space.row_kind::<Thing>().unwrap()
 }
+
+/// The fields of each event of this kind, as text.
+pub(crate) fn of_kind(space: &Space, wanted: &str) -> Vec<Vec<String>> {
+    let (seen, problem) = read_events(space.path());
+    assert!(problem.is_none(), "{problem:?}");
+    let fields = |item| match item {
+        Seen::Event { kind, fields, .. } if kind == wanted => Some(fields),
+        _ => None,
+    };
+    seen.into_iter().filter_map(fields).collect()
+}

@@ -389,7 +389,7 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    // SAFETY: the host's batch, whose records have as many arguments; nobody else uses the arguments during a call.
+    // SAFETY: the host's batch, whose records have as many arguments; nothing else uses the arguments during a call.
     guard(out, |out| unsafe {
         each_record(batch, out, F::COUNT, |arguments, keeper, out| {
             function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, &mut *out)

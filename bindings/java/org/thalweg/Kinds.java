@@ -343,7 +343,7 @@ public final class Kinds {
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
     }
 
-    /** What a thread used of its processor so far; told now and then, and at its end (modes metrics and full). */
+    /** What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full). */
     public static final class ExecThreadUsed {
         private ExecThreadUsed() {}
         public static final String NAME = "exec.thread_used";
@@ -361,7 +361,7 @@ public final class Kinds {
         /** How often it was put off its processor for another thread. */
         public static final int AT_PREEMPTED = 24;
         public static final int TYPE_PREEMPTED = Layout.FIELD_U64;
-        /** Time it could have run and had no processor; 18446744073709551615 where the kernel does not tell. */
+        /** Time it could have run and had no processor; 18446744073709551615 where the kernel does not report it. */
         public static final int AT_DELAYED_NS = 32;
         public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
         /** Of a worker: its own work so far, see `exec.worker_ended`. */
@@ -691,7 +691,7 @@ public final class Kinds {
         public static final int TYPE_DROPPED = Layout.FIELD_U64;
     }
 
-    /** The mode from now on: told when the run begins, and at each change. */
+    /** The mode from now on: recorded when the run begins, and at each change. */
     public static final class ExecModeChanged {
         private ExecModeChanged() {}
         public static final String NAME = "exec.mode_changed";

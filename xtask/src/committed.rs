@@ -1,0 +1,30 @@
+//! Files that a command writes from their one source and that are committed, so that nobody needs the command to build.
+
+use crate::process;
+use anyhow::{Context, Result};
+use std::process::ExitCode;
+
+/// Paths from the workspace's root, each with what the file contains.
+pub(crate) type Files = Vec<(String, String)>;
+
+/// Writes them all: the whole of a command without arguments.
+pub(crate) fn write(mut arguments: lexopt::Parser, files: fn() -> Result<Files>) -> Result<ExitCode> {
+    if let Some(argument) = arguments.next()? {
+        return Err(argument.unexpected().into());
+    }
+    for (path, text) in files()? {
+        let path = process::root().join(path);
+        std::fs::create_dir_all(path.parent().expect("all lie in folders"))?;
+        std::fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asserts that what is committed is what `cargo xtask COMMAND` would write.
+#[cfg(test)]
+pub(crate) fn assert_up_to_date(files: Files, command: &str) {
+    for (path, expected) in files {
+        let committed = std::fs::read_to_string(process::root().join(&path)).unwrap_or_default();
+        assert!(committed == expected, "{path} is not up to date: run `cargo xtask {command}`");
+    }
+}
