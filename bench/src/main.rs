@@ -40,7 +40,7 @@ use output::Form;
 const HELP: &str = "\
 Measures Thalweg side by side with its rivals and limits.
 
-usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--svg FILE]
+usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
   GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack; all if none is
                  given
@@ -49,6 +49,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
   --check        exit with 1 if a goal is missed
   --seconds S    time for one case (default 2), besides five samples at least
   --only TEXT    only cases whose name and parameters hold TEXT
+  --ours         measure ours alone, neither rivals nor limits: to compare two builds of ours by turns
   --svg FILE     draw what changes with a number (hops, replicas, stages), a panel for each case, ours beside rivals
 ";
 
@@ -85,6 +86,7 @@ struct Arguments {
     check: bool,
     budget: Duration,
     only: String,
+    ours: bool,
     svg: Option<std::path::PathBuf>,
 }
 
@@ -121,6 +123,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
         check: false,
         budget: Duration::from_secs(2),
         only: String::new(),
+        ours: false,
         svg: None,
     };
     let mut parser = lexopt::Parser::from_env();
@@ -138,6 +141,7 @@ fn parse() -> Result<Option<Arguments>, lexopt::Error> {
             }
             Long("svg") => arguments.svg = Some(parser.value()?.into()),
             Long("only") => arguments.only = parser.value()?.string()?,
+            Long("ours") => arguments.ours = true,
             Long("help") | Short('h') => return Ok(None),
             Value(group) if GROUPS.iter().any(|(name, _)| group == *name) => {
                 arguments.groups.push(group.string()?);
@@ -177,7 +181,11 @@ fn show(arguments: &Arguments) -> std::io::Result<usize> {
     }
     let (mut missed, mut outcomes) = (0, Vec::new());
     for (_, cases) in GROUPS.iter().filter(|(name, _)| asked(arguments, name)) {
-        for case in cases().into_iter().filter(|case| case.title().contains(&arguments.only)) {
+        for mut case in cases().into_iter().filter(|case| case.title().contains(&arguments.only)) {
+            if arguments.ours {
+                case.rivals.clear();
+                case.limit = None;
+            }
             let outcome = case.run(arguments.budget);
             missed += usize::from(outcome.ok == Some(false));
             writeln!(out, "{}", output::line(arguments.form, &outcome))?;
