@@ -8,6 +8,7 @@ An example of what the constants of thalweg_layout.py are enough for. One line e
 import collections
 import os
 import re
+import signal
 import struct
 import sys
 
@@ -225,4 +226,8 @@ def main(directory):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__.strip().split(": ", 1)[0] + ". Usage: thalweg_events.py DIRECTORY")
+    # Who reads no further (`| head`) has what it wanted.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main(sys.argv[1])

@@ -1,4 +1,8 @@
-//! Counts as a person reads them.
+//! Numbers as a person reads them, and as a person writes them: with units.
+
+use std::time::Duration;
+
+use thalweg_pack::{Dimension, Unit};
 
 /// A count with its thousands apart: `63,640`.
 pub fn count(value: u64) -> String {
@@ -18,9 +22,139 @@ pub fn counted(value: u64, what: &str) -> String {
     format!("{} {what}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// What is written behind a number for a time and for a size.
+const TIMES: &str = "ns, us, ms, s, min, h";
+const SIZES: &str = "B, kB, MB, GB, KiB, MiB, GiB";
+
+/// Bytes: `300MB`, `64 KiB`; a bare number is bytes.
+///
+/// # Errors
+/// What is written is no number with a unit of size, or no whole number of bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    whole(text, known("B"))
+}
+
+/// A time: `5ms`, `1.5 s`, `2min`; a bare number is seconds.
+///
+/// # Errors
+/// What is written is no number with a unit of time, or no time at all.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let ns = amount(text, known("s"))? * known("s").factor;
+    let time = Duration::try_from_secs_f64(ns / 1e9).map_err(|error| format!("{text}: {error}"))?;
+    if time.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(time) }
+}
+
+/// Microseconds: `100us`, `1ms`; a bare number is microseconds.
+///
+/// # Errors
+/// What is written is no number with a unit of time, or no whole number of microseconds.
+pub fn microseconds(text: &str) -> Result<u64, String> {
+    whole(text, known("us"))
+}
+
+/// How often in a second: `1000`, `1000/s`, `60/min`.
+///
+/// # Errors
+/// What is written is no such number, or not more than 0.
+pub fn per_second(text: &str) -> Result<f64, String> {
+    let (number, unit) = parted(text);
+    let wrong = || format!("{text:?} is no rate: expected records a second, more than 0");
+    let per = match unit.strip_prefix('/') {
+        _ if unit.is_empty() => known("s"),
+        Some(unit) => {
+            Unit::named(unit).filter(|unit| unit.dimension == known("s").dimension).ok_or_else(wrong)?
+        }
+        None => return Err(wrong()),
+    };
+    match number.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate * (known("s").factor / per.factor)),
+        _ => Err(wrong()),
+    }
+}
+
+/// A whole number of `unit`: alone, or with any unit of the same dimension.
+pub(crate) fn whole(text: &str, unit: Unit) -> Result<u64, String> {
+    let plain = text.trim().replace('_', "");
+    if let Ok(number) = plain.parse() {
+        return Ok(number);
+    }
+    let number = amount(&plain, unit)?;
+    // What is written with a unit of another size, 0.1 ms, is no binary fraction.
+    let rounded = number.round();
+    if rounded < 0.0 || rounded > (1u64 << 53) as f64 || (number - rounded).abs() > 1e-6 * rounded.max(1.0) {
+        return Err(format!("{text} is no whole number here, or too large"));
+    }
+    Ok(rounded as u64)
+}
+
+/// A number of `unit`: alone, or with any unit of the same dimension.
+fn amount(text: &str, unit: Unit) -> Result<f64, String> {
+    let units = if unit.dimension == known("B").dimension { SIZES } else { TIMES };
+    let (number, name) = parted(text);
+    let written = if name.is_empty() { Some(unit) } else { named(name) };
+    let written = written
+        .filter(|written| written.dimension == unit.dimension)
+        .ok_or_else(|| format!("`{name}` is no unit here: write one of {units}"))?;
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is no number with a unit: write one of {units} behind it"))?;
+    Ok(number * (written.factor / unit.factor))
+}
+
+/// The number and its unit.
+fn parted(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_');
+    let split = text.find(|c: char| !digit(c)).unwrap_or(text.len());
+    (text[..split].trim(), text[split..].trim())
+}
+
+/// A unit, which for sizes may be written in small or capital letters: nobody writes of bits here.
+fn named(name: &str) -> Option<Unit> {
+    let sizes = SIZES.split(", ").find(|size| size.eq_ignore_ascii_case(name));
+    Unit::named(sizes.unwrap_or(name))
+}
+
+/// The unit a setting's value is in, if a person may write another one of its dimension.
+pub(crate) fn convertible(name: &str) -> Option<Unit> {
+    Unit::parse(name).filter(|unit| unit.dimension != Dimension::NONE)
+}
+
+fn known(name: &str) -> Unit {
+    Unit::named(name).expect("a unit of the table")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_and_times_have_units() {
+        let sizes = [("300MB", 300_000_000), ("300mb", 300_000_000), ("64KiB", 65_536), ("64 kib", 65_536)];
+        for (text, bytes) in sizes.into_iter().chain([("16384", 16_384), ("1.5kB", 1500), ("65_536", 65_536)])
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        let times = [("500ms", 500_000), ("10s", 10_000_000), ("1.5", 1_500_000), ("2min", 120_000_000)];
+        for (text, us) in times.into_iter().chain([("5us", 5), ("5µs", 5), ("1h", 3_600_000_000)]) {
+            assert_eq!(time(text), Ok(Duration::from_micros(us)), "{text}");
+        }
+        assert_eq!(microseconds("100"), Ok(100));
+        assert_eq!(microseconds("0.1ms"), Ok(100));
+        assert_eq!(per_second("60/min"), Ok(1.0));
+        assert_eq!(per_second("2.5"), Ok(2.5));
+        for wrong in ["", "s", "10MB", "0s", "1e99999", "-1s", "10parsecs"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "MB", "10s", "-1MB", "0.5", "1e30GB", "300 M"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "0", "-1", "5/parsec", "5s", "inf"] {
+            assert!(per_second(wrong).is_err(), "{wrong}");
+        }
+        assert!(size("3parsecs").unwrap_err().contains("MiB"));
+        assert!(microseconds("1.5us").is_err());
+    }
 
     #[test]
     fn thousands_stand_apart() {

@@ -3,6 +3,7 @@
 use thalweg_space::SettingSpec;
 use thalweg_space::reader::SettingView;
 
+use crate::amount::{convertible, whole};
 use crate::error::Error;
 use crate::run::Published;
 use crate::spaces::nearest;
@@ -28,13 +29,16 @@ pub fn known<'s>(settings: &'s [SettingView], name: &str) -> Result<&'s SettingV
     })
 }
 
-/// What a person wrote as a setting's value: one of its choices, or a number within its range.
+/// What a person wrote as a setting's value: one of its choices, or a number within its range, which may have a unit where
+/// the setting is a time or a size.
 pub fn value_of(setting: &SettingView, text: &str) -> Result<u64, Error> {
     let name = &setting.name;
     if let Some(n) = setting.choices.iter().position(|choice| choice == text) {
         return Ok(n as u64);
     }
-    if let Ok(value) = text.replace('_', "").parse::<u64>() {
+    let converted = convertible(&setting.unit).map(|unit| whole(text, unit));
+    let plain = || text.replace('_', "").parse::<u64>().map_err(|error| error.to_string());
+    if let Ok(value) = converted.clone().unwrap_or_else(plain) {
         if (setting.min..=setting.max).contains(&value) {
             return Ok(value);
         }
@@ -44,7 +48,9 @@ pub fn value_of(setting: &SettingView, text: &str) -> Result<u64, Error> {
             range(setting)
         )));
     }
-    Err(Error::usage(if setting.choices.is_empty() {
+    Err(Error::usage(if let Some(Err(why)) = converted {
+        format!("{why}; `{name}` takes {} {}", range(setting), setting.unit)
+    } else if setting.choices.is_empty() {
         format!("`{text}` is not a number: `{name}` takes {}", range(setting))
     } else {
         let near = nearest(text, setting.choices.iter().map(String::as_str));

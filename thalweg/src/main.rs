@@ -14,23 +14,33 @@ mod units;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use thalweg_host::RunCommand;
 
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg check tidy.snet                            is this network sound?
-  thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl > out.jsonl
-                                                     run it on records, one JSON object a line
-  thalweg ls                                         what is running, or was kept
-  thalweg report                                     what limits the flow of what runs now
-  thalweg set monitor.mode full                      see every message, while it runs
-  thalweg load better.snet                           another network for a run with --control
+  # is this network sound?
+  thalweg check tidy.snet
+  # run it on records, one JSON object a line
+  thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl
+  # what is running, or was kept
+  thalweg ls
+  # what limits the flow of the newest run
+  thalweg report
+  # see every message, while it runs
+  thalweg set monitor.mode full
+  # another network for a run with --control
+  thalweg load better.snet
 
-Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted (128 and
-the signal that ended it).
+A *space* is the directory in which a run records what it does; other commands read it, while the run lives or \
+later. Most take a SPACE: its path, or a name or process id that `thalweg ls` shows; without one they take the \
+newest.
+A *session* is a directory with the spaces of several processes, which are then shown together.
+
+Exit codes: 0 done, 1 the run failed or records failed, 2 bad arguments or files, 130 interrupted (128 and the \
+signal that ended it).
 `thalweg explain E0301` says what the code of an error means.";
 
 /// Runs networks of stream-processing boxes and says what limits their flow.
@@ -105,6 +115,10 @@ enum Command {
     Ls(commands::ls::Arguments),
     /// Remove what runs that died have left.
     Clean(commands::clean::Arguments),
+    /// Print the manual page of a command, or write all of them.
+    Man(commands::manual::Pages),
+    /// Print what makes a shell complete commands and options.
+    Completions(commands::manual::Completions),
 }
 
 /// What every command knows about where it runs.
@@ -148,6 +162,8 @@ fn main() -> ExitCode {
         Command::Stop(a) => commands::control::simple(&RunCommand::Stop, &a, terminal),
         Command::Ls(a) => commands::ls::main(a, terminal),
         Command::Clean(a) => commands::clean::main(a, terminal),
+        Command::Man(a) => commands::manual::man(&a, Arguments::command(), terminal),
+        Command::Completions(a) => commands::manual::completions(&a, Arguments::command(), terminal),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,6 +10,7 @@ mod bench;
 mod circles;
 mod committed;
 mod demo;
+mod dist;
 mod kinds;
 #[cfg(test)]
 mod layers;
@@ -33,6 +34,7 @@ usage: cargo xtask COMMAND
   demo [--file FILE] [--workers N]   encrypt a real file through the DES network, verify it, print the report
   test [--only STEP] [--long]        everything CI runs; ends with a count of tests
   test --list                        the steps, in order
+  dist [--into DIR]                  an archive with program, boxes of the apps, headers, pages: for people without a toolchain
   kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
@@ -67,6 +69,7 @@ fn dispatch() -> Result<ExitCode> {
             "app" => app::run(arguments),
             "bench" => bench::run(arguments),
             "demo" => demo::run(arguments),
+            "dist" => dist::run(arguments),
             "kinds" => kinds::run(arguments),
             "layout" => layout::run(arguments),
             "paper" => paper::run(arguments),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use thalweg_net::label::Label;
 
 use super::compression::Compression;
+use crate::amount::per_second;
 use crate::error::Error;
 
 /// How the records of an input or output are written.
@@ -265,7 +266,7 @@ impl Options {
             }
             ("label", _) => self.label = Some(name_of_field(&value)?),
             ("chunk", Side::Input) => self.chunk = Some(positive(key, &value)?),
-            ("rate", Side::Input) => self.rate = Some(records_a_second(&value)?),
+            ("rate", Side::Input) => self.rate = Some(per_second(&value)?),
             ("with", Side::Input) => self.with = Some(value),
             ("keep", _) => self.keep = true,
             ("type", Side::Output) => self.accepts = Some(type_of(&value)?),
@@ -298,9 +299,9 @@ fn name_of_field(text: &str) -> Result<String, String> {
 }
 
 fn positive(key: &str, value: &str) -> Result<usize, String> {
-    match value.parse() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("{key}={value}: expected a number of bytes, at least 1")),
+    match crate::amount::size(value).map(usize::try_from) {
+        Ok(Ok(number)) if number > 0 => Ok(number),
+        _ => Err(format!("{key}={value}: expected a number of bytes, at least 1, such as 65536 or 64KiB")),
     }
 }
 
@@ -309,14 +310,7 @@ fn positive(key: &str, value: &str) -> Result<usize, String> {
 /// # Errors
 /// The text is no number above 0.
 pub fn rate(text: &str) -> Result<f64, Error> {
-    records_a_second(text).map_err(Error::usage)
-}
-
-fn records_a_second(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
-        _ => Err(format!("{text:?} is no rate: expected records a second, more than 0")),
-    }
+    per_second(text).map_err(Error::usage)
 }
 
 /// A type of records: `{a, <n>}`.

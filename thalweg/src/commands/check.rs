@@ -15,11 +15,18 @@ use crate::failure::{Failure, print_diagnostics};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg check tidy.snet                          syntax, names and types
-  thalweg check tidy.snet --boxes ./libtidy.so     also: is there an implementation of every box?
-  thalweg check tidy.snet --json                   one JSON object a line, for editors
-  thalweg check tidy.snet --types                  also: what each net takes and gives
-  thalweg check tidy.snet --graph svg > tidy.svg   draw it; dot is for Graphviz, text for the terminal
+  # syntax, names and types
+  thalweg check tidy.snet
+  # also: is there an implementation of every box?
+  thalweg check tidy.snet --boxes ./libtidy.so
+  # one JSON object a line, for editors
+  thalweg check tidy.snet --json
+  # also: what each net takes and gives
+  thalweg check tidy.snet --types
+  # draw it for the terminal; dot is for Graphviz
+  thalweg check tidy.snet --graph text
+  # draw it as an image
+  thalweg check tidy.snet --graph svg > tidy.svg
 
 Exit codes: 0 sound, 2 errors (or warnings, with --deny-warnings).
 `thalweg explain E0301` says what a code means.";

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thalweg_host::amount::time;
 use thalweg_host::{LiveRun, RunCommand, libraries};
 
 use crate::Terminal;
@@ -10,20 +11,21 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const LOAD_EXAMPLES: &str = "\
-The run stops reading, lets all records leave, starts the other network and goes on reading. A network with errors is
-refused, and the one that runs goes on. Records that synchrocells hold when the network ends are failures, as at the end
-of a run.
+The run stops reading, lets all records leave, starts the other network and goes on reading. A network with errors \
+is refused, and the one that runs goes on. Records that synchrocells hold when the network ends are failures, as \
+at the end of a run.
 
 Examples:
-  thalweg load better.snet                        in the newest run
+  # in the newest run
+  thalweg load better.snet
+  # in process 4242, with more boxes
   thalweg load 4242 better.snet --boxes ./libnew.so
-                                                  in process 4242, with more boxes
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
 /// What `thalweg load` is told.
 #[derive(clap::Args)]
-#[command(after_help = LOAD_EXAMPLES)]
+#[command(after_help = LOAD_EXAMPLES, override_usage = "thalweg load [OPTIONS] [SPACE] NET.snet")]
 pub(crate) struct Load {
     /// A space (as in `thalweg report`; the newest if omitted), and the network.
     #[arg(value_name = "[SPACE] NET.snet", num_args = 1..=2, required = true)]
@@ -47,9 +49,9 @@ pub(crate) struct Simple {
 
 #[derive(clap::Args)]
 pub(super) struct Patience {
-    /// How long to wait for the answer.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    timeout: u64,
+    /// How long to wait for the answer, such as 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
+    timeout: Duration,
 }
 
 pub(crate) fn load(arguments: &Load, terminal: Terminal) -> Result<(), Failure> {
@@ -73,8 +75,7 @@ pub(super) fn send(
     patience: &Patience,
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    let patience = Duration::from_secs(patience.timeout);
-    say_done(&LiveRun::find(space)?.command(command, patience)?.result, terminal)
+    say_done(&LiveRun::find(space)?.command(command, patience.timeout)?.result, terminal)
 }
 
 /// Says what a run did.

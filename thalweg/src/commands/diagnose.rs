@@ -19,9 +19,12 @@ const FIRST: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg diagnose               what limits the newest run
-  thalweg diagnose --window 5s   what limits a live run in the next five seconds
-  thalweg diagnose --perturb     the same, and whether the flow depends on it: tasks are slowed by turns for some seconds";
+  # what limits the newest run
+  thalweg diagnose
+  # what limits a live run in the next five seconds
+  thalweg diagnose --window 5s
+  # and whether the flow depends on it: tasks are slowed
+  thalweg diagnose --perturb";
 
 /// What `thalweg diagnose` is told.
 #[derive(clap::Args)]

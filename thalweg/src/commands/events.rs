@@ -21,10 +21,14 @@ use processes::{Process, Processes};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg events --kind 'exec.task_*' --limit 20    the first tasks of the newest run
-  thalweg events 4242 --task des/round --follow     what this component's tasks do, as it happens
-  thalweg events ./kept-run --json                  everything, one JSON object a line
-  thalweg events together --follow                  all processes of the session `together`, in the order of time";
+  # the first tasks of the newest run
+  thalweg events --kind 'exec.task_*' --limit 20
+  # what this component's tasks do, as it happens
+  thalweg events 4242 --task des/round --follow
+  # everything, one JSON object a line
+  thalweg events ./kept-run --json
+  # all processes of a session, in the order of time
+  thalweg events together --follow";
 
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 4096;

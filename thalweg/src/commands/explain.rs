@@ -8,8 +8,10 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg explain E0203     what E0203 means, with an example, and how to mend it
-  thalweg explain           all codes";
+  # what E0203 means, with an example, and how to mend it
+  thalweg explain E0203
+  # all codes
+  thalweg explain";
 
 /// What `thalweg explain` is told.
 #[derive(clap::Args)]

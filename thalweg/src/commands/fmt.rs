@@ -10,9 +10,12 @@ use crate::failure::{Failure, print_diagnostics};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg fmt tidy.snet             lay it out, in place
-  thalweg fmt --check *.snet        name those that are not laid out
-  thalweg fmt - < tidy.snet         print it, laid out
+  # lay it out, in place
+  thalweg fmt tidy.snet
+  # name those that are not laid out
+  thalweg fmt --check *.snet
+  # print it, laid out
+  thalweg fmt - < tidy.snet
 
 Tokens and comments stay as they are; a text with syntax errors is not touched.
 Exit codes: 0 done, 1 (with --check) some are not laid out, 2 errors.";

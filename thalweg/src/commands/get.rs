@@ -16,13 +16,16 @@ use crate::units::duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg get                    all settings of the newest run
-  thalweg get 4242 'exec.*'      those of process 4242 that begin with exec.
-  thalweg get monitor.mode       one setting of the newest run";
+  # all settings of the newest run
+  thalweg get
+  # those of process 4242 that begin with exec.
+  thalweg get 4242 'exec.*'
+  # one setting of the newest run
+  thalweg get monitor.mode";
 
 /// What `thalweg get` is told.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "thalweg get [OPTIONS] [SPACE] [PATTERN]")]
 pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted), and a pattern of names, where `*` stands for any
     /// characters but `/`, `**` for any, `?` for one.

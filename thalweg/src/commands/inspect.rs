@@ -15,8 +15,10 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg inspect ./libtidy.so                 its boxes, parameters and events
-  thalweg inspect --json ./liba.so ./libb.so   the same for programs";
+  # its boxes, parameters and events
+  thalweg inspect ./libtidy.so
+  # the same for programs
+  thalweg inspect --json ./liba.so ./libb.so";
 
 /// What `thalweg inspect` is told.
 #[derive(clap::Args)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_host::amount::time;
 use thalweg_host::{Measuring, spaces};
 use thalweg_monitor::Report;
 
@@ -31,21 +32,6 @@ pub(crate) struct Look {
     /// object a line.
     #[arg(long)]
     pub(crate) watch: bool,
-}
-
-/// `500ms`, `10s`, `2min`; a bare number is seconds.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = match unit.trim() {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "min" => 60.0,
-        unit => return Err(format!("`{unit}` is no unit of time here: write ms, s or min")),
-    };
-    let number: f64 = number.parse().map_err(|_| "write a time such as 500ms, 10s or 2min".to_owned())?;
-    let seconds = Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())?;
-    if seconds.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(seconds) }
 }
 
 /// Measures as asked and prints each report by `print`, or as JSON.
@@ -91,21 +77,4 @@ pub(crate) fn json(report: &Report, one_line: bool) -> Result<String, Failure> {
 
 pub(crate) fn usage(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::usage(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times() {
-        let check = |text: &str, want: u64| assert_eq!(time(text), Ok(Duration::from_millis(want)), "{text}");
-        check("500ms", 500);
-        check("10s", 10_000);
-        check("1.5", 1500);
-        check("2min", 120_000);
-        for wrong in ["", "s", "10h", "0s", "1e99999"] {
-            assert!(time(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -16,7 +16,7 @@ use crate::commands::check::known_boxes;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
-Editors start this; docs/editors.md tells how. It gives errors and warnings while you write, types and definitions
+Editors start this; docs/editors.md tells how. It gives errors and warnings while you write, types and definitions \
 under the pointer, references, completion, symbols and formatting.
 
 Exit codes: 0 after `shutdown` and `exit`, 1 if the editor went away without them, 2 bad arguments or files.";

@@ -16,25 +16,29 @@ use crate::units::{count, counted, duration};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg message kept-run 3:1042        where message 1042 of stream 3 came from, and what became of it
-  thalweg message kept-run --slowest 5   the five input messages that took longest, and where
-  thalweg message kept-run --failed      which input messages led to records that failed";
+  # message 1042 of stream 3: its ancestors and descendants
+  thalweg message 3:1042
+  # the five that took longest, and where they waited
+  thalweg message kept-run --slowest 5
+  # which input messages led to records that failed
+  thalweg message kept-run --failed";
 
 /// What `thalweg message` is told.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "thalweg message [OPTIONS] [SPACE] STREAM:INDEX\n       thalweg message [OPTIONS] [SPACE] --slowest N\n       thalweg message [OPTIONS] [SPACE] --failed"
+)]
 pub(crate) struct Arguments {
-    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session.
-    #[arg(value_name = "SPACE")]
-    space: String,
-    /// The message: its stream's id and its index there, from 0. `thalweg events` shows them. Of a session SPACE/STREAM:INDEX.
-    #[arg(value_name = "STREAM:INDEX", required_unless_present_any = ["slowest", "failed"])]
-    message: Option<String>,
+    /// A space (as in `thalweg report`; the newest if omitted) or a session, and the message: its stream's id and its index
+    /// there, from 0, which `thalweg events` shows. Of a session SPACE/STREAM:INDEX.
+    #[arg(value_name = "[SPACE] STREAM:INDEX", num_args = 0..=2, required_unless_present_any = ["slowest", "failed"])]
+    space_and_message: Vec<String>,
     /// The input messages that took longest, at most 100.
-    #[arg(long, value_name = "N", conflicts_with = "message", value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     slowest: Option<u64>,
     /// Messages that failed, and the input messages they came from.
-    #[arg(long, conflicts_with_all = ["message", "slowest"])]
+    #[arg(long, conflicts_with = "slowest")]
     failed: bool,
     /// Print JSON.
     #[arg(long)]
@@ -42,7 +46,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let path = spaces::find_feed(Some(&arguments.space))?;
+    let (space, message) = split(arguments)?;
+    let path = spaces::find_feed(space)?;
     let mut output = Output::new(terminal);
     if arguments.failed {
         let report = report_space(&path, usize::MAX).map_err(usage)?;
@@ -54,7 +59,7 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         let found = slowest(&PathFeed::open(&path).map_err(usage)?, count as usize).map_err(usage)?;
         return print(&mut output, arguments.json, &found, |output| print_slowest(&found, output));
     }
-    let Some(text) = &arguments.message else { return Ok(()) };
+    let Some(text) = message else { return Ok(()) };
     let message: MessageId = text.parse().map_err(usage)?;
     let feed = PathFeed::open(&path).map_err(usage)?;
     let story = story(&feed, message).map_err(usage)?.ok_or_else(|| {
@@ -65,6 +70,25 @@ pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Fail
         ))
     })?;
     print(&mut output, arguments.json, &story, |output| print_story(&story, output))
+}
+
+/// The space and the message. Where no single message is asked for, one argument is a space.
+fn split(arguments: &Arguments) -> Result<(Option<&str>, Option<&str>), Failure> {
+    let many = arguments.failed || arguments.slowest.is_some();
+    match arguments.space_and_message.as_slice() {
+        [] => Ok((None, None)),
+        [space] if many => Ok((Some(space), None)),
+        [message] if message.parse::<MessageId>().is_err() && spaces::find_feed(Some(message)).is_ok() => {
+            Err(Failure::Usage(format!(
+                "{message} is a space: give a message too, STREAM:INDEX, or --slowest N, or --failed"
+            )))
+        }
+        [message] => Ok((None, Some(message))),
+        [_, message, ..] if many => {
+            Err(Failure::Usage(format!("{message}: --slowest and --failed choose the messages themselves")))
+        }
+        [space, message, ..] => Ok((Some(space), Some(message))),
+    }
 }
 
 fn print<T: serde::Serialize>(

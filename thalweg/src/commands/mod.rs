@@ -13,6 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod look;
 pub(crate) mod ls;
 pub(crate) mod lsp;
+pub(crate) mod manual;
 pub(crate) mod message;
 pub(crate) mod reload;
 pub(crate) mod report;

@@ -8,10 +8,14 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg report                     the newest run, living or dead
-  thalweg report 4242                the run of process 4242
-  thalweg report --watch             a live run, the last two seconds again and again
-  thalweg report ./kept-run --json   a kept run, as JSON (docs/report.md)";
+  # the newest run, living or dead
+  thalweg report
+  # the run of process 4242
+  thalweg report 4242
+  # a live run, the last two seconds again and again
+  thalweg report --watch
+  # a kept run, as JSON (docs/report.md)
+  thalweg report ./kept-run --json";
 
 /// What `thalweg report` is told.
 #[derive(clap::Args)]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options};
+use thalweg_host::amount::{microseconds, size};
 use thalweg_host::io::{Endpoint, Format, Side, SinkDefaults, SourceDefaults, label_name, rate};
 use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, Tally};
 use thalweg_net::json::Names;
@@ -20,28 +21,43 @@ use crate::units::counted;
 
 const EXAMPLES: &str = "\
 Records are JSON Lines: one object a line, fields by name, tags in angle brackets, bytes in base64:
-  {\"x\": 1, \"name\": \"text\", \"<n>\": 3, \"raw\": {\"$base64\": \"AAE=\"}}
-Other formats: csv (the first line has the labels), lines (the field `line`), xml (S-Net's), bytes (the field `data`),
-files (of a directory: `name` and `data`).
+  {\"x\": 1, \"t\": \"text\", \"<n>\": 3, \"b\": {\"$base64\": \"AAE=\"}}
+Other formats: csv (the first line has the labels), lines (the field `line`), xml (S-Net's), bytes (the field \
+`data`), files (of a directory: `name` and `data`).
 
-Places with a scheme may say more: file:PATH, tcp://HOST:PORT, tcp-listen://[HOST]:PORT (loopback without a host),
-unix:PATH, unix-listen:PATH, then ?OPTION[=VALUE]&…: format, label; of inputs chunk, rate, with; of outputs type={a,<n>}
-(a record goes to the output whose type matches most of its labels); keep: listen on when a peer has gone.
+Places with a scheme may say more: file:PATH, tcp://HOST:PORT, tcp-listen://[HOST]:PORT (loopback without a host), \
+unix:PATH, unix-listen:PATH, then ?OPTION[=VALUE]&…: format, label; of inputs chunk, rate, with; of outputs \
+type={a,<n>} (a record goes to the output whose type matches most of its labels); keep: listen on when a peer has \
+gone.
 
 Examples:
-  thalweg run tidy.snet --boxes ./libtidy.so < in.jsonl > out.jsonl
-  echo '{\"x\": 1, \"<n>\": 3}' | thalweg run tidy.snet --boxes ./libtidy.so
-  thalweg run des.snet --boxes ./libapp_des.so --input photo.raw --input-bytes data \\
-      --with '{\"key\": {\"$base64\": \"EzRXeZu83/E=\"}}' --output photo.des --output-bytes data --order-by seq
-  thalweg run tidy.snet --boxes ./libtidy.so --input sensors=tcp-listen://:7000?keep --input base=base.csv \\
-      --output good.jsonl --output 'bad=file:bad.csv?type={error}'
-  thalweg run tidy.snet --boxes ./libtidy.so --monitor full --keep < in.jsonl > out.jsonl && thalweg report
+  # from file to file
+  thalweg run tidy.snet --boxes ./libtidy.so \\
+      < in.jsonl > out.jsonl
+  # one record
+  echo '{\"x\": 1, \"<n>\": 3}' |
+      thalweg run tidy.snet --boxes ./libtidy.so
+  # a file of bytes, cut into records and put together again
+  thalweg run des.snet --boxes ./libapp_des.so \\
+      --input photo.raw --input-bytes data \\
+      --with '{\"key\": {\"$base64\": \"EzRXeZu83/E=\"}}' \\
+      --output photo.des --output-bytes data --order-by seq
+  # several inputs and outputs
+  thalweg run tidy.snet --boxes ./libtidy.so \\
+      --input sensors=tcp-listen://:7000?keep \\
+      --input base=base.csv --output good.jsonl \\
+      --output 'bad=file:bad.csv?type={error}'
+  # see every message, and report on it afterwards
+  thalweg run tidy.snet --boxes ./libtidy.so \\
+      --monitor full --keep < in.jsonl > out.jsonl
+  thalweg report
 
-With --control, other processes command the run: `thalweg load OTHER.snet`, `thalweg reload LIB`, pause, resume, drain,
-stop.
+With --control, other processes command the run: `thalweg load OTHER.snet`, `thalweg reload LIB`, pause, resume, \
+drain, stop.
 Ctrl-C stops the source and lets the network finish, as SIGTERM and SIGHUP do; a second one ends at once.
-Exit codes: 0 done, 1 records failed or a box ended the run, 2 bad arguments or files, 130 interrupted (by a signal: 128
-and its number, 129 for SIGHUP, 143 for SIGTERM).";
+Sizes have units (64KiB, 300MB, 2GB; a bare number is bytes), times too (500us, 10ms, 10s, 2min, 1h).
+Exit codes: 0 done, 1 records failed or a box ended the run, 2 bad arguments or files, 130 interrupted (by a \
+signal: 128 and its number, 129 for SIGHUP, 143 for SIGTERM).";
 
 const INPUT_BYTES: &str =
     "Cut the input into records {LABEL: bytes, <seq>: 0, 1, …, <last>: 0|1} instead of reading JSON Lines";
@@ -83,11 +99,11 @@ pub(crate) struct Arguments {
         help = INPUT_BYTES
     )]
     input_bytes: Option<String>,
-    /// Bytes in each of these records.
-    #[arg(long, value_name = "BYTES", default_value_t = 16384, help_heading = "Input and output")]
+    /// How many bytes each of these records has.
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "16KiB", help_heading = "Input and output")]
     chunk: usize,
-    /// Bytes that a record of the input has at most; more is an error of that record.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 26, help_heading = "Input and output")]
+    /// How long a record of the input may be; a longer one is an error of that record.
+    #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "64MiB", help_heading = "Input and output")]
     record_bytes: usize,
     /// Labels that every record gets if it lacks them: a record in JSON.
     #[arg(long, value_name = "JSON", help_heading = "Input and output")]
@@ -96,8 +112,8 @@ pub(crate) struct Arguments {
     /// (city=address.city), which goes back there in the end; may be given several times.
     #[arg(long, value_name = "NAME=PATH", help_heading = "Input and output")]
     label: Vec<String>,
-    /// Records a second that each input brings at most.
-    #[arg(long, value_name = "N", value_parser = rate, help_heading = "Input and output")]
+    /// Records a second that each input brings at most, such as 1000 or 60/min.
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Input and output")]
     rate: Option<f64>,
     /// Also write each record that enters to this file (JSON Lines), with the time in its tag <at_ns>.
     #[arg(long, value_name = "FILE", help_heading = "Input and output")]
@@ -178,8 +194,9 @@ pub(crate) struct Arguments {
     /// Messages that a task takes at most before the next has its turn.
     #[arg(long, value_name = "N", help_heading = "Workers")]
     quantum: Option<usize>,
-    /// Microseconds that a task's turn should last: fewer messages than --quantum where they take long [default: 100].
-    #[arg(long, value_name = "N", help_heading = "Workers")]
+    /// How long a task's turn should last: fewer messages than --quantum where they take long; a bare number is
+    /// microseconds [default: 100us].
+    #[arg(long, value_name = "TIME", value_parser = microseconds, help_heading = "Workers")]
     quantum_us: Option<u64>,
     /// Messages that a stream holds at most.
     #[arg(long, value_name = "N", help_heading = "Workers")]
@@ -362,6 +379,11 @@ fn input(arguments: &Arguments) -> Result<SourceDefaults, Failure> {
 /// The format that was asked for; with a label for bytes, that of bytes.
 fn format(asked: Option<FormatName>, bytes: Option<&String>) -> Option<Format> {
     bytes.map(|_| Format::Bytes).or(asked.map(Format::from))
+}
+
+/// A size that fits into memory.
+fn bytes(text: &str) -> Result<usize, String> {
+    usize::try_from(size(text)?).map_err(|error| format!("{text}: {error}"))
 }
 
 /// `NAME=VALUE`.

@@ -4,31 +4,39 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thalweg_exec::Placement;
+use thalweg_host::amount::time;
 use thalweg_host::settings::written;
 use thalweg_host::{Change, LiveRun, RunCommand};
 use thalweg_space::lease::Terms;
 
 use crate::Terminal;
 use crate::commands::control::say_done;
-use crate::commands::look::time;
 use crate::failure::Failure;
 use crate::units::duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg set monitor.mode full        of the newest run
-  thalweg set 4242 exec.quantum 128    of process 4242
-  thalweg set exec.workers 1           lets one worker take part and parks the others
-  thalweg set 'probe/net.*.on' 0       switches probes off, by a pattern of their names
-  thalweg set task/17.worker 1         moves task 17 to worker 1
-  thalweg set exec.quantum 8 --for 10s puts the former value back after 10 s";
+  # of the newest run
+  thalweg set monitor.mode full
+  # of process 4242
+  thalweg set 4242 exec.quantum 128
+  # lets one worker take part and parks the others
+  thalweg set exec.workers 1
+  # a time or a size may have a unit
+  thalweg set exec.quantum_us 1ms
+  # switches probes off, by a pattern of their names
+  thalweg set 'probe/net.*.on' 0
+  # moves task 17 to worker 1
+  thalweg set task/17.worker 1
+  # puts the former value back after 10 s
+  thalweg set exec.quantum 8 --for 10s";
 
 /// How long to wait for the run's answer to a command.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// What `thalweg set` is told.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "thalweg set [OPTIONS] [SPACE] NAME VALUE")]
 pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted), a setting's name (`thalweg get` lists them), a value.
     #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]

@@ -11,8 +11,10 @@ use crate::units::{duration, ratio, share};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg streams              the streams of the newest run
-  thalweg streams --window 5s  a live run, for five seconds from now";
+  # the streams of the newest run
+  thalweg streams
+  # a live run, for five seconds from now
+  thalweg streams --window 5s";
 
 /// What `thalweg streams` is told.
 #[derive(clap::Args)]

@@ -12,8 +12,10 @@ use crate::units::{count, duration, share};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg waits               who waits for whom in the newest run
-  thalweg waits --watch       a live run, again and again";
+  # who waits for whom in the newest run
+  thalweg waits
+  # a live run, again and again
+  thalweg waits --watch";
 
 /// What `thalweg waits` is told.
 #[derive(clap::Args)]

@@ -9,8 +9,10 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg workers            the workers of the newest run and their busiest tasks
-  thalweg workers --watch    a live run, again and again";
+  # the workers of the newest run and their busiest tasks
+  thalweg workers
+  # a live run, again and again
+  thalweg workers --watch";
 
 /// What `thalweg workers` is told.
 #[derive(clap::Args)]

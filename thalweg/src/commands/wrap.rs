@@ -13,8 +13,10 @@ use crate::output::Output;
 const EXAMPLES: &str = "\
 Box sources written for S-Net (`void *foo(void *hnd, c4snet_data_t *x, int t)`, C4SNetOut) become a library:
   thalweg wrap foo.snet --into build
-  cc -shared -fPIC -O2 -Ibuild build/foo_boxes.c build/c4snet.c foo.c -lm -o libfoo.so
-  thalweg run foo.snet --boxes ./libfoo.so --input foo.xml --output result.xml";
+  cc -shared -fPIC -O2 -Ibuild build/foo_boxes.c \\
+      build/c4snet.c foo.c -lm -o libfoo.so
+  thalweg run foo.snet --boxes ./libfoo.so \\
+      --input foo.xml --output result.xml";
 
 /// What `thalweg wrap` is told.
 #[derive(clap::Args)]
