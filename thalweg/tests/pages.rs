@@ -1,71 +1,182 @@
-//! `docs/errors/` and `docs/records.md`: what the pages show on a console is what happens. (`thalweg-net` tests those that show a text.)
+//! What the README and the pages of `docs/` tell a reader to type does what they show.
 
 mod des_run;
 mod page;
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-use page::Page;
+use page::{Page, session};
 
-/// Runs a command line where `thalweg` is the program under test; all that it writes.
-fn shell(line: &str, folder: &Path) -> String {
-    let program = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a folder");
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("{{ {line}\n}} 2>&1")]).current_dir(folder).env("PATH", path);
-    String::from_utf8(command.output().expect("sh starts").stdout).expect("text")
-}
+/// What no test types, with the reason: the page, how the command begins, why.
+const EXCUSED: &[(&str, &str, &str)] = &[
+    ("README.md", "cargo install", "`cargo xtask test --only archive` does it, into a folder of its own"),
+    ("README.md", "cargo xtask", "minutes each, and one of them runs this test"),
+    (
+        "apps/ant/README.md",
+        "cargo xtask app",
+        "tests/apps.rs runs this network; the command compiles it once more",
+    ),
+    ("apps/audio/README.md", "cargo build", "this test has built it"),
+    ("apps/des/README.md", "cargo build", "this test has built it"),
+    (
+        "apps/mc/README.md",
+        "cargo xtask app",
+        "tests/apps.rs runs these networks; the command compiles them once more",
+    ),
+    (
+        "apps/rt/README.md",
+        "cargo xtask app",
+        "tests/apps.rs runs this network; the command compiles it once more",
+    ),
+    ("BENCHMARKS.md", "cargo xtask bench", "it compiles rivals, and measures for minutes"),
+    (
+        "docs/contributing.md",
+        "cargo xtask kinds",
+        "it writes the sources; a test of xtask compares what it would write",
+    ),
+    ("docs/editors.md", "npm install", "it wants the network; the extension is no part of the program"),
+    ("docs/editors.md", "npx", "as before"),
+    ("docs/editors.md", "code", "it installs into the reader's editor"),
+    ("docs/language.md", "thalweg run line.snet", "tests/examples.rs runs it with the boxes"),
+    ("docs/monitors.md", "cargo run", "tests/own_monitor.rs builds and runs it"),
+    ("docs/records.md", "thalweg run tidy.snet", "it waits for peers at a port; tests/io.rs runs such"),
+];
 
-/// Whether a line is as shown, where `…` stands for anything.
-fn is_as_shown(line: &str, shown: &str) -> bool {
-    match shown.split_once('…') {
-        Some((start, end)) => line.starts_with(start) && line.ends_with(end),
-        None => line == shown,
-    }
-}
-
-/// Does what the page shows; gives the number of commands.
-fn check(path: &str) -> usize {
-    let page = Page::read(path);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut commands = 0;
-    for block in page.blocks() {
-        match block.fence {
-            "snet,run" => {
-                std::fs::write(folder.path().join(page::file_name(block.text)), block.text).unwrap()
+/// Every page there is, by its path from the root, in order.
+fn pages() -> Vec<String> {
+    let mut pages = Vec::new();
+    let folders =
+        ["", "docs", "docs/errors", "space/docs", "apps/ant", "apps/audio", "apps/des", "apps/mc", "apps/rt"];
+    for folder in folders {
+        for entry in std::fs::read_dir(des_run::root().join(folder)).expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let path = path.strip_prefix(des_run::root()).expect("below the root");
+                pages.push(path.to_str().expect("UTF-8").to_owned());
             }
-            "console" => {
-                for step in block.text.strip_prefix("$ ").expect("a prompt").split("\n$ ") {
-                    let (line, shown) = step.split_once('\n').expect("a line");
-                    let said = shell(line, folder.path());
-                    let same = said.lines().count() == shown.lines().count()
-                        && said.lines().zip(shown.lines()).all(|(line, shown)| is_as_shown(line, shown));
-                    assert!(same, "{path}: `{line}` says\n{said}");
-                    commands += 1;
-                }
-            }
-            _ => {}
         }
     }
-    commands
+    pages.sort();
+    pages
+}
+
+/// A folder `thalweg` with what the source tree has, whose `target/release` is what the tests run.
+fn source_tree(parent: &Path) -> PathBuf {
+    use std::os::unix::fs::symlink;
+    let tree = parent.join("thalweg");
+    std::fs::create_dir_all(tree.join("target")).expect("a temporary folder takes folders");
+    for entry in std::fs::read_dir(des_run::root()).expect("the source tree") {
+        let entry = entry.expect("an entry");
+        if entry.file_name() != "target" {
+            symlink(entry.path(), tree.join(entry.file_name())).expect("a temporary folder takes links");
+        }
+    }
+    symlink(program(), tree.join("target/release")).expect("a temporary folder takes links");
+    tree
+}
+
+/// Where the program under test is.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().expect("a folder")
+}
+
+/// Types a page; gives the number of commands, and of those excused.
+fn type_in(path: &str) -> (usize, usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tree = source_tree(folder.path());
+    let mut excused = 0;
+    let is_excused = |line: &str| {
+        let known = EXCUSED.iter().any(|(page, start, _)| *page == path && line.starts_with(start));
+        excused += usize::from(known);
+        known
+    };
+    let cargo = Path::new(env!("CARGO")).parent().expect("a folder");
+    // What is only in the archive is typed there (tests/archive.rs).
+    let chosen = |section: &str| section != "Without a toolchain";
+    let typed = session::type_in(&Page::read(path), &tree, &[program(), cargo], chosen, is_excused);
+    (typed, excused)
 }
 
 #[test]
-fn the_page_of_records_shows_what_is_printed() {
-    assert!(check("docs/records.md") >= 2);
+fn what_the_readme_tells_to_type_works() {
+    let (typed, _) = type_in("README.md");
+    assert!(typed >= 15, "{typed} commands");
+}
+
+#[test]
+fn what_the_pages_of_the_apps_tell_to_type_works() {
+    for app in ["ant", "audio", "des", "mc", "rt"] {
+        des_run::library_of(&format!("app-{app}"));
+        let (typed, excused) = type_in(&format!("apps/{app}/README.md"));
+        assert!(typed + excused > 0, "{app}");
+    }
+}
+
+#[test]
+fn what_the_other_pages_tell_to_type_works() {
+    let mut typed = 0;
+    for page in pages() {
+        let here = !page.starts_with("docs/errors/") && !page.ends_with("README.md");
+        typed += if here { type_in(&page).0 } else { 0 };
+    }
+    assert!(typed >= 15, "{typed} commands");
 }
 
 #[test]
 fn pages_of_errors_show_what_is_printed() {
     let mut commands = 0;
-    for entry in std::fs::read_dir(des_run::root().join("docs/errors")).expect("the pages") {
-        let name = entry.expect("a page").file_name().into_string().expect("a name in UTF-8");
-        let count = check(&format!("docs/errors/{name}"));
-        let code = name.trim_end_matches(".md");
-        let shown = std::fs::read_to_string(des_run::root().join("docs/errors").join(&name)).expect("a page");
-        assert!(count == 0 || shown.contains(&format!("error[{code}]")), "{name} shows another error");
+    for page in pages().iter().filter(|page| page.starts_with("docs/errors/")) {
+        let (count, _) = type_in(page);
+        let code = page.trim_start_matches("docs/errors/").trim_end_matches(".md");
+        let shown = std::fs::read_to_string(des_run::root().join(page)).expect("a page");
+        assert!(count == 0 || shown.contains(&format!("error[{code}]")), "{page} shows another error");
         commands += count;
     }
     assert!(commands >= 7, "{commands} commands");
+}
+
+#[test]
+fn every_block_says_what_it_is_and_every_excuse_is_needed() {
+    let mut excuses: Vec<_> = EXCUSED.iter().collect();
+    for path in pages() {
+        // These draw bytes and crates.
+        let draws = ["ARCHITECTURE.md", "space/docs/layout.md"].contains(&path.as_str());
+        for block in Page::read(&path).code() {
+            let prompts =
+                block.text.lines().any(|line| line.starts_with("$ ") || line.starts_with("thalweg "));
+            let is_typed = ["console", "sh"].contains(&block.fence);
+            assert!(draws || !block.fence.is_empty(), "{path}: which language is\n{}", block.text);
+            assert!(
+                is_typed || !prompts || block.fence == "text,shown",
+                "{path}: nobody types\n{}",
+                block.text
+            );
+            excuses.retain(|(page, start, _)| {
+                *page != path || !block.text.lines().any(|line| line.starts_with(start))
+            });
+        }
+    }
+    assert!(excuses.is_empty(), "excused, but not on the page: {excuses:?}");
+}
+
+#[test]
+fn the_pages_lead_to_files_that_exist() {
+    for page in pages() {
+        let text = std::fs::read_to_string(des_run::root().join(&page)).expect(&page);
+        let folder = des_run::root().join(&page).parent().expect("a folder").to_path_buf();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or(link);
+            let local = !file.is_empty() && !file.contains("://") && !file.contains(' ');
+            assert!(!local || folder.join(file).exists(), "{page} leads to {link}, which does not exist");
+        }
+    }
+}
+
+#[test]
+fn the_picture_of_the_readme_is_what_is_drawn() {
+    let mut check = des_run::thalweg();
+    check.args(["check", "examples/first/readings.snet", "--graph", "svg"]).current_dir(des_run::root());
+    let drawn = String::from_utf8(des_run::succeed(&mut check).stdout).expect("SVG is text");
+    let shown = std::fs::read_to_string(des_run::root().join("docs/readings.svg")).expect("the picture");
+    assert!(drawn == shown, "thalweg check examples/first/readings.snet --graph svg > docs/readings.svg");
 }

@@ -80,8 +80,8 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     // The same files make the same archive, whoever packs them and when.
     let same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u+w,go=rX"];
     let mut pack = Command::new("tar");
-    pack.args(same).arg("-czf").arg(&archive).arg("-C").arg(into).arg(&name);
-    process::run(pack.env("GZIP", "-n"))?;
+    pack.args(same).args(["-I", "gzip -n"]).arg("-cf").arg(&archive).arg("-C").arg(into).arg(&name);
+    process::run(&mut pack)?;
     fs::remove_dir_all(&folder)?;
     Ok(archive)
 }

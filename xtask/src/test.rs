@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every check, in the order in which a mistake shows soonest, and a count at the end.
 
+use crate::dist;
 use crate::process;
 use crate::sanitizer;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use lexopt::prelude::*;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -32,6 +33,12 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "lints, warnings denied", run: clippy, long: false },
     Step { name: "docs", what: "rustdoc, warnings denied", run: docs, long: false },
     Step { name: "tests", what: "unit, property, crash and end-to-end tests", run: tests, long: false },
+    Step {
+        name: "archive",
+        what: "installed from source, and from the archive without a toolchain",
+        run: archive,
+        long: false,
+    },
     Step { name: "loom", what: "the rings and wake-ups under every ordering", run: loom, long: false },
     Step { name: "threads", what: "the same under ThreadSanitizer", run: threads, long: false },
     Step {
@@ -72,6 +79,9 @@ const STEPS: &[Step] = &[
     },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
+
+/// A program that is larger carries what it need not: it has 9 MB without symbols.
+const PROGRAM_BYTES_MAX: u64 = 12_000_000;
 
 /// Licences that may stand in a program under MIT or Apache-2.0.
 const LICENCES: &[&str] = &[
@@ -229,6 +239,26 @@ fn crash(count: &mut Count) -> Result<()> {
     ]);
     command.args(["--", "--nocapture"]).env("THALWEG_TEST_LONG", "1");
     counted(count, &mut command)
+}
+
+/// `cargo install` as the README says it, and the archive of `cargo xtask dist`, unpacked and tried.
+fn archive(count: &mut Count) -> Result<()> {
+    let folder = process::target_dir().join("installed");
+    let mut install = process::cargo();
+    install.args(["install", "--path", "thalweg", "--quiet", "--locked", "--force", "--root"]);
+    checked(count, process::run(install.arg(&folder).env("CARGO_TARGET_DIR", process::target_dir())))?;
+    let program = folder.join("bin/thalweg");
+    checked(count, process::run(Command::new(&program).arg("--version")))?;
+    let bytes = std::fs::metadata(&program)?.len();
+    let small =
+        if bytes <= PROGRAM_BYTES_MAX { Ok(()) } else { Err(anyhow!("the program has {bytes} bytes")) };
+    checked(count, small)?;
+    std::fs::remove_dir_all(&folder)?;
+
+    let archive = dist::make(&process::target_dir().join("dist"))?;
+    let mut test = process::cargo();
+    test.args(["test", "--locked", "-p", "thalweg", "--test", "archive", "--", "--ignored"]);
+    counted(count, test.env("THALWEG_ARCHIVE", archive))
 }
 
 fn meaning(count: &mut Count) -> Result<()> {

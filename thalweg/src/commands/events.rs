@@ -91,7 +91,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             taken += 1;
             printer.item(place, process, item);
         });
-        problems.tell(polled.err());
+        problems.tell(polled.err().filter(|_| !processes.is_gone()));
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }
@@ -108,7 +108,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             }
             ending = !alive;
             printer.output.flush()?;
-            problems.tell(processes.refresh_names().err());
+            problems.tell(processes.refresh_names().err().filter(|_| !processes.is_gone()));
             if alive {
                 std::thread::sleep(FOLLOW_PAUSE);
             }

@@ -1,6 +1,9 @@
 //! Pages of `docs/` and the blocks in them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod session;
+
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -37,6 +40,14 @@ impl Page {
         })
     }
 
+    /// The blocks between fences.
+    pub(crate) fn code(&self) -> impl Iterator<Item = Block<'_>> {
+        let parts = self.text.split("```").skip(1).step_by(2);
+        parts
+            .map(|part| part.split_once('\n').expect("a fence ends its line"))
+            .map(|(fence, text)| Block { fence, text })
+    }
+
     /// Makes the blocks with this fence anew, each from the `snet` block before it.
     pub(crate) fn replace(&mut self, fence: &str, anew: impl Fn(&str) -> String) {
         let mut network = "";
@@ -69,6 +80,32 @@ impl Page {
         }
         assert_eq!(self.text.len(), self.as_read.len(), "{} (UPDATE=1 writes it anew)", self.path.display());
     }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}
+
+/// Whether a line is as shown, where `…` stands for anything.
+pub(crate) fn is_as_shown(line: &str, shown: &str) -> bool {
+    let mut parts = shown.split('…');
+    let Some(mut rest) = parts.next().and_then(|start| line.strip_prefix(start)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    true
 }
 
 /// The name in a first line `// NAME.snet`.

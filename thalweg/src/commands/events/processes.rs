@@ -82,6 +82,11 @@ impl Processes {
         }
     }
 
+    /// Whether the run ended and took its space along: what is mapped can still be read, its files cannot.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.events, Events::OfOne(_)) && self.known[0].reader.is_gone()
+    }
+
     /// Reads anew what names and sites there are.
     pub(super) fn refresh_names(&mut self) -> Result<(), Error> {
         for process in &mut self.known {

@@ -1,0 +1,161 @@
+//! What a page tells a reader to type, typed into a shell.
+//!
+//! Blocks `console` have prompts and what is printed; blocks `sh` have commands alone, which must succeed. A comment
+//! `<!-- file: NAME -->` before a block says where the reader saves it, `<!-- test: COMMAND -->` is typed by the test alone.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Block, Page};
+
+/// One command of a page.
+struct Step {
+    line: String,
+    /// What the page shows of its output, if it does.
+    shown: Option<String>,
+}
+
+/// Types what stands on the page into a shell in a folder that has the source tree's files, and compares. Gives the commands.
+///
+/// `first` is where programs are found first, `chosen` says which sections, `excused` which commands are left out.
+#[track_caller]
+pub(crate) fn type_in(
+    page: &Page,
+    folder: &Path,
+    first: &[&Path],
+    chosen: impl Fn(&str) -> bool,
+    mut excused: impl FnMut(&str) -> bool,
+) -> usize {
+    let mut steps = steps(page, chosen);
+    steps.retain(|step| step.line.starts_with(HIDDEN) || !excused(&step.line));
+    let mut script = String::new();
+    for (number, step) in steps.iter().enumerate() {
+        script.push_str(&format!("printf '\\1%s\\n' {number}\n{}\nprintf '\\2%s\\1\\n' $?\n", step.line));
+    }
+    // What a page starts in the background ends with the page.
+    let script = format!("exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n{script}");
+    let output = shell(&script, folder, first).output().expect("bash starts").stdout;
+    let output = String::from_utf8(output).expect("text");
+    let mut all = output.split('\u{1}').skip(1).step_by(2);
+    for (number, step) in steps.iter().enumerate() {
+        let line = &step.line;
+        let said = all.next().unwrap_or_else(|| panic!("{page}: the shell ended before `{line}`\n{output}"));
+        let said = said.strip_prefix(&format!("{number}\n")).expect("its number");
+        let (said, status) = said.split_once('\u{2}').unwrap_or((said, "none"));
+        match &step.shown {
+            Some(shown) => assert!(is_as_shown(said, shown), "{page}: `{line}` says\n{said}"),
+            None => assert_eq!(status, "0", "{page}: `{line}` says\n{said}"),
+        }
+    }
+    steps.iter().filter(|step| !step.line.starts_with(HIDDEN)).count()
+}
+
+/// A shell as somebody has it who has just logged in: nothing of the test's own surroundings but where Rust is.
+fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
+    let path: Vec<String> = first.iter().map(|folder| format!("{}:", folder.display())).collect();
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "-c", script]).current_dir(folder).stdin(Stdio::null()).env_clear();
+    shell.env("PATH", format!("{}/usr/local/bin:/usr/bin:/bin", path.concat())).env("LC_ALL", "C.UTF-8");
+    shell.env("HOME", folder).env("TMPDIR", folder).env("THALWEG_SPACES", folder.join(".spaces"));
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    for (name, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let value = std::env::var_os(name).unwrap_or_else(|| Path::new(&home).join(usual).into());
+        shell.env(name, value);
+    }
+    shell
+}
+
+/// Before what only the test types.
+const HIDDEN: &str = ": test; ";
+
+/// The commands of a page, and what saves its files.
+fn steps(page: &Page, chosen: impl Fn(&str) -> bool) -> Vec<Step> {
+    let (mut steps, mut file, mut inside) = (Vec::new(), None, chosen(""));
+    let hidden = |line: &str| Step { line: format!("{HIDDEN}{line}"), shown: None };
+    for Block { fence, text } in page.blocks() {
+        if fence.is_empty() {
+            for line in text.lines() {
+                if let Some(section) = line.strip_prefix("## ") {
+                    inside = chosen(section);
+                }
+                let comment =
+                    line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->")).unwrap_or("");
+                if let Some(line) = comment.strip_prefix("test: ").filter(|_| inside) {
+                    steps.push(hidden(line));
+                }
+                file = comment.strip_prefix("file: ").or(file.filter(|_| line.is_empty()));
+            }
+            continue;
+        }
+        let file = file.take().or_else(|| fence.starts_with("snet,run").then(|| super::file_name(text)));
+        if !inside {
+            continue;
+        }
+        if let Some(file) = file {
+            steps.push(hidden(&format!(
+                "mkdir -p $(dirname {file}); cat > {file} <<'END OF FILE'\n{text}END OF FILE"
+            )));
+        }
+        match fence {
+            "console" => steps.extend(shown(text)),
+            "sh" => steps.extend(lines(text).into_iter().map(|line| Step { line, shown: None })),
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The commands of a block `console`.
+fn shown(text: &str) -> Vec<Step> {
+    let text = text.strip_prefix("$ ").expect("a prompt");
+    let step = |step: &str| {
+        let mut rest = step;
+        let mut line = String::new();
+        while let Some((first, after)) = rest.split_once('\n') {
+            line.push_str(first);
+            rest = after;
+            if !goes_on(first) {
+                break;
+            }
+            line.push('\n');
+        }
+        Step { line, shown: Some(rest.to_owned()) }
+    };
+    text.split("\n$ ").map(|part| step(&format!("{}\n", part.trim_end_matches('\n')))).collect()
+}
+
+/// The commands of a block `sh`.
+fn lines(text: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match commands.last_mut().filter(|_| open) {
+            Some(command) => *command = format!("{command}\n{line}"),
+            None => commands.push(line.to_owned()),
+        }
+        open = goes_on(line);
+    }
+    commands
+}
+
+fn goes_on(line: &str) -> bool {
+    line.ends_with('\\') || line.ends_with('|')
+}
+
+/// Whether all is as shown, where `…` stands for anything in a line, and a line `…` for any lines.
+fn is_as_shown(said: &str, shown: &str) -> bool {
+    let said: Vec<&str> = said.lines().collect();
+    let shown: Vec<&str> = shown.lines().collect();
+    fits(&said, &shown)
+}
+
+fn fits(said: &[&str], shown: &[&str]) -> bool {
+    match (said, shown) {
+        ([], []) => true,
+        (_, ["…", rest @ ..]) => (0..=said.len()).any(|skipped| fits(&said[skipped..], rest)),
+        ([line, said @ ..], [expected, shown @ ..]) => {
+            super::is_as_shown(line, expected) && fits(said, shown)
+        }
+        _ => false,
+    }
+}
