@@ -1,26 +1,25 @@
 //! `thalweg check` as it is called: codes, places, exit codes.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use tempfile::TempDir;
+
 /// A directory of its own with these files.
-fn directory(name: &str, files: &[(&str, &str)]) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check").join(name);
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).unwrap();
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
     for (file, text) in files {
-        std::fs::write(dir.join(file), text).unwrap();
+        std::fs::write(dir.path().join(file), text).unwrap();
     }
     dir
 }
 
-fn thalweg(dir: &Path, arguments: &[&str]) -> Output {
+fn thalweg(dir: &TempDir, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments).current_dir(dir).output().unwrap()
 }
 
 /// Checks `main.snet` among these files; the exit code, and `CODE file:line:column` of each diagnostic.
-fn check(name: &str, files: &[(&str, &str)]) -> (i32, Vec<String>) {
-    let output = thalweg(&directory(name, files), &["check", "main.snet", "--json"]);
+fn check(files: &[(&str, &str)]) -> (i32, Vec<String>) {
+    let output = thalweg(&directory(files), &["check", "main.snet", "--json"]);
     let lines = String::from_utf8(output.stdout).unwrap();
     let shown = |line: &str| {
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -35,7 +34,7 @@ fn check(name: &str, files: &[(&str, &str)]) -> (i32, Vec<String>) {
 
 #[test]
 fn a_sound_net_is_said_to_be_sound() {
-    let dir = directory("sound", &[("main.snet", "net main { box f ((a) -> (a)); } connect f .. f;")]);
+    let dir = directory(&[("main.snet", "net main { box f ((a) -> (a)); } connect f .. f;")]);
     let output = thalweg(&dir, &["check", "main.snet"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "main.snet: sound (1 net, 1 box)\n");
@@ -44,14 +43,14 @@ fn a_sound_net_is_said_to_be_sound() {
 
 #[test]
 fn errors_have_code_place_and_exit_code() {
-    let one = |name, text| check(name, &[("main.snet", text)]);
-    assert_eq!(one("bracket", "net main connect ([] .. [];"), (2, vec!["E0202 main.snet:1:18".into()]));
-    assert_eq!(one("name", "net main connect\n  f;"), (2, vec!["E0301 main.snet:2:3".into()]));
+    let one = |text| check(&[("main.snet", text)]);
+    assert_eq!(one("net main connect ([] .. [];"), (2, vec!["E0202 main.snet:1:18".into()]));
+    assert_eq!(one("net main connect\n  f;"), (2, vec!["E0301 main.snet:2:3".into()]));
     let twice = "box f ((a) -> (b)); net main connect f .. f;";
-    assert_eq!(one("type", twice), (2, vec!["E0501 main.snet:1:43".into()]));
-    assert_eq!(one("warning", "net main connect [] * {a};"), (0, vec!["W0602 main.snet:1:18".into()]));
-    assert_eq!(check("missing", &[]), (2, vec!["E0304".into()]));
-    assert_eq!(check("other", &[("main.snet", "net other connect [];")]).0, 2);
+    assert_eq!(one(twice), (2, vec!["E0501 main.snet:1:43".into()]));
+    assert_eq!(one("net main connect [] * {a};"), (0, vec!["W0602 main.snet:1:18".into()]));
+    assert_eq!(check(&[]), (2, vec!["E0304".into()]));
+    assert_eq!(check(&[("main.snet", "net other connect [];")]).0, 2);
 }
 
 #[test]
@@ -61,7 +60,7 @@ fn external_nets_are_read_and_their_errors_told_too() {
     let right = "net right connect [{a} -> {a}] .. ;";
     let files = [("main.snet", main), ("left.snet", left), ("right.snet", right)];
     let expected = ["E0301 main.snet:1:49", "E0201 right.snet:1:35", "E0301 left.snet:1:56"];
-    let (code, mut found) = check("external", &files);
+    let (code, mut found) = check(&files);
     found.sort();
     let mut expected = expected.map(String::from).to_vec();
     expected.sort();
@@ -71,19 +70,19 @@ fn external_nets_are_read_and_their_errors_told_too() {
         ("a.snet", "net a connect b;"),
         ("b.snet", "net b connect [];"),
     ];
-    assert_eq!(check("external-sound", &files), (0, vec![]));
+    assert_eq!(check(&files), (0, vec![]));
     let files = [("main.snet", "net main connect a;"), ("a.snet", "net a connect main;")];
-    assert_eq!(check("external-circle", &files), (2, vec!["E0305 main.snet:1:18".into()]));
+    assert_eq!(check(&files), (2, vec!["E0305 main.snet:1:18".into()]));
     let files = [("main.snet", "net main connect a;"), ("a.snet", "net a;")];
-    assert_eq!(check("external-itself", &files).0, 2);
-    let unused = check("unused-external", &[("main.snet", "net gone; net main connect [];")]);
+    assert_eq!(check(&files).0, 2);
+    let unused = check(&[("main.snet", "net gone; net main connect [];")]);
     assert_eq!(unused, (0, vec!["W0605 main.snet:1:5".into()]));
 }
 
 #[test]
 fn a_file_that_is_no_text_is_an_error() {
-    let dir = directory("bytes", &[]);
-    std::fs::write(dir.join("main.snet"), b"net main connect \xff;").unwrap();
+    let dir = directory(&[]);
+    std::fs::write(dir.path().join("main.snet"), b"net main connect \xff;").unwrap();
     let output = thalweg(&dir, &["check", "main.snet"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("error[E0304]"));
@@ -92,14 +91,14 @@ fn a_file_that_is_no_text_is_an_error() {
 
 #[test]
 fn warnings_fail_only_if_asked() {
-    let dir = directory("deny", &[("main.snet", "net main connect [] * {a};")]);
+    let dir = directory(&[("main.snet", "net main connect [] * {a};")]);
     assert_eq!(thalweg(&dir, &["check", "main.snet"]).status.code(), Some(0));
     assert_eq!(thalweg(&dir, &["check", "main.snet", "--deny-warnings"]).status.code(), Some(2));
 }
 
 #[test]
 fn colours_only_when_asked() {
-    let dir = directory("colour", &[("main.snet", "net main connect f;")]);
+    let dir = directory(&[("main.snet", "net main connect f;")]);
     let escapes = |arguments: &[&str]| thalweg(&dir, arguments).stderr.contains(&0x1b);
     assert!(!escapes(&["check", "main.snet"]));
     assert!(escapes(&["check", "main.snet", "--color", "always"]));
@@ -108,7 +107,7 @@ fn colours_only_when_asked() {
 
 #[test]
 fn bad_arguments_have_exit_code_two() {
-    let dir = directory("arguments", &[]);
+    let dir = directory(&[]);
     assert_eq!(thalweg(&dir, &["chekc"]).status.code(), Some(2));
     assert_eq!(thalweg(&dir, &["check"]).status.code(), Some(2));
     let output = thalweg(&dir, &["check", "main.snet", "--boxes", "./libmissing.so"]);

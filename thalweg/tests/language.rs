@@ -1,22 +1,22 @@
 //! `thalweg fmt`, `explain`, `check --types` and `check --graph` as they are called.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
 
 const NET: &str = "net main { box inc ((x, <n>) -> (x, <n>)); box odd ((x) -> (y) | (z)); } connect\n\
                    inc * {<n>} if <n > 3> .. (odd | [{k} -> {y = k}]) .. [] ! <n>;\n";
 
 /// A directory of its own with this network as `main.snet`.
-fn directory(name: &str, text: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("language").join(name);
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).unwrap();
-    std::fs::write(dir.join("main.snet"), text).unwrap();
+fn directory(text: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("main.snet"), text).unwrap();
     dir
 }
 
-fn thalweg(dir: &Path, arguments: &[&str], input: &str) -> Output {
+fn thalweg(dir: &TempDir, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.args(arguments).current_dir(dir).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -26,7 +26,7 @@ fn thalweg(dir: &Path, arguments: &[&str], input: &str) -> Output {
 }
 
 #[track_caller]
-fn check(dir: &Path, arguments: &[&str], input: &str, code: i32, expected: &str) {
+fn check(dir: &TempDir, arguments: &[&str], input: &str, code: i32, expected: &str) {
     let output = thalweg(dir, arguments, input);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
@@ -37,30 +37,34 @@ fn check(dir: &Path, arguments: &[&str], input: &str, code: i32, expected: &str)
 fn fmt_lays_out_in_place_or_from_input_to_output() {
     let text = "net main{box f((a)->(b));}connect f;// f\n";
     let laid_out = "net main {\n    box f ((a) -> (b));\n}\nconnect f; // f\n";
-    let dir = directory("fmt", text);
+    let dir = directory(text);
     check(&dir, &["fmt", "-"], text, 0, laid_out);
     check(&dir, &["fmt", "--check", "-"], text, 1, "");
     check(&dir, &["fmt", "--check", "main.snet"], "", 1, "");
-    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), text, "--check changes nothing");
+    assert_eq!(
+        std::fs::read_to_string(dir.path().join("main.snet")).unwrap(),
+        text,
+        "--check changes nothing"
+    );
     check(&dir, &["fmt", "main.snet"], "", 0, "");
-    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), laid_out);
+    assert_eq!(std::fs::read_to_string(dir.path().join("main.snet")).unwrap(), laid_out);
     check(&dir, &["fmt", "--check", "main.snet", "-"], laid_out, 0, "");
 }
 
 #[test]
 fn fmt_does_not_touch_what_it_cannot_read() {
-    let dir = directory("fmt-broken", "net main connect (f;");
+    let dir = directory("net main connect (f;");
     let output = thalweg(&dir, &["fmt", "main.snet", "gone.snet"], "");
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("E0202") && said.contains("E0304") && said.contains("gone.snet"), "{said}");
-    assert_eq!(std::fs::read_to_string(dir.join("main.snet")).unwrap(), "net main connect (f;");
+    assert_eq!(std::fs::read_to_string(dir.path().join("main.snet")).unwrap(), "net main connect (f;");
     check(&dir, &["fmt", "-"], "net main connect (f;", 2, "");
 }
 
 #[test]
 fn explain_prints_the_page_of_a_code() {
-    let dir = directory("explain", NET);
+    let dir = directory(NET);
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors/E0203.md");
     check(&dir, &["explain", "e0203"], "", 0, &std::fs::read_to_string(page).unwrap());
     let all = thalweg(&dir, &["explain"], "");
@@ -77,12 +81,12 @@ fn types_are_printed_a_net_each() {
                 connect f .. (shut | [{c} -> {d = c}]);\n";
     let expected = "net shut  (input as declared)\n    {b} -> {d, <e>}\nnet main\n    {a, b, <t>} -> {b, d} | {c, d, <e>} | {d, <e>}\n    \
                     {a, <t>} -> {d} | {d, <e>}\nmain.snet: sound (2 nets, 1 box)\n";
-    check(&directory("types", text), &["check", "--types", "main.snet"], "", 0, expected);
+    check(&directory(text), &["check", "--types", "main.snet"], "", 0, expected);
 }
 
 #[test]
 fn graphs_have_every_component() {
-    let dir = directory("graph", NET);
+    let dir = directory(NET);
     let drawn = |format: &str| {
         let output = thalweg(&dir, &["check", "main.snet", "--graph", format], "");
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -105,7 +109,7 @@ fn graphs_have_every_component() {
 
 #[test]
 fn where_streams_of_two_parallels_join_a_graph_has_a_point() {
-    let dir = directory("joined", "net main connect ([] | [] | []) .. ([] | [] | []);");
+    let dir = directory("net main connect ([] | [] | []) .. ([] | [] | []);");
     let dot = thalweg(&dir, &["check", "main.snet", "--graph", "dot"], "").stdout;
     let dot = String::from_utf8(dot).unwrap();
     assert_eq!(dot.matches(" -> ").count(), 3 + 3 + 3 + 3, "{dot}");

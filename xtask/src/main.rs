@@ -15,6 +15,7 @@ mod kinds;
 #[cfg(test)]
 mod layers;
 mod layout;
+mod leftovers;
 mod paper;
 mod process;
 mod sanitizer;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check, in the order in which a mistake shows soonest, and a count at the end.
 
 use crate::dist;
+use crate::leftovers::Places;
 use crate::process;
 use crate::sanitizer;
 use anyhow::{Context, Result, anyhow, bail};
@@ -330,9 +331,12 @@ fn bench(count: &mut Count) -> Result<()> {
     checked(count, process::run(&mut command))
 }
 
-/// Runs a test command, shows what it prints, and adds up its `test result:` lines.
+/// Runs a test command, shows what it prints, and adds up its `test result:` lines; that it leaves nothing behind is one more
+/// check.
 fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
     let shown = process::shown(command);
+    let places = Places::make()?;
+    places.give(command);
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("could not start `{shown}`"))?;
     let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
@@ -371,7 +375,7 @@ fn counted(count: &mut Count, command: &mut Command) -> Result<()> {
     if results == 0 {
         bail!("`{shown}` ran no tests");
     }
-    Ok(())
+    checked(count, places.expect_empty().with_context(|| format!("`{shown}`")))
 }
 
 /// Reads `skipped: a_test: why`, which a test says of itself.
