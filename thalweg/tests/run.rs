@@ -57,6 +57,31 @@ fn mistakes_are_refused_with_code_and_place() {
     refused(&[&count, "--set", "exec.clock_budget=101"], &["101 is out of range", "0–100 %"]);
     refused(&[&count, "--with", "{"], &["error[E0902]", "--with"]);
     refused(&[&count, "--input-bytes", "data", "--chunk", "0"], &["error[E0902]", "--chunk 0"]);
+    refused(&[&count, "--chunk", "5ms"], &["--chunk", "`ms` is no unit here", "MiB"]);
+    refused(&[&count, "--record-bytes", "many"], &["--record-bytes", "`many` is no unit here"]);
+    refused(&[&count, "--quantum-us", "64KiB"], &["--quantum-us", "`KiB` is no unit here", "min"]);
+    refused(&[&count, "--set", "exec.quantum_us=1MB"], &["`MB` is no unit here", "1–10000000 us"]);
+    refused(&[&count, "--input", "file:a?chunk=0"], &["error[E0902]", "such as 65536 or 64KiB"]);
+}
+
+#[test]
+fn sizes_and_times_have_units() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pass = write(folder.path(), "pass.snet", "net pass connect [];");
+    let sizes = |arguments: &[&str]| {
+        let output = run(&[&[pass.as_str()], arguments].concat(), &"x".repeat(5000));
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("JSON").lines().count()
+    };
+    assert_eq!(sizes(&["--input-bytes", "data", "--chunk", "2kB"]), 3);
+    assert_eq!(sizes(&["--input-bytes", "data", "--chunk", "1 KiB", "--quantum-us", "1ms"]), 5);
+    assert_eq!(sizes(&["--input", "file:/dev/stdin?format=bytes&chunk=1KiB&rate=6000/min"]), 5);
+    assert_eq!(
+        sizes(&["--input-format", "lines", "--record-bytes", "5KB", "--set", "exec.quantum_us=0.5ms"]),
+        1
+    );
+    let long = run(&[&pass, "--input-format", "lines", "--record-bytes", "4 KiB"], &"x".repeat(5000));
+    assert!(String::from_utf8_lossy(&long.stderr).contains("a line of more than 4096 bytes"), "{long:?}");
 }
 
 #[test]

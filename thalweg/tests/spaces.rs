@@ -72,6 +72,37 @@ fn ls_shows_sessions_with_their_processes() {
     assert!(place.says(&["report", "together"]).starts_with("together (a session of 2 processes"));
 }
 
+#[test]
+fn commands_take_the_newest_run() {
+    let place = Place::new("newest");
+    let net = place.0.join("pass.snet");
+    std::fs::write(&net, "net pass connect [];").unwrap();
+    for name in ["older", "newer"] {
+        let (space, input) = (place.0.join(name), place.0.join("in.jsonl"));
+        std::fs::write(&input, format!("{{\"{name}\": 1}}\n")).unwrap();
+        let [net, input, space] = [&net, &input, &space].map(|path| path.to_str().unwrap());
+        place.says(&["run", net, "--input", input, "--keep", "--monitor", "full", "--space", space]);
+    }
+    for command in ["report", "diagnose", "waits", "streams", "workers"] {
+        let report: serde_json::Value = serde_json::from_str(&place.says(&[command, "--json"])).unwrap();
+        assert!(report["space"]["path"].as_str().unwrap().ends_with("/newer"), "{command}: {report}");
+    }
+    for arguments in [&["get"][..], &["events"], &["message", "1:0"], &["message", "--slowest", "1"]] {
+        let (command, rest) = arguments.split_first().unwrap();
+        let of_newer = place.says(&[&[*command, place.0.join("newer").to_str().unwrap()], rest].concat());
+        assert_eq!(place.says(arguments), of_newer, "{arguments:?}");
+    }
+    assert!(place.says(&["message", "--failed"]).starts_with("No message failed"));
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = place.thalweg(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+    };
+    refused(&["message", "newer"], "newer is a space: give a message too");
+    refused(&["message"], "required arguments");
+    refused(&["message", "newer", "1:0", "--failed"], "--slowest and --failed choose");
+}
+
 /// A step was made.
 #[derive(Kind)]
 #[kind(name = "test.step")]
