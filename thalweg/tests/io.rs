@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use program::{run, started, write};
+use program::{Killed, run, started, write};
 
 /// Lets every record through as it is.
 const SAME: &str = "net same connect [];";
@@ -372,14 +372,9 @@ fn a_consumer_that_does_not_read_holds_the_run_back() {
     let folder = tempfile::tempdir().unwrap();
     let net = same(folder.path());
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    let mut child = command
-        .args(["run", &net])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
+    command.args(["run", &net]).stderr(Stdio::null());
+    let mut run = Killed::start(&mut command, folder.path());
+    let mut input = run.child.stdin.take().unwrap();
     rustix::io::ioctl_fionbio(&input, true).unwrap();
     let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1000));
     // Until the run takes nothing for a while.
@@ -392,8 +387,6 @@ fn a_consumer_that_does_not_read_holds_the_run_back() {
         }
         assert!(taken < 64 << 20, "it takes ever more");
     }
-    let peak = peak_bytes(&child).expect("it runs");
+    let peak = peak_bytes(&run.child).expect("it runs");
     assert!(peak < 300 << 20, "{peak} bytes");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }

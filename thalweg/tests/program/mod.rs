@@ -28,6 +28,27 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     output
 }
 
+/// A run that the test kills in the end, however it ends. It leaves its space, so that is made in a folder of the test's.
+#[allow(dead_code, reason = "as above")]
+pub(crate) struct Killed {
+    pub(crate) child: Child,
+}
+
+#[allow(dead_code, reason = "as above")]
+impl Killed {
+    pub(crate) fn start(command: &mut Command, spaces: &Path) -> Killed {
+        command.env("THALWEG_SPACES", spaces).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Killed { child: command.spawn().expect("thalweg starts") }
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 pub(crate) fn started(command: &mut Command) -> Child {
     command
         .stdin(Stdio::piped())
