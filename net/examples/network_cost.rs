@@ -1,5 +1,5 @@
 //! What a record costs per component of a running network: nanoseconds here, instructions under
-//! `valgrind --tool=callgrind`.
+//! `valgrind --tool=callgrind` (build with `--profile profiling`).
 //!
 //! `cargo run --release -p thalweg-net --example network_cost [RECORDS [WORKERS [CASE [REPEATS]]]]`
 #![allow(clippy::print_stdout, missing_docs)]

@@ -17,8 +17,8 @@ const MAN_EXAMPLES: &str = "\
 Examples:
   # read the page of `thalweg run`
   thalweg man run | man -l -
-  # install all pages for yourself
-  thalweg man --into ~/.local/share/man/man1";
+  # all pages, for a program in ~/.cargo/bin
+  thalweg man --into ~/.cargo/share/man/man1";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
