@@ -21,9 +21,12 @@ fn what_the_readme_says_of_the_archive_works() {
     let rust = ["Install", "Without a toolchain", "A network of your own", "Work on Thalweg itself"];
     let others = |section: &str| !rust.contains(&section);
     assert!(session::type_in(&page, &unpacked, &[&unpacked.join("bin")], others, |_| false) >= 8);
-    for file in
-        ["share/man/man1/thalweg-run.1", "share/bash-completion/completions/thalweg", "bindings/c/thalweg.h"]
-    {
+    for file in [
+        "share/man/man1/thalweg-run.1",
+        "share/bash-completion/completions/thalweg",
+        "bindings/c/thalweg.h",
+        "lib/liblanguage_boxes.so",
+    ] {
         assert!(unpacked.join(file).exists(), "{file}");
     }
 }

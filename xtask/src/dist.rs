@@ -60,6 +60,17 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
     build.args(["build", "--release", "--locked", "-p", "thalweg"]);
     process::run(build.args(packages.iter().flat_map(|package| ["-p", package])))?;
 
+    // The boxes of docs/language.md.
+    process::run(process::cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "-p",
+        "thalweg",
+        "--example",
+        "language_boxes",
+    ]))?;
+
     let release = process::target_dir().join("release");
     let name = name(&release.join("thalweg"))?;
     let folder = into.join(&name);
@@ -72,6 +83,8 @@ pub(crate) fn make(into: &Path) -> Result<PathBuf> {
         copy(&release.join(&library), &folder.join("lib").join(&library))?;
         copy_texts_of_app(app, &folder)?;
     }
+    let boxes = "liblanguage_boxes.so";
+    copy(&release.join("examples").join(boxes), &folder.join("lib").join(boxes))?;
     for source in SOURCES {
         copy(&process::root().join(source), &folder.join(source))?;
     }

@@ -56,7 +56,10 @@ fn shell(script: &str, folder: &Path, first: &[&Path]) -> Command {
     let mut shell = Command::new("bash");
     shell.args(["--norc", "-c", script]).current_dir(folder).stdin(Stdio::null()).env_clear();
     shell.env("PATH", format!("{}/usr/local/bin:/usr/bin:/bin", path.concat())).env("LC_ALL", "C.UTF-8");
-    shell.env("HOME", folder).env("TMPDIR", folder).env("THALWEG_SPACES", folder.join(".spaces"));
+    // The home is none of the source tree's folders: those are links.
+    let own = folder.join(".home");
+    std::fs::create_dir_all(&own).expect("a temporary folder takes folders");
+    shell.env("HOME", &own).env("TMPDIR", &own).env("THALWEG_SPACES", folder.join(".spaces"));
     let home = std::env::var_os("HOME").unwrap_or_default();
     for (name, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let value = std::env::var_os(name).unwrap_or_else(|| Path::new(&home).join(usual).into());
