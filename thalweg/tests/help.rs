@@ -91,10 +91,7 @@ fn manual_pages_and_completions_know_every_option() {
 #[test]
 fn manual_pages_are_laid_out_without_complaint() {
     if Command::new("groff").arg("--version").output().is_err() {
-        // Past what the test harness keeps to itself, so that `cargo xtask test` counts it.
-        let line = b"\nskipped: manual_pages_are_laid_out_without_complaint: there is no groff\n";
-        std::io::stdout().write_all(line).expect("standard output");
-        return;
+        return skipped("manual_pages_are_laid_out_without_complaint", "there is no groff");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     said(&["man", "--into", folder.path().to_str().expect("a path in UTF-8")], "80");
@@ -108,6 +105,25 @@ fn manual_pages_are_laid_out_without_complaint() {
         let complaint = String::from_utf8_lossy(&laid_out.stderr);
         assert!(complaint.is_empty() && laid_out.status.success(), "{}: {complaint}", page.display());
     }
+}
+
+#[test]
+fn shells_read_their_completions() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = folder.path().join(shell);
+        std::fs::write(&script, said(&["completions", shell], "80")).expect("a temporary folder takes files");
+        match Command::new(shell).arg("-n").arg(&script).output() {
+            Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}"),
+            Err(_) => skipped("shells_read_their_completions", &format!("there is no {shell}")),
+        }
+    }
+}
+
+/// Says it past what the test harness keeps to itself, so that `cargo xtask test` counts it.
+fn skipped(test: &str, why: &str) {
+    let line = format!("\nskipped: {test}: {why}\n");
+    std::io::stdout().write_all(line.as_bytes()).expect("standard output");
 }
 
 #[test]
