@@ -3,6 +3,7 @@
 mod des_run;
 mod page;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use page::{Page, session};
@@ -157,6 +158,28 @@ fn every_block_says_what_it_is_and_every_excuse_is_needed() {
         }
     }
     assert!(excuses.is_empty(), "excused, but not on the page: {excuses:?}");
+}
+
+#[test]
+fn commands_in_sentences_exist_with_their_options() {
+    let mut helps: HashMap<String, String> = HashMap::new();
+    let mut commands = 0;
+    for path in pages() {
+        let page = std::fs::read_to_string(des_run::root().join(&path)).expect(&path);
+        for said in page.split("`thalweg ").skip(1).filter_map(|rest| rest.split('`').next()) {
+            let command = said.split_whitespace().next().unwrap_or("");
+            let help = helps.entry(command.to_owned()).or_insert_with(|| {
+                let asked = des_run::thalweg().args([command, "--help"]).output().expect("thalweg starts");
+                assert!(asked.status.success(), "{path}: `thalweg {said}`: there is no such command");
+                String::from_utf8(asked.stdout).expect("text")
+            });
+            for option in said.split_whitespace().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(option), "{path}: `thalweg {said}`: there is no {option}");
+            }
+            commands += 1;
+        }
+    }
+    assert!(commands > 50, "{commands} commands");
 }
 
 #[test]
