@@ -7,6 +7,7 @@ mod said;
 
 mod commands;
 mod failure;
+mod flow;
 mod output;
 mod table;
 mod units;

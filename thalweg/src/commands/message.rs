@@ -11,7 +11,7 @@ use crate::Terminal;
 use crate::commands::look::usage;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{Table, number, text};
+use crate::table::{ShapeArguments, Table, number, text};
 use crate::units::{count, counted, duration};
 
 const EXAMPLES: &str = "\
@@ -39,11 +39,13 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let path = spaces::find_feed(Some(&arguments.space))?;
-    let mut output = Output::new(terminal);
+    let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.failed {
         let report = report_space(&path, usize::MAX).map_err(usage)?;
         return print(&mut output, arguments.json, &report.failures, |output| {
@@ -91,7 +93,7 @@ fn print_story(story: &Story, output: &mut Output) -> Result<(), Failure> {
     };
     output.line(&output.styled("1", &format!("Message {}: {from}", story.message)))?;
     output.line("")?;
-    output.text(&tree(&story.hops, Some(&story.message)).render(output.width, output.colour))?;
+    output.table(&tree(&story.hops, Some(&story.message)))?;
     if story.cut_short {
         output.line("… it has more descendants than are followed")?;
     }
@@ -108,7 +110,7 @@ fn tree(hops: &[Hop], marked: Option<&str>) -> Table {
         text("READ BY"),
         number("WORKER", 2),
         number("SERVICE", 0),
-        text("THEN"),
+        text("THEN").loose(),
     ]);
     let known = |time: Option<f64>| time.map_or(String::new(), duration);
     for hop in hops {
@@ -156,13 +158,13 @@ fn print_slowest(found: &[(MessageTimes, Story)], output: &mut Output) -> Result
         ];
         table.row(cells, false);
     }
-    output.text(&table.render(output.width, output.colour))
+    output.table(&table)
 }
 
 fn print_failures(report: &Report, output: &mut Output) -> Result<(), Failure> {
     let failures = &report.failures;
     if !failures.is_empty() {
-        output.text(&failed(failures).render(output.width, output.colour))?;
+        output.table(&failed(failures))?;
     }
     let all: u64 = report.components.iter().map(|component| component.work.failed).sum();
     let unlisted = all.saturating_sub(failures.len() as u64);

@@ -3,8 +3,9 @@
 pub(crate) mod text;
 
 use crate::Terminal;
-use crate::commands::look::{Look, look};
+use crate::commands::look::{Look, Sort, look};
 use crate::failure::Failure;
+use text::View;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let top = arguments.look.top;
-    look(&arguments.look, terminal, |report, output| text::print(report, top, output))
+    let view = View { top: arguments.look.top, sort: arguments.look.sort.unwrap_or(Sort::Load) };
+    look(&arguments.look, terminal, |report, output| text::print(report, view, output))
 }
