@@ -9,7 +9,7 @@ mod shortening;
 
 pub(crate) use shape::{Shape, ShapeArguments};
 
-use shortening::apart;
+pub(crate) use shortening::apart;
 
 /// What a column is like.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! `thalweg report`: what a run did and what limits its flow.
 
+mod graph;
 pub(crate) mod text;
 
 use crate::Terminal;
@@ -12,7 +13,11 @@ Examples:
   thalweg report                     the newest run, living or dead
   thalweg report 4242                the run of process 4242
   thalweg report --watch             a live run, the last two seconds again and again
-  thalweg report ./kept-run --json   a kept run, as JSON (docs/report.md)";
+  thalweg report ./kept-run --json   a kept run, as JSON (docs/report.md)
+  thalweg report --graph svg > run.svg
+                                     the network drawn, with what was measured written on it
+  thalweg report --sort flow --columns in,busy
+                                     components in the order of the flow, and these columns only";
 
 /// What `thalweg report` is told.
 #[derive(clap::Args)]
@@ -20,9 +25,15 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
+    graph: Option<graph::Format>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let view = View { top: arguments.look.top, sort: arguments.look.sort.unwrap_or(Sort::Load) };
-    look(&arguments.look, terminal, |report, output| text::print(report, view, output))
+    look(&arguments.look, terminal, |report, output| match arguments.graph {
+        Some(format) => output.text(&graph::draw(report, format)?),
+        None => text::print(report, view, output),
+    })
 }

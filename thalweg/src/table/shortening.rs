@@ -8,7 +8,7 @@ use super::shortened;
 const APART_MIN: usize = 8;
 
 /// Each name in at most `width` characters, equal ones alike and different ones differently; none if no way was found.
-pub(super) fn apart(names: &[&str], width: usize) -> Option<Vec<String>> {
+pub(crate) fn apart(names: &[&str], width: usize) -> Option<Vec<String>> {
     let mut different: Vec<&str> = names.to_vec();
     different.sort_unstable();
     different.dedup();
