@@ -15,7 +15,10 @@ impl Flow {
     pub(crate) fn of(report: &Report) -> Flow {
         let nodes = nodes(&report.streams);
         let number: HashMap<&str, usize> = nodes.iter().enumerate().map(|(n, &path)| (path, n)).collect();
-        let edges = report.streams.iter().filter_map(|stream| {
+        // What leads out of the network is behind all else.
+        let (exits, others): (Vec<&Stream>, Vec<&Stream>) =
+            report.streams.iter().partition(|stream| stream.role == "exit");
+        let edges = others.into_iter().chain(exits).filter_map(|stream| {
             Some((number[stream.writer.as_deref()?], number[stream.reader.as_deref()?]))
         });
         let order = order(nodes.len(), &edges.collect::<Vec<_>>());

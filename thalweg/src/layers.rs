@@ -155,6 +155,13 @@ fn layers_of(count: usize, edges: &[Edge]) -> Vec<usize> {
             layer[to] = layer[to].max(layer[n] + 2);
         }
     }
+    // Where the flow ends it is at the right side.
+    let last = layer.iter().copied().max().unwrap_or(0);
+    for n in (0..count).filter(|&n| edges.iter().any(|edge| edge.to == n)) {
+        if edges.iter().all(|edge| edge.from != n) {
+            layer[n] = last;
+        }
+    }
     layer
 }
 

@@ -180,6 +180,12 @@ impl Table {
                 _ => break,
             }
         }
+        // What was left out last may have been wider than needed.
+        let total = shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP);
+        let prose = shown.iter().copied().filter(|&n| self.columns[n].content == Content::Prose);
+        if let Some(n) = prose.max_by_key(|&n| self.width(n)) {
+            widths[n] = (widths[n] + shape.width.saturating_sub(total)).min(self.width(n));
+        }
         left_out.sort_unstable();
         left_out
     }

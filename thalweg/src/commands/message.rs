@@ -1,11 +1,7 @@
 //! `thalweg message`: one message's story, or the stories of those that took longest or led to failures.
 
 use thalweg_host::spaces;
-use thalweg_monitor::{
-    FailedMessage, Hop, MessageId, MessageTimes, Report, Story, report_space, slowest, story,
-};
-
-use thalweg_space::reader::PathFeed;
+use thalweg_monitor::{FailedMessage, Hop, MessageId, MessageTimes, Report, Story, report, slowest, story};
 
 use crate::Terminal;
 use crate::commands::look::usage;
@@ -44,26 +40,25 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let path = spaces::find_feed(Some(&arguments.space))?;
+    let feed = spaces::feed(Some(&arguments.space))?;
     let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.failed {
-        let report = report_space(&path, usize::MAX).map_err(usage)?;
+        let report = report(feed, usize::MAX).map_err(usage)?;
         return print(&mut output, arguments.json, &report.failures, |output| {
             print_failures(&report, output)
         });
     }
     if let Some(count) = arguments.slowest {
-        let found = slowest(&PathFeed::open(&path).map_err(usage)?, count as usize).map_err(usage)?;
+        let found = slowest(&feed, count as usize).map_err(usage)?;
         return print(&mut output, arguments.json, &found, |output| print_slowest(&found, output));
     }
     let Some(text) = &arguments.message else { return Ok(()) };
     let message: MessageId = text.parse().map_err(usage)?;
-    let feed = PathFeed::open(&path).map_err(usage)?;
     let story = story(&feed, message).map_err(usage)?.ok_or_else(|| {
         Failure::Usage(format!(
             "the events of {} say nothing of a message {message}: it never was, or its events were overwritten; \
              only mode full tells of single messages (`thalweg events` shows streams and indices)",
-            path.display()
+            arguments.space
         ))
     })?;
     print(&mut output, arguments.json, &story, |output| print_story(&story, output))

@@ -341,9 +341,10 @@ impl<'r> Limit<'r> {
         };
         let component =
             found.component.as_deref().or_else(|| found.task.as_ref().map(|task| component_of(&task.name)));
-        // Where a worker is all that is named: what it was busiest with.
+        // Where a worker limits the flow: what it was busiest with.
         let on_worker = || {
-            let worker = found.worker?;
+            let worker =
+                found.worker.filter(|_| matches!(found.kind, VerdictKind::Worker | VerdictKind::Mapping))?;
             let busiest = report.tasks.iter().find(|task| task.worker == Some(worker))?;
             Some(component_of(&busiest.name))
         };
@@ -431,7 +432,7 @@ mod tests {
         assert_eq!(limits.len(), 1, "{limits:?}");
         assert_eq!(Some(&limits[0]["data-component"]), report.verdict.finding.component.as_ref());
         assert!(
-            svg.contains("771 k/s") && svg.contains("48.7 % full") && svg.contains("each busy 90.0 %"),
+            svg.contains("771 k/s") && svg.contains("48.8 % full") && svg.contains("each busy 90.0 %"),
             "{svg}"
         );
     }
