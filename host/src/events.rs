@@ -55,7 +55,7 @@ impl Origin {
 
     /// What the task or stream is called that a field of an event stands for; none if it is neither, or not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
-        let refers = Refers::of(&event.kind, field)?;
+        let refers = Refers::of(event.kind, field)?;
         self.called.name(refers, event.u64(event.kind.field(field)?), &self.names)
     }
 

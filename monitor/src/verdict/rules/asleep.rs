@@ -29,5 +29,5 @@ pub(super) fn say(found: &Finding) -> Words {
         found.percent("asleep"),
         found.worker_id()
     ))
-    .so(declare_blocking(&found.path()))
+    .so(declare_blocking(found.path()))
 }

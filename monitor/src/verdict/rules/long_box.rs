@@ -41,5 +41,5 @@ pub(super) fn say(found: &Finding) -> Words {
         found.percent("busy_least")
     ))
     .because(format!("{} of all waiting leads to such tasks", found.percent("waiting_behind")))
-    .so(format!("let more messages be under way at once, or {}", declare_blocking(&path)))
+    .so(format!("let more messages be under way at once, or {}", declare_blocking(path)))
 }

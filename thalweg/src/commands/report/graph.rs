@@ -31,6 +31,8 @@ const LINE: f64 = 17.0;
 const FONT_SIZE: usize = 13;
 /// Longer names are shortened.
 const NAME_MAX: usize = 44;
+/// Characters in a line of sentences.
+const TEXT_MAX: f64 = 130.0;
 /// Around the drawing.
 const MARGIN: f64 = 24.0;
 /// What limits the flow: vermilion and blue are told apart by everybody (Okabe and Ito, 2008).
@@ -122,9 +124,10 @@ impl<'r> Drawn<'r> {
             .collect();
         let Layers { nodes: places, edges: routes, size: drawing } = layers(&nodes, &edges);
         let width = drawing.width.max(72.0 * CHARACTER);
-        let heading = self.heading((width / CHARACTER) as usize);
+        let text_width = (width / CHARACTER).min(TEXT_MAX) as usize;
+        let heading = self.heading(text_width);
         let top = MARGIN + heading.len() as f64 * LINE + 10.0;
-        let legend = legend((width / CHARACTER) as usize);
+        let legend = legend(text_width);
         let height = top + drawing.height + MARGIN + legend.len() as f64 * LINE;
         let mut out = opening((width + 2.0 * MARGIN) as usize, (height + MARGIN) as usize, FONT_SIZE);
         text(&mut out, &heading, Point { x: MARGIN, y: MARGIN - LINE / 2.0 }, " font-weight=\"bold\"");
@@ -332,9 +335,13 @@ impl<'r> Limit<'r> {
         let found = &report.verdict.finding;
         let none = Limit { component: None, stream: None, kind: None };
         let kind = match found.kind {
-            VerdictKind::Nothing | VerdictKind::Paused | VerdictKind::Unclear | VerdictKind::Unknown => {
-                return none;
-            }
+            // Nothing in the network is what limits it.
+            VerdictKind::Nothing
+            | VerdictKind::Paused
+            | VerdictKind::Unclear
+            | VerdictKind::Unknown
+            | VerdictKind::Contention
+            | VerdictKind::Disk => return none,
             VerdictKind::Source => Some("source"),
             VerdictKind::Sink => Some("sink"),
             _ => None,
