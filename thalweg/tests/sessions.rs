@@ -159,3 +159,28 @@ fn columns_that_are_asked_for_are_shown_and_others_are_errors() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
     assert!(said.contains("`COLOUR`") && said.contains("WRITTEN"), "{said}");
 }
+
+#[test]
+fn settings_are_wrapped_in_a_narrow_terminal_and_whole_in_a_pipe() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
+    let space = &report.spaces[0].space.path;
+    let whole = says(&["get", space]);
+    let doc = "How much longer it takes for each message";
+    assert!(whole.contains(doc) && whole.contains("AFFECTS") && !whole.contains("… not shown"), "{whole}");
+    let shown = |width: &str| {
+        let mut get = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = get.args(["get", space]).env("COLUMNS", width).output().expect("thalweg starts");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let narrow = shown("64");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
+    assert!(narrow.contains("… not shown: ") && narrow.contains("AFFECTS"), "{narrow}");
+    // Every setting is there, and every word of what it does.
+    for setting in whole.lines().skip(1).filter_map(|line| line.split_whitespace().next()) {
+        assert!(narrow.lines().any(|line| line.starts_with(&format!("{setting} "))), "{setting}: {narrow}");
+    }
+    assert!(doc.split(' ').all(|word| narrow.contains(word)), "{narrow}");
+    assert!(!narrow.contains(doc), "it takes several lines: {narrow}");
+}

@@ -32,9 +32,6 @@ pub(crate) struct Look {
     /// object a line.
     #[arg(long)]
     pub(crate) watch: bool,
-    /// The order of rows [default: that of the command].
-    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
-    pub(crate) sort: Option<Sort>,
     #[command(flatten)]
     pub(crate) shape: ShapeArguments,
 }

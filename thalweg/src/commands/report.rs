@@ -25,13 +25,16 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// The order of rows [default: load].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
+    sort: Option<Sort>,
     /// Draw the network as it ran: busy shares, messages a second, how full streams are, and what limits the flow.
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "watch", "columns", "sort"])]
     graph: Option<graph::Format>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let view = View { top: arguments.look.top, sort: arguments.look.sort.unwrap_or(Sort::Load) };
+    let view = View { top: arguments.look.top, sort: arguments.sort.unwrap_or(Sort::Load) };
     look(&arguments.look, terminal, |report, output| match arguments.graph {
         Some(format) => output.text(&graph::draw(report, format)?),
         None => text::print(report, view, output),

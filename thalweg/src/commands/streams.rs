@@ -21,10 +21,13 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// The order of rows [default: flow].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
+    sort: Option<Sort>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let view = View { top: arguments.look.top, sort: arguments.look.sort.unwrap_or(Sort::Flow) };
+    let view = View { top: arguments.look.top, sort: arguments.sort.unwrap_or(Sort::Flow) };
     look(&arguments.look, terminal, |report, output| {
         output.table(&text::streams(report, view))?;
         let courses = courses(report, view);

@@ -19,12 +19,15 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// The order of each worker's tasks [default: by their ids].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
+    sort: Option<Sort>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     look(&arguments.look, terminal, |report, output| {
         output.table(&text::workers(&report.workers))?;
-        let tasks = mapped(report, arguments.look.sort);
+        let tasks = mapped(report, arguments.sort);
         if !tasks.is_empty() {
             output.line("")?;
             output.table(&text::tasks(&tasks, report.tasks_count))?;

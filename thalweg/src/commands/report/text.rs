@@ -21,12 +21,7 @@ pub(crate) struct View {
 
 impl View {
     /// The first of `all`, in order: `place` is theirs in the flow.
-    fn rows<'r, T, P: Ord>(
-        self,
-        all: &'r [T],
-        place: impl Fn(&T) -> P,
-        name: impl Fn(&T) -> &str,
-    ) -> Vec<&'r T> {
+    fn rows<T, P: Ord>(self, all: &[T], place: impl Fn(&T) -> P, name: impl Fn(&T) -> &str) -> Vec<&T> {
         let mut rows: Vec<&T> = all.iter().take(self.top).collect();
         match self.sort {
             Sort::Load => {}
