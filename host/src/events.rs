@@ -1,5 +1,6 @@
 //! The events of a run, or of all runs of a session, as they come, with what is needed to tell them: times, names, who is who.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use thalweg_monitor::{Called, Names, Refers};
@@ -19,6 +20,8 @@ pub struct Origin {
     pub names: Names,
     /// Its tasks and streams.
     called: Called,
+    /// Something was asked for that is not among them.
+    missed: Cell<bool>,
     /// The clock of its events. Processes that share a machine share one, or their events of the same moment would be told as of two.
     pub clock: Clock,
     /// From when times are counted: the start of the first process, in nanoseconds since 1970.
@@ -45,7 +48,7 @@ impl Origin {
                 clock = first.clock;
             }
         }
-        Ok(Origin { directory, pid, names, called, clock, begin_ns, boot_id })
+        Ok(Origin { directory, pid, names, called, missed: Cell::new(false), clock, begin_ns, boot_id })
     }
 
     /// When that was, in seconds from the beginning.
@@ -56,7 +59,12 @@ impl Origin {
     /// What the task or stream is called that a field of an event stands for; none if it is neither, or not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
         let refers = Refers::of(event.kind, field)?;
-        self.called.name(refers, event.u64(event.kind.field(field)?), &self.names)
+        let id = event.u64(event.kind.field(field)?);
+        let name = self.called.name(refers, id, &self.names);
+        if name.is_none() && id != 0 {
+            self.missed.set(true);
+        }
+        name
     }
 
     /// The path of a task's component, if it is known.
@@ -127,6 +135,10 @@ impl LiveEvents {
         self.is_damaged |= found.is_err();
         for (origin, space) in self.origins.iter_mut().zip(self.feed.spaces()) {
             origin.names = thalweg_monitor::names(space).map_err(Error::usage_of)?;
+            // A stream has a row in the table only from its first message on.
+            if origin.missed.take() {
+                let _ = origin.called.look(space);
+            }
         }
         self.meet()?;
         found
