@@ -23,6 +23,7 @@ mod adoption;
 pub mod amount;
 mod command;
 mod error;
+mod events;
 mod interrupt;
 pub mod io;
 pub mod libraries;
@@ -34,6 +35,7 @@ pub mod spaces;
 
 pub use command::RunCommand;
 pub use error::{Error, ErrorKind, chain};
+pub use events::{LiveEvents, Origin};
 pub use interrupt::{Interrupt, exit_code};
 pub use live::{Change, LiveRun, Measuring, Obeyed, Window};
 pub use notice::{Notice, Notices};

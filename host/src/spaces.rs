@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_space::default_parent;
 use thalweg_space::discover::{self, Listed};
+use thalweg_space::reader::PathFeed;
 
 use crate::error::Error;
 
@@ -33,6 +34,15 @@ pub fn find_feed(name: Option<&str>) -> Result<PathBuf, Error> {
         Some(session) => Ok(session),
         None => find(name),
     }
+}
+
+/// The events of the run or session that the user named, or of the newest run; [`thalweg_monitor::report`], [`thalweg_monitor::story`]
+/// and [`thalweg_monitor::slowest`] take them.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn feed(name: Option<&str>) -> Result<PathFeed, Error> {
+    PathFeed::open(find_feed(name)?).map_err(Error::usage_of)
 }
 
 /// The directory of the session the user named by its path or as `thalweg ls` shows it; none if that is no session.

@@ -21,6 +21,7 @@ mod wording;
 
 pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
 pub use composing::structure::{Role, Structure};
+pub use decoding::called::{Called, Refers};
 pub use decoding::events::{self, Observation};
 pub use decoding::names::{Names, SiteName, names};
 pub use decoding::observation::{

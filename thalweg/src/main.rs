@@ -7,6 +7,8 @@ mod said;
 
 mod commands;
 mod failure;
+mod flow;
+mod layers;
 mod output;
 mod table;
 mod units;
@@ -104,11 +106,11 @@ enum Command {
     /// Give a run a library of boxes anew, while it runs.
     Reload(commands::reload::Arguments),
     /// Let a run stop reading; what is inside goes on.
-    Pause(commands::control::Simple),
+    Pause(commands::control::Rest),
     /// Let a paused run read on.
-    Resume(commands::control::Simple),
+    Resume(commands::control::Rest),
     /// Let all records leave a run, and pause it.
-    Drain(commands::control::Simple),
+    Drain(commands::control::Rest),
     /// End a run: it stops reading and finishes what is under way.
     Stop(commands::control::Simple),
     /// List the runs of this machine: those that live and those that were kept.
@@ -156,9 +158,9 @@ fn main() -> ExitCode {
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),
         Command::Reload(a) => commands::reload::main(&a, terminal),
-        Command::Pause(a) => commands::control::simple(&RunCommand::Pause, &a, terminal),
-        Command::Resume(a) => commands::control::simple(&RunCommand::Resume, &a, terminal),
-        Command::Drain(a) => commands::control::simple(&RunCommand::Drain, &a, terminal),
+        Command::Pause(a) => commands::control::rest(&RunCommand::Pause, &a, terminal),
+        Command::Resume(a) => commands::control::rest(&RunCommand::Resume, &a, terminal),
+        Command::Drain(a) => commands::control::rest(&RunCommand::Drain, &a, terminal),
         Command::Stop(a) => commands::control::simple(&RunCommand::Stop, &a, terminal),
         Command::Ls(a) => commands::ls::main(a, terminal),
         Command::Clean(a) => commands::clean::main(a, terminal),

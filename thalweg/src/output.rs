@@ -4,9 +4,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use crate::Terminal;
 use crate::failure::Failure;
+use crate::table::{Shape, ShapeArguments, Table};
 
-/// Width where there is no terminal to ask.
+/// Width of sentences where there is no terminal to ask.
 const WIDTH: usize = 110;
+/// In less nothing can be read.
+const WIDTH_MIN: usize = 20;
 
 /// Standard output.
 pub(crate) struct Output {
@@ -16,16 +19,30 @@ pub(crate) struct Output {
     pub(crate) colour: bool,
     /// Characters in a line.
     pub(crate) width: usize,
+    /// How tables look: they are as wide as they are where there is no terminal.
+    pub(crate) shape: Shape,
     is_terminal: bool,
+    /// What is written once it is clear that all columns that were chosen exist.
+    held: Option<String>,
 }
 
 impl Output {
     pub(crate) fn new(terminal: Terminal) -> Output {
+        Output::shaped(terminal, &ShapeArguments::default())
+    }
+
+    /// With tables as they are asked for.
+    pub(crate) fn shaped(terminal: Terminal, arguments: &ShapeArguments) -> Output {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
+        let colour = terminal.colour && is_terminal;
+        let width = width(is_terminal);
+        let shape = Shape::new(arguments, width.unwrap_or(usize::MAX), colour);
         Output {
-            colour: terminal.colour && is_terminal,
-            width: width(is_terminal),
+            colour,
+            width: width.unwrap_or(WIDTH),
+            held: shape.chosen().map(|_| String::new()),
+            shape,
             is_terminal,
             writer: BufWriter::with_capacity(1 << 16, stdout),
         }
@@ -33,7 +50,17 @@ impl Output {
 
     /// Writes a text as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        done(self.writer.write_all(text.as_bytes()))
+        match &mut self.held {
+            Some(held) => held.push_str(text),
+            None => done(self.writer.write_all(text.as_bytes()))?,
+        }
+        Ok(())
+    }
+
+    /// Writes a table.
+    pub(crate) fn table(&mut self, table: &Table) -> Result<(), Failure> {
+        let text = table.render(&self.shape);
+        self.text(&text)
     }
 
     /// Writes a line.
@@ -48,7 +75,20 @@ impl Output {
     }
 
     /// Hands over what is buffered.
+    ///
+    /// # Errors
+    /// A column was chosen that no table has; then nothing is written.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        if let Some(held) = &mut self.held {
+            let held = std::mem::take(held);
+            if let Some(unknown) = self.shape.unknown().filter(|_| !self.shape.titles().is_empty()) {
+                let titles = self.shape.titles().join(", ");
+                return Err(Failure::Usage(format!(
+                    "no table here has a column `{unknown}`: there are {titles}"
+                )));
+            }
+            done(self.writer.write_all(held.as_bytes()))?;
+        }
         done(self.writer.flush())
     }
 
@@ -58,13 +98,15 @@ impl Output {
     }
 }
 
-fn width(is_terminal: bool) -> usize {
+/// Characters in a line; none where nobody says how many there are.
+fn width(is_terminal: bool) -> Option<usize> {
     let from_variable = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let from_terminal = || {
         let (terminal_size::Width(columns), _) = terminal_size::terminal_size()?;
         Some(usize::from(columns))
     };
-    from_variable.or_else(|| is_terminal.then(from_terminal)?).filter(|&width| width >= 40).unwrap_or(WIDTH)
+    let width: usize = from_variable.or_else(|| is_terminal.then(from_terminal)?)?;
+    Some(width.max(WIDTH_MIN))
 }
 
 /// A reader that went away (`| head`) has what it wanted: the command ends, quietly and well.

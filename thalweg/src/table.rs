@@ -1,23 +1,56 @@
 //! Tables of aligned columns that fit the terminal, without lines.
+//!
+//! Where the terminal is too narrow, names are shortened in their middles, prose is wrapped, and then columns are left out, which a line
+//! below says. Two rows that differ never look alike: names are shortened so that what they differ in is kept, and no column is left
+//! out that alone tells rows apart.
+
+mod shape;
+mod shortening;
+
+pub(crate) use shape::{Shape, ShapeArguments};
+
+pub(crate) use shortening::apart;
 
 /// What a column is like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// Texts stand left and may be shortened; numbers stand right and may not.
-    pub(crate) text: bool,
+    content: Content,
     /// Columns with the highest go first when the terminal is too narrow; 0 stays.
-    pub(crate) drop: u8,
+    drop: u8,
 }
 
-/// A column of texts.
+/// What stands in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Names stand left and may be shortened, as long as they stay different.
+    Names,
+    /// Texts stand left and may be shortened.
+    Texts,
+    /// Sentences stand left and may take several lines.
+    Prose,
+    /// Numbers stand right and may not be shortened; with `true` they tell rows apart.
+    Numbers(bool),
+}
+
+/// A column of names.
 pub(crate) const fn text(title: &'static str) -> Column {
-    Column { title, text: true, drop: 0 }
+    Column { title, content: Content::Names, drop: 0 }
+}
+
+/// A column of sentences.
+pub(crate) const fn prose(title: &'static str) -> Column {
+    Column { title, content: Content::Prose, drop: 0 }
 }
 
 /// A column of numbers.
 pub(crate) const fn number(title: &'static str, drop: u8) -> Column {
-    Column { title, text: false, drop }
+    Column { title, content: Content::Numbers(false), drop }
+}
+
+/// A column of numbers that rows are known by.
+pub(crate) const fn id(title: &'static str, drop: u8) -> Column {
+    Column { title, content: Content::Numbers(true), drop }
 }
 
 impl Column {
@@ -26,10 +59,22 @@ impl Column {
         self.drop = drop;
         self
     }
+
+    /// A column of texts that need not stay different, because rows are known by others.
+    pub(crate) const fn loose(mut self) -> Column {
+        self.content = Content::Texts;
+        self
+    }
+
+    fn is_key(self) -> bool {
+        matches!(self.content, Content::Names | Content::Numbers(true))
+    }
 }
 
-/// A text column is not made narrower than this.
+/// A column of text is not made narrower than this.
 const TEXT_MIN: usize = 14;
+/// Nor one of prose than this, in which words are left whole.
+const PROSE_MIN: usize = 24;
 const GAP: usize = 2;
 
 /// Rows of cells under titles.
@@ -60,42 +105,142 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table, at most `width` wide if the texts can be shortened that far.
-    pub(crate) fn render(&self, width: usize, colour: bool) -> String {
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&n| !self.says_nothing(n)).collect();
-        let mut widths: Vec<usize> = (0..self.columns.len()).map(|n| self.width(n)).collect();
-        let total = |shown: &[usize], widths: &[usize]| {
-            shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP)
+    /// The table, at most `shape.width` wide if it can be made so narrow; nothing if other columns were chosen than it has.
+    pub(crate) fn render(&self, shape: &Shape) -> String {
+        shape.meet(self.columns.iter().map(|column| column.title));
+        let mut shown = match shape.chosen() {
+            None => (0..self.columns.len()).filter(|&n| !self.says_nothing(n)).collect(),
+            Some(chosen) => match self.chosen(chosen) {
+                shown if shown.is_empty() => return String::new(),
+                shown => shown,
+            },
         };
-        loop {
-            let over = total(&shown, &widths).saturating_sub(width);
-            if over == 0 {
-                break;
-            }
-            let widest = shown.iter().copied().filter(|&n| self.columns[n].text).max_by_key(|&n| widths[n]);
-            let droppable = shown
-                .iter()
-                .copied()
-                .filter(|&n| self.columns[n].drop > 0)
-                .max_by_key(|&n| self.columns[n].drop);
-            match (widest, droppable) {
-                (Some(n), _) if widths[n] > 2 * TEXT_MIN => widths[n] = (widths[n] - 1).max(2 * TEXT_MIN),
-                (_, Some(n)) => shown.retain(|&m| m != n),
-                (Some(n), None) if widths[n] > TEXT_MIN => widths[n] -= 1,
-                _ => break,
-            }
-        }
+        let mut widths: Vec<usize> = (0..self.columns.len()).map(|n| self.width(n)).collect();
+        let left_out = self.fit(&mut shown, &mut widths, shape);
         let mut out = String::new();
         let titles: Vec<String> = self.columns.iter().map(|column| column.title.to_owned()).collect();
+        let colour = shape.colour;
         self.line(&mut out, &titles, &shown, &widths, if colour { "\x1b[2m" } else { "" });
-        for (cells, marked) in &self.rows {
-            self.line(&mut out, cells, &shown, &widths, if *marked && colour { "\x1b[1m" } else { "" });
+        let short: Vec<_> = shown.iter().map(|&n| self.shortened(n, widths[n])).collect();
+        for (row, (cells, marked)) in self.rows.iter().enumerate() {
+            let mut cells = cells.clone();
+            for (&n, short) in shown.iter().zip(&short) {
+                if let Some(short) = short {
+                    cells[n].clone_from(&short[row]);
+                }
+            }
+            self.row_lines(&mut out, &cells, &shown, &widths, if *marked && colour { "\x1b[1m" } else { "" });
         }
         if let Some(more) = &self.more {
             out.push_str(more);
             out.push('\n');
         }
+        if !left_out.is_empty() {
+            let titles = left_out.iter().map(|&n| self.columns[n].title).collect::<Vec<_>>().join(", ");
+            let said = format!("… not shown: {titles} (--wide, --columns or a pipe shows them)");
+            out.push_str(&wrapped(&said, shape.width, "  "));
+        }
         out
+    }
+
+    /// The first column, and those of these titles in their order; none if the table has none of them.
+    fn chosen(&self, titles: &[String]) -> Vec<usize> {
+        let place = |title: &String| self.columns.iter().position(|column| column.title == title);
+        let mut shown: Vec<usize> = titles.iter().filter_map(place).collect();
+        if !shown.is_empty() && !shown.contains(&0) {
+            shown.insert(0, 0);
+        }
+        shown
+    }
+
+    /// Makes columns narrower and leaves some out until the table is as narrow as asked, or cannot be narrower. Those left out.
+    fn fit(&self, shown: &mut Vec<usize>, widths: &mut [usize], shape: &Shape) -> Vec<usize> {
+        let may_drop = shape.chosen().is_none();
+        let mut left_out = Vec::new();
+        let mut stuck = vec![false; widths.len()];
+        loop {
+            let total = shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP);
+            if total <= shape.width {
+                break;
+            }
+            let narrower = shown.iter().copied().filter(|&n| !stuck[n] && widths[n] > self.width_min(n));
+            let widest = narrower.max_by_key(|&n| (self.columns[n].content == Content::Prose, widths[n]));
+            let droppable = may_drop.then(|| self.droppable(shown)).flatten();
+            match (widest, droppable) {
+                (Some(n), dropped) if widths[n] > self.width_kept(n) || dropped.is_none() => {
+                    match self.is_clear_in(n, widths[n] - 1) {
+                        true => widths[n] -= 1,
+                        false => stuck[n] = true,
+                    }
+                }
+                (_, Some(n)) => {
+                    shown.retain(|&m| m != n);
+                    left_out.push(n);
+                }
+                _ => break,
+            }
+        }
+        // What was left out last may have been wider than needed.
+        let total = shown.iter().map(|&n| widths[n] + GAP).sum::<usize>().saturating_sub(GAP);
+        let prose = shown.iter().copied().filter(|&n| self.columns[n].content == Content::Prose);
+        if let Some(n) = prose.max_by_key(|&n| self.width(n)) {
+            widths[n] = (widths[n] + shape.width.saturating_sub(total)).min(self.width(n));
+        }
+        left_out.sort_unstable();
+        left_out
+    }
+
+    /// The column that goes next: not one by which alone rows differ.
+    fn droppable(&self, shown: &[usize]) -> Option<usize> {
+        let mut candidates: Vec<usize> =
+            shown.iter().copied().filter(|&n| self.columns[n].drop > 0).collect();
+        candidates.sort_by_key(|&n| std::cmp::Reverse(self.columns[n].drop));
+        candidates.into_iter().find(|&n| {
+            if !self.columns[n].is_key() {
+                return true;
+            }
+            let without: Vec<usize> = shown.iter().copied().filter(|&m| m != n).collect();
+            self.kinds_of_rows(&without) == self.kinds_of_rows(shown)
+        })
+    }
+
+    /// How many rows the columns that rows are known by tell apart.
+    fn kinds_of_rows(&self, shown: &[usize]) -> usize {
+        let keys: Vec<usize> = shown.iter().copied().filter(|&n| self.columns[n].is_key()).collect();
+        let key = |(cells, _): &(Vec<String>, bool)| keys.iter().map(|&n| cells[n].clone()).collect();
+        self.rows.iter().map(key).collect::<std::collections::HashSet<Vec<String>>>().len()
+    }
+
+    /// A column is made so narrow before others are left out.
+    fn width_kept(&self, n: usize) -> usize {
+        if self.columns[n].content == Content::Prose { PROSE_MIN } else { 2 * TEXT_MIN }
+    }
+
+    fn width_min(&self, n: usize) -> usize {
+        let title = self.columns[n].title.chars().count();
+        match self.columns[n].content {
+            Content::Names | Content::Texts => TEXT_MIN.max(title),
+            Content::Prose => PROSE_MIN.max(title),
+            Content::Numbers(_) => usize::MAX,
+        }
+    }
+
+    /// Whether different cells stay different in this width.
+    fn is_clear_in(&self, n: usize, width: usize) -> bool {
+        self.columns[n].content != Content::Names || apart(&self.cells(n), width).is_some()
+    }
+
+    /// A column's cells in this width, if they are made shorter.
+    fn shortened(&self, n: usize, width: usize) -> Option<Vec<String>> {
+        match self.columns[n].content {
+            Content::Names => apart(&self.cells(n), width),
+            Content::Texts => Some(self.cells(n).iter().map(|cell| shortened(cell, width)).collect()),
+            Content::Prose | Content::Numbers(_) => None,
+        }
+    }
+
+    fn cells(&self, n: usize) -> Vec<&str> {
+        self.rows.iter().map(|(cells, _)| cells[n].as_str()).collect()
     }
 
     /// Whether no row has anything here.
@@ -108,20 +253,36 @@ impl Table {
         cells.chain([self.columns[n].title.chars().count()]).max().unwrap_or(0)
     }
 
+    /// A row, in as many lines as its prose takes.
+    fn row_lines(&self, out: &mut String, cells: &[String], shown: &[usize], widths: &[usize], style: &str) {
+        let mut lines: Vec<Vec<String>> = vec![cells.to_vec()];
+        for &n in shown.iter().filter(|&&n| self.columns[n].content == Content::Prose) {
+            let text = wrapped(&cells[n], widths[n], "");
+            for (at, part) in text.lines().enumerate() {
+                if lines.len() <= at {
+                    lines.push(vec![String::new(); cells.len()]);
+                }
+                part.clone_into(&mut lines[at][n]);
+            }
+        }
+        for line in &lines {
+            self.line(out, line, shown, widths, style);
+        }
+    }
+
     fn line(&self, out: &mut String, cells: &[String], shown: &[usize], widths: &[usize], style: &str) {
         let mut line = String::new();
         for (place, &n) in shown.iter().enumerate() {
             if place > 0 {
                 line.push_str(&" ".repeat(GAP));
             }
-            let cell = shortened(&cells[n], widths[n]);
-            let pad = " ".repeat(widths[n].saturating_sub(cell.chars().count()));
-            if self.columns[n].text {
-                line.push_str(&cell);
+            let pad = " ".repeat(widths[n].saturating_sub(cells[n].chars().count()));
+            if matches!(self.columns[n].content, Content::Numbers(_)) {
                 line.push_str(&pad);
+                line.push_str(&cells[n]);
             } else {
+                line.push_str(&cells[n]);
                 line.push_str(&pad);
-                line.push_str(&cell);
             }
         }
         out.push_str(style);
@@ -181,6 +342,16 @@ mod tests {
         table
     }
 
+    fn rendered(table: &Table, width: usize) -> String {
+        table.render(&Shape::of(width))
+    }
+
+    /// What stands in the first column of the rows.
+    fn names(rendered: &str) -> Vec<&str> {
+        let rows = rendered.lines().skip(1).filter(|line| !line.starts_with('…') && !line.starts_with("  "));
+        rows.map(|line| line.split("  ").next().unwrap_or("")).collect()
+    }
+
     #[test]
     fn wide_enough() {
         let want = "\
@@ -188,29 +359,95 @@ NAME                                       A      BB
 net/a/very/long/path/of/a/component        1  22,222
 b                                    12.3 µs       4
 ";
-        assert_eq!(sample().render(100, false), want);
+        assert_eq!(rendered(&sample(), 100), want);
+        assert_eq!(rendered(&sample(), usize::MAX), want);
     }
 
     #[test]
-    fn narrow_shortens_then_drops() {
+    fn narrow_shortens_then_drops_and_says_so() {
         let want = "\
 NAME                                 A      BB
 net/a/ver…path/of/a/component        1  22,222
 b                              12.3 µs       4
 ";
-        assert_eq!(sample().render(46, false), want);
-        for width in [46, 40, 30, 20] {
-            let longest =
-                sample().render(width, false).lines().map(|line| line.chars().count()).max().unwrap();
-            assert!(longest <= width.max(TEXT_MIN + GAP + 7), "{longest} in {width}");
+        assert_eq!(rendered(&sample(), 46), want);
+        for width in [46, 40, 30, 23] {
+            let text = rendered(&sample(), width);
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(longest <= width, "{longest} in {width}:\n{text}");
         }
-        assert!(!sample().render(30, false).contains("BB"));
+        let narrow = rendered(&sample(), 30);
+        assert!(!narrow.lines().next().unwrap().contains("BB"), "{narrow}");
+        assert!(narrow.contains("… not shown: BB (--wide,"), "{narrow}");
+        assert!(!narrow.contains("NONE"), "what says nothing is not missed: {narrow}");
+    }
+
+    #[test]
+    fn rows_that_differ_never_look_alike() {
+        let mut table = Table::new(&[text("NAME"), number("MANY DIGITS", 0), number("MORE", 1)]);
+        let mut all = Vec::new();
+        for outer in 0..12 {
+            for inner in ["left", "right"] {
+                let name = format!(
+                    "network/of/many/parts/replica[{outer}]/and/the/branch/{inner}/of/the/filter/at/its/end"
+                );
+                table.row(vec![name.clone(), "1,234,567".into(), "7".into()], false);
+                all.push(name);
+            }
+        }
+        for width in 20..140 {
+            let text = rendered(&table, width);
+            let mut seen = names(&text);
+            assert_eq!(seen.len(), all.len(), "{text}");
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), all.len(), "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_column_that_alone_tells_rows_apart_stays() {
+        let table = |second: &str| {
+            let mut table = Table::new(&[text("NAME"), id("ID", 3), number("SOMETHING LONG", 1)]);
+            table.row(vec!["one".into(), "7".into(), "1".into()], false);
+            table.row(vec![second.into(), "8".into(), "1".into()], false);
+            rendered(&table, 14)
+        };
+        assert!(table("one").lines().next().unwrap().ends_with("ID"), "{}", table("one"));
+        assert!(!table("two").lines().next().unwrap().contains("ID"), "{}", table("two"));
+    }
+
+    #[test]
+    fn prose_takes_several_lines() {
+        let mut table = Table::new(&[text("NAME"), prose("WHAT IT DOES"), number("N", 1)]);
+        table.row(vec!["a".into(), "one two three four five six seven".into(), "1".into()], false);
+        table.row(vec!["b".into(), "one".into(), "2".into()], false);
+        let want = "\
+NAME  WHAT IT DOES              N
+a     one two three four five   1
+      six seven
+b     one                       2
+";
+        assert_eq!(rendered(&table, 33), want);
+    }
+
+    #[test]
+    fn columns_are_chosen() {
+        let shape = |titles: &[&str]| Shape::choosing(80, titles);
+        let text = sample().render(&shape(&["bb", "none"]));
+        assert_eq!(text.lines().next(), Some("NAME                                     BB  NONE"));
+        assert_eq!(sample().render(&shape(&["other"])), "");
+        let other = shape(&["bb", "other"]);
+        sample().render(&other);
+        assert_eq!(other.unknown(), Some("OTHER".to_owned()));
     }
 
     #[test]
     fn marks_only_in_colour() {
-        assert!(!sample().render(100, false).contains('\x1b'));
-        assert!(sample().render(100, true).contains("\x1b[1mnet/a"));
+        assert!(!rendered(&sample(), 100).contains('\x1b'));
+        let mut colour = Shape::of(100);
+        colour.colour = true;
+        assert!(sample().render(&colour).contains("\x1b[1mnet/a"));
     }
 
     #[test]

@@ -122,6 +122,51 @@ fn parameters_and_events_in_c() {
 }
 
 #[test]
+fn what_a_box_prints_is_no_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("chatty.c");
+    let text = "#include <stdio.h>\n#include \"thalweg.h\"\n\
+        __attribute__((constructor)) static void loaded(void) { puts(\"loaded\"); }\n\
+        static thalweg_status chat(const void *d, thalweg_value *a, uint32_t n, thalweg_out *out) {\n\
+        (void)d, (void)n; printf(\"{\\\"x\\\": \\\"no record\\\"}\\n\"); \n\
+        thalweg_value x = thalweg_take(&a[0]); thalweg_emit(out, 1, 1, &x); return THALWEG_DONE; }\n\
+        static const thalweg_box boxes[] = {THALWEG_BOX(\"box chat ((x) -> (x))\", 1, chat)};\n\
+        THALWEG_LIBRARY(boxes)\n";
+    std::fs::write(&source, text).unwrap();
+    let network = folder.path().join("chatty.snet");
+    std::fs::write(&network, "net chatty { box chat ((x) -> (x)); } connect chat;").unwrap();
+    let library = folder.path().join("libchatty.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=gnu11", "-Wall", "-Werror", "-shared", "-fPIC", "-I"]).arg(bindings().join("c"));
+    succeed(compile.arg(&source).arg("-o").arg(&library));
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.arg("run").arg(&network).arg("--boxes").arg(&library).args(more);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        child.stdin.take().unwrap().write_all(b"{\"x\": 1}\n{\"x\": 2}\n").expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let (out, said) = (text(output.stdout), text(output.stderr));
+        assert!(output.status.success(), "{said}");
+        (out, said)
+    };
+    let printed = "{\"x\": \"no record\"}\n";
+    let (out, said) = run(&[]);
+    assert_eq!(out, "{\"x\": 1}\n{\"x\": 2}\n", "{said}");
+    assert_eq!((said.matches(printed).count(), said.matches("loaded\n").count()), (2, 1), "{said}");
+    // Nobody else needs it.
+    let file = folder.path().join("records.jsonl");
+    let (out, said) = run(&["--output", file.to_str().unwrap()]);
+    assert_eq!(out, format!("loaded\n{}", printed.repeat(2)), "{said}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "{\"x\": 1}\n{\"x\": 2}\n");
+}
+
+#[test]
 fn a_leak_in_a_box_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("leaky.c");

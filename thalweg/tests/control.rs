@@ -150,6 +150,8 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
     assert_eq!(shown["setter"]["tool"], "thalweg set");
     let shown = des_run::thalweg().arg("get").arg(&space).arg("exec.quantum").output().expect("it starts");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.lines().nth(1).is_some_and(|line| line.starts_with("exec.quantum ")), "{shown}");
+    assert!(!shown.contains("exec.quantum_us"), "a name is no pattern: {shown}");
     set(&["exec.quantum", "9", "--for", "100ms"]);
     while quantum().value != 64 {
         assert!(Instant::now() < until, "{:?}; {shown}", quantum());
@@ -163,6 +165,13 @@ fn what_was_changed_for_a_while_is_taken_back_by_a_run_that_has_nothing_to_do() 
     let refused = reader.send_leased(&stop, Terms::living()).expect("it is sent");
     let answer = refused.sent().wait(Duration::from_secs(20)).expect("an answer");
     assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
+    let output =
+        des_run::thalweg().arg("pause").arg(&space).args(["--for", "100ms"]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("; for 100 ms"), "{said}");
+    let output =
+        des_run::thalweg().arg("stop").arg(&space).args(["--for", "1s"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "nothing takes an end back");
     // It reads on by itself.
     let mut input = run.child.stdin.take().expect("piped");
     input.write_all(b"{\"<n>\": 1}\n").expect("the pipe takes it");

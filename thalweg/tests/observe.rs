@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_host::LiveEvents;
 use thalweg_monitor::{Component, Report, State, VerdictKind, report_space};
+use thalweg_space::reader::Item;
 use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
 /// Passes on every `keep`-th message, working `spin` on each.
@@ -224,4 +226,85 @@ fn overwritten_events_are_losses() {
             assert!((shares.busy + shares.input_wait + shares.output_wait + shares.ready - 1.0).abs() < 1e-9);
         }
     }
+}
+
+/// A task without streams that ends at once.
+struct Brief;
+
+impl Task for Brief {
+    fn attach(&mut self, _: &mut Ports<'_>) {}
+
+    fn run(&mut self, _: &mut Context<'_>) -> Stop {
+        Stop::Ended
+    }
+}
+
+/// What a task and a stream are was said when they were made. Where that is overwritten, the live table still says it.
+#[test]
+fn events_have_names_though_those_that_told_them_are_overwritten() {
+    let place = Place::new();
+    let space = Space::create(SpaceOptions {
+        name: "observe".into(),
+        path: Some(place.0.clone()),
+        element: ElementOptions { block_bytes: 16 << 10, block_count: 3, policy: Policy::Overwrite },
+        ..SpaceOptions::default()
+    })
+    .unwrap();
+    let of = |name: &str| space.site(&Site { name, kind: "box", ..Site::default() }).unwrap();
+    let options = Options { workers: 1, mode: Mode::Full, space: Some(space.clone()), ..Options::default() };
+    let runtime = Runtime::new(options).unwrap();
+    let (mut numbers, first) = runtime.stream(StreamSpec::default());
+    let (second, mut kept) = runtime.stream(StreamSpec::default());
+    let spec = |name: &str| TaskSpec { component: of(name), one_to_one: true, ..TaskSpec::default() };
+    runtime.spawn(
+        spec("double"),
+        Work { input: first, output: Some(second), keep: 1, spin: Duration::ZERO, held: None },
+    );
+    runtime.spawn_blocking_attached(spec("sink"), move |ports| {
+        ports.input(&mut kept);
+        move |task| while task.pop(&mut kept).is_some() {}
+    });
+    let (send, sent) = std::sync::mpsc::channel();
+    runtime.spawn_blocking_attached(spec("source"), move |ports| {
+        ports.output(&mut numbers);
+        move |task| {
+            while let Ok(number) = task.aside(|| sent.recv()) {
+                task.push(&mut numbers, number).unwrap();
+                task.flush();
+            }
+        }
+    });
+    runtime.start();
+    let brief = of("brief");
+    for _ in 0..5000 {
+        runtime.spawn(TaskSpec { component: brief, ..TaskSpec::default() }, Brief);
+        runtime.start();
+    }
+    let mut events = LiveEvents::open(&place.0).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (mut dispatched, mut read) = (None, None);
+    while dispatched.is_none() || read.is_none() {
+        assert!(Instant::now() < deadline, "{dispatched:?} {read:?}");
+        send.send(7).unwrap();
+        events
+            .poll(usize::MAX, &mut |_, origin, item| {
+                let Item::Event(event) = item else { return };
+                let task = origin.called(event, "task");
+                assert!(
+                    event.kind.name != "exec.task_created" || task.as_deref() != Some("double"),
+                    "it shows nothing: the events are all there"
+                );
+                if event.kind.name == "exec.task_dispatched" && task.as_deref() == Some("double") {
+                    dispatched = task;
+                }
+                let stream = origin.called(event, "stream");
+                if event.kind.name == "exec.stream_read" && stream.as_deref() == Some("source → double") {
+                    read = stream;
+                }
+            })
+            .unwrap();
+        events.look().unwrap();
+    }
+    drop(send);
+    runtime.join().unwrap();
 }

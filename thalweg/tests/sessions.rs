@@ -86,3 +86,101 @@ fn a_message_of_a_process_has_its_story() {
     assert!(shown.starts_with("together (a session of 2 processes"), "{shown}");
     assert!(shown.contains("1/plus/filter") && shown.contains("* Process 2 ("), "{shown}");
 }
+
+#[test]
+fn events_say_whose_they_are() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let shown = says(&["events", &session, "--kind", "exec.task_dispatched", "--task", "filter"]);
+    let dispatched: Vec<&str> = shown.lines().collect();
+    assert!(dispatched.len() >= 2, "{shown}");
+    assert!(dispatched.iter().all(|line| line.contains(" (plus/filter)")), "{shown}");
+    let spaces: BTreeSet<&str> =
+        dispatched.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(spaces.len(), 2, "of both processes: {shown}");
+    let shown = says(&["events", &session, "--kind", "exec.stream_wrote"]);
+    assert!(shown.contains(" (source → plus/filter)") && shown.contains(" (plus/filter → sink)"), "{shown}");
+    let read = says(&["events", &session, "--kind", "exec.stream_read", "--json"]);
+    for line in read.lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        assert!(event["called"]["stream"].as_str().is_some_and(|name| name.contains(" → ")), "{line}");
+        assert!(event["fields"]["stream"].is_u64(), "{line}");
+    }
+}
+
+#[test]
+fn a_run_is_drawn_with_its_figures() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let svg = says(&["report", &session, "--graph", "svg"]);
+    let mut reader = quick_xml::Reader::from_str(&svg);
+    let (mut components, mut streams) = (BTreeSet::new(), BTreeSet::new());
+    loop {
+        match reader.read_event().expect("well-formed XML") {
+            quick_xml::events::Event::Start(start) => {
+                for attribute in start.attributes() {
+                    let attribute = attribute.expect("an attribute");
+                    let value = attribute.unescape_value().expect("text").into_owned();
+                    match attribute.key.as_ref() {
+                        b"data-component" => _ = components.insert(value),
+                        b"data-stream" => _ = streams.insert(value),
+                        _ => {}
+                    }
+                }
+            }
+            quick_xml::events::Event::Eof => break,
+            _ => {}
+        }
+    }
+    for space in ["1", "2"] {
+        for component in ["source", "plus/filter", "sink"] {
+            assert!(components.contains(&format!("{space}/{component}")), "{components:?}");
+        }
+    }
+    assert!(streams.len() >= 4, "{streams:?}");
+    let dot = says(&["report", &session, "--graph", "dot"]);
+    assert!(dot.starts_with("digraph run {") && dot.contains("1/plus/filter"), "{dot}");
+}
+
+#[test]
+fn columns_that_are_asked_for_are_shown_and_others_are_errors() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let shown = says(&["streams", &session, "--columns", "read, written"]);
+    assert_eq!(
+        shown.lines().next().map(|line| line.split_whitespace().collect()),
+        Some(vec!["STREAM", "READ", "WRITTEN"])
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["streams", &session, "--columns", "read,colour"])
+        .output()
+        .expect("thalweg starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+    assert!(said.contains("`COLOUR`") && said.contains("WRITTEN"), "{said}");
+}
+
+#[test]
+fn settings_are_wrapped_in_a_narrow_terminal_and_whole_in_a_pipe() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let session = session(folder.path());
+    let report: Report = serde_json::from_str(&says(&["report", &session, "--json"])).expect("a report");
+    let space = &report.spaces[0].space.path;
+    let whole = says(&["get", space]);
+    let doc = "How much longer it takes for each message";
+    assert!(whole.contains(doc) && whole.contains("AFFECTS") && !whole.contains("… not shown"), "{whole}");
+    let shown = |width: &str| {
+        let mut get = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = get.args(["get", space]).env("COLUMNS", width).output().expect("thalweg starts");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let narrow = shown("64");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
+    assert!(narrow.contains("… not shown: ") && narrow.contains("AFFECTS"), "{narrow}");
+    // Every setting is there, and every word of what it does.
+    for setting in whole.lines().skip(1).filter_map(|line| line.split_whitespace().next()) {
+        assert!(narrow.lines().any(|line| line.starts_with(&format!("{setting} "))), "{setting}: {narrow}");
+    }
+    assert!(doc.split(' ').all(|word| narrow.contains(word)), "{narrow}");
+    assert!(!narrow.contains(doc), "it takes several lines: {narrow}");
+}

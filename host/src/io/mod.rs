@@ -15,6 +15,7 @@ mod step;
 
 pub use endpoint::{Endpoint, Format, Options, Place, Side, label_name, rate};
 pub(crate) use pace::recorded_at;
+pub use place::keep_standard_output;
 pub(crate) use place::{Raw, unwritable};
 pub use sink::SinkDefaults;
 pub(crate) use sink::{Sink, SinkError};

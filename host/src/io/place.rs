@@ -11,6 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -559,6 +560,38 @@ impl std::error::Error for Advised {
     }
 }
 
+/// Standard output as the records of runs get it, once it was kept for them.
+static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Keeps the process's standard output for the records of its runs: what anything else in the process prints there from now on goes to
+/// standard error. To be called before box libraries are loaded, by a program that writes records there; once more does nothing.
+///
+/// # Errors
+/// There are no file descriptors left.
+pub fn keep_standard_output() -> Result<(), Error> {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.is_none() {
+        let failed = |error: rustix::io::Errno| unwritable(STANDARD_OUTPUT, error.into());
+        // Programs that boxes start do not get it.
+        let copy = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3).map_err(failed)?;
+        rustix::stdio::dup2_stdout(io::stderr()).map_err(failed)?;
+        *kept = Some(copy);
+    }
+    Ok(())
+}
+
+const STANDARD_OUTPUT: &str = "standard output";
+
+/// The file that standard output is, or was before it was kept.
+fn standard_output() -> io::Result<File> {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let copy = match &*kept {
+        Some(kept) => rustix::io::fcntl_dupfd_cloexec(kept, 3),
+        None => rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3),
+    };
+    Ok(File::from(copy?))
+}
+
 /// A file to write to: created or emptied, connected, or that of the first peer to connect.
 pub(crate) fn create(
     place: &Place,
@@ -566,9 +599,9 @@ pub(crate) fn create(
     notices: &Notices,
 ) -> Result<(File, String), Error> {
     match place {
-        Place::Standard => match rustix::io::dup(io::stdout()) {
-            Ok(copy) => Ok((File::from(copy), "standard output".to_owned())),
-            Err(error) => Err(unwritable("standard output", error.into())),
+        Place::Standard => match standard_output() {
+            Ok(file) => Ok((file, STANDARD_OUTPUT.to_owned())),
+            Err(error) => Err(unwritable(STANDARD_OUTPUT, error)),
         },
         Place::Path(path) => {
             let name = path.display().to_string();

@@ -1,5 +1,6 @@
 //! From bytes to what a program said: typed events, rows of the live table, names and component paths.
 
+pub(crate) mod called;
 pub mod events;
 pub(crate) mod names;
 pub(crate) mod observation;

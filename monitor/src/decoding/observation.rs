@@ -4,11 +4,13 @@
 //! ([`crate::decoding::events`]). Times are ticks of the space's clock; ids are unique in the process and never reused, 0 meaning "none";
 //! indices of messages count from 0 in each stream.
 
+use thalweg_space::reader::{LiveView, RowFinder};
+
 use crate::decoding::events::{
     Derived, ModeChanged, RecordFailed, RecordHeld, StreamClosed, StreamRead, StreamWrote, TaskEnded,
     ThreadUsed, WorkerEnded,
 };
-use crate::decoding::rows::{Row, TaskRowState, WorkerRowState};
+use crate::decoding::rows::{ROWS, Row, TaskRowState, WorkerRowState};
 
 /// How much the observed program tells about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -360,4 +362,14 @@ impl From<Row> for LiveRow {
             },
         }
     }
+}
+
+/// The rows that the monitor knows.
+pub(crate) fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
+    let mut finder = RowFinder::new(ROWS);
+    let known = views.iter().filter_map(|view| {
+        let (number, cells) = finder.find(view)?;
+        Row::read(number, cells, view).map(LiveRow::from)
+    });
+    known.collect()
 }

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use thalweg_space::Error;
 use thalweg_space::reader::{
-    self, Event, Feed, Fields, Info, Item, KindInfo, LiveView, PathFeed, RowFinder, SettingView, SpaceReader,
+    self, Event, Feed, Fields, Info, Item, KindInfo, PathFeed, SettingView, SpaceReader,
 };
 
 use crate::composing::dispatch::Value;
 use crate::decoding::events::{KINDS, Observation};
 use crate::decoding::names::{Names, names};
-use crate::decoding::observation::{LiveRow, Mode};
-use crate::decoding::rows::{ROWS, Row};
+use crate::decoding::observation::{LiveRow, Mode, live_rows};
 use crate::following::analysis::{Analysis, Options};
 use crate::following::gathering::{gathered, of_space};
 use crate::lineage::message::MessageId;
@@ -631,14 +630,4 @@ fn value_of(value: &reader::Value<'_>) -> Value {
 #[inline]
 fn observation(known: &Known, event: &Event<'_>, analysis: &mut Analysis<'_>) -> Option<Observation> {
     Observation::read(known.number, &known.fields, event, analysis.texts())
-}
-
-/// The rows that the monitor knows.
-fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
-    let mut finder = RowFinder::new(ROWS);
-    let known = views.iter().filter_map(|view| {
-        let (number, cells) = finder.find(view)?;
-        Row::read(number, cells, view).map(LiveRow::from)
-    });
-    known.collect()
 }

@@ -129,6 +129,9 @@ fn who_is_ready_behind_a_long_box_is_named() {
         named.words.text.contains("merge, for which others wait, is ready there behind solve"),
         "{named:?}"
     );
+    let suggestion = named.words.suggestion.as_deref().unwrap_or_default();
+    assert!(suggestion.contains("`\"box solve (…)\" => blocking solve,`"), "how to declare it: {suggestion}");
+    assert!(suggestion.contains("THALWEG_BLOCKING_BOX"), "in C, too: {suggestion}");
     let Finding { component, worker, rule, .. } = &named.finding;
     assert_eq!(
         (component.as_deref(), *worker, rule.as_str()),

@@ -6,9 +6,12 @@ use std::time::Duration;
 use thalweg_host::amount::time;
 use thalweg_host::{LiveRun, RunCommand, libraries};
 
+use thalweg_space::lease::Terms;
+
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::units::duration;
 
 const LOAD_EXAMPLES: &str = "\
 The run stops reading, lets all records leave, starts the other network and goes on reading. A network with errors \
@@ -20,6 +23,8 @@ Examples:
   thalweg load better.snet
   # in process 4242, with more boxes
   thalweg load 4242 better.snet --boxes ./libnew.so
+  # for 10 minutes, then the former network again
+  thalweg load trial.snet --for 10min
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 
@@ -34,10 +39,29 @@ pub(crate) struct Load {
     #[arg(long, value_name = "LIB")]
     boxes: Vec<PathBuf>,
     #[command(flatten)]
+    lease: Lease,
+    #[command(flatten)]
     patience: Patience,
 }
 
-/// What the other commands are told.
+const REST_EXAMPLES: &str = "\
+Examples:
+  thalweg pause                 the newest run reads nothing more; what is inside goes on
+  thalweg pause 4242 --for 10s  process 4242 reads on by itself after 10 s
+
+Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
+
+/// What `thalweg pause`, `resume` and `drain` are told.
+#[derive(clap::Args)]
+#[command(after_help = REST_EXAMPLES)]
+pub(crate) struct Rest {
+    #[command(flatten)]
+    lease: Lease,
+    #[command(flatten)]
+    simple: Simple,
+}
+
+/// What `thalweg stop` is told.
 #[derive(clap::Args)]
 pub(crate) struct Simple {
     /// A space (as in `thalweg report`; the newest if omitted).
@@ -45,6 +69,29 @@ pub(crate) struct Simple {
     space: Option<String>,
     #[command(flatten)]
     patience: Patience,
+}
+
+/// For how long a command holds.
+#[derive(clap::Args)]
+pub(crate) struct Lease {
+    /// How long it holds, such as 500ms, 10s, 2min: then the run itself takes it back, unless it was commanded otherwise meanwhile.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) lasts: Option<Duration>,
+}
+
+impl Lease {
+    /// Its terms.
+    pub(crate) fn terms(&self) -> Option<Terms> {
+        self.lasts.map(Terms::lasting)
+    }
+
+    /// What was done, and for how long.
+    pub(crate) fn said(&self, said: String) -> String {
+        match self.lasts {
+            Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),
+            None => said,
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -62,7 +109,12 @@ pub(crate) fn load(arguments: &Load, terminal: Terminal) -> Result<(), Failure> 
     };
     let libraries = arguments.boxes.iter().map(|library| libraries::find(library));
     let command = RunCommand::Load { network: net.into(), libraries: libraries.collect::<Result<_, _>>()? };
-    send(space, &command, &arguments.patience, terminal)
+    send_for(space, &command, &arguments.lease, &arguments.patience, terminal)
+}
+
+pub(crate) fn rest(command: &RunCommand, arguments: &Rest, terminal: Terminal) -> Result<(), Failure> {
+    let Rest { lease, simple } = arguments;
+    send_for(simple.space.as_deref(), command, lease, &simple.patience, terminal)
 }
 
 pub(crate) fn simple(command: &RunCommand, arguments: &Simple, terminal: Terminal) -> Result<(), Failure> {
@@ -75,7 +127,19 @@ pub(super) fn send(
     patience: &Patience,
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    say_done(&LiveRun::find(space)?.command(command, patience.timeout)?.result, terminal)
+    send_for(space, command, &Lease { lasts: None }, patience, terminal)
+}
+
+fn send_for(
+    space: Option<&str>,
+    command: &RunCommand,
+    lease: &Lease,
+    patience: &Patience,
+    terminal: Terminal,
+) -> Result<(), Failure> {
+    let run = LiveRun::find(space)?.called("thalweg");
+    let result = run.command_for(command, patience.timeout, lease.terms())?.result;
+    say_done(&lease.said(result), terminal)
 }
 
 /// Says what a run did.

@@ -61,7 +61,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     for table in [pressed(&report.utilisation), waits::roots(&report.waiting)] {
         if !table.is_empty() {
             output.line("")?;
-            output.text(&table.render(output.width, output.colour))?;
+            output.table(&table)?;
         }
     }
     Ok(())
@@ -70,14 +70,14 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
 /// The verdict, and what came of slowing tasks.
 fn perturbed(look: &Look, terminal: Terminal) -> Result<(), Failure> {
     let Perturbed { report, tried } = slow_suspects(look)?;
-    let mut output = Output::new(terminal);
+    let mut output = Output::shaped(terminal, &look.shape);
     if look.json {
         output.line(&json(&report, false)?)?;
         return output.flush();
     }
     print(&report, &mut output)?;
     output.line("")?;
-    output.text(&slowed(&tried).render(output.width, output.colour))?;
+    output.table(&slowed(&tried))?;
     output.line(&confirmed(&tried))?;
     text::notes(&report, &mut output)?;
     output.flush()

@@ -1,7 +1,5 @@
 //! `thalweg events`: print the events of a run, or of all processes of a session.
 
-mod processes;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use thalweg_glob::Glob;
-use thalweg_host::spaces;
-use thalweg_monitor::Names;
+use thalweg_host::{Error, LiveEvents, Origin};
 use thalweg_space::reader::{Event, FieldInfo, Item, Value};
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::{count, duration};
-use processes::{Process, Processes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +48,7 @@ pub(crate) struct Arguments {
     /// Go on with what happens from now, until the run ends.
     #[arg(long)]
     follow: bool,
-    /// Print one JSON object a line.
+    /// Print one JSON object a line; `called` in it has the names of the tasks and streams that `fields` have numbers of.
     #[arg(long)]
     json: bool,
     /// Stop after so many.
@@ -61,12 +57,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let space = arguments.space.as_deref();
-    let opened = match spaces::session(space)? {
-        Some(session) => Processes::of_session(&session),
-        None => Processes::of_space(&spaces::find(space)?),
-    };
-    let mut processes = opened.map_err(Failure::usage)?;
+    let mut events = LiveEvents::find(arguments.space.as_deref())?;
     let mut printer = Printer {
         output: Output::new(terminal),
         task: arguments.task,
@@ -77,6 +68,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         failure: None,
     };
     let mut problems = Problems { terminal, told: HashSet::new() };
+    problems.tell(events.look().err());
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.follow {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
@@ -85,13 +77,13 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     let mut ending = false;
     loop {
         // Asked before the poll: what a process said before it ended is then still seen.
-        let alive = arguments.follow && processes.is_any_alive();
+        let alive = arguments.follow && events.may_come();
         let mut taken = 0;
-        let polled = processes.poll(POLL_ITEMS, &mut |place, process, item| {
+        let polled = events.poll(POLL_ITEMS, &mut |place, process, item| {
             taken += 1;
             printer.item(place, process, item);
         });
-        problems.tell(polled.err().filter(|_| !processes.is_gone()));
+        problems.tell(polled.err().filter(|_| !events.is_gone()));
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }
@@ -108,7 +100,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             }
             ending = !alive;
             printer.output.flush()?;
-            problems.tell(processes.refresh_names().err().filter(|_| !processes.is_gone()));
+            problems.tell(events.look().err().filter(|_| !events.is_gone()));
             if alive {
                 std::thread::sleep(FOLLOW_PAUSE);
             }
@@ -125,7 +117,7 @@ struct Problems {
 }
 
 impl Problems {
-    fn tell(&mut self, problem: Option<thalweg_space::Error>) {
+    fn tell(&mut self, problem: Option<Error>) {
         let Some(problem) = problem.map(|problem| format!("{problem:#}")) else { return };
         if self.told.insert(problem.clone()) {
             Failure::Usage(problem).print(self.terminal);
@@ -147,7 +139,7 @@ struct Printer {
 }
 
 impl Printer {
-    fn item(&mut self, place: usize, process: &Process, item: &Item<'_>) {
+    fn item(&mut self, place: usize, process: &Origin, item: &Item<'_>) {
         if self.left == 0 || self.failure.is_some() {
             return;
         }
@@ -156,7 +148,7 @@ impl Printer {
                 Some(self.gap(process, *writer, *lost, *from_sequence))
             }
             Item::Event(event) => self
-                .wanted(place, event, &process.names)
+                .wanted(place, event, process)
                 .then(|| if self.json { object(event, process) } else { self.text(event, process) }),
         };
         if let Some(line) = line {
@@ -165,33 +157,38 @@ impl Printer {
         }
     }
 
-    fn wanted(&mut self, place: usize, event: &Event<'_>, names: &Names) -> bool {
+    fn wanted(&mut self, place: usize, event: &Event<'_>, process: &Origin) -> bool {
         if place >= self.filters.len() {
             self.filters.resize_with(place + 1, || TaskFilter::new(self.task.clone()));
         }
         // The filter must see every event to know which task a writer speaks of.
-        let of_task = self.filters[place].wants(event, names);
+        let of_task = self.filters[place].wants(event, process);
         of_task && self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name))
     }
 
-    fn gap(&self, process: &Process, writer: u32, lost: u64, from: u64) -> String {
+    fn gap(&self, process: &Origin, writer: u32, lost: u64, from: u64) -> String {
         if self.json {
             let gap = json!({ "writer": writer, "lost": lost, "from_sequence": from });
             return named_process(json!({ "gap": gap }), process);
         }
-        let whose = process.member.as_ref().map_or_else(String::new, |of| format!(" of {}", of.directory));
+        let whose =
+            process.directory.as_ref().map_or_else(String::new, |directory| format!(" of {directory}"));
         let (lost, from) = (count(lost), count(from));
         self.output
             .styled("1;33", &format!("--- {lost} events of writer {writer}{whose} lost, from number {from}"))
     }
 
-    fn text(&self, event: &Event<'_>, process: &Process) -> String {
+    fn text(&self, event: &Event<'_>, process: &Origin) -> String {
         let time = format!("{:14.9}", process.seconds(event.time));
-        let whose = process.member.as_ref().map_or_else(String::new, |of| format!("  {:<16}", of.directory));
+        let whose =
+            process.directory.as_ref().map_or_else(String::new, |directory| format!("  {directory:<16}"));
         let kind = self.output.styled("34", &event.kind.name);
         let mut line = format!("{time}{whose}  w{:<3} {kind}", event.writer);
         for (field, value) in event.fields() {
             line.push_str(&format!(" {}={}", field.name, shown(field, &value, process)));
+            if let Some(name) = process.called(event, &field.name) {
+                line.push_str(&format!(" ({name})"));
+            }
         }
         if event.is_truncated() {
             line.push_str(" (cut)");
@@ -200,9 +197,10 @@ impl Printer {
     }
 }
 
-fn shown(field: &FieldInfo, value: &Value<'_>, Process { names, clock, .. }: &Process) -> String {
+fn shown(field: &FieldInfo, value: &Value<'_>, Origin { names, clock, .. }: &Origin) -> String {
     match value {
         Value::Unsigned(ticks) if field.unit == "ticks" => duration(*ticks as f64 * 1e9 / clock.hz()),
+        Value::Name(name) if name.0 == 0 => "-".to_owned(),
         Value::Name(name) => named(&names.names, name.0).unwrap_or_else(|| value.to_string()),
         Value::Site(site) => {
             names.sites.get(&site.0).map_or_else(|| value.to_string(), |site| site.path.clone())
@@ -211,9 +209,9 @@ fn shown(field: &FieldInfo, value: &Value<'_>, Process { names, clock, .. }: &Pr
     }
 }
 
-fn object(event: &Event<'_>, process: &Process) -> String {
+fn object(event: &Event<'_>, process: &Origin) -> String {
     let names = &process.names;
-    let mut fields = Map::new();
+    let (mut fields, mut called) = (Map::new(), Map::new());
     for (field, value) in event.fields() {
         let value = match &value {
             Value::Unsigned(number) => json!(number),
@@ -227,8 +225,11 @@ fn object(event: &Event<'_>, process: &Process) -> String {
             Value::Choice(..) | Value::Bytes(_) => json!(value.to_string()),
         };
         fields.insert(field.name.clone(), value);
+        if let Some(name) = process.called(event, &field.name) {
+            called.insert(field.name.clone(), name.into());
+        }
     }
-    let object = json!({
+    let mut object = json!({
         "time_s": process.seconds(event.time),
         "ticks": event.time,
         "writer": event.writer,
@@ -236,14 +237,17 @@ fn object(event: &Event<'_>, process: &Process) -> String {
         "kind": event.kind.name,
         "fields": fields,
     });
+    if !called.is_empty() {
+        object["called"] = called.into();
+    }
     named_process(object, process)
 }
 
 /// In a session, with the process that the object speaks of.
-fn named_process(mut object: serde_json::Value, process: &Process) -> String {
-    if let Some(member) = &process.member {
-        object["space"] = json!(member.directory);
-        object["pid"] = json!(member.pid);
+fn named_process(mut object: serde_json::Value, process: &Origin) -> String {
+    if let Some(directory) = &process.directory {
+        object["space"] = json!(directory);
+        object["pid"] = json!(process.pid);
     }
     object.to_string()
 }
@@ -262,32 +266,25 @@ struct TaskFilter {
 
 enum Wanted {
     Id(u64),
-    Component { name: String, tasks: HashSet<u64> },
+    Component(String),
 }
 
 impl TaskFilter {
     fn new(task: Option<String>) -> TaskFilter {
         let wanted = task.map(|task| match task.parse() {
             Ok(id) => Wanted::Id(id),
-            Err(_) => Wanted::Component { name: task, tasks: HashSet::new() },
+            Err(_) => Wanted::Component(task),
         });
         TaskFilter { wanted, telling: HashMap::new() }
     }
 
-    fn wants(&mut self, event: &Event<'_>, names: &Names) -> bool {
-        let Some(wanted) = &mut self.wanted else { return true };
-        let task = event.kind.field("task").map(|field| event.u64(field));
-        if let (Wanted::Component { name, tasks }, Some(task)) = (&mut *wanted, task)
-            && let Some(component) = event.kind.field("component")
-            && let Some(site) = names.sites.get(&event.u64(component))
-            && is_called(&site.path, name)
-        {
-            tasks.insert(task);
-        }
-        let is_wanted = |task: u64| match &*wanted {
+    fn wants(&mut self, event: &Event<'_>, process: &Origin) -> bool {
+        let Some(wanted) = &self.wanted else { return true };
+        let is_wanted = |task: u64| match wanted {
             Wanted::Id(id) => *id == task,
-            Wanted::Component { tasks, .. } => tasks.contains(&task),
+            Wanted::Component(name) => process.component(task).is_some_and(|path| is_called(path, name)),
         };
+        let task = event.kind.field("task").map(|field| event.u64(field));
         match task {
             Some(task) => {
                 if event.kind.name == "exec.task_dispatched" {

@@ -11,7 +11,7 @@ use thalweg_space::{Adoption, Affects, Undo};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{Table, number, text};
+use crate::table::{ShapeArguments, Table, number, prose, text};
 use crate::units::duration;
 
 const EXAMPLES: &str = "\
@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
@@ -47,13 +49,13 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     if shown.is_empty() {
         return Err(nothing(wanted.as_deref().unwrap_or("*"), &settings, run.path()));
     }
-    let mut output = Output::new(terminal);
+    let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.json {
         for setting in shown {
             output.line(&object(setting).to_string())?;
         }
     } else {
-        output.text(&table(&shown).render(output.width, output.colour))?;
+        output.table(&table(&shown))?;
     }
     output.flush()
 }
@@ -84,13 +86,13 @@ fn table(settings: &[&SettingView]) -> Table {
     let mut table = Table::new(&[
         text("SETTING"),
         number("VALUE", 0),
-        text("UNIT").droppable(3),
-        number("DEFAULT", 2),
-        text("RANGE").droppable(1),
-        text("WHAT IT DOES").droppable(4),
-        text("AFFECTS").droppable(5),
-        text("ADOPTED").droppable(6),
-        text("LEASE").droppable(2),
+        text("UNIT").loose().droppable(2),
+        number("DEFAULT", 3),
+        prose("RANGE").droppable(4),
+        prose("WHAT IT DOES"),
+        text("AFFECTS").loose().droppable(5),
+        text("ADOPTED").loose().droppable(6),
+        prose("LEASE").droppable(1),
     ]);
     for setting in settings {
         let cells = vec![

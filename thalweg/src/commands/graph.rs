@@ -268,19 +268,22 @@ const CELL: (usize, usize) = (9, 20);
 pub(super) fn svg(resolved: &Resolved) -> String {
     let part = layout(resolved);
     let (width, height) = ((part.width + 2 * GAP) * CELL.0, (part.height + 1) * CELL.1);
-    let mut image = Image { out: String::new() };
-    let _ = writeln!(
-        image.out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"monospace\" font-size=\"14\" fill=\"none\" stroke=\"#345\">\n\
-         <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
-         orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#345\" stroke=\"none\"/></marker></defs>\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\" stroke=\"none\"/>"
-    );
+    let mut image = Image { out: opening(width, height, 14) };
     image.across(part.row, 0, GAP, true);
     image.across(part.row, GAP + part.width, 2 * GAP + part.width, true);
     draw(&part, GAP, 0, &mut image);
     image.out + "</svg>\n"
+}
+
+/// The beginning of an SVG image on white, with `#arrow` for the ends of lines; `</svg>` ends it.
+pub(crate) fn opening(width: usize, height: usize, font_size: usize) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"monospace\" font-size=\"{font_size}\" fill=\"none\" stroke=\"#345\">\n\
+         <defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#345\" stroke=\"none\"/></marker></defs>\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#fff\" stroke=\"none\"/>\n"
+    )
 }
 
 struct Image {
@@ -321,8 +324,14 @@ impl Canvas for Image {
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// The text as it stands in SVG, in an attribute, too.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The text as it stands between quotes in the language of Graphviz.
+pub(crate) fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// The network for Graphviz: a cluster for each net and combinator, an edge for each stream.
@@ -364,7 +373,6 @@ impl Graph {
 
     /// Writes a part; the nodes at which streams enter and leave it.
     fn part(&mut self, part: &Part, depth: usize) -> (Vec<usize>, Vec<usize>) {
-        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         let pad = "    ".repeat(depth);
         let (frame, parts, parallel) = match &part.form {
             Form::Leaf(text) => {

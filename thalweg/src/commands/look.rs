@@ -9,6 +9,7 @@ use thalweg_monitor::Report;
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::table::ShapeArguments;
 
 /// What `--watch` shows at a time, unless `--window` says otherwise.
 const WATCH_WINDOW: Duration = Duration::from_secs(2);
@@ -32,6 +33,19 @@ pub(crate) struct Look {
     /// object a line.
     #[arg(long)]
     pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArguments,
+}
+
+/// The order in which rows are shown. Which rows these are, `--top` says: the first so many by their load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    /// The busiest tasks, and the streams with the most messages, first.
+    Load,
+    /// Along the streams, from the source to the sink.
+    Flow,
+    /// By name.
+    Name,
 }
 
 /// Measures as asked and prints each report by `print`, or as JSON.
@@ -41,7 +55,7 @@ pub(crate) fn look(
     print: impl Fn(&Report, &mut Output) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let path = spaces::find_feed(look.space.as_deref())?;
-    let mut output = Output::new(terminal);
+    let mut output = Output::shaped(terminal, &look.shape);
     let mut measuring = Measuring::open(&path, look.top)?;
     let mut show = |report: &Report, again: bool| {
         if look.json {

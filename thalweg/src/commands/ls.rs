@@ -12,7 +12,7 @@ use thalweg_space::reader::{Member, Session};
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{Table, number, text};
+use crate::table::{ShapeArguments, Table, id, number, text};
 use crate::units::{age, bytes};
 
 /// What `thalweg ls` is told.
@@ -21,13 +21,15 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut listed = spaces::listed()?;
     listed.sort_by_key(started);
     let sessions = spaces::sessions()?;
-    let mut output = Output::new(terminal);
+    let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.json {
         for space in &listed {
             output.line(&object(space).to_string())?;
@@ -38,7 +40,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     } else if listed.is_empty() && sessions.is_empty() {
         say!("no runs in {}", spaces::parent()?.display());
     } else {
-        output.text(&table(&listed, &sessions).render(output.width, output.colour))?;
+        output.table(&table(&listed, &sessions))?;
     }
     output.flush()
 }
@@ -101,11 +103,11 @@ fn members(path: &Path) -> Result<Vec<Member>, thalweg_space::Error> {
 fn table(listed: &[Listed], sessions: &[PathBuf]) -> Table {
     let mut table = Table::new(&[
         text("NAME"),
-        number("PID", 0),
-        text("STATE"),
+        id("PID", 0),
+        text("STATE").loose(),
         number("AGE", 2),
         number("SIZE", 3),
-        text("COMMAND"),
+        text("COMMAND").loose(),
     ]);
     for space in listed.iter().filter(|space| space.session.is_none()) {
         row(&mut table, space, "");

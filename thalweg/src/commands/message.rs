@@ -1,17 +1,13 @@
 //! `thalweg message`: one message's story, or the stories of those that took longest or led to failures.
 
 use thalweg_host::spaces;
-use thalweg_monitor::{
-    FailedMessage, Hop, MessageId, MessageTimes, Report, Story, report_space, slowest, story,
-};
-
-use thalweg_space::reader::PathFeed;
+use thalweg_monitor::{FailedMessage, Hop, MessageId, MessageTimes, Report, Story, report, slowest, story};
 
 use crate::Terminal;
 use crate::commands::look::usage;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::table::{Table, number, text};
+use crate::table::{ShapeArguments, Table, number, text};
 use crate::units::{count, counted, duration};
 
 const EXAMPLES: &str = "\
@@ -43,30 +39,31 @@ pub(crate) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    shape: ShapeArguments,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (space, message) = split(arguments)?;
-    let path = spaces::find_feed(space)?;
-    let mut output = Output::new(terminal);
+    let feed = spaces::feed(space)?;
+    let mut output = Output::shaped(terminal, &arguments.shape);
     if arguments.failed {
-        let report = report_space(&path, usize::MAX).map_err(usage)?;
+        let report = report(feed, usize::MAX).map_err(usage)?;
         return print(&mut output, arguments.json, &report.failures, |output| {
             print_failures(&report, output)
         });
     }
     if let Some(count) = arguments.slowest {
-        let found = slowest(&PathFeed::open(&path).map_err(usage)?, count as usize).map_err(usage)?;
+        let found = slowest(&feed, count as usize).map_err(usage)?;
         return print(&mut output, arguments.json, &found, |output| print_slowest(&found, output));
     }
     let Some(text) = message else { return Ok(()) };
     let message: MessageId = text.parse().map_err(usage)?;
-    let feed = PathFeed::open(&path).map_err(usage)?;
     let story = story(&feed, message).map_err(usage)?.ok_or_else(|| {
         Failure::Usage(format!(
             "the events of {} say nothing of a message {message}: it never was, or its events were overwritten; \
              only mode full tells of single messages (`thalweg events` shows streams and indices)",
-            path.display()
+            space.unwrap_or("the newest run")
         ))
     })?;
     print(&mut output, arguments.json, &story, |output| print_story(&story, output))
@@ -115,7 +112,7 @@ fn print_story(story: &Story, output: &mut Output) -> Result<(), Failure> {
     };
     output.line(&output.styled("1", &format!("Message {}: {from}", story.message)))?;
     output.line("")?;
-    output.text(&tree(&story.hops, Some(&story.message)).render(output.width, output.colour))?;
+    output.table(&tree(&story.hops, Some(&story.message)))?;
     if story.cut_short {
         output.line("… it has more descendants than are followed")?;
     }
@@ -132,7 +129,7 @@ fn tree(hops: &[Hop], marked: Option<&str>) -> Table {
         text("READ BY"),
         number("WORKER", 2),
         number("SERVICE", 0),
-        text("THEN"),
+        text("THEN").loose(),
     ]);
     let known = |time: Option<f64>| time.map_or(String::new(), duration);
     for hop in hops {
@@ -180,13 +177,13 @@ fn print_slowest(found: &[(MessageTimes, Story)], output: &mut Output) -> Result
         ];
         table.row(cells, false);
     }
-    output.text(&table.render(output.width, output.colour))
+    output.table(&table)
 }
 
 fn print_failures(report: &Report, output: &mut Output) -> Result<(), Failure> {
     let failures = &report.failures;
     if !failures.is_empty() {
-        output.text(&failed(failures).render(output.width, output.colour))?;
+        output.table(&failed(failures))?;
     }
     let all: u64 = report.components.iter().map(|component| component.work.failed).sum();
     let unlisted = all.saturating_sub(failures.len() as u64);

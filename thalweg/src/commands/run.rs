@@ -1,6 +1,7 @@
 //! `thalweg run`: run a network on records.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,9 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_exec::{Mapper, Mode, Options};
 use thalweg_host::amount::{microseconds, size};
-use thalweg_host::io::{Endpoint, Format, Side, SinkDefaults, SourceDefaults, label_name, rate};
+use thalweg_host::io::{
+    Endpoint, Format, Place, Side, SinkDefaults, SourceDefaults, keep_standard_output, label_name, rate,
+};
 use thalweg_host::{Ended, Interrupt, Notice, Notices, OnFull, Plan, Run, Tally};
 use thalweg_net::json::Names;
 
@@ -305,13 +308,35 @@ enum Monitor {
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let plan = plan(&arguments)?;
+    if plan.outputs.iter().any(|output| output.place == Place::Standard) {
+        keep_standard_output()?;
+    }
     let interrupt = Interrupt::listen().map_err(|error| Failure::run("cannot listen to signals", error))?;
-    let run =
-        Run::start(&plan(&arguments)?, &interrupt, &Notices::to(move |notice| print(&notice, terminal)))?;
+    let run = Run::start(&plan, &interrupt, &Notices::to(move |notice| print(&notice, terminal)))?;
     let tally = Arc::clone(run.tally());
-    let progress = Progress::start(&tally);
+    let typed = typed(&plan);
+    if let Some(what) = typed {
+        say!(
+            "waiting for records from this terminal ({what}); Ctrl-D at the beginning of a line ends the input"
+        );
+    }
+    // It would write over what is typed.
+    let progress = typed.is_none().then(|| Progress::start(&tally));
     let ended = run.finish(|| drop(progress))?;
     conclude(&tally, &interrupt, &ended)
+}
+
+/// What a person has to type, if the run reads from a terminal.
+fn typed(plan: &Plan) -> Option<&'static str> {
+    let input = plan.inputs.iter().find(|input| input.place == Place::Standard)?;
+    std::io::stdin().is_terminal().then(|| match input.options.format.or(plan.input.format) {
+        None | Some(Format::Json) => "a JSON object a line",
+        Some(Format::Csv) => "CSV, a line with the labels first",
+        Some(Format::Xml) => "S-Net's XML",
+        Some(Format::Lines) => "a text a line",
+        Some(Format::Bytes | Format::Files) => "bytes",
+    })
 }
 
 /// Says what the run has to say on standard error.
@@ -406,7 +431,8 @@ fn workers(arguments: &Arguments) -> Result<usize, Failure> {
             if workers > CROWD * processors {
                 eprintln!(
                     "warning: {workers} workers share {}: more workers than processors only take turns; for boxes \
-                     that wait, declare them blocking instead",
+                     that wait, declare them blocking instead: `\"box NAME (…)\" => blocking FUNCTION,` in a library in Rust, \
+                     THALWEG_BLOCKING_BOX in C (docs/boxes.md)",
                     counted(processors as u64, "processor")
                 );
             }

@@ -4,13 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thalweg_exec::Placement;
-use thalweg_host::amount::time;
 use thalweg_host::settings::written;
 use thalweg_host::{Change, LiveRun, RunCommand};
-use thalweg_space::lease::Terms;
 
 use crate::Terminal;
-use crate::commands::control::say_done;
+use crate::commands::control::{Lease, say_done};
 use crate::failure::Failure;
 use crate::units::duration;
 
@@ -41,15 +39,14 @@ pub(crate) struct Arguments {
     /// A space (as in `thalweg report`; the newest if omitted), a setting's name (`thalweg get` lists them), a value.
     #[arg(value_name = "[SPACE] NAME VALUE", num_args = 2..=3, required = true)]
     space_name_value: Vec<String>,
-    /// How long it holds, such as 500ms, 10s, 2min: then the run itself takes it back, unless it was changed again.
-    #[arg(long = "for", value_name = "TIME", value_parser = time)]
-    lasts: Option<Duration>,
+    #[command(flatten)]
+    lease: Lease,
 }
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let (space, name, value) = split(&arguments.space_name_value)?;
     let run = LiveRun::find(space)?.called("thalweg set");
-    let terms = arguments.lasts.map(Terms::lasting);
+    let terms = arguments.lease.terms();
     if let Some(task) = name.strip_prefix("task/").and_then(|name| name.strip_suffix(".worker")) {
         // A task's worker is no setting, of which there would be too many: it is moved by a command.
         let command = RunCommand::Move {
@@ -57,7 +54,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
             to: Placement::on_worker(number(value, "worker")?),
         };
         let result = run.command_for(&command, ANSWER_MAX, terms)?.result;
-        return say_done(&lasting(result, arguments.lasts), terminal);
+        return say_done(&arguments.lease.said(result), terminal);
     }
     let Change { before, value, adopted } = run.set_for(name, value, terms)?;
     let changed = match &before {
@@ -73,15 +70,7 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         }
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     };
-    say_done(&lasting(said, arguments.lasts), terminal)
-}
-
-/// What was done, and for how long.
-fn lasting(said: String, time: Option<Duration>) -> String {
-    match time {
-        Some(time) => format!("{said}; for {}", duration(time.as_nanos() as f64)),
-        None => said,
-    }
+    say_done(&arguments.lease.said(said), terminal)
 }
 
 fn number<N: FromStr>(text: &str, what: &str) -> Result<N, Failure> {

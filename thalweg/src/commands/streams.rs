@@ -3,16 +3,18 @@
 use thalweg_monitor::{Occupancy, Report};
 
 use crate::Terminal;
-use crate::commands::look::{Look, look};
-use crate::commands::report::text;
+use crate::commands::look::{Look, Sort, look};
+use crate::commands::report::text::{self, View};
 use crate::failure::Failure;
 use crate::table::{Table, number, text as column};
 use crate::units::{duration, ratio, share};
 
 const EXAMPLES: &str = "\
 Examples:
-  # the streams of the newest run
+  # the newest run's streams, in flow order
   thalweg streams
+  # those with the most messages first
+  thalweg streams --sort load
   # a live run, for five seconds from now
   thalweg streams --window 5s";
 
@@ -22,23 +24,26 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// The order of rows [default: flow].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
+    sort: Option<Sort>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
-    let top = arguments.look.top;
+    let view = View { top: arguments.look.top, sort: arguments.sort.unwrap_or(Sort::Flow) };
     look(&arguments.look, terminal, |report, output| {
-        output.text(&text::streams(&report.streams, top).render(output.width, output.colour))?;
-        let courses = courses(report, top);
+        output.table(&text::streams(report, view))?;
+        let courses = courses(report, view);
         if !courses.is_empty() {
             output.line("")?;
-            output.text(&courses.render(output.width, output.colour))?;
+            output.table(&courses)?;
         }
         text::notes(report, output)
     })
 }
 
 /// How many messages were in the streams over time.
-fn courses(report: &Report, top: usize) -> Table {
+fn courses(report: &Report, view: View) -> Table {
     let mut table = Table::new(&[
         column("OCCUPANCY"),
         number("OVER TIME", 0),
@@ -47,11 +52,11 @@ fn courses(report: &Report, top: usize) -> Table {
         number("FULL", 0),
         number("EMPTY", 0),
     ]);
-    for stream in report.streams.iter().take(top) {
+    for (name, stream) in text::streams_shown(report, view) {
         let Some(occupancy) = &stream.occupancy else { continue };
         let most = occupancy.messages.iter().copied().fold(0.0, f64::max);
         let cells = vec![
-            stream.name.clone(),
+            name,
             spark(occupancy, most),
             ratio(most),
             duration(occupancy.step_ns),

@@ -39,7 +39,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
         if !std::mem::take(&mut first) {
             output.line("")?;
         }
-        output.text(&table.render(output.width, output.colour))?;
+        output.table(table)?;
     }
     if first {
         output.line("No task waited for another one, as far as was told.")?;

@@ -3,9 +3,10 @@
 use thalweg_monitor::{Report, Task};
 
 use crate::Terminal;
-use crate::commands::look::{Look, look};
+use crate::commands::look::{Look, Sort, look};
 use crate::commands::report::text;
 use crate::failure::Failure;
+use crate::flow::Flow;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,23 +21,35 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     look: Look,
+    /// The order of each worker's tasks [default: by their ids].
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "json")]
+    sort: Option<Sort>,
 }
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     look(&arguments.look, terminal, |report, output| {
-        output.text(&text::workers(&report.workers).render(output.width, output.colour))?;
-        let tasks = mapped(report);
+        output.table(&text::workers(&report.workers))?;
+        let tasks = mapped(report, arguments.sort);
         if !tasks.is_empty() {
             output.line("")?;
-            output.text(&text::tasks(&tasks, report.tasks_count).render(output.width, output.colour))?;
+            output.table(&text::tasks(&tasks, report.tasks_count))?;
         }
         text::notes(report, output)
     })
 }
 
-/// The tasks in order of their workers, those with a thread of their own last.
-fn mapped(report: &Report) -> Vec<Task> {
+/// The tasks in order of their workers, those with a thread of their own last; each worker's in the order asked for.
+fn mapped(report: &Report, sort: Option<Sort>) -> Vec<Task> {
     let mut tasks = report.tasks.clone();
-    tasks.sort_by_key(|task| (task.worker.is_none(), task.worker, task.id));
+    match sort {
+        None => tasks.sort_by_key(|task| task.id),
+        Some(Sort::Load) => {}
+        Some(Sort::Name) => tasks.sort_by(|a, b| a.name.cmp(&b.name)),
+        Some(Sort::Flow) => {
+            let flow = Flow::of(report);
+            tasks.sort_by_key(|task| (flow.place_of_task(&task.name), task.id));
+        }
+    }
+    tasks.sort_by_key(|task| (task.worker.is_none(), task.worker));
     tasks
 }

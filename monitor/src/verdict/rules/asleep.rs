@@ -4,6 +4,7 @@ use crate::report::{Figure, Finding, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::processor::Processor;
 use crate::verdict::thresholds::{LOST, SATURATED};
+use crate::wording::declare_blocking;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (worker, shares) = *facts.workers.first()?;
@@ -28,5 +29,5 @@ pub(super) fn say(found: &Finding) -> Words {
         found.percent("asleep"),
         found.worker_id()
     ))
-    .so(format!("declare {} blocking, so that it has a thread of its own", found.path()))
+    .so(declare_blocking(found.path()))
 }

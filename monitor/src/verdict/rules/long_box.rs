@@ -3,6 +3,7 @@
 use crate::report::{Figure, Finding, Root, RootState, Subject, TaskRef, VerdictKind, Words, component_of};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::thresholds::{BEHIND, LONG_NS, SATURATED};
+use crate::wording::declare_blocking;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (hot, _) = facts.saturated_worker()?;
@@ -40,7 +41,5 @@ pub(super) fn say(found: &Finding) -> Words {
         found.percent("busy_least")
     ))
     .because(format!("{} of all waiting leads to such tasks", found.percent("waiting_behind")))
-    .so(format!(
-        "let more messages be under way at once, or declare {path} blocking, so that it has a thread of its own"
-    ))
+    .so(format!("let more messages be under way at once, or {}", declare_blocking(path)))
 }

@@ -1,20 +1,46 @@
 //! A report for the terminal.
 
+use std::collections::HashMap;
+
 use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker, WorkerShares};
 
+use crate::commands::look::Sort;
 use crate::failure::Failure;
+use crate::flow::Flow;
 use crate::output::Output;
-use crate::table::{Table, number, text, wrapped};
+use crate::table::{Shape, Table, id, number, text, wrapped};
 use crate::units::{bytes, count, counted, duration, rate, ratio, share};
 
-pub(crate) fn print(report: &Report, top: usize, output: &mut Output) -> Result<(), Failure> {
-    let text = render(report, top, output.width, output.colour);
+/// Which rows of a report are shown, and in which order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// So many of each table at most.
+    pub(crate) top: usize,
+    pub(crate) sort: Sort,
+}
+
+impl View {
+    /// The first of `all`, in order: `place` is theirs in the flow.
+    fn rows<T, P: Ord>(self, all: &[T], place: impl Fn(&T) -> P, name: impl Fn(&T) -> &str) -> Vec<&T> {
+        let mut rows: Vec<&T> = all.iter().take(self.top).collect();
+        match self.sort {
+            Sort::Load => {}
+            Sort::Flow => rows.sort_by_cached_key(|row| place(row)),
+            Sort::Name => rows.sort_by(|a, b| name(a).cmp(name(b))),
+        }
+        rows
+    }
+}
+
+pub(crate) fn print(report: &Report, view: View, output: &mut Output) -> Result<(), Failure> {
+    let text = render(report, view, output.width, &output.shape);
     output.text(&text)
 }
 
-/// The whole report as text of `width` characters a line.
-fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
+/// The whole report as text of `width` characters a line, its tables as `shape` says.
+fn render(report: &Report, view: View, width: usize, shape: &Shape) -> String {
     let mut out = String::new();
+    let colour = shape.colour;
     let bold = |text: &str| if colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
     out.push_str(&bold(&heading(report)));
     out.push('\n');
@@ -28,11 +54,14 @@ fn render(report: &Report, top: usize, width: usize, colour: bool) -> String {
     out.push('\n');
     out.push_str(&throughput(report));
     out.push_str(&telling(report, width));
-    for table in tables(report, top) {
-        out.push('\n');
-        out.push_str(&table.render(width, colour));
+    for table in tables(report, view) {
+        let table = table.render(shape);
+        if !table.is_empty() {
+            out.push('\n');
+            out.push_str(&table);
+        }
     }
-    out.push_str(&measurements(report, width, colour));
+    out.push_str(&measurements(report, width, shape));
     for broken in &report.broken {
         let text = format!(
             "! {} (stream {}): {}; written {}, read {}, dropped {}.",
@@ -66,7 +95,7 @@ fn note_lines(report: &Report, width: usize) -> String {
 }
 
 /// What other monitors measured.
-fn measurements(report: &Report, width: usize, colour: bool) -> String {
+fn measurements(report: &Report, width: usize, shape: &Shape) -> String {
     let mut out = String::new();
     for measurement in &report.measurements {
         out.push('\n');
@@ -78,10 +107,12 @@ fn measurements(report: &Report, width: usize, colour: bool) -> String {
                 out.push_str(&wrapped(&format!("{}  {text}", measurement.name), width, "  "))
             }
             Measured::Table(rows) => {
-                out.push_str(&format!("{} ({})\n", measurement.name, measurement.unit));
                 let mut table = Table::new(&[text(""), number("", 0)]);
                 rows.iter().for_each(|(name, value)| table.row(vec![name.clone(), ratio(*value)], false));
-                out.push_str(&table.render(width, colour));
+                let table = table.render(shape);
+                if !table.is_empty() {
+                    out.push_str(&format!("{} ({})\n{table}", measurement.name, measurement.unit));
+                }
             }
         }
     }
@@ -188,13 +219,16 @@ fn latencies(report: &Report) -> Table {
     table
 }
 
-fn tables(report: &Report, top: usize) -> Vec<Table> {
-    let mut tables = vec![latencies(report), components(&report.components, top)];
+fn tables(report: &Report, view: View) -> Vec<Table> {
+    let flow = Flow::of(report);
+    let mut tables = vec![latencies(report), components(report, view, &flow)];
     // With one task each, the components are the tasks.
     if report.tasks_count > report.components.len() as u64 {
-        tables.push(tasks(&report.tasks, report.tasks_count));
+        let place = |task: &Task| (flow.place_of_task(&task.name), task.id);
+        let shown = view.rows(&report.tasks, place, |task| &task.name);
+        tables.push(tasks(&shown.into_iter().cloned().collect::<Vec<_>>(), report.tasks_count));
     }
-    tables.push(streams(&report.streams, top));
+    tables.push(streams(report, view));
     tables.push(workers(&report.workers));
     tables.retain(|table| !table.is_empty());
     tables
@@ -229,10 +263,11 @@ fn more(shown: usize, all: u64) -> Option<String> {
     (hidden > 0).then(|| format!("… {} more (--top)", count(hidden)))
 }
 
-fn components(components: &[Component], top: usize) -> Table {
+fn components(report: &Report, view: View, flow: &Flow) -> Table {
+    let components = &report.components;
     let mut table = Table::new(&[
         text("COMPONENT"),
-        text("KIND").droppable(3),
+        text("KIND").loose().droppable(3),
         number("TASKS", 2),
         number("IN", 0),
         number("OUT", 0),
@@ -245,19 +280,20 @@ fn components(components: &[Component], top: usize) -> Table {
         number("FAILED", 0),
         number("BROKEN OFF", 0),
     ]);
-    for component in components.iter().take(top) {
+    let place = |component: &Component| flow.place(&component.path);
+    for component in view.rows(components, place, |component| &component.path) {
         let mut cells = vec![component.path.clone(), component.kind.clone(), count(component.tasks)];
         cells.extend(work_cells(&component.work));
         table.row(cells, false);
     }
-    table.more(more(components.len().min(top), components.len() as u64));
+    table.more(more(components.len().min(view.top), components.len() as u64));
     table
 }
 
 pub(crate) fn tasks(tasks: &[Task], all: u64) -> Table {
     let mut table = Table::new(&[
         text("TASK"),
-        number("ID", 6),
+        id("ID", 6),
         number("WORKER", 3),
         number("IN", 0),
         number("OUT", 0),
@@ -269,7 +305,7 @@ pub(crate) fn tasks(tasks: &[Task], all: u64) -> Table {
         number("A MESSAGE", 1),
         number("FAILED", 0),
         number("BROKEN OFF", 0),
-        text("STATE").droppable(4),
+        text("STATE").loose().droppable(4),
     ]);
     for task in tasks {
         let worker = task.worker.map_or_else(|| "own".to_owned(), |worker| worker.to_string());
@@ -282,7 +318,22 @@ pub(crate) fn tasks(tasks: &[Task], all: u64) -> Table {
     table
 }
 
-pub(crate) fn streams(streams: &[Stream], top: usize) -> Table {
+/// The streams shown, each with a name that no other one has.
+pub(crate) fn streams_shown(report: &Report, view: View) -> Vec<(String, &Stream)> {
+    let flow = Flow::of(report);
+    let rows = view.rows(&report.streams, |stream| flow.place_of_stream(stream), |stream| &stream.name);
+    let mut of_name: HashMap<&str, u64> = HashMap::new();
+    report.streams.iter().for_each(|stream| *of_name.entry(&stream.name).or_default() += 1);
+    let end = |path: &Option<String>| path.clone().unwrap_or_else(|| "?".to_owned());
+    let named = rows.into_iter().map(|stream| match of_name[stream.name.as_str()] {
+        1 => (stream.name.clone(), stream),
+        _ => (format!("{} ({} → {})", stream.name, end(&stream.writer), end(&stream.reader)), stream),
+    });
+    named.collect()
+}
+
+pub(crate) fn streams(report: &Report, view: View) -> Table {
+    let streams = &report.streams;
     let mut table = Table::new(&[
         text("STREAM"),
         number("STREAMS", 3),
@@ -302,10 +353,10 @@ pub(crate) fn streams(streams: &[Stream], top: usize) -> Table {
     let anything = |value: &dyn Fn(&Stream) -> u64| streams.iter().any(|stream| value(stream) > 0);
     let held = anything(&|stream| stream.held.unwrap_or(0));
     let dropped = anything(&|stream| stream.dropped.unwrap_or(0));
-    for stream in streams.iter().take(top) {
+    for (name, stream) in streams_shown(report, view) {
         let broken = stream.conserved == Some(false);
         let cells = vec![
-            if broken { format!("! {}", stream.name) } else { stream.name.clone() },
+            if broken { format!("! {name}") } else { name },
             count(stream.streams),
             known(stream.written, count),
             known(stream.read, count),
@@ -322,7 +373,7 @@ pub(crate) fn streams(streams: &[Stream], top: usize) -> Table {
         ];
         table.row(cells, broken);
     }
-    table.more(more(streams.len().min(top), streams.len() as u64));
+    table.more(more(streams.len().min(view.top), streams.len() as u64));
     table
 }
 
@@ -384,6 +435,10 @@ mod tests {
         serde_json::from_str(include_str!("../../../tests/data/report.json")).unwrap()
     }
 
+    fn shown(report: &Report, width: usize) -> String {
+        render(report, View { top: 10, sort: Sort::Load }, width, &Shape::of(width))
+    }
+
     /// `UPDATE_GOLDEN=1 cargo test -p thalweg` writes what is compared here.
     fn check(got: &str, name: &str) {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -396,16 +451,43 @@ mod tests {
 
     #[test]
     fn golden_text() {
-        check(&render(&report(), 10, 120, false), "report.txt");
+        check(&shown(&report(), 120), "report.txt");
     }
 
     #[test]
     fn fits_a_narrow_terminal() {
-        let text = render(&report(), 10, 80, false);
+        let text = shown(&report(), 80);
         check(&text, "report-80.txt");
         for line in text.lines().skip(1) {
             assert!(line.chars().count() <= 80, "{line}");
         }
+    }
+
+    #[test]
+    fn rows_in_the_order_of_the_flow() {
+        let report = report();
+        let flow = render(&report, View { top: 10, sort: Sort::Flow }, 120, &Shape::choosing(120, &["busy"]));
+        let places: Vec<usize> = report
+            .components
+            .iter()
+            .map(|component| flow.find(&format!("\n{}", component.path)).expect("it is shown"))
+            .collect();
+        // In the report the busiest stand first.
+        assert!(places[3] < places[1] && places[1] < places[0] && places[0] < places[2], "{flow}");
+        assert!(places[2] < places[4], "{flow}");
+        assert!(!flow.contains("STREAM") && !flow.contains("NO INPUT"), "{flow}");
+    }
+
+    #[test]
+    fn streams_of_one_name_do_not_look_alike() {
+        let mut report = report();
+        for stream in &mut report.streams {
+            stream.name = "same".to_owned();
+        }
+        let streams = streams_shown(&report, View { top: 10, sort: Sort::Load });
+        assert_eq!(streams.len(), report.streams.len());
+        let names: std::collections::HashSet<String> = streams.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), report.streams.len(), "{names:?}");
     }
 
     #[test]
@@ -417,7 +499,7 @@ mod tests {
         report.streams.clear();
         report.workers.clear();
         report.tasks_count = 0;
-        let text = render(&report, 10, 120, false);
+        let text = shown(&report, 120);
         assert!(!text.contains("BUSY") && !text.contains("0.0 %"), "{text}");
     }
 }

@@ -1,0 +1,195 @@
+//! The events of a run, or of all runs of a session, as they come, with what is needed to tell them: times, names, who is who.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use thalweg_monitor::{Called, Names, Refers};
+use thalweg_space::Clock;
+use thalweg_space::reader::{Event, Feed, Item, PathFeed, Session, SpaceReader};
+
+use crate::error::Error;
+use crate::spaces;
+
+/// Where the items of a feed come from, as whoever tells them needs to know it.
+pub struct Origin {
+    /// In a session, the name of its space's directory there.
+    pub directory: Option<String>,
+    /// The process.
+    pub pid: u32,
+    /// The texts behind the numbers in its events.
+    pub names: Names,
+    /// Its tasks and streams.
+    called: Called,
+    /// Something was asked for that is not among them.
+    missed: Cell<bool>,
+    /// The clock of its events. Processes that share a machine share one, or their events of the same moment would be told as of two.
+    pub clock: Clock,
+    /// From when times are counted: the start of the first process, in nanoseconds since 1970.
+    begin_ns: u64,
+    boot_id: [u8; 16],
+}
+
+impl Origin {
+    fn of(
+        space: &SpaceReader,
+        directory: Option<String>,
+        first: Option<&Origin>,
+    ) -> Result<Origin, thalweg_space::Error> {
+        let info = space.info()?;
+        let names = thalweg_monitor::names(space)?;
+        let mut called = Called::default();
+        // A table that cannot be read is damage that does not keep events from being read.
+        let _ = called.look(space);
+        let (pid, mut clock, boot_id) = (info.pid, info.clock, info.boot_id);
+        let mut begin_ns = clock.anchor().real_ns;
+        if let Some(first) = first {
+            begin_ns = first.begin_ns;
+            if (first.boot_id, first.clock.kind()) == (boot_id, clock.kind()) {
+                clock = first.clock;
+            }
+        }
+        Ok(Origin { directory, pid, names, called, missed: Cell::new(false), clock, begin_ns, boot_id })
+    }
+
+    /// When that was, in seconds from the beginning.
+    pub fn seconds(&self, ticks: u64) -> f64 {
+        self.clock.real_ns(ticks).wrapping_sub(self.begin_ns).cast_signed() as f64 / 1e9
+    }
+
+    /// What the task or stream is called that a field of an event stands for; none if it is neither, or not known.
+    pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
+        let refers = Refers::of(event.kind, field)?;
+        let id = event.u64(event.kind.field(field)?);
+        let name = self.called.name(refers, id, &self.names);
+        if name.is_none() && id != 0 {
+            self.missed.set(true);
+        }
+        name
+    }
+
+    /// The path of a task's component, if it is known.
+    pub fn component(&self, task: u64) -> Option<&str> {
+        let site = self.names.sites.get(&self.called.component(task)?)?;
+        Some(&site.path)
+    }
+}
+
+/// The events of a run, or of all of a session in the order of time.
+///
+/// ```no_run
+/// use thalweg_host::LiveEvents;
+/// use thalweg_space::reader::Item;
+///
+/// let mut events = LiveEvents::find(None)?;
+/// events.look()?;
+/// events.poll(100, &mut |_, origin, item| {
+///     if let Item::Event(event) = item {
+///         println!("{:.6} {} {:?}", origin.seconds(event.time), event.kind.name, origin.called(event, "task"));
+///     }
+/// })?;
+/// # Ok::<(), thalweg_host::Error>(())
+/// ```
+pub struct LiveEvents {
+    feed: PathFeed,
+    origins: Vec<Origin>,
+    /// Some process of the session cannot be read.
+    is_damaged: bool,
+}
+
+impl LiveEvents {
+    /// The events of the run, or of the session, that the user named; or of the newest run.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn find(name: Option<&str>) -> Result<LiveEvents, Error> {
+        match spaces::session(name)? {
+            Some(session) => {
+                let events = Session::open(&session).map_err(Error::usage_of)?.events();
+                Ok(LiveEvents::of(PathFeed::Session(events)))
+            }
+            None => LiveEvents::open(&spaces::find(name)?),
+        }
+    }
+
+    /// The events of the run whose space is this directory.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn open(path: &Path) -> Result<LiveEvents, Error> {
+        let mut events = LiveEvents::of(PathFeed::open(path).map_err(Error::usage_of)?);
+        events.meet()?;
+        Ok(events)
+    }
+
+    fn of(feed: PathFeed) -> LiveEvents {
+        LiveEvents { feed, origins: Vec::new(), is_damaged: false }
+    }
+
+    /// Looks for processes that joined, and reads anew what names there are. To be called before the first poll, and again when there is
+    /// nothing more.
+    ///
+    /// # Errors
+    /// A process of a session cannot be read: that is told once, and the others are read nevertheless. Or a catalog is damaged.
+    pub fn look(&mut self) -> Result<(), Error> {
+        let found = self.feed.look().map_err(Error::usage_of);
+        self.is_damaged |= found.is_err();
+        for (origin, space) in self.origins.iter_mut().zip(self.feed.spaces()) {
+            origin.names = thalweg_monitor::names(space).map_err(Error::usage_of)?;
+            // A stream has a row in the table only from its first message on.
+            if origin.missed.take() {
+                let _ = origin.called.look(space);
+            }
+        }
+        self.meet()?;
+        found
+    }
+
+    /// Opens the spaces that were found since.
+    fn meet(&mut self) -> Result<(), Error> {
+        for space in &self.feed.spaces()[self.origins.len()..] {
+            let name =
+                || space.path().file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+            let directory = (!self.feed.is_single()).then(name);
+            self.origins.push(Origin::of(space, directory, self.origins.first()).map_err(Error::usage_of)?);
+        }
+        Ok(())
+    }
+
+    /// Whether more may come: a process lives, or none has joined the session yet.
+    pub fn may_come(&self) -> bool {
+        let spaces = self.feed.spaces();
+        spaces.iter().any(SpaceReader::is_alive) || (spaces.is_empty() && !self.is_damaged)
+    }
+
+    /// Whether it is one run, which has ended and took its space along: what is mapped can still be read, its files cannot.
+    pub fn is_gone(&self) -> bool {
+        !matches!(self.feed, PathFeed::Session(_)) && self.feed.spaces().iter().all(SpaceReader::is_gone)
+    }
+
+    /// Hands at most `limit` items to `take`, each with its process and that one's place among all; returns how many. 0 means that
+    /// there is nothing more now.
+    ///
+    /// # Errors
+    /// When files are damaged, after everything that could be read was handed over.
+    pub fn poll(
+        &mut self,
+        limit: usize,
+        take: &mut impl FnMut(usize, &Origin, &Item<'_>),
+    ) -> Result<usize, Error> {
+        let LiveEvents { feed, origins, .. } = self;
+        let taken = feed.poll(limit, &mut |place, item| {
+            let Some(origin) = origins.get_mut(place) else { return };
+            if let Item::Event(event) = &item {
+                origin.called.note(event);
+            }
+            take(place, origin, &item);
+        });
+        taken.map_err(Error::usage_of)
+    }
+}
+
+impl std::fmt::Debug for LiveEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LiveEvents({} processes)", self.origins.len())
+    }
+}
