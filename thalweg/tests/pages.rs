@@ -1,4 +1,4 @@
-//! `docs/errors/` and `docs/records.md`: what the pages show on a console is what happens. (`thalweg-net` tests those that show a text.)
+//! `docs/errors/`, `docs/records.md` and `docs/s-net.md`: what the pages show on a console is what happens. (`thalweg-net` tests those that show a text.)
 
 mod des_run;
 mod page;
@@ -33,7 +33,14 @@ fn check(path: &str) -> usize {
     for block in page.blocks() {
         match block.fence {
             "snet,run" => {
-                std::fs::write(folder.path().join(page::file_name(block.text)), block.text).unwrap()
+                let path = folder.path().join(page::file_name(block.text));
+                std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
+                std::fs::write(path, block.text).unwrap();
+            }
+            "c,run" | "xml,run" => {
+                let path = folder.path().join(name_in(block.text));
+                std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
+                std::fs::write(path, block.text).unwrap();
             }
             "console" => {
                 for step in block.text.strip_prefix("$ ").expect("a prompt").split("\n$ ") {
@@ -51,6 +58,18 @@ fn check(path: &str) -> usize {
     commands
 }
 
+/// The name in a first line `// NAME` or `<!-- NAME -->`.
+fn name_in(text: &str) -> &str {
+    let line = text.lines().next().unwrap_or("");
+    let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+    name.unwrap_or_else(|| panic!("the first line names no file in:\n{text}"))
+}
+
+#[test]
+fn the_page_of_what_differs_from_s_net_shows_what_is_printed() {
+    assert!(check("docs/s-net.md") >= 12);
+}
+
 #[test]
 fn the_page_of_records_shows_what_is_printed() {
     assert!(check("docs/records.md") >= 2);
@@ -64,7 +83,8 @@ fn pages_of_errors_show_what_is_printed() {
         let count = check(&format!("docs/errors/{name}"));
         let code = name.trim_end_matches(".md");
         let shown = std::fs::read_to_string(des_run::root().join("docs/errors").join(&name)).expect("a page");
-        assert!(count == 0 || shown.contains(&format!("error[{code}]")), "{name} shows another error");
+        let kind = if code.starts_with('W') { "warning" } else { "error" };
+        assert!(count == 0 || shown.contains(&format!("{kind}[{code}]")), "{name} shows another {kind}");
         commands += count;
     }
     assert!(commands >= 7, "{commands} commands");

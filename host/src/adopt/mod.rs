@@ -393,14 +393,9 @@ impl Candidates<'_> {
         for source in [table, output.join("c4snet.c")] {
             units.push(Unit { source, is_needed: true, has_main: false });
         }
-        let mut flags: Vec<String> = [output, home].map(include).to_vec();
-        flags.extend(
-            self.folder
-                .headers
-                .iter()
-                .filter(|folder| folder.starts_with(home))
-                .map(|folder| include(folder)),
-        );
+        let below = self.folder.headers.iter().filter(|folder| folder.starts_with(home) && *folder != home);
+        let folders = [output, home].into_iter().chain(below.map(PathBuf::as_path));
+        let mut flags: Vec<String> = folders.map(include).collect();
         // A box called as a function of the C library is not that function.
         flags.extend(resolved.boxes.iter().map(|declared| format!("-fno-builtin-{}", declared.name)));
         flags.extend(self.adoption.flags.iter().cloned());
@@ -476,8 +471,10 @@ impl Candidates<'_> {
             inputs.enumerate().map(|(number, input)| tried.on(number, input, expected(input))).collect();
         program.trials = trials?;
         for trial in &mut program.trials {
+            let input = format!("{}: ", shown(&trial.input, self.root));
             if let Outcome::Fails(why) = &mut trial.outcome {
-                *why = self.from_root(why);
+                let told = self.from_root(why);
+                *why = told.strip_prefix(&input).unwrap_or(&told).to_owned();
             }
         }
         Ok(())

@@ -109,8 +109,11 @@ impl Tried<'_> {
             Some(Ok(wanted)) => Some(wanted),
             None => None,
         };
+        // Kept beside the results if a run crashes, so that `thalweg report` says what it was at.
+        let space = output.with_extension("space");
         for workers in WORKERS {
-            let printed = match self.once(&trial.input, output, workers)? {
+            let _ = fs::remove_dir_all(&space);
+            let printed = match self.once(&trial.input, output, &space, workers)? {
                 Ok(printed) => printed,
                 Err(why) => {
                     trial.outcome = Outcome::Fails(why);
@@ -127,6 +130,7 @@ impl Tried<'_> {
                 }
             };
             trial.records_out = got.len() as u64;
+            let _ = fs::remove_dir_all(&space);
             let Some(wanted) = &wanted else { continue };
             if let Some(how) = difference(wanted, &got) {
                 trial.outcome = Outcome::Differs(format!(
@@ -141,7 +145,13 @@ impl Tried<'_> {
     }
 
     /// A run: what it printed, or why it failed.
-    fn once(&self, input: &Path, output: &Path, workers: &str) -> Result<Result<String, String>, Error> {
+    fn once(
+        &self,
+        input: &Path,
+        output: &Path,
+        space: &Path,
+        workers: &str,
+    ) -> Result<Result<String, String>, Error> {
         let mut run = Command::new(self.thalweg);
         run.arg("run").arg(self.network).args(["--workers", workers, "--monitor", "off"]);
         run.args(["--input-format", "xml", "--output-format", "xml"]).args(&self.arguments);
@@ -149,7 +159,7 @@ impl Tried<'_> {
             run.arg("--boxes").arg(library);
         }
         // Absolute paths, so neither has a scheme or a name of its own.
-        run.arg("--input").arg(input).arg("--output").arg(output);
+        run.arg("--input").arg(input).arg("--output").arg(output).arg("--space").arg(space);
         let spawned = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let cannot = |error| Error::run("cannot start thalweg run").because(error);
         let mut child = spawned.map_err(cannot)?;
