@@ -400,9 +400,9 @@ fn is_base64(text: &[u8]) -> bool {
     let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     let is_digit =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') || byte.is_ascii_whitespace();
+    let mut lines = text.split(u8::is_ascii_whitespace).filter(|line| !line.is_empty());
     let is_number = text.iter().all(u8::is_ascii_digit);
-    let count = text.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
-    count >= 4 && count % 4 == 0 && !is_number && digits.iter().all(is_digit)
+    !text.is_empty() && !is_number && digits.iter().all(is_digit) && lines.all(|line| line.len() % 4 == 0)
 }
 
 /// The element types and what C calls them.

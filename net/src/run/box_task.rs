@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Progress, Stop, Task};
 
-use super::component::BoxPart;
+use super::component::{Before, BoxPart};
 use super::dispatcher::alike;
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
@@ -379,21 +379,9 @@ impl Host for Early<'_> {
     }
 }
 
-/// What stands before an initialiser, which decides when it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// Nothing: the network begins with it.
-    Network,
-    /// Nothing: a branch of `|` begins with it, and gets no records.
-    Branch,
-    /// Something that gives records.
-    Component,
-}
-
 /// An initialiser: a box without input, called once at the start, or, behind something else, once for each record.
 pub(crate) struct InitialiserTask {
     task: BoxTask,
-    before: Before,
     state: Initialising,
 }
 
@@ -406,8 +394,8 @@ enum Initialising {
 }
 
 impl InitialiserTask {
-    pub(crate) fn new(task: BoxTask, before: Before) -> InitialiserTask {
-        InitialiserTask { task, before, state: Initialising::New }
+    pub(crate) fn new(task: BoxTask) -> InitialiserTask {
+        InitialiserTask { task, state: Initialising::New }
     }
 }
 
@@ -419,7 +407,7 @@ impl Task for InitialiserTask {
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
         if matches!(self.state, Initialising::New) {
             let BoxTask { pipe, caller } = &mut self.task;
-            let waits = match self.before {
+            let waits = match caller.part.before {
                 Before::Network => caller.position.shared.limits.initialisers_wait(),
                 Before::Branch => false,
                 Before::Component => true,

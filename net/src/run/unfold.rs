@@ -1,13 +1,13 @@
 //! Unfolding: from components to tasks and streams, at the start and whenever a replica is needed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use thalweg_exec::{
     Blocking, Context, In, Out, Placement, Replica, Runtime, Spread, StreamSpec, Task, TaskId, TaskSpec,
 };
 
-use super::box_task::{Before, BoxTask, InitialiserTask};
+use super::box_task::{BoxTask, InitialiserTask};
 use super::cell::{CellStar, CellTask};
 use super::collector::Collector;
 use super::command;
@@ -62,8 +62,6 @@ pub(crate) struct Unfolding<'a, 'b> {
     around: Around,
     /// The streams that may end in the input of who writes them.
     handed_over: HashSet<u64>,
-    /// The streams that a network or a branch begins with.
-    beginnings: HashMap<u64, Before>,
 }
 
 enum Place<'a, 'b> {
@@ -75,8 +73,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
     pub(crate) fn starting(shared: Arc<Shared>, runtime: &'a Runtime) -> Self {
         let (parent, around) = (TaskId(0), Around::default());
         let place = Place::Starting(runtime);
-        let (handed_over, beginnings) = (HashSet::new(), HashMap::new());
-        Unfolding { shared, place, parent, replica: 0, around, handed_over, beginnings }
+        Unfolding { shared, place, parent, replica: 0, around, handed_over: HashSet::new() }
     }
 
     pub(crate) fn running(
@@ -86,13 +83,11 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         replica: u64,
         around: Around,
     ) -> Unfolding<'a, 'b> {
-        let (handed_over, beginnings) = (HashSet::new(), HashMap::new());
-        Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over, beginnings }
+        Unfolding { shared, place: Place::Running(cx), parent, replica, around, handed_over: HashSet::new() }
     }
 
     /// The whole network, whose output is read by someone who knows of records only.
     pub(crate) fn unfold_main(&mut self, id: ComponentId, input: In<Record>) -> In<Record> {
-        self.beginnings.insert(input.id(), Before::Network);
         let output = self.unfold(id, &None, input);
         if self.handed_over.contains(&output.id()) {
             self.collect(GLUE_WEIGHT, id, vec![output])
@@ -160,17 +155,10 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         let position = Position { shared: shared.clone(), component: id, instance: instance.clone() };
         match &shared.program.get(id).kind {
             Kind::Serial(parts) => {
-                if parts.is_empty() {
-                    // The identity is a component, though no task.
-                    self.beginnings.remove(&input.id());
-                }
                 parts.iter().fold(input, |input, part| self.unfold(*part, instance, input))
             }
             Kind::Shielded(shield, parts) => {
                 let (out, entered) = self.stream();
-                if let Some(before) = self.beginnings.get(&input.id()) {
-                    self.beginnings.insert(entered.id(), *before);
-                }
                 self.spawn(id, ShieldTask::new(position.clone(), shield.clone(), End::Entry, input, out));
                 let left = parts.iter().fold(entered, |input, part| self.unfold(*part, instance, input));
                 let (out, output) = self.stream();
@@ -181,10 +169,9 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let (out, output) = self.stream();
                 let blocking = part.is_blocking;
                 let starts = part.input.is_none();
-                let before = self.beginnings.get(&input.id()).copied().unwrap_or(Before::Component);
                 let task = BoxTask::new(position, part.clone(), input, out);
                 match () {
-                    () if starts => self.spawn(id, InitialiserTask::new(task, before)),
+                    () if starts => self.spawn(id, InitialiserTask::new(task)),
                     () if blocking => self.spawn_blocking(id, |blocking| task.run_blocking(blocking)),
                     () => self.spawn_weighing(BOX_WEIGHT, id, task),
                 }
@@ -219,7 +206,6 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             }
             Kind::Parallel { branches, router, deterministic } => {
                 let (outs, ins): (Vec<_>, Vec<_>) = branches.iter().map(|_| self.stream()).unzip();
-                self.beginnings.extend(ins.iter().map(|input: &In<Record>| (input.id(), Before::Branch)));
                 let ordered = *deterministic || self.around.ordered;
                 let pairs = branches.iter().zip(ins);
                 if ordered {
