@@ -2,7 +2,6 @@
 
 use crate::process;
 use anyhow::{Result, bail};
-use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
