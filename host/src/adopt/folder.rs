@@ -79,11 +79,8 @@ impl Folder {
                 let source = CSource::read(&String::from_utf8_lossy(&text));
                 self.sources.insert(path, source);
             }
-            Some("h") => {
-                if self.headers.last() != Some(&folder) {
-                    self.headers.push(folder);
-                }
-            }
+            Some("h") if self.headers.last() == Some(&folder) => {}
+            Some("h") => self.headers.push(folder),
             Some("sac") => self.sac.push(path),
             _ if path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("makefile")) => {
                 self.makefiles.push(path);

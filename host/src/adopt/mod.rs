@@ -209,7 +209,7 @@ impl Candidates<'_> {
         let Some(resolved) = &analysis.resolved else {
             let errors = analysis.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
             let told = errors.filter_map(|diagnostic| obstacle::of_running(&diagnostic.render(false)));
-            let told: Vec<String> = told.map(|told| self.from_root(&told)).collect();
+            let told: Vec<String> = told.map(|told| self.shortened(&told)).collect();
             program.obstacles = told.iter().take(ERRORS_MAX).cloned().collect();
             let more = told.len().saturating_sub(ERRORS_MAX) as u64;
             if more > 0 {
@@ -240,7 +240,7 @@ impl Candidates<'_> {
     }
 
     /// A sentence whose paths begin where the root is.
-    fn from_root(&self, sentence: &str) -> String {
+    fn shortened(&self, sentence: &str) -> String {
         sentence.replace(&format!("{}/", self.root.display()), "")
     }
 
@@ -473,7 +473,7 @@ impl Candidates<'_> {
         for trial in &mut program.trials {
             let input = format!("{}: ", shown(&trial.input, self.root));
             if let Outcome::Fails(why) = &mut trial.outcome {
-                let told = self.from_root(why);
+                let told = self.shortened(why);
                 *why = told.strip_prefix(&input).unwrap_or(&told).to_owned();
             }
         }
