@@ -174,6 +174,10 @@ fn what_stands_in_the_way_is_a_sentence() {
     );
     let broken = ("p.snet", "net p { box f ((x) -> (x)); } connect g;");
     Try::of(&[broken]).check(&[], 1, "in the way: there is no net or box named `g` (p.snet:1:39)");
+    let tried = Try::of(&[("f.c", &box_f(""))]);
+    std::fs::write(tried.program().join("p.snet"), b"// gr\xfc\xdfe\nnet p connect [];")
+        .expect("it takes files");
+    tried.check(&[], 1, "p.snet`: it is not UTF-8 text (byte 5): convert it (iconv -f latin1 -t utf-8)");
     let generated = ("p.c", "void *f(void *h) { return SNetInRun(h); }");
     Try::of(&[NET, generated]).check(&[], 1, "the box `f` is only in p.c, which S-Net's compiler wrote");
 }

@@ -209,7 +209,9 @@ impl Candidates<'_> {
         let Some(resolved) = &analysis.resolved else {
             let errors = analysis.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
             let told = errors.filter_map(|diagnostic| obstacle::of_running(&diagnostic.render(false)));
-            let told: Vec<String> = told.map(|told| self.shortened(&told)).collect();
+            let mut told: Vec<String> = told.map(|told| self.shortened(&told)).collect();
+            let foreign = told.iter_mut().filter(|told| told.contains("it is not UTF-8 text"));
+            foreign.for_each(|told| told.push_str(": convert it (iconv -f latin1 -t utf-8)"));
             program.obstacles = told.iter().take(ERRORS_MAX).cloned().collect();
             let more = told.len().saturating_sub(ERRORS_MAX) as u64;
             if more > 0 {

@@ -12,15 +12,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-A program is a network (NAME.snet) that no other network of its folder uses. Its boxes are the functions in C that bear
-the boxes' names, wherever they are in the folder; main programs, generators and what S-Net's compiler wrote are left
-out. Its inputs are the files of records in S-Net's XML, at and below the network's folder; what X.xml should give is
-in X.expected, X.expected.xml, X.out, X.ref or expected/X.xml. Each input is run with one worker and with two, and
-what comes out is compared as a set.
+A program is a network (NAME.snet) that no other network of its folder uses. Its boxes are the functions in C that bear \
+the boxes' names, wherever they are in the folder; main programs, generators and what S-Net's compiler wrote are left \
+out. Its inputs are the files of records in S-Net's XML, at and below the network's folder; what X.xml should give is \
+in X.expected, X.expected.xml, X.out, X.ref or expected/X.xml. Each input is run with one worker and with two, and \
+what comes out is compared, in whatever order it came.
 
-Boxes are compiled as old C needs it: -std=gnu11 -fcommon -fgnu89-inline without warnings, linked with -Wl,-Bsymbolic,
--lm and -lpthread. The compiler is --cc, else the variable CC, else cc. A second call compiles and runs only what
-has changed.
+Boxes are compiled as old C needs it (-std=gnu11 -fcommon -fgnu89-inline, no warnings) and linked with \
+-Wl,-Bsymbolic, -lm and -lpthread. A second call compiles and runs only what has changed.
 
 Examples:
   thalweg adopt examples/                    every program below examples/, into ./adopted
@@ -29,7 +28,7 @@ Examples:
   thalweg adopt old --cflag=-Iinclude --cflag=-DN=8
   thalweg adopt examples --json | jq -r 'select(.state == \"blocked\") | .name + \": \" + .obstacles[0]'
 
-Exit codes: 0 every program runs (or builds, if it has no input), 1 something stands in the way of one, 2 bad
+Exit codes: 0 every program runs (or builds, if it has no input), 1 something stands in the way of one, 2 bad \
 arguments, no program, no C compiler. docs/s-net.md says what differs from S-Net.";
 
 /// What `thalweg adopt` is told.
