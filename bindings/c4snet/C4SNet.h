@@ -38,7 +38,8 @@ typedef enum {
 } c4snet_type_t;
 
 /* Emits a record of the `variant`-th variant of the box's output, counted from 1: a `c4snet_data_t *` for each field, an
- * `int` for each tag and binding tag, in the order of the signature. The fields belong to the record from then on. */
+ * `int` for each tag and binding tag, in the order of the signature. The fields belong to the record from then on. A field
+ * that is NULL reaches the next box as NULL, and files as JSON's null. */
 void C4SNetOut(void *handle, int variant, ...);
 
 /* A field of `size` elements that are to be filled in at `*data`; a `size` of 1 makes a single number. */

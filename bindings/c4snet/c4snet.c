@@ -67,11 +67,14 @@ void C4SNetFree(c4snet_data_t *data) {
 }
 
 c4snet_data_t *C4SNetShallowCopy(c4snet_data_t *data) {
-    thalweg_value value = value_of(data);
+    thalweg_value value;
+    if (data == NULL) return NULL;
+    value = value_of(data);
     return data_of(thalweg_copy(&value));
 }
 
 c4snet_data_t *C4SNetDeepCopy(c4snet_data_t *data) {
+    if (data == NULL) return NULL;
     return C4SNetCreate(C4SNetGetType(data), C4SNetArraySize(data), C4SNetGetData(data));
 }
 
@@ -130,11 +133,22 @@ static const char *labels_of(c4snet_call *call, int variant) {
     return call->signature->variants[variant - 1];
 }
 
-/* A field that may go into a record; integer 0, and the record fails, if there is none. */
-static thalweg_value emitted(c4snet_call *call, c4snet_data_t *data) {
+static const char nothing[] = "null";
+
+/* A field that may go into a record. NULL becomes JSON's null, and reaches the next box of S-Net as NULL again. */
+static thalweg_value emitted(c4snet_data_t *data) {
+    thalweg_value null;
+    void *room;
     if (data != NULL) return value_of(data);
-    call->failure = "C4SNetOut with a NULL for a field";
-    return thalweg_int(0);
+    null = thalweg_room(THALWEG_TEXT, THALWEG_JSON, sizeof nothing - 1, &room);
+    memcpy(room, nothing, sizeof nothing - 1);
+    return null;
+}
+
+/* Whether a value is what `emitted` makes of NULL. */
+static bool is_nothing(const thalweg_value *value) {
+    const thalweg_heap *text = value->as.heap;
+    return thalweg_is_json(value) && text->length == sizeof nothing - 1 && memcmp(text->data, nothing, sizeof nothing - 1) == 0;
 }
 
 static void emit(c4snet_call *call, int variant, size_t count, thalweg_value *values) {
@@ -157,7 +171,7 @@ void C4SNetOut(void *handle, int variant, ...) {
     if (count > FEW) values = (thalweg_value *)thalweg_must(malloc(count * sizeof *values));
     va_start(list, variant);
     for (index = 0; index < count; index++)
-        values[index] = labels[index] == 'f' ? emitted(call, va_arg(list, c4snet_data_t *)) : thalweg_int(va_arg(list, int));
+        values[index] = labels[index] == 'f' ? emitted(va_arg(list, c4snet_data_t *)) : thalweg_int(va_arg(list, int));
     va_end(list);
     emit(call, variant, count, values);
     if (values != few) free(values);
@@ -201,7 +215,7 @@ static void set(c4snet_container_t *container, char kind, thalweg_value value) {
 }
 
 c4snet_container_t *C4SNetContainerSetField(c4snet_container_t *container, void *field) {
-    set(container, 'f', emitted(container->call, (c4snet_data_t *)field));
+    set(container, 'f', emitted((c4snet_data_t *)field));
     return container;
 }
 
@@ -242,7 +256,10 @@ c4snet_data_t *c4snet_field(c4snet_call *call, thalweg_value *argument) {
     case THALWEG_FLOAT:
         number = value.as.number;
         return C4SNetCreate(CTYPE_double, 1, &number);
-    case THALWEG_TEXT: made = C4SNetCreate(CTYPE_char, (size_t)value.as.heap->length, value.as.heap->data); break;
+    case THALWEG_TEXT:
+        if (is_nothing(&value)) break;
+        made = C4SNetCreate(CTYPE_char, (size_t)value.as.heap->length, value.as.heap->data);
+        break;
     case THALWEG_BYTES: made = C4SNetCreate(CTYPE_uchar, (size_t)value.as.heap->length, value.as.heap->data); break;
     default: call->failure = "a box of S-Net cannot take an opaque value of another library"; break;
     }

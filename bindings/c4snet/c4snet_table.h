@@ -18,7 +18,8 @@ typedef struct {
     const char *failure;
 } c4snet_call;
 
-/* The field in an argument, owned by the caller. NULL if boxes of S-Net cannot take such a value. */
+/* The field in an argument, owned by the caller. NULL if it was NULL when a box emitted it, or if boxes of S-Net cannot take
+ * such a value. */
 c4snet_data_t *c4snet_field(c4snet_call *call, thalweg_value *argument);
 /* The tag in an argument. */
 int c4snet_tag(c4snet_call *call, const thalweg_value *argument);

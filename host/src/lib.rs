@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adopt;
 mod adoption;
 pub mod amount;
 mod command;

@@ -18,6 +18,13 @@ pub enum Notice {
         /// What, where, what to do.
         message: String,
     },
+    /// Nothing is wrong for sure, but something may be.
+    Warning {
+        /// The code that `thalweg explain` knows.
+        code: &'static str,
+        /// What, where.
+        message: String,
+    },
     /// Nothing is wrong, but somebody should know.
     Note(String),
     /// Something about the text of the network.
@@ -36,6 +43,7 @@ impl fmt::Display for Notice {
         match self {
             Notice::Error { code: Some(code), message } => write!(f, "error[{code}]: {message}"),
             Notice::Error { code: None, message } => write!(f, "error: {message}"),
+            Notice::Warning { code, message } => write!(f, "warning[{code}]: {message}"),
             Notice::Note(message) => f.write_str(message),
             Notice::Diagnostic(diagnostic) => f.write_str(&diagnostic.render(false)),
         }
@@ -63,6 +71,10 @@ impl Notices {
 
     pub(crate) fn note(&self, message: impl Into<String>) {
         self.give(Notice::Note(message.into()));
+    }
+
+    pub(crate) fn warn(&self, code: &'static str, message: impl Into<String>) {
+        self.give(Notice::Warning { code, message: message.into() });
     }
 
     pub(crate) fn coded(&self, code: &'static str, message: impl Into<String>) {

@@ -190,6 +190,16 @@ impl<R: BufRead> Records<R> {
             if let Some(mode) = attribute(&start, b"mode").filter(|mode| mode != "textual") {
                 open.refuse(position, format!("a record in {mode} mode; only mode=\"textual\" can be read"));
             }
+            let interface = attribute(&start, b"interface").unwrap_or_default();
+            if interface.starts_with("SAC") {
+                open.refuse(
+                    position,
+                    format!(
+                        "a record of the interface {interface}: values of SAC cannot be read, only those of C4SNet, \
+                         such as (int[2])1,2"
+                    ),
+                );
+            }
             return self.members(open).map(Some);
         }
         Ok(None)
@@ -362,6 +372,11 @@ fn tag(text: &[u8]) -> Result<i64, String> {
 /// A field's value: `(int)5`, `(int[3])1,2,3`.
 fn field(text: &[u8]) -> Result<Value, String> {
     const WANTED: &str = "expected a type and a value, such as (int)5 or (double[2])0.5,1";
+    if is_base64(text.trim_ascii()) {
+        return Err("it looks like base64, S-Net's binary mode, which is not read: write the record in textual mode, \
+                    with a type and a value, such as (int)5"
+            .to_owned());
+    }
     let rest = text.trim_ascii_start().strip_prefix(b"(").ok_or(WANTED)?;
     let close = rest.iter().position(|&byte| byte == b')').ok_or(WANTED)?;
     let head = std::str::from_utf8(&rest[..close]).map_err(|_| WANTED)?;
@@ -378,6 +393,16 @@ fn field(text: &[u8]) -> Result<Value, String> {
         format!("({name}) is no type; known are {}", TYPES.map(|(_, name)| name).join(", "))
     })?;
     elements(element_type, count, rest).map(Value::Array)
+}
+
+/// Whether a text that should begin with a type is what S-Net's binary mode makes of values: `KGludCk1`, `BQAAAA==`.
+fn is_base64(text: &[u8]) -> bool {
+    let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let is_digit =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') || byte.is_ascii_whitespace();
+    let mut lines = text.split(u8::is_ascii_whitespace).filter(|line| !line.is_empty());
+    let is_number = text.iter().all(u8::is_ascii_digit);
+    !text.is_empty() && !is_number && digits.iter().all(is_digit) && lines.all(|line| line.len() % 4 == 0)
 }
 
 /// The element types and what C calls them.
@@ -639,6 +664,20 @@ mod tests {
         );
         assert_eq!(wrong("(int[2])1"), "byte 20: field A: 2 numbers were announced, 1 came");
         assert_eq!(wrong("(short)70000"), "byte 20: field A: \"70000\" is no number of that type");
+        for text in ["KGludCk1", "BQAAAA==", "AQID\n  BAUG"] {
+            assert!(wrong(text).contains("field A: it looks like base64, S-Net's binary mode"), "{text}");
+        }
+        for text in ["int 5", "1234", "five5"] {
+            assert!(wrong(text).contains("expected a type"), "{text}");
+        }
+        let sac =
+            "<record type='data' mode='textual' interface='SAC4SNet'><field label='A'>1</field></record>";
+        assert!(
+            read(sac)[0]
+                .as_ref()
+                .unwrap_err()
+                .contains("the interface SAC4SNet: values of SAC cannot be read")
+        );
         assert!(wrong("(quad)1").contains("(quad) is no type; known are char, unsigned char"));
         let text = "<record><tag label='a'>x</tag></record><record><fild label='a'/></record>\
             <record><tag label='a'/><tag label='a'/></record><record><field label='f'>(int)1<b/>2</field></record>\

@@ -142,6 +142,19 @@ fn boxes_need_an_implementation_with_the_same_signature() {
 }
 
 #[test]
+fn an_initialiser_brings_nothing_but_what_it_makes_unless_records_come_to_it() {
+    let codes = |topology: &str| -> Vec<&'static str> {
+        let text = format!("box i (-> (x)); box f ((a, x) -> (b)); net main connect {topology};");
+        check_text("main", &text, None).diagnostics.iter().map(|d| d.code).collect()
+    };
+    assert_eq!(codes("i .. f"), ["E0501"]);
+    assert_eq!(codes("[{a} -> {a}] | (i .. f)"), ["E0501"]);
+    assert_eq!(codes("[{a} -> {a}] .. i .. f"), [""; 0]);
+    assert_eq!(codes("[{a} -> {c = a}] .. i .. f"), ["E0501"]);
+    assert_eq!(codes("[{c} -> {a = c}] | ([] .. i .. f)"), [""; 0]);
+}
+
+#[test]
 fn input_variants_are_inferred() {
     let accepts = |topology: &str| -> String {
         let text = format!(

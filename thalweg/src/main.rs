@@ -75,6 +75,8 @@ enum Command {
     Check(commands::check::Arguments),
     /// Show what is in a library of boxes.
     Inspect(commands::inspect::Arguments),
+    /// Take programs written for S-Net as they are: compile their boxes, run their inputs, say what stands in the way.
+    Adopt(commands::adopt::Arguments),
     /// Make the table for boxes written for S-Net in C.
     Wrap(commands::wrap::Arguments),
     /// Lay networks out in one way.
@@ -143,6 +145,7 @@ fn main() -> ExitCode {
         Command::Run(a) => commands::run::main(*a, terminal),
         Command::Check(a) => commands::check::main(a, terminal),
         Command::Inspect(a) => commands::inspect::main(a, terminal),
+        Command::Adopt(a) => commands::adopt::main(a, terminal),
         Command::Wrap(a) => commands::wrap::main(a, terminal),
         Command::Fmt(a) => commands::fmt::main(a, terminal),
         Command::Explain(a) => commands::explain::main(a, terminal),

@@ -201,9 +201,16 @@ fn records(path: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn programs_written_for_s_net() {
-    for (program, input) in [("factorial", "small"), ("letters", "words")] {
+    let examples = bindings().join("c4snet/examples");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snet");
+    let matching = ["--set", "net.feedback_entry=matching"].as_slice();
+    for (examples, program, input, expected, settings) in [
+        (&examples, "factorial", "small.xml", "small.expected", &[][..]),
+        (&examples, "letters", "words.xml", "words.expected", &[][..]),
+        (&tests, "rounds", "data/rounds.xml", "data/expected/rounds.xml", matching),
+    ] {
         let folder = tempfile::tempdir().unwrap();
-        let example = bindings().join("c4snet/examples").join(program);
+        let example = examples.join(program);
         let network = example.join(format!("{program}.snet"));
         let thalweg = || Command::new(env!("CARGO_BIN_EXE_thalweg"));
         succeed(thalweg().arg("wrap").arg(&network).arg("--into").arg(folder.path()));
@@ -220,9 +227,9 @@ fn programs_written_for_s_net() {
         for workers in ["1", "2"] {
             let mut command = sanitized();
             command.arg("run").arg(&network).arg("--boxes").arg(&library).args(["--workers", workers]);
-            let records_in = example.join(format!("{input}.xml"));
-            succeed(command.arg("--input").arg(records_in).arg("--output").arg(&result));
-            assert_eq!(records(&result), records(&example.join(format!("{input}.expected"))), "{program}");
+            command.args(settings).arg("--input").arg(example.join(input));
+            succeed(command.arg("--output").arg(&result));
+            assert_eq!(records(&result), records(&example.join(expected)), "{program}");
         }
     }
 }

@@ -130,7 +130,8 @@ fn pages_of_errors_show_what_is_printed() {
         let (count, _) = type_in(page);
         let code = page.trim_start_matches("docs/errors/").trim_end_matches(".md");
         let shown = std::fs::read_to_string(des_run::root().join(page)).expect("a page");
-        assert!(count == 0 || shown.contains(&format!("error[{code}]")), "{page} shows another error");
+        let kind = if code.starts_with('W') { "warning" } else { "error" };
+        assert!(count == 0 || shown.contains(&format!("{kind}[{code}]")), "{page} shows another {kind}");
         commands += count;
     }
     assert!(commands >= 7, "{commands} commands");

@@ -139,6 +139,24 @@ fn every_task_may_have_a_thread_and_every_mapper_gives_the_same_records() {
 }
 
 #[test]
+fn what_passes_a_feedback_by_keeps_its_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = "net main connect ([{<n>} -> {<n = n - 1>}] \\ {<n>} if <n % 4 > 0>) || [{a} -> {a}];";
+    let net = write(folder.path(), "main.snet", text);
+    let (mut input, mut wanted) = (String::new(), String::new());
+    for n in 0..400 {
+        input += &format!("{{\"<n>\": {n}}}\n{{\"a\": {n}}}\n");
+        // What the pattern matches goes round until it is a multiple of four; what is one passes by.
+        wanted += &format!("{{\"<n>\": {}}}\n{{\"a\": {n}}}\n", n / 4 * 4);
+    }
+    for workers in ["1", "2"] {
+        let output = run(&[&net, "--workers", workers, "--set", "net.feedback_entry=matching"], &input);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
 fn dead_letters_keep_the_records_that_failed() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "halves.snet", "net halves connect [{<n>} -> {<q = 6 / n>}];");

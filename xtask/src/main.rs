@@ -39,7 +39,7 @@ usage: cargo xtask COMMAND
   kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
-  snet-suite FOLDER…                 run programs written for S-Net, compare with what they should give
+  snet-suite FOLDER…                 `thalweg adopt` as a release build: programs written for S-Net
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
 Build output goes where CARGO_TARGET_DIR says, else to target/.

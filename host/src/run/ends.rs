@@ -29,6 +29,7 @@ pub(super) struct Ends {
     pub(super) interrupt: Interrupt,
     pub(super) notices: Notices,
     pub(super) stop_on_error: bool,
+    pub(super) strict_end: bool,
     pub(super) letters: Option<Mutex<DeadLetters>>,
 }
 

@@ -1,6 +1,7 @@
 //! The thread that tells of records that failed in the network, and of lines that answer none.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
@@ -28,7 +29,7 @@ impl Ends {
                         ends.broken(&Error::run(what).because(error));
                     }
                     while let Some(error) = ends.next_failure(&errors) {
-                        ends.failed("E0801", error.to_string());
+                        ends.left_over(&error);
                         ends.letter(|letters| letters.failed(&error));
                     }
                 });
@@ -40,6 +41,18 @@ impl Ends {
             .name("errors".into())
             .spawn(tell)
             .map_err(|error| Error::run("cannot start a thread").because(error))
+    }
+
+    /// A record failed, or a synchrocell still held it at the end: that is a failure where it was asked for.
+    fn left_over(&self, error: &RecordError) {
+        if !error.held || self.strict_end {
+            return self.failed("E0801", error.to_string());
+        }
+        match self.tally.waiting.fetch_add(1, Ordering::Relaxed) {
+            FAILURES_SHOWN => self.notices.note("further records that still wait are only counted"),
+            0..FAILURES_SHOWN => self.notices.warn("W0607", error.to_string()),
+            _ => {}
+        }
     }
 
     /// Programs printed lines that answer no record: the first few are shown, and the run has failed.

@@ -36,7 +36,7 @@ impl DeadLetters {
 
     /// A record that a component failed on: where, why, which message.
     pub(super) fn failed(&mut self, error: &RecordError) -> Result<(), Error> {
-        let RecordError { component, reason, stream, index, record } = error;
+        let RecordError { component, reason, stream, index, record, .. } = error;
         let message = format!(r#","stream":{stream},"index":{index}"#);
         let names = Arc::clone(&self.names);
         self.letter(component, reason, &message, |line| write_member("record", record, &names, line))

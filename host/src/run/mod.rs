@@ -79,6 +79,8 @@ pub struct Plan {
     pub dead_letters: Option<PathBuf>,
     /// Whether the run ends when a record has failed.
     pub stop_on_error: bool,
+    /// Whether a record that a synchrocell still holds at the end has failed; else it is a warning.
+    pub strict_end: bool,
     /// Whether other processes may command the run, not only move its tasks.
     pub control: bool,
     /// The directory of the event space, which then stays after the run; else a new one.
@@ -107,6 +109,7 @@ impl Plan {
             record: None,
             dead_letters: None,
             stop_on_error: false,
+            strict_end: false,
             control: false,
             space: None,
             keep: None,
@@ -191,6 +194,7 @@ impl Run {
             interrupt: interrupt.clone(),
             notices: notices.clone(),
             stop_on_error: plan.stop_on_error,
+            strict_end: plan.strict_end,
             letters: dead_letters.map(Mutex::new),
         });
         let (failures, failed) = channel();

@@ -11,6 +11,7 @@ pub struct Tally {
     pub(super) records_in: AtomicU64,
     pub(super) records_out: AtomicU64,
     pub(super) failed: AtomicU64,
+    pub(super) waiting: AtomicU64,
     pub(super) broken: AtomicBool,
 }
 
@@ -30,6 +31,11 @@ impl Tally {
         self.failed.load(Ordering::Relaxed)
     }
 
+    /// Records that synchrocells held when the network ended, and that are no failures.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Whether the input could not be read to its end, or the output not be written.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
@@ -39,9 +45,12 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in, {} out", counted(self.records_in(), "record"), count(self.records_out()))?;
-        match self.failed() {
+        if self.failed() > 0 {
+            write!(f, ", {} failed", self.failed())?;
+        }
+        match self.waiting() {
             0 => Ok(()),
-            failed => write!(f, ", {failed} failed"),
+            waiting => write!(f, ", {waiting} still waiting"),
         }
     }
 }

@@ -158,7 +158,10 @@ struct Types<'a> {
     exhausted: bool,
     /// Label sets of boxes, filters and patterns, by where they stand.
     sets: FastMap<Key, Rc<Vec<Set>>>,
-    memo: HashMap<(NetId, Stream), Stream>,
+    memo: HashMap<(NetId, Stream, bool), Stream>,
+    /// Whether a network or a branch begins with what is looked at: an initialiser runs at the start there, and once for
+    /// each record elsewhere.
+    begins: bool,
     ways: variants::Ways,
     /// Declared signatures, by net; and what each net makes of each variant.
     borders: FastMap<u32, Option<Rc<Border>>>,
@@ -193,6 +196,7 @@ impl<'a> Types<'a> {
             exhausted: false,
             sets: FastMap::default(),
             memo: HashMap::new(),
+            begins: true,
             ways: HashMap::new(),
             borders: FastMap::default(),
             made: FastMap::default(),
@@ -346,6 +350,7 @@ impl<'a> Types<'a> {
     /// Looks at a net with a declared signature from inside.
     fn declared(&mut self, net: NetId, arrows: &[Arrow]) {
         for arrow in arrows {
+            self.begins = arrow.input.is_empty();
             if arrow.input.is_empty() {
                 let out = self.push_net_body(net, Stream::new());
                 self.declared_output(net, arrow, None, &out);
@@ -356,6 +361,7 @@ impl<'a> Types<'a> {
                 self.declared_output(net, arrow, Some(variant), &out);
             }
         }
+        self.begins = true;
     }
 
     fn exact(&mut self, labels: &LabelSet) -> Shape {
@@ -388,7 +394,7 @@ impl<'a> Types<'a> {
     }
 
     fn push_net_body(&mut self, net: NetId, input: Stream) -> Stream {
-        let key = (net, input);
+        let key = (net, input, self.begins);
         if let Some(known) = self.memo.get(&key) {
             return known.clone();
         }
@@ -419,17 +425,31 @@ impl<'a> Types<'a> {
                 Some(rule) => self.push_filter(node, rule, &input),
             },
             NodeKind::Synchrocell(patterns) => self.push_cell(node, patterns, &input),
-            NodeKind::Serial(parts) => parts.iter().fold(input, |stream, part| self.push(part, stream)),
+            NodeKind::Serial(parts) => {
+                let begins = self.begins;
+                let begun = self.push(&parts[0], input);
+                let stream = parts[1..].iter().fold(begun, |stream, part| self.push_as(false, part, stream));
+                self.begins = begins;
+                stream
+            }
             NodeKind::Parallel { branches, .. } => self.push_parallel(node, branches, &input),
             NodeKind::Star { body, exits, .. } => self.push_loop(node, body, exits, input, true),
             NodeKind::Feedback { body, backs } => self.push_loop(node, body, backs, input, false),
             NodeKind::Split { body, from, to, .. } => {
                 let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
                 let input = self.push_split(node, &tags, &input);
-                self.push(body, input)
+                self.push_as(false, body, input)
             }
             NodeKind::Place { body, .. } => self.push(body, input),
         }
+    }
+
+    /// [`Types::push`] for a component that a network or a branch begins with, or not.
+    fn push_as(&mut self, begins: bool, node: &Node, input: Stream) -> Stream {
+        let before = std::mem::replace(&mut self.begins, begins);
+        let out = self.push(node, input);
+        self.begins = before;
+        out
     }
 
     /// Nothing is known of what goes on in this component: all its parts count as reached.
@@ -459,7 +479,7 @@ impl<'a> Types<'a> {
         }
         let (sets, initialiser) = self.box_sets(index);
         let outputs = &sets[1..];
-        if initialiser {
+        if initialiser && self.begins {
             // Runs once, whatever comes.
             let closed = Shape { open: false, ..Shape::anything() };
             return outputs.iter().map(|o| closed.with(o)).collect();
@@ -627,7 +647,7 @@ impl<'a> Types<'a> {
                 self.reached.insert(key(branch));
             }
             // A branch that gets nothing may still start by itself.
-            out.extend(self.push(branch, input));
+            out.extend(self.push_as(true, branch, input));
         }
         if !self.muted && !input.is_empty() {
             self.reached.insert(key(node));
@@ -678,7 +698,7 @@ impl<'a> Types<'a> {
                 self.give_up(node);
                 return Stream::from([Shape::anything().doubtful()]);
             }
-            arriving = self.push(body, new);
+            arriving = self.push_as(false, body, new);
             if !arriving.is_empty() && !self.muted {
                 self.rounds.insert(node.at);
             }

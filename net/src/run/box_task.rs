@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_box::{Desk, Emitted, Generator, Host, Status, Value};
 use thalweg_exec::{Blocking, Context, In, Out, Ports, Progress, Stop, Task};
 
-use super::component::BoxPart;
+use super::component::{Before, BoxPart};
 use super::dispatcher::alike;
 use super::failure::Position;
 use super::pipe::{Pipe, Work};
@@ -379,15 +379,23 @@ impl Host for Early<'_> {
     }
 }
 
-/// An initialiser: a box without input, called once at the start.
+/// An initialiser: a box without input, called once at the start, or, behind something else, once for each record.
 pub(crate) struct InitialiserTask {
     task: BoxTask,
-    started: bool,
+    state: Initialising,
+}
+
+enum Initialising {
+    New,
+    /// It was called, and takes no records.
+    Called,
+    /// It is called for each record.
+    Calling,
 }
 
 impl InitialiserTask {
     pub(crate) fn new(task: BoxTask) -> InitialiserTask {
-        InitialiserTask { task, started: false }
+        InitialiserTask { task, state: Initialising::New }
     }
 }
 
@@ -397,11 +405,24 @@ impl Task for InitialiserTask {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Stop {
-        let BoxTask { pipe, caller } = &mut self.task;
-        if !self.started {
-            self.started = true;
-            caller.call(cx, pipe, Record::with_shape(shape::of(&[])));
+        if matches!(self.state, Initialising::New) {
+            let BoxTask { pipe, caller } = &mut self.task;
+            let waits = match caller.part.before {
+                Before::Network => caller.position.shared.limits.initialisers_wait(),
+                Before::Branch => false,
+                Before::Component => true,
+            };
+            if waits {
+                self.state = Initialising::Calling;
+            } else {
+                self.state = Initialising::Called;
+                caller.call(cx, pipe, Record::with_shape(shape::of(&[])));
+            }
         }
+        if matches!(self.state, Initialising::Calling) {
+            return self.task.run(cx);
+        }
+        let BoxTask { pipe, caller } = &mut self.task;
         if !pipe.output.flush(cx) {
             return Stop::OutputFull;
         }
@@ -433,7 +454,8 @@ impl Work for Refusing<'_> {
         if record.shape() == ShapeId::MARK {
             pipe.output.send(cx, record);
         } else {
-            let reason = "this box only starts a network and takes no records".to_owned();
+            let reason = "this box ran once at the start and takes no records (net.initialisers=records runs it for each)";
+            let reason = reason.to_owned();
             self.0.fail_in(cx, pipe, record, reason);
         }
         true

@@ -109,11 +109,24 @@ pub(crate) enum Kind {
     },
 }
 
+/// What stands before an initialiser, which decides when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing: the network begins with it.
+    Network,
+    /// Nothing: a branch of `|` begins with it, and gets no records.
+    Branch,
+    /// Something that gives records.
+    Component,
+}
+
 /// A box: its implementation and its declared labels.
 #[derive(Debug)]
 pub(crate) struct BoxPart {
     pub(crate) implementation: Arc<Seats>,
     pub(crate) is_blocking: bool,
+    /// What stands before it, which decides when an initialiser is called.
+    pub(crate) before: Before,
     /// What it takes, in the order of its arguments; `None` for an initialiser.
     pub(crate) input: Option<Vec<Label>>,
     /// What it gives, by variant.
@@ -138,7 +151,7 @@ pub(crate) struct Instance {
 
 impl Program {
     pub(crate) fn new(network: &Network, space: Option<&Space>) -> Result<Program, Error> {
-        let mut builder = Builder { network, space, components: Vec::new() };
+        let mut builder = Builder { network, space, components: Vec::new(), before: Before::Network };
         let main = network.resolved.net(network.resolved.main);
         let place = network.resolved.source(main.at);
         let line = place.line_column(main.at.span.start);
@@ -231,6 +244,8 @@ struct Builder<'a> {
     network: &'a Network,
     space: Option<&'a Space>,
     components: Vec<Component>,
+    /// What stands before the component that is made.
+    before: Before,
 }
 
 impl Builder<'_> {
@@ -256,9 +271,12 @@ impl Builder<'_> {
         match &node.kind {
             NodeKind::Serial(parts) => {
                 let mut all = Vec::with_capacity(parts.len());
+                let before = self.before;
                 for part in parts {
                     all.extend(self.parts(part, parent)?);
+                    self.before = Before::Component;
                 }
+                self.before = before;
                 Ok(all)
             }
             NodeKind::Filter(filter) if filter.rule.is_none() => Ok(Vec::new()),
@@ -273,6 +291,14 @@ impl Builder<'_> {
             NodeKind::Filter(filter) if filter.rule.is_none() => self.component(node, parent),
             _ => Ok(self.parts(node, parent)?[0]),
         }
+    }
+
+    /// The same, where something else stands before it than before what is around it.
+    fn one_behind(&mut self, before: Before, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
+        let around = std::mem::replace(&mut self.before, before);
+        let one = self.one(node, parent);
+        self.before = around;
+        one
     }
 
     fn component(&mut self, node: &Node, parent: ComponentId) -> Result<ComponentId, Error> {
@@ -323,21 +349,23 @@ impl Builder<'_> {
             NodeKind::Synchrocell(patterns) => Kind::Synchrocell(compiled(patterns), Arc::default()),
             NodeKind::Parallel { branches, deterministic } => {
                 let router = Router::from_accepts(branches.iter().map(|branch| branch.accepts.as_slice()));
-                let branches = branches.iter().map(|b| self.one(b, id)).collect::<Result<_, _>>()?;
+                let part = |branch| self.one_behind(Before::Branch, branch, id);
+                let branches = branches.iter().map(part).collect::<Result<_, _>>()?;
                 Kind::Parallel { branches, router, deterministic: *deterministic }
             }
             NodeKind::Star { body, exits, deterministic } => {
-                let (exits, body) = (compiled(exits), self.one(body, id)?);
+                let (exits, body) = (compiled(exits), self.one_behind(Before::Component, body, id)?);
                 let folds = self.is_stateless(body);
                 Kind::Star { body, exits, deterministic: *deterministic, folds }
             }
             NodeKind::Feedback { body, backs } => {
-                Kind::Feedback { body: self.one(body, id)?, backs: compiled(backs) }
+                let body = self.one_behind(Before::Component, body, id)?;
+                Kind::Feedback { body, backs: compiled(backs) }
             }
             NodeKind::Split { body, from, to, deterministic, placed } => {
                 let (from, to) = (Label::from(from), to.as_ref().map(Label::from));
                 let choice = SplitChoice { from, to, placed: *placed };
-                let body = self.one(body, id)?;
+                let body = self.one_behind(Before::Component, body, id)?;
                 let folds = self.is_stateless(body);
                 Kind::Split { body, choice, deterministic: *deterministic, folds }
             }
@@ -355,7 +383,7 @@ impl Builder<'_> {
             Kind::Serial(parts) | Kind::Shielded(_, parts) | Kind::Parallel { branches: parts, .. } => {
                 all(parts)
             }
-            Kind::Box(part) => part.input.is_some(),
+            Kind::Box(part) => part.input.is_some() || part.before == Before::Component,
             Kind::Filter(_) | Kind::Command(_) => true,
             Kind::Synchrocell(..) => false,
             Kind::Star { body, .. }
@@ -389,6 +417,7 @@ impl Builder<'_> {
         let implementation = self.network.implementation(id).clone();
         BoxPart {
             is_blocking: implementation.current().is_blocking(),
+            before: self.before,
             implementation,
             input: signature.input.as_ref().map(|tuple| labels_of(&tuple.labels)),
             outputs: signature.outputs.iter().map(|tuple| labels_of(&tuple.labels)).collect(),

@@ -26,11 +26,14 @@ pub struct RecordError {
     /// The record as it came to the component. Without [`StartOptions::exact_failures`](crate::run::StartOptions) a value that a
     /// box had changed in place stands as a text that says so.
     pub record: Record,
+    /// Whether nothing went wrong with it: a synchrocell held it when the network ended, because other records that the
+    /// cell waits for never came.
+    pub held: bool,
 }
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RecordError { component, reason, stream, index, record } = self;
+        let RecordError { component, reason, stream, index, record, .. } = self;
         write!(f, "{component}: {reason} (message {index} of stream {stream}: {record:?})")
     }
 }
@@ -108,12 +111,30 @@ impl Position {
 
     /// The record leaves the network as an error.
     #[cold]
-    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, mut record: Record, reason: String) {
+    pub(crate) fn fail(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
+        self.give_up(cx, message, record, reason, false);
+    }
+
+    /// The record, which a synchrocell holds, leaves the network because that ends.
+    #[cold]
+    pub(crate) fn release(&self, cx: &mut Context<'_>, message: Message, record: Record, reason: String) {
+        self.give_up(cx, message, record, reason, true);
+    }
+
+    fn give_up(
+        &self,
+        cx: &mut Context<'_>,
+        message: Message,
+        mut record: Record,
+        reason: String,
+        held: bool,
+    ) {
         record.set_ends(Ends::NOTHING);
         shield::reveal(&mut record);
         let component = self.path();
         super::events::record_failed(cx, self.shared.program.get(self.component).site, message, &reason);
-        let error = RecordError { component, reason, stream: message.stream, index: message.index, record };
+        let Message { stream, index } = message;
+        let error = RecordError { component, reason, stream, index, record, held };
         // Nobody reads errors any more only when the run was aborted.
         let _ = self.shared.failures.send(error);
     }

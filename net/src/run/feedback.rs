@@ -120,7 +120,7 @@ impl FeedbackTask {
         }
     }
 
-    /// Takes a record from outside, which enters untested; or what else there is to do when the loop has nothing that
+    /// Takes a record from outside, which enters untested unless `net.feedback_entry` is `matching`; or what else there is to do when the loop has nothing that
     /// could enter. `Some`: nothing to do now.
     fn take_outer(&mut self, cx: &mut Context<'_>) -> Option<Stop> {
         if self.outer != Ends::NOTHING {
@@ -134,6 +134,21 @@ impl FeedbackTask {
         }
         match self.input.next(cx) {
             Some(mut record) => {
+                if record.shape() != ShapeId::MARK && self.position.shared.limits.feedback_tests_entry() {
+                    match matches_one(&mut self.backs, &record) {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            self.output.send(cx, record);
+                            return None;
+                        }
+                        Err(reason) => {
+                            let ends = record.ends();
+                            self.position.fail(cx, self.input.message(), record, reason);
+                            self.output.end(cx, ends);
+                            return None;
+                        }
+                    }
+                }
                 self.outer = record.ends();
                 record.set_ends(Ends::NOTHING);
                 if record.shape() != ShapeId::MARK {

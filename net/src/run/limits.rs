@@ -41,8 +41,26 @@ thalweg_space::settings! {
             default: Ties::Leftmost as u64,
             affects: Affects::Network,
         },
+        /// Which records from outside go into a feedback's body: all, or (as in S-Net's reference) those that its pattern matches
+        feedback_entry: {
+            name: "net.feedback_entry",
+            choices: &["all", "matching"],
+            default: FEEDBACK_ALL,
+            affects: Affects::Network,
+        },
+        /// When a box without input that a network begins with runs: once at the start, or (as in S-Net's reference) once a record
+        initialisers: {
+            name: "net.initialisers",
+            choices: &["start", "records"],
+            default: INITIALISERS_START,
+            affects: Affects::Network,
+        },
     }
 }
+
+/// The choices of `net.feedback_entry` and of `net.initialisers` that hold unless others are asked for.
+const FEEDBACK_ALL: u64 = 0;
+const INITIALISERS_START: u64 = 0;
 
 /// What a network keeps at most and how it chooses, at its start. With a space these are the settings
 /// `net.feedback_records`, `net.replicas`, `net.fold_after` and `net.ties`, and a later network of the same space takes
@@ -113,6 +131,16 @@ impl Limits {
 
     pub(crate) fn fold_after(&self) -> usize {
         count(&self.settings.fold_after)
+    }
+
+    /// Whether a feedback tests records from outside, too, and lets by those that its pattern does not match.
+    pub(crate) fn feedback_tests_entry(&self) -> bool {
+        self.settings.feedback_entry.load() != FEEDBACK_ALL
+    }
+
+    /// Whether a box without input that a network begins with runs once for each record and not at the start.
+    pub(crate) fn initialisers_wait(&self) -> bool {
+        self.settings.initialisers.load() != INITIALISERS_START
     }
 
     pub(crate) fn exact_failures(&self) -> bool {

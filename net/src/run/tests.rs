@@ -177,6 +177,18 @@ fn initialisers_run_once() {
 }
 
 #[test]
+fn initialisers_behind_something_run_once_a_record() {
+    let input = [r#"{"x": 7, "<t>": 1}"#, r#"{"y": 8}"#];
+    let each = [r#"{"x":2,"<t>":1}"#, r#"{"x":3,"<t>":1}"#, r#"{"x":2,"y":8}"#, r#"{"x":3,"y":8}"#];
+    check("[] .. start .. inc", &input, &each);
+    check("([{x} -> {x}] | []) .. start .. inc", &input, &each);
+    check("start ! <t>", &[input[0]], &[r#"{"x":1,"<t>":1}"#, r#"{"x":2,"<t>":1}"#]);
+    check("[] .. start", &[], &[]);
+    // A branch that begins with one gets no records.
+    check("[{x} -> {x}] | start .. start .. inc", &[], &[r#"{"x":2}"#, r#"{"x":3}"#].repeat(2));
+}
+
+#[test]
 fn failures_leave_by_the_error_stream() {
     let too_large = format!(r#"{{"a": {}, "b": 1}}"#, i64::MAX);
     check_failures("add", &[&too_large, r#"{"a": 1, "b": 1}"#], &[r#"{"c":2}"#], &["main/add: too large"]);

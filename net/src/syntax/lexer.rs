@@ -273,7 +273,8 @@ impl Lexer<'_> {
     /// Metadata, where a definition can stand; a tag `<metadata>` may stand after a `{`.
     fn metadata(&mut self) -> bool {
         let start = self.at;
-        let Some(inner) = self.rest().strip_prefix("<metadata>") else { return false };
+        let Some(inner) = metadata_behind(self.rest()) else { return false };
+        let opening = self.rest().len() - inner.len();
         let before = self.tokens.last().map(|t| t.kind);
         if !matches!(before, None | Some(T::Semicolon | T::BraceClose | T::BraceOpen | T::Meta | T::Code)) {
             return false;
@@ -282,12 +283,12 @@ impl Lexer<'_> {
         self.no_more_metadata = close.is_none();
         match (before, close) {
             (_, Some(length)) => {
-                let end = start + "<metadata>".len() + length + "</metadata>".len();
+                let end = start + opening + length + "</metadata>".len();
                 self.push(T::Meta, start, end);
                 true
             }
             (before, None) if before != Some(T::BraceOpen) => {
-                let error = self.error("E0103", "this metadata does not end".into(), start, start + 10);
+                let error = self.error("E0103", "this metadata does not end".into(), start, start + opening);
                 error.helps.push("close it with `</metadata>`".into());
                 self.push(T::Unknown, start, self.text.len());
                 true
@@ -348,6 +349,18 @@ impl Lexer<'_> {
     }
 }
 
+/// What follows `<metadata>`, which may have attributes and a line `<?xml … ?>` before it.
+fn metadata_behind(text: &str) -> Option<&str> {
+    let text = match text.strip_prefix("<?xml") {
+        Some(declaration) => declaration.split_once("?>")?.1.trim_start(),
+        None => text,
+    };
+    let behind = text.strip_prefix("<metadata")?;
+    let (attributes, inner) = behind.split_once('>')?;
+    let is_tag = attributes.is_empty() || attributes.starts_with(|c: char| c.is_ascii_whitespace());
+    (is_tag && !attributes.contains(['<', '/'])).then_some(inner)
+}
+
 fn length_of_word(text: &str) -> usize {
     text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len())
 }
@@ -397,6 +410,10 @@ mod tests {
         check("//! snet 1\na // b\n/* c */ d", "a d");
         check("{ <<< C | a > b >> c >>> }", "{ <<< C | a > b >> c >>> }");
         check("<metadata> <x/> </metadata> net", "<metadata> <x/> </metadata> net");
+        let old = "<?xml version=\"1.0\"?> <metadata xmlns=\"snet-home.org\" > <x/> </metadata>";
+        check(&format!("{old} net"), &format!("{old} net"));
+        check("{<metadata >}", "{ < metadata > }");
+        check("; <metadata x='a'> a", "; E0103");
         check("{<metadata>}", "{ < metadata > }");
         check("/* a", "E0102");
         check("; <metadata> a", "; E0103");

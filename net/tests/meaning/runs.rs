@@ -126,7 +126,7 @@ fn fault(reason: &str) -> Fault {
         ("no branch takes", Fault::NoBranch),
         ("the range", Fault::EmptyRange),
         ("the record matches no declared input", Fault::Undeclared),
-        ("the synchrocell was never completed", Fault::HeldBack),
+        ("the synchrocell still waits for", Fault::HeldBack),
     ];
     if reason.ends_with("which chooses the replica") {
         return Fault::NoReplica;

@@ -1,5 +1,6 @@
 //! One file per command: its arguments and its `main`.
 
+pub(crate) mod adopt;
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod control;

@@ -162,6 +162,9 @@ pub(crate) struct Arguments {
     /// What happens after a record failed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Skip, help_heading = "Input and output")]
     on_error: OnError,
+    /// A record that a synchrocell still holds when the input has ended is an error (exit code 1), not a warning.
+    #[arg(long, help_heading = "Input and output")]
+    strict_end: bool,
     /// Where what failed is written as it came, records and unreadable input, with component and reason: JSON Lines.
     #[arg(
         long,
@@ -369,6 +372,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
         record: arguments.record.clone(),
         dead_letters: arguments.dead_letters.clone(),
         stop_on_error: arguments.on_error == OnError::Stop,
+        strict_end: arguments.strict_end,
         control: arguments.control,
         space: arguments.space.clone(),
         keep: arguments.keep.then_some(arguments.on_full.into()),

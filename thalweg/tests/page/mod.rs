@@ -111,8 +111,9 @@ pub(crate) fn is_as_shown(line: &str, shown: &str) -> bool {
 /// The name in a first line `// NAME.snet`.
 pub(crate) fn file_name(network: &str) -> &str {
     let line = network.lines().next().unwrap_or("");
-    let name = line.strip_prefix("// ").filter(|name| name.ends_with(".snet"));
-    name.unwrap_or_else(|| panic!("the first line is not `// NAME.snet` in:\n{network}"))
+    let name = line.strip_prefix("// ").or_else(|| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+    let name = name.filter(|name| name.contains('.') && !name.contains(' '));
+    name.unwrap_or_else(|| panic!("the first line is not `// NAME` or `<!-- NAME -->` in:\n{network}"))
 }
 
 /// All that a command writes, standard error first.

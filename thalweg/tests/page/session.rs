@@ -90,7 +90,7 @@ fn steps(page: &Page, chosen: impl Fn(&str) -> bool) -> Vec<Step> {
             }
             continue;
         }
-        let file = file.take().or_else(|| fence.starts_with("snet,run").then(|| super::file_name(text)));
+        let file = file.take().or_else(|| fence.contains(",run").then(|| super::file_name(text)));
         if !inside {
             continue;
         }

@@ -401,10 +401,8 @@ impl Types<'_> {
         if self.resolved.box_use(index).signature.is_hole() {
             return Some(Way::end(Set::new()));
         }
-        let (sets, initialiser) = self.box_sets(index);
-        if initialiser {
-            return Some(Way::end(Set::new()));
-        }
+        // What an initialiser gets it runs for: behind something, where it takes no labels.
+        let (sets, _) = self.box_sets(index);
         way_of_taker(&sets, has)
     }
 

@@ -1,0 +1,345 @@
+//! What a file in C defines and uses, as far as that can be seen without compiling it.
+//!
+//! Old C is read as it stands: functions in the style of K&R, implicit `int`, names that several files define. Of `#if … #else
+//! … #endif` the first part counts (of `#if 0` the second), so that brackets balance. What a macro makes is not seen.
+//!
+//! ```text
+//! int total;                          defines total
+//! static int hidden(void) { … }       defines nothing that other files see
+//! step(h, x) void *h; { twice(x); }   defines step; calls twice
+//! ```
+
+use std::collections::HashSet;
+
+/// What a file defines and uses.
+#[derive(Debug, Default)]
+pub(super) struct CSource {
+    /// Functions and variables that other files can use.
+    pub(super) defined: HashSet<String>,
+    /// All names in it.
+    pub(super) named: HashSet<String>,
+    /// Names with a bracket behind them.
+    pub(super) called: HashSet<String>,
+    /// What it includes, as written between the quotes or angle brackets.
+    pub(super) included: Vec<String>,
+}
+
+/// What S-Net's compiler calls to put a network together, and what its wrappers of boxes call: no box does.
+const COMPILER_OUTPUT: &[&str] = &[
+    "SNetInRun",
+    "SNetBox",
+    "SNetSerial",
+    "SNetParallel",
+    "SNetParallelDet",
+    "SNetStar",
+    "SNetStarDet",
+    "SNetStarIncarnate",
+    "SNetSplit",
+    "SNetSplitDet",
+    "SNetLocSplit",
+    "SNetSync",
+    "SNetFilter",
+    "SNetNameShift",
+    "SNetFeedback",
+    "SNetObserverSocketBox",
+    "SNetObserverFileBox",
+    "SNetRuntimeStartWait",
+    "snet_startup_fun_t",
+];
+
+impl CSource {
+    /// Reads a file's text.
+    pub(super) fn read(text: &str) -> CSource {
+        let mut source = CSource::default();
+        let tokens = tokens(text, &mut source.included);
+        for (at, token) in tokens.iter().enumerate() {
+            if is_name(token) {
+                source.named.insert((*token).to_owned());
+                if tokens.get(at + 1) == Some(&"(") {
+                    source.called.insert((*token).to_owned());
+                }
+            }
+        }
+        definitions(&tokens, &mut source.defined);
+        source
+    }
+
+    /// Whether S-Net's compiler wrote it.
+    pub(super) fn is_compiler_output(&self) -> bool {
+        COMPILER_OUTPUT.iter().any(|name| self.named.contains(*name))
+    }
+
+    /// Whether it is a program of its own.
+    pub(super) fn has_main(&self) -> bool {
+        self.defined.contains("main")
+    }
+}
+
+fn is_name(token: &str) -> bool {
+    token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}
+
+/// The tokens of a text: names, numbers (as one token each, like strings) and single signs. Directives are passed over.
+fn tokens<'t>(text: &'t str, included: &mut Vec<String>) -> Vec<&'t str> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut conditions: Vec<Condition> = Vec::new();
+    let (mut at, mut line_begins) = (0, true);
+    while let Some(&byte) = bytes.get(at) {
+        let begin = at;
+        let rest = &bytes[at..];
+        match byte {
+            b'\n' => {
+                line_begins = true;
+                at += 1;
+                continue;
+            }
+            _ if byte.is_ascii_whitespace() || rest.starts_with(b"\\\n") => {
+                at += if byte == b'\\' { 2 } else { 1 };
+                continue;
+            }
+            _ if rest.starts_with(b"/*") => {
+                at = text[at + 2..].find("*/").map_or(bytes.len(), |length| at + length + 4);
+                continue;
+            }
+            _ if rest.starts_with(b"//") => {
+                at = text[at..].find('\n').map_or(bytes.len(), |length| at + length);
+                continue;
+            }
+            b'#' if line_begins => {
+                at = end_of_directive(bytes, at);
+                directive(&text[begin..at], &mut conditions, included);
+                continue;
+            }
+            b'"' | b'\'' => at = end_of_string(bytes, at),
+            _ if byte.is_ascii_alphanumeric() || byte == b'_' => {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+                at += rest.iter().take_while(|byte| is_part(byte)).count();
+            }
+            _ => at += text[at..].chars().next().map_or(1, char::len_utf8),
+        }
+        line_begins = false;
+        if conditions.iter().all(|condition| condition.is_taken) {
+            tokens.push(&text[begin..at]);
+        }
+    }
+    tokens
+}
+
+/// A directive ends with its line, unless a backslash or a comment goes on.
+fn end_of_directive(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        if bytes[at..].starts_with(b"\\\n") {
+            at += 2;
+        } else if bytes[at..].starts_with(b"/*") {
+            at += 2;
+            while at < bytes.len() && !bytes[at..].starts_with(b"*/") {
+                at += 1;
+            }
+        } else if byte == b'\n' {
+            return at;
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+/// Behind a string or a character; one that does not end ends with its line.
+fn end_of_string(bytes: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'\n' => return at,
+            _ if byte == bytes[begin] => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// A part between `#if` and `#endif`.
+struct Condition {
+    is_taken: bool,
+    /// One of the parts was taken already.
+    was_taken: bool,
+}
+
+fn directive(line: &str, conditions: &mut Vec<Condition>, included: &mut Vec<String>) {
+    let line = line.trim_start_matches('#').trim();
+    let (word, rest) =
+        line.split_at(line.find(|sign: char| !sign.is_ascii_alphabetic()).unwrap_or(line.len()));
+    let rest = rest.trim();
+    match word {
+        "if" | "ifdef" | "ifndef" => {
+            // Of a C++ header the part for C, which is mostly empty, too.
+            let is_taken = !(word == "if" && rest == "0" || word == "ifdef" && rest == "__cplusplus");
+            conditions.push(Condition { is_taken, was_taken: is_taken });
+        }
+        "else" | "elif" => {
+            if let Some(condition) = conditions.last_mut() {
+                condition.is_taken = !condition.was_taken;
+                condition.was_taken = true;
+            }
+        }
+        "endif" => drop(conditions.pop()),
+        "include" if conditions.iter().all(|condition| condition.is_taken) => {
+            let close = if rest.starts_with('<') { '>' } else { '"' };
+            let name = rest.get(1..).and_then(|rest| rest.split_once(close));
+            included.extend(name.map(|(name, _)| name.to_owned()));
+        }
+        _ => {}
+    }
+}
+
+/// What may stand around a declaration, with brackets of its own.
+const ATTRIBUTES: &[&str] = &["__attribute__", "__attribute", "__declspec", "asm", "__asm__", "__asm"];
+
+/// What a text defines, to be seen by other files.
+fn definitions(tokens: &[&str], defined: &mut HashSet<String>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        at = definition(tokens, at, defined);
+    }
+}
+
+/// Reads what begins at `begin`, a declaration or the definition of a function; returns where the next begins.
+fn definition(tokens: &[&str], begin: usize, defined: &mut HashSet<String>) -> usize {
+    let (mut at, mut is_hidden) = (begin, false);
+    let (mut name, mut names) = (None, Vec::new());
+    // A variable's initial value, up to the next comma.
+    let mut is_value = false;
+    // What may be defined: no type, and not the name of a `struct` that is only mentioned.
+    let tag = matches!(tokens[begin], "struct" | "union" | "enum").then_some(begin + 1);
+    let is_variable = |&(place, _): &(usize, &str)| place > begin && Some(place) != tag;
+    while let Some(&token) = tokens.get(at) {
+        match token {
+            ";" => {
+                names.extend(name.filter(is_variable));
+                break;
+            }
+            "," => {
+                names.extend(name.take().filter(is_variable));
+                is_value = false;
+            }
+            "=" => is_value = true,
+            // Of a struct, a union, an enumeration or a value.
+            "{" => {
+                at = skip(tokens, at);
+                name = name.filter(|_| is_value);
+            }
+            "[" => at = skip(tokens, at),
+            "(" => {
+                let close = skip(tokens, at);
+                let behind = tokens.get(close + 1).copied().unwrap_or(";");
+                let is_attribute = at > 0 && ATTRIBUTES.contains(&tokens[at - 1]);
+                let is_function = !is_value && !is_attribute && name.is_some();
+                at = close;
+                if is_function && (behind == "{" || is_name(behind) && !ATTRIBUTES.contains(&behind)) {
+                    // In the style of K&R the parameters' types stand before the body.
+                    let body =
+                        (close + 1..tokens.len()).find(|&at| tokens[at] == "{").unwrap_or(tokens.len());
+                    if !is_hidden {
+                        defined.extend(name.map(|(_, name)| name.to_owned()));
+                    }
+                    return skip(tokens, body) + 1;
+                }
+                // A declaration of a function defines nothing.
+                name = name.filter(|_| is_value || is_attribute);
+            }
+            "extern" | "typedef" | "static" => is_hidden = true,
+            _ if is_name(token) && !is_value && !ATTRIBUTES.contains(&token) => name = Some((at, token)),
+            _ => {}
+        }
+        at += 1;
+    }
+    if !is_hidden {
+        defined.extend(names.into_iter().map(|(_, name)| name.to_owned()));
+    }
+    at + 1
+}
+
+/// The place of the bracket that closes the one at `open`, or of the last token.
+fn skip(tokens: &[&str], open: usize) -> usize {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match *token {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    tokens.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, defined: &[&str]) {
+        let source = CSource::read(text);
+        let mut found: Vec<&str> = source.defined.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, defined, "{text}");
+    }
+
+    #[test]
+    fn functions_old_and_new() {
+        check("void *step(void *h, c4snet_data_t *x) { if (x) { return h; } return 0; }", &["step"]);
+        check("step(h, x) void *h; c4snet_data_t *x; { other(x); }", &["step"]);
+        check("static int hidden(void) { return 1; } int shown(void) { return hidden(); }", &["shown"]);
+        check("int declared(int); extern int outside; typedef int number; struct pair { int a, b; };", &[]);
+        check("int main(argc, argv) int argc; char **argv; { return 0; }", &["main"]);
+        check("int __attribute__((noinline)) marked(int a) { return a; }", &["marked"]);
+        check("int marked(int a) __attribute__((noinline)); int after(void) {}", &["after"]);
+    }
+
+    #[test]
+    fn variables() {
+        check("int total; double table[256], *next = table, last;", &["last", "next", "table", "total"]);
+        check(
+            "static int hidden; struct pair { int a; } both = { 1 }; int n = f(1, 2), m;",
+            &["both", "m", "n"],
+        );
+        check("int (*handler)(int);", &[]);
+    }
+
+    #[test]
+    fn what_is_no_code_defines_nothing() {
+        check(
+            "/* int a; */ // int b;\n#define C int c;\n#define D \\\n int d;\nchar *e = \"int f(){}\";",
+            &["e"],
+        );
+        check(
+            "#if 0\nint a;\n#else\nint b;\n#endif\n#ifdef X\nint f(int x) {\n#else\nint g() {\n#endif\n}",
+            &["b", "f"],
+        );
+        check("char quote = '\"'; int after;", &["after", "quote"]);
+    }
+
+    #[test]
+    fn includes_calls_and_compiler_output() {
+        let source =
+            CSource::read("#include <C4SNet.h>\n# include \"boxes/step.h\"\nint f() { return twice(n); }");
+        assert_eq!(source.included, ["C4SNet.h", "boxes/step.h"]);
+        assert!(
+            source.called.contains("twice") && !source.called.contains("n") && source.named.contains("n")
+        );
+        assert!(!source.is_compiler_output());
+        let text = "snet_stream_t *net(snet_stream_t *in) { return SNetSerial(in, a, b); }";
+        assert!(CSource::read(text).is_compiler_output());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[a-z{}()\\[\\];,=\"'\\\\#*/ \n0ö]{0,120}") {
+            let _ = CSource::read(&text);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A program on one of its inputs: what comes out, beside what is expected.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use thalweg_net::xml;
+
+use super::build::hash_files;
+use super::obstacle;
+use super::table::write;
+use crate::amount::counted;
+use crate::error::Error;
+
+/// Results must not depend on how many workers there are.
+const WORKERS: [&str; 2] = ["1", "2"];
+/// How much of what a run prints is kept.
+const PRINTED_MAX: u64 = 1 << 20;
+
+/// What became of an input of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What came out is what is expected, on one and on two workers.
+    Agrees,
+    /// It ran; nothing says what is expected.
+    Ran,
+    /// What came out is something else: how.
+    Differs(String),
+    /// It did not run: why.
+    Fails(String),
+}
+
+/// An input of a program, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The file of records.
+    pub input: PathBuf,
+    /// The file of records that should come out, if there is one.
+    pub expected: Option<PathBuf>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Records that came out.
+    pub records_out: u64,
+    /// What the run warned of.
+    pub warnings: Vec<String>,
+    /// Whether it ran now: nothing it depends on changed since it last did, else.
+    pub is_fresh: bool,
+}
+
+/// How a program is tried.
+pub(super) struct Tried<'a> {
+    pub(super) thalweg: &'a Path,
+    pub(super) network: &'a Path,
+    /// The files of the network.
+    pub(super) texts: Vec<PathBuf>,
+    pub(super) library: Option<&'a Path>,
+    /// Arguments of every run, such as settings.
+    pub(super) arguments: Vec<String>,
+    pub(super) folder: &'a Path,
+    pub(super) limit: Duration,
+    pub(super) afresh: bool,
+}
+
+impl Tried<'_> {
+    /// Runs on one input, the `number`-th of the program.
+    pub(super) fn on(&self, number: usize, input: &Path, expected: Option<PathBuf>) -> Result<Trial, Error> {
+        let mut trial = Trial {
+            input: input.to_owned(),
+            expected,
+            outcome: Outcome::Ran,
+            records_out: 0,
+            warnings: Vec::new(),
+            is_fresh: true,
+        };
+        let stem = input.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (output, stamp) = (
+            self.folder.join(format!("{number}-{stem}.out.xml")),
+            self.folder.join(format!("{number}-{stem}.tried")),
+        );
+        let now = self.fingerprint(&trial);
+        let noted = fs::read_to_string(&stamp).unwrap_or_default();
+        let mut noted = noted.lines();
+        if !self.afresh && output.is_file() && now.is_some() && noted.next() == now.as_deref() {
+            trial.is_fresh = false;
+            trial.records_out = noted.next().and_then(|count| count.parse().ok()).unwrap_or(0);
+            trial.warnings = noted.map(str::to_owned).collect();
+            trial.outcome = if trial.expected.is_some() { Outcome::Agrees } else { Outcome::Ran };
+            return Ok(trial);
+        }
+        let _ = fs::remove_file(&stamp);
+        self.run(&mut trial, &output)?;
+        if let (Outcome::Agrees | Outcome::Ran, Some(now)) = (&trial.outcome, now) {
+            let lines = [vec![now, trial.records_out.to_string()], trial.warnings.clone()].concat();
+            write(&stamp, &(lines.join("\n") + "\n"))?;
+        }
+        Ok(trial)
+    }
+
+    fn run(&self, trial: &mut Trial, output: &Path) -> Result<(), Error> {
+        let wanted = match trial.expected.as_deref().map(canonical) {
+            Some(Err(why)) => {
+                trial.outcome = Outcome::Fails(format!("its expectation cannot be read: {why}"));
+                return Ok(());
+            }
+            Some(Ok(wanted)) => Some(wanted),
+            None => None,
+        };
+        // Kept beside the results if a run crashes, so that `thalweg report` says what it was at.
+        let space = output.with_extension("space");
+        for workers in WORKERS {
+            let _ = fs::remove_dir_all(&space);
+            let printed = match self.once(&trial.input, output, &space, workers)? {
+                Ok(printed) => printed,
+                Err(why) => {
+                    trial.outcome = Outcome::Fails(why);
+                    return Ok(());
+                }
+            };
+            let warnings = printed.lines().filter_map(|line| line.strip_prefix("warning[W0607]: "));
+            trial.warnings = warnings.map(str::to_owned).collect();
+            let got = match canonical(output) {
+                Ok(got) => got,
+                Err(why) => {
+                    trial.outcome = Outcome::Fails(format!("its result cannot be read: {why}"));
+                    return Ok(());
+                }
+            };
+            trial.records_out = got.len() as u64;
+            let _ = fs::remove_dir_all(&space);
+            let Some(wanted) = &wanted else { continue };
+            if let Some(how) = difference(wanted, &got) {
+                trial.outcome = Outcome::Differs(format!(
+                    "on {}, {how}",
+                    counted(workers.parse().unwrap_or(1), "worker")
+                ));
+                return Ok(());
+            }
+            trial.outcome = Outcome::Agrees;
+        }
+        Ok(())
+    }
+
+    /// A run: what it printed, or why it failed.
+    fn once(
+        &self,
+        input: &Path,
+        output: &Path,
+        space: &Path,
+        workers: &str,
+    ) -> Result<Result<String, String>, Error> {
+        let mut run = Command::new(self.thalweg);
+        run.arg("run").arg(self.network).args(["--workers", workers, "--monitor", "off"]);
+        run.args(["--input-format", "xml", "--output-format", "xml"]).args(&self.arguments);
+        if let Some(library) = self.library {
+            run.arg("--boxes").arg(library);
+        }
+        // Absolute paths, so neither has a scheme or a name of its own.
+        run.arg("--input").arg(input).arg("--output").arg(output).arg("--space").arg(space);
+        let spawned = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let cannot = |error| Error::run("cannot start thalweg run").because(error);
+        let mut child = spawned.map_err(cannot)?;
+        let printed = child.stderr.take();
+        // What is beyond the limit is read, so that the run goes on, and forgotten.
+        let reader = std::thread::spawn(move || {
+            let (mut text, mut rest) = (Vec::new(), Vec::new());
+            if let Some(mut printed) = printed {
+                let _ = printed.by_ref().take(PRINTED_MAX).read_to_end(&mut text);
+                while printed.by_ref().take(PRINTED_MAX).read_to_end(&mut rest).is_ok_and(|count| count > 0) {
+                    rest.clear();
+                }
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let deadline = Instant::now() + self.limit;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(cannot)? {
+                break Some(status);
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let printed = reader.join().unwrap_or_default();
+        Ok(match status {
+            Some(status) if status.success() => Ok(printed),
+            Some(status) => {
+                Err(obstacle::of_running(&printed).unwrap_or_else(|| format!("the run ended with {status}")))
+            }
+            None => Err(format!(
+                "it did not end within {} s (--limit says how long it may take)",
+                self.limit.as_secs()
+            )),
+        })
+    }
+
+    /// All that the outcome depends on; none if some of it cannot be read.
+    fn fingerprint(&self, trial: &Trial) -> Option<String> {
+        let mut hasher = DefaultHasher::new();
+        let program = fs::metadata(self.thalweg).ok()?;
+        (program.len(), program.modified().ok()?).hash(&mut hasher);
+        (self.network, &self.arguments).hash(&mut hasher);
+        hash_files(&self.texts, &mut hasher)?;
+        let files = [self.library.map(Path::to_owned), Some(trial.input.clone()), trial.expected.clone()];
+        hash_files(&files.into_iter().flatten().collect::<Vec<_>>(), &mut hasher)?;
+        Some(format!("{:016x}", hasher.finish()))
+    }
+}
+
+/// The records of a file, each as its members in order, all in order.
+fn canonical(path: &Path) -> Result<Vec<String>, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut records = Vec::new();
+    for record in xml::Records::new(BufReader::new(file)) {
+        let record = record.map_err(|error| error.to_string())?;
+        let mut text = Vec::new();
+        xml::write_record(&record, &mut text).map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&text);
+        let mut members: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+        members.retain(|member| *member != "</record>");
+        members.sort_unstable();
+        records.push(members.join(" "));
+    }
+    records.sort_unstable();
+    Ok(records)
+}
+
+/// How the records that came differ from those that are wanted.
+fn difference(wanted: &[String], got: &[String]) -> Option<String> {
+    if wanted == got {
+        return None;
+    }
+    let count = |records: &[String], one: &String| records.iter().filter(|record| *record == one).count();
+    let missing = wanted.iter().find(|record| count(wanted, record) > count(got, record));
+    let extra = got.iter().find(|record| count(got, record) > count(wanted, record));
+    let told = |what: &str, record: Option<&String>| {
+        record.map(|record| format!("; {what}: {record}")).unwrap_or_default()
+    };
+    let counts = format!("{} expected, {} came", counted(wanted.len() as u64, "record"), got.len());
+    Some(counts + &told("missing", missing) + &told("unexpected", extra))
+}

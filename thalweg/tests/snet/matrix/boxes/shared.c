@@ -1,0 +1,6 @@
+int rows_seen;
+
+note_row()
+{
+  return ++rows_seen;
+}
