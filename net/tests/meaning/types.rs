@@ -33,27 +33,29 @@ impl Writer {
         (0..self.of(&[1, 1, 1, 1, 2, 2, 0])).map(|_| self.labels()).collect()
     }
 
-    fn patterns(&mut self) -> Vec<(Set, bool)> {
-        (0..self.of(&[1, 1, 1, 2])).map(|_| (self.labels(), self.one_in(5))).collect()
+    fn patterns(&mut self, sort: Sort) -> Vec<(Set, bool)> {
+        (0..self.of(&[1, 1, 1, 2])).map(|_| (self.labels(), self.one_in(sort.guards))).collect()
     }
 
-    fn part(&mut self, depth: u64, nets: &mut usize) -> Part {
+    fn part(&mut self, depth: u64, sort: Sort, nets: &mut usize) -> Part {
         if depth == 0 {
-            return self.small();
+            return self.small(sort);
         }
         let inner = |chance: &mut Writer, nets: &mut usize| {
             let less = chance.below(depth);
-            Box::new(chance.part(less, nets))
+            Box::new(chance.part(less, sort, nets))
         };
         let several = |chance: &mut Writer, nets: &mut usize| -> Vec<Part> {
-            (0..chance.below(2) + 2).map(|_| *inner(chance, nets)).collect()
+            (0..chance.below(sort.parts - 1) + 2).map(|_| *inner(chance, nets)).collect()
         };
-        match self.below(13) {
+        let kind =
+            if sort.loops { self.of(&[0, 1, 2, 4, 5, 7, 7, 7, 9, 9, 10, 11, 12]) } else { self.below(13) };
+        match kind {
             0..=3 => Part::Serial(several(self, nets)),
             4..=6 => Part::Parallel(several(self, nets), self.one_in(4)),
-            7 | 8 => Part::Star(inner(self, nets), self.patterns(), self.one_in(4)),
-            9 => Part::Feedback(inner(self, nets), self.patterns()),
-            10 => Part::Split(inner(self, nets), 1 << self.below(5), self.one_in(4)),
+            7 | 8 => Part::Star(inner(self, nets), self.patterns(sort), self.one_in(4)),
+            9 => Part::Feedback(inner(self, nets), self.patterns(sort)),
+            10 => Part::Split(inner(self, nets), self.tags(sort), self.one_in(4)),
             11 => Part::Place(inner(self, nets)),
             _ => {
                 let mut variants: Vec<Set> = (0..self.below(2) + 1).map(|_| self.labels()).collect();
@@ -65,19 +67,45 @@ impl Writer {
         }
     }
 
-    fn small(&mut self) -> Part {
+    /// One tag of a split, or two for a range.
+    fn tags(&mut self, sort: Sort) -> Set {
+        let range = sort.loops && self.one_in(3);
+        1 << self.below(5) | if range { 1 << self.below(5) } else { 0 }
+    }
+
+    fn small(&mut self, sort: Sort) -> Part {
         match self.below(12) {
             0 | 1 => Part::Identity,
             2 | 3 => {
                 let outputs = self.sets();
                 Part::Box(self.labels(), outputs)
             }
+            4 if sort.loops => Part::Cell(
+                (0..self.below(3) + 1).map(|_| (self.labels(), self.one_in(sort.guards))).collect(),
+            ),
             4 => Part::Cell(vec![(self.labels(), self.one_in(5)), (self.labels(), false)]),
             5 => Part::Filter(self.labels(), self.sets(), Some(self.sets())),
             _ => Part::Filter(self.labels(), self.sets(), None),
         }
     }
 }
+
+/// What random networks are like.
+#[derive(Clone, Copy)]
+struct Sort {
+    depth: u64,
+    /// Most parts in series, and branches.
+    parts: u64,
+    /// One pattern in so many has a guard.
+    guards: u64,
+    /// Stars and feedbacks are frequent; ranges and other synchrocells than of two patterns occur.
+    loops: bool,
+}
+
+/// All constructs, evenly.
+const EVEN: Sort = Sort { depth: 3, parts: 3, guards: 5, loops: false };
+/// Loops in loops, with a guard for each second pattern.
+const LOOPS: Sort = Sort { depth: 4, parts: 4, guards: 2, loops: true };
 
 /// A random network, and labels that a record of it may have.
 struct Net {
@@ -88,10 +116,10 @@ struct Net {
 }
 
 impl Net {
-    fn random(seed: u64) -> Net {
+    fn random(seed: u64, sort: Sort) -> Net {
         let mut chance = Writer::new(seed);
-        let depth = chance.below(3) + 1;
-        let part = chance.part(depth, &mut 0);
+        let depth = chance.below(sort.depth) + 1;
+        let part = chance.part(depth, sort, &mut 0);
         let mut definitions = String::new();
         part.definitions(&mut definitions);
         let table = Table::of(&part, FIVE);
@@ -210,8 +238,8 @@ fn wrong_inside(part: &Part, table: &Table) -> bool {
 }
 
 /// Compares everything of a network; words for what it was.
-fn try_net(seed: u64, run: bool) -> Result<Vec<&'static str>, String> {
-    let net = Net::random(seed);
+fn try_net(seed: u64, sort: Sort, run: bool) -> Result<Vec<&'static str>, String> {
+    let net = Net::random(seed, sort);
     let told = |error: String, text: &str| format!("seed {seed}: {error}\n{text}");
     let text = net.declared();
     let checked = check_text("main", &text, None);
@@ -293,11 +321,11 @@ fn normal_of(set: Set) -> String {
 }
 
 /// `run`: one in so many is run, too.
-fn random_nets(from: u64, count: u64, run: u64) {
+fn random_nets(from: u64, count: u64, sort: Sort, run: u64) {
     let _watch = watch();
     let mut words = BTreeMap::new();
     for seed in from..from + count {
-        match try_net(seed, seed % run == 0) {
+        match try_net(seed, sort, seed % run == 0) {
             Ok(of_it) => of_it.into_iter().for_each(|word| *words.entry(word).or_insert(0_u64) += 1),
             Err(error) => panic!("after {} networks {words:?}: {error}", seed - from),
         }
@@ -316,24 +344,30 @@ fn random_nets(from: u64, count: u64, run: u64) {
 
 #[test]
 fn types_by_brute_force_and_by_the_rules() {
-    random_nets(0, 20_000, 4);
+    random_nets(0, 20_000, EVEN, 4);
+}
+
+#[test]
+fn types_of_loops_and_guards() {
+    random_nets(0, 5_000, LOOPS, 4);
 }
 
 /// Networks that were once inferred otherwise.
 #[test]
 fn types_of_networks_that_differed() {
     for seed in [1_099_511_926_080, 1_099_512_004_724] {
-        random_nets(seed, 1, 1);
+        random_nets(seed, 1, EVEN, 1);
     }
 }
 
 /// A million, of which each fourth is run, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on,
-/// `RUN` how many of them there are to each that is run.
+/// `RUN` how many of them there are to each that is run, `LOOPS=1` that they are of loops in loops.
 #[test]
 #[ignore = "takes half an hour"]
 fn types_of_a_million_networks() {
     let from_environment =
         |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     let (from, cases) = (from_environment("SEED", 1 << 40), from_environment("CASES", 1_000_000));
-    random_nets(from, cases, from_environment("RUN", 4));
+    let sort = if from_environment("LOOPS", 0) == 1 { LOOPS } else { EVEN };
+    random_nets(from, cases, sort, from_environment("RUN", 4));
 }

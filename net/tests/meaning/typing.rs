@@ -526,7 +526,7 @@ impl Part {
             }
             Part::Feedback(body, backs) => format!("({} \\ {})", body.text(), patterns(backs)),
             Part::Split(body, tag, det) => {
-                format!("({} {} {})", body.text(), twice("!", *det), labels(*tag)[0])
+                format!("({} {} {})", body.text(), twice("!", *det), labels(*tag).join(":"))
             }
             Part::Place(body) => format!("({} @ 1)", body.text()),
         }
