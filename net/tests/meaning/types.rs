@@ -358,6 +358,9 @@ fn types_of_networks_that_differed() {
     for seed in [1_099_511_926_080, 1_099_512_004_724] {
         random_nets(seed, 1, EVEN, 1);
     }
+    for seed in [1_099_511_649_920, 1_099_512_294_538] {
+        random_nets(seed, 1, LOOPS, 1);
+    }
 }
 
 /// A million, of which each fourth is run, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on,

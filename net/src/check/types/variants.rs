@@ -34,6 +34,10 @@ use crate::syntax::ast::{FilterRule, Pattern};
 
 /// Most sets of labels that are tried to find the variants of one component.
 const TRIES_MAX: usize = 512;
+/// Most that are tried after these, for what further labels change inside a part.
+const FURTHER_TRIES_MAX: usize = 64;
+/// Most work to find what these are for one set.
+const FORKS_WORK_MAX: usize = 1024;
 /// Most variants of one component.
 const VARIANTS_MAX: usize = 4096;
 
@@ -140,11 +144,14 @@ struct Search {
     open: Vec<Set>,
     seen: HashSet<Set>,
     found: BTreeSet<Set>,
+    /// How many may still be tried.
+    left: usize,
 }
 
 impl Search {
     fn try_later(&mut self, set: Set) {
-        if self.seen.len() <= TRIES_MAX && self.seen.insert(set.clone()) {
+        if self.left > 0 && self.seen.insert(set.clone()) {
+            self.left -= 1;
             self.open.push(set);
         }
     }
@@ -192,14 +199,35 @@ impl Types<'_> {
 
     /// The ways through a component whose records have to match one of `first` to begin with.
     fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
-        let mut search = Search::default();
+        let mut search = Search { left: TRIES_MAX, ..Search::default() };
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
+        self.try_all(node, &mut search);
+        if search.left == 0 || self.work > self.work_max {
+            search.found.extend(first);
+            return search.found.into_iter().collect();
+        }
+        // Further labels may lead a record another way inside a part.
+        search.left = FURTHER_TRIES_MAX;
+        let mut looked_at = BTreeSet::new();
+        while search.left > 0 && self.work < self.work_max / 2 {
+            let Some(set) = search.found.difference(&looked_at).next().cloned() else { break };
+            let mut missing = BTreeSet::new();
+            let work_max = (self.work + FORKS_WORK_MAX).min(self.work_max / 2);
+            self.forks(node, &Flow::entering(&Rc::new(set.clone())), work_max, &mut missing);
+            missing.iter().for_each(|missing| search.try_with(&set, missing));
+            looked_at.insert(set);
+            self.try_all(node, &mut search);
+        }
+        search.found.into_iter().collect()
+    }
+
+    fn try_all(&mut self, node: &Node, search: &mut Search) {
         while let Some(set) = search.open.pop() {
             let has = Rc::new(set);
             match &node.kind {
-                NodeKind::Serial(parts) => self.complete(parts, &has, &mut search),
-                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, &mut search),
-                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, &mut search),
+                NodeKind::Serial(parts) => self.complete(parts, &has, search),
+                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, search),
+                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, search),
                 _ => {}
             }
             let Some(way) = self.way(node, &has) else { continue };
@@ -209,10 +237,55 @@ impl Types<'_> {
                 search.try_later(way.asked().clone());
             }
         }
-        if search.seen.len() > TRIES_MAX || self.work > self.work_max {
-            search.found.extend(first);
+    }
+
+    /// What a record lacks to match something else at any place on its way, however deep inside.
+    fn forks(&mut self, node: &Node, flow: &Flow, work_max: usize, found: &mut BTreeSet<Set>) {
+        if found.len() > FURTHER_TRIES_MAX || self.work >= work_max {
+            return;
         }
-        search.found.into_iter().collect()
+        found.extend(self.wanted(node, flow));
+        match &node.kind {
+            NodeKind::Serial(parts) => {
+                let mut flows = BTreeSet::from([flow.clone()]);
+                for part in parts {
+                    let mut next = BTreeSet::new();
+                    for flow in flows {
+                        self.forks(part, &flow, work_max, found);
+                        let way = self.way(part, &flow.has);
+                        next.extend(way.iter().flat_map(|way| way.outs()).map(|out| flow.then(out)));
+                    }
+                    if next.len() > SHAPES_MAX {
+                        return;
+                    }
+                    flows = next;
+                }
+            }
+            NodeKind::Parallel { branches, .. } => {
+                if let Some((branch, _)) = self.chosen(branches, &flow.has) {
+                    self.forks(&branches[branch], flow, work_max, found);
+                }
+            }
+            NodeKind::Star { body, exits: patterns, .. } | NodeKind::Feedback { body, backs: patterns } => {
+                let sets = self.pattern_sets(node, patterns);
+                for round in self.rounds(node, body, patterns, &flow.has) {
+                    let flow = flow.then(&round.flow);
+                    found.extend(sets.iter().filter_map(|set| flow.missing(set)));
+                    if round.stays {
+                        self.forks(body, &flow, work_max, found);
+                    }
+                }
+            }
+            NodeKind::Split { body, .. } | NodeKind::Place { body, .. } => {
+                self.forks(body, flow, work_max, found)
+            }
+            NodeKind::Net(net) if *net != HOLE && self.border(*net).is_none() => {
+                let body = self.take_body(net.0 as usize);
+                self.forks(&body, flow, work_max, found);
+                self.resolved.nets[net.0 as usize].body = body;
+            }
+            _ => {}
+        }
     }
 
     /// Sends a set of labels through parts in series to see what else to try. Where it gets no further it is given what it lacks.
