@@ -1,8 +1,8 @@
 //! Types by brute force: what becomes of every set of labels in a network, worked out for all sets there are.
 //!
 //! The networks have few labels: with five a record is one of 32 sets, a component is a table with a line for each, and
-//! what is inferred elsewhere by looking for it is here the sum of all lines. Nothing comes from the crate but the verdict and the
-//! variants that are compared.
+//! what is inferred elsewhere by looking for it is here the sum of all lines. Where guards decide, the lines are found by trying all
+//! decisions ([`crate::decisions`]). Nothing comes from the crate but the verdict and the variants that are compared.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;

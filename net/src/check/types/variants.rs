@@ -10,17 +10,30 @@
 //! each variant of `A` goes with each variant of `B` that the records which `A` makes of it can match, and labels which flow
 //! inheritance can bring from the input become part of the variant.
 //!
-//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to. Of records
-//! that come there only if a guard says so, one has to, unless others come surely: the guard is trusted to keep the rest away.
-//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails, need not get further. A record that goes round for
-//! ever gets through.
+//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to.
+//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails,
+//! need not get further. A record that goes round for ever gets through.
+//!
+//! **Behind a guard** a record takes one of two ways, and only the run tells which. So a record is taken by what follows
+//!
+//! - *surely*, if all that comes of it gets through, whatever the guards decide;
+//! - *perhaps*, if the guards can decide so that all of it does: of two records that a box makes both have to, of two ways out of
+//!   a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
+//! - *never*, if something of it is lost, however the guards decide.
+//!
+//! To get through is to be taken surely or perhaps, and asked for is what is on ways that lead on. Only what is never taken keeps a
+//! set of labels from being a variant, so it is never routed there. What is perhaps taken is routed, and nothing is said of it: what a guard means is the
+//! program's affair, and a warning would be there for every star that counts. The run reports each record that is then lost. An error of the check (E0501 to E0507) is only what fails on a way that a record
+//! surely takes; what comes only if a guard says so is not blamed, even if no way leads on. A warning (W0601, W0602) is what no record does on any way, with guards or without.
 //!
 //! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it). More
 //! labels are welcome, as everywhere in the language, even if they lead it another way.
 //!
 //! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take. Wherever
-//! a record on the way could match a further variant if the input had a few labels more, that larger set is tried, too. There
-//! is a limit to this ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as
+//! a record on the way could match a further variant if the input had a few labels more, that larger set is tried, too; at last also where
+//! that is deep inside a part and leads the record another way ([`FURTHER_TRIES_MAX`]). What becomes of a set is a graph with all ways that
+//! guards may decide for ([`Way`]), put together from those of the parts, so the work grows with the number of guards and not with that of their decisions. There
+//! is a limit to the tries ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as
 //! fitting, so no record is sent past a component that takes it, and a record may fail further inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -201,28 +214,31 @@ impl Types<'_> {
     fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
         let mut search = Search { left: TRIES_MAX, ..Search::default() };
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
-        self.try_all(node, &mut search);
+        self.try_all(node, &mut search, usize::MAX);
         if search.left == 0 || self.work > self.work_max {
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
-        // Further labels may lead a record another way inside a part.
+        // Further labels may lead a record another way inside a part. Half of the work is kept for what has to be done.
         search.left = FURTHER_TRIES_MAX;
-        let mut looked_at = BTreeSet::new();
+        let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
         while search.left > 0 && self.work < self.work_max / 2 {
             let Some(set) = search.found.difference(&looked_at).next().cloned() else { break };
-            let mut missing = BTreeSet::new();
             let work_max = (self.work + FORKS_WORK_MAX).min(self.work_max / 2);
+            let mut missing = BTreeSet::new();
             self.forks(node, &Flow::entering(&Rc::new(set.clone())), work_max, &mut missing);
             missing.iter().for_each(|missing| search.try_with(&set, missing));
             looked_at.insert(set);
-            self.try_all(node, &mut search);
+            self.try_all(node, &mut search, self.work_max / 2);
         }
-        search.found.into_iter().collect()
+        let found = if self.work > self.work_max { sure } else { search.found };
+        found.into_iter().collect()
     }
 
-    fn try_all(&mut self, node: &Node, search: &mut Search) {
-        while let Some(set) = search.open.pop() {
+    fn try_all(&mut self, node: &Node, search: &mut Search, work_max: usize) {
+        while self.work < work_max
+            && let Some(set) = search.open.pop()
+        {
             let has = Rc::new(set);
             match &node.kind {
                 NodeKind::Serial(parts) => self.complete(parts, &has, search),
