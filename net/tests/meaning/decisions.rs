@@ -1,8 +1,9 @@
 //! Types by brute force where guards decide: all that they may decide is tried.
 //!
-//! A record gets through if the guards can decide so, that all of it does. So a component is unfolded into every [`Place`] that a record may come
-//! to, with all that waits behind it; then one decision after the other is tried for the places where a guard decides, until nothing that
-//! comes is stuck and no guard keeps a record in its loop for ever. What is asked is what is asked at all places from which that can be done.
+//! A record gets through if the guards can decide so, that all of it does. So a component is unfolded into every
+//! [`Place`] that a record may come to, with all that waits behind it; then one decision after the other is tried for the
+//! places where a guard decides, until nothing that comes is stuck and no guard keeps a record in its loop for ever. What
+//! is asked is what is asked at all places from which that can be done.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;

@@ -1,40 +1,43 @@
 //! Input variants: which records a component takes, as `|` compares them ([`Node::accepts`]).
 //!
-//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has each of
-//! its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A | B` has those of
-//! all branches, `A @ 1` those of `A`.
+//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has
+//! each of its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A |
+//! B` has those of all branches, `A @ 1` those of `A`.
 //!
-//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are all asked for on its
-//! way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has matched, and what a pattern of
-//! a star or feedback has matched, as far as the record brought it along and it was not made on the way. So
-//! each variant of `A` goes with each variant of `B` that the records which `A` makes of it can match, and labels which flow
-//! inheritance can bring from the input become part of the variant.
+//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are
+//! all asked for on its way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has
+//! matched, and what a pattern of a star or feedback has matched, as far as the record brought it along and it was not
+//! made on the way. So each variant of `A` goes with each variant of `B` that the records which `A` makes of it can
+//! match, and labels which flow inheritance can bring from the input become part of the variant.
 //!
 //! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to.
-//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails,
-//! need not get further. A record that goes round for ever gets through.
+//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard
+//! fails, need not get further. A record that goes round for ever gets through.
 //!
 //! **Behind a guard** a record takes one of two ways, and only the run tells which. So a record is taken by what follows
 //!
 //! - *surely*, if all that comes of it gets through, whatever the guards decide;
-//! - *perhaps*, if the guards can decide so that all of it does: of two records that a box makes both have to, of two ways out of
-//!   a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
+//! - *perhaps*, if the guards can decide so that all of it does: of two records that a box makes both have to, of two
+//!   ways out of a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
 //! - *never*, if something of it is lost, however the guards decide.
 //!
-//! To get through is to be taken surely or perhaps, and asked for is what is on ways that lead on. Only what is never taken keeps a
-//! set of labels from being a variant, so it is never routed there. What is perhaps taken is routed, and nothing is said of it: what a guard means is the
-//! program's affair, and a warning would be there for every star that counts. The run reports each record that is then lost. An error of the check (E0501 to E0507) is only what fails on a way that a record
-//! surely takes; what comes only if a guard says so is not blamed, even if no way leads on. A warning (W0601, W0602) is what no record does on any way, with guards or without.
+//! To get through is to be taken surely or perhaps, and asked for is what is on ways that lead on. Only what is never
+//! taken keeps a set of labels from being a variant, so it is never routed there. What is perhaps taken is routed, and
+//! nothing is said of it: what a guard means is the program's affair, and a warning would be there for every star that
+//! counts. The run reports each record that is then lost. An error of the check (E0501 to E0507) is only what fails on a
+//! way that a record surely takes; what comes only if a guard says so is not blamed, even if no way leads on. A warning
+//! (W0601, W0602) is what no record does on any way, with guards or without.
 //!
-//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it). More
-//! labels are welcome, as everywhere in the language, even if they lead it another way.
+//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it).
+//! More labels are welcome, as everywhere in the language, even if they lead it another way.
 //!
-//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take. Wherever
-//! a record on the way could match a further variant if the input had a few labels more, that larger set is tried, too; at last also where
-//! that is deep inside a part and leads the record another way ([`FURTHER_TRIES_MAX`]). What becomes of a set is a graph with all ways that
-//! guards may decide for ([`Way`]), put together from those of the parts, so the work grows with the number of guards and not with that of their decisions. There
-//! is a limit to the tries ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as
-//! fitting, so no record is sent past a component that takes it, and a record may fail further inside.
+//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take.
+//! Wherever a record on the way could match a further variant if the input had a few labels more, that larger set is
+//! tried, too; at last also where that is deep inside a part and leads the record another way ([`FURTHER_TRIES_MAX`]).
+//! What becomes of a set is a graph with all ways that guards may decide for ([`Way`]), put together from those of the
+//! parts, so the work grows with the number of guards and not with that of their decisions. There is a limit to the tries
+//! ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as fitting, so no record is sent past a
+//! component that takes it, and a record may fail further inside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -67,7 +70,7 @@ pub(super) struct Flow {
 }
 
 /// Steps of a way that are as much work as to look at a component.
-const STEPS_PER_WORK: usize = 16;
+const STEPS_PER_WORK: usize = 64;
 
 /// What was found of ways, by component and labels of the record. `None`: it does not get through.
 pub(super) type Ways = HashMap<(super::Key, Rc<Set>), Option<Rc<Way>>>;

@@ -1,9 +1,10 @@
-//! What becomes of a record in a component: a graph of steps, of which some lead to all that follows and some to what a guard
-//! decides.
+//! What becomes of a record in a component: a graph of steps, of which some lead to all that follows and some to what a
+//! guard decides.
 //!
-//! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round, and one of the two is
-//! enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a component is put together from those of its
-//! parts ([`Graph::go`]): the ends of one are the beginnings of what comes behind it. For `[{a} -> {a, <n = a>}; {b}] * {a} if <n == 0>` it is
+//! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round,
+//! and one of the two is enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a
+//! component is put together from those of its parts ([`Graph::go`]): the ends of one are the beginnings of what comes
+//! behind it. For `[{a} -> {a, <n = a>}; {b}] * {a} if <n == 0>` it is
 //!
 //! ```text
 //! {a} ── any ──▶ leaves
@@ -13,14 +14,16 @@
 //!
 //! so it is the first guard that has to hold.
 //!
-//! **Which steps lead on** is a game of two: guards choose where a step leads to one of several, the other player where all
-//! that follows comes. Who comes to a step that leads nowhere loses if it was his to choose. What goes round for ever is won by
-//! the guards, except where a guard would have to keep a record in its loop for ever: of the outermost loop
-//! that goes round for ever it counts whether its own guard decides so time and again. These are the rules of a parity game, with a rank for each round
-//! ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely coloured graphs*, 1998).
+//! **Which steps lead on** is a game of two: guards choose where a step leads to one of several, the other player where
+//! all that follows comes. Who comes to a step that leads nowhere loses if it was his to choose. What goes round for ever
+//! is won by the guards, except where a guard would have to keep a record in its loop for ever: of the outermost loop
+//! that goes round for ever it counts whether its own guard decides so time and again. These are the rules of a parity
+//! game, with a rank for each round ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely
+//! coloured graphs*, 1998).
 //!
 //! What no guard decides about is one step, whatever it was made of, so only guards cost anything. A graph of more than
-//! [`STEPS_MAX`] steps, or a game of more than [`GAMES_MAX`] smaller ones, is read more simply: one of the records that leave has to get through.
+//! [`STEPS_MAX`] steps, or a game of more than [`GAMES_MAX`] smaller ones, is read more simply: one of the records that
+//! leave has to get through.
 
 use std::collections::BTreeSet;
 
