@@ -1,8 +1,8 @@
 //! Input variants: which records a component takes, as `|` compares them ([`Node::accepts`]).
 //!
 //! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has
-//! each of its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A |
-//! B` has those of all branches, `A @ 1` those of `A`.
+//! each of its patterns; a net with a declared signature has the declared variants, any other those of its topology.
+//! `A | B` has those of all branches, `A @ 1` those of `A`.
 //!
 //! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are
 //! all asked for on its way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has

@@ -4,12 +4,12 @@
 //! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round,
 //! and one of the two is enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a
 //! component is put together from those of its parts ([`Graph::go`]): the ends of one are the beginnings of what comes
-//! behind it. For `[{a} -> {a, <n = a>}; {b}] * {a} if <n == 0>` it is
+//! behind it. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if <n == 0>` it is
 //!
 //! ```text
-//! {a} ── any ──▶ leaves
-//!         └────▶ all ──▶ {a, <n>} ── any ──▶ …
-//!                 └────▶ {b} ──▶ gets no further
+//! {a, <n>} ── any ──▶ leaves
+//!              └────▶ all ──▶ {a, <n>} ── any ──▶ …
+//!                      └────▶ {b} ──▶ gets no further
 //! ```
 //!
 //! so it is the first guard that has to hold.
@@ -21,9 +21,9 @@
 //! game, with a rank for each round ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely
 //! coloured graphs*, 1998).
 //!
-//! What no guard decides about is one step, whatever it was made of, so only guards cost anything. A graph of more than
-//! [`STEPS_MAX`] steps, or a game of more than [`GAMES_MAX`] smaller ones, is read more simply: one of the records that
-//! leave has to get through.
+//! What no guard decides about is one step, whatever it was made of, so only guards cost anything. Of a graph of more than
+//! [`STEPS_MAX`] steps one of the records that leave has to get through; where a game takes more than [`GAMES_MAX`]
+//! smaller ones, what is not decided by then counts as won.
 
 use std::collections::BTreeSet;
 
