@@ -11,6 +11,7 @@
 //! much, everything is possible and nothing is said.
 
 mod variants;
+mod ways;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod corners;
+mod decisions;
 #[path = "../records/evaluate.rs"]
 mod evaluate;
 mod generator;

@@ -23,10 +23,7 @@
 //!
 //! **Guards.** The language does not say what a type makes of a guard, which is known only when the network runs. Here a record gets
 //! through if the guards can decide so that all that is made of it does; no guard is trusted to keep a record inside for ever, and
-//! what lies where none of them can lead on is not asked. The crate and brute force look at one step at a time instead: of all records that come to a
-//! component only if guards say so one has to be taken. So they let a record through of which one of several parts is lost
-//! behind a guard, and ask for what lies on a way that ends later. Of a million random networks 0.12 % are read otherwise for
-//! that, all of them with guards; without guards the three readings are equal.
+//! what lies where none of them can lead on is not asked.
 
 use std::collections::BTreeSet;
 

@@ -253,14 +253,19 @@ fn begin(case: &Case) {
     running.push((me, 0, case.to_string()));
 }
 
+/// What ran here has ended, and nothing follows at once.
+pub(crate) fn end() {
+    let me = thread::current().id();
+    RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
+}
+
 /// Ends the process with the case's text when one hangs.
 pub(crate) fn watch() -> impl Drop {
     struct Watch(Arc<AtomicBool>);
     impl Drop for Watch {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
-            let me = thread::current().id();
-            RUNNING.lock().unwrap_or_else(|e| e.into_inner()).retain(|(thread, ..)| *thread != me);
+            end();
         }
     }
     let ended = Arc::new(AtomicBool::new(false));

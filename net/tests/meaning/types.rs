@@ -3,7 +3,8 @@
 //!
 //! In the build of before types were inferred anew, whose interpreter shared the checker's reading, these tests find the first
 //! network with other types as case 0 (854 of the first 5,000), and the first run in which a tie went elsewhere than to the leftmost branch as
-//! case 260 (24 of the 5,000).
+//! case 260 (24 of the 5,000). In the build of before guards were read exactly, they find a record that is let through though a part of it is lost behind
+//! a guard as case 1,378, and as case 44 of the networks of loops in loops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use thalweg_net::syntax::ast::Label;
 use crate::boxes::random_boxes;
 use crate::generator::{Case, Writer};
 use crate::rules::{Term, Typed};
-use crate::runs::{Verdict, normal, shown_run, try_with, watch};
+use crate::runs::{Verdict, end, normal, shown_run, try_with, watch};
 use crate::typing::{Coming, FIVE, LABELS, Part, Table, branch, score, shown, surely};
 use crate::world::Set;
 
@@ -33,27 +34,29 @@ impl Writer {
         (0..self.of(&[1, 1, 1, 1, 2, 2, 0])).map(|_| self.labels()).collect()
     }
 
-    fn patterns(&mut self) -> Vec<(Set, bool)> {
-        (0..self.of(&[1, 1, 1, 2])).map(|_| (self.labels(), self.one_in(5))).collect()
+    fn patterns(&mut self, sort: Sort) -> Vec<(Set, bool)> {
+        (0..self.of(&[1, 1, 1, 2])).map(|_| (self.labels(), self.one_in(sort.guards))).collect()
     }
 
-    fn part(&mut self, depth: u64, nets: &mut usize) -> Part {
+    fn part(&mut self, depth: u64, sort: Sort, nets: &mut usize) -> Part {
         if depth == 0 {
-            return self.small();
+            return self.small(sort);
         }
         let inner = |chance: &mut Writer, nets: &mut usize| {
             let less = chance.below(depth);
-            Box::new(chance.part(less, nets))
+            Box::new(chance.part(less, sort, nets))
         };
         let several = |chance: &mut Writer, nets: &mut usize| -> Vec<Part> {
-            (0..chance.below(2) + 2).map(|_| *inner(chance, nets)).collect()
+            (0..chance.below(sort.parts - 1) + 2).map(|_| *inner(chance, nets)).collect()
         };
-        match self.below(13) {
+        let kind =
+            if sort.loops { self.of(&[0, 1, 2, 4, 5, 7, 7, 7, 9, 9, 10, 11, 12]) } else { self.below(13) };
+        match kind {
             0..=3 => Part::Serial(several(self, nets)),
             4..=6 => Part::Parallel(several(self, nets), self.one_in(4)),
-            7 | 8 => Part::Star(inner(self, nets), self.patterns(), self.one_in(4)),
-            9 => Part::Feedback(inner(self, nets), self.patterns()),
-            10 => Part::Split(inner(self, nets), 1 << self.below(5), self.one_in(4)),
+            7 | 8 => Part::Star(inner(self, nets), self.patterns(sort), self.one_in(4)),
+            9 => Part::Feedback(inner(self, nets), self.patterns(sort)),
+            10 => Part::Split(inner(self, nets), self.tags(sort), self.one_in(4)),
             11 => Part::Place(inner(self, nets)),
             _ => {
                 let mut variants: Vec<Set> = (0..self.below(2) + 1).map(|_| self.labels()).collect();
@@ -65,19 +68,45 @@ impl Writer {
         }
     }
 
-    fn small(&mut self) -> Part {
+    /// One tag of a split, or two for a range.
+    fn tags(&mut self, sort: Sort) -> Set {
+        let range = sort.loops && self.one_in(3);
+        1 << self.below(5) | if range { 1 << self.below(5) } else { 0 }
+    }
+
+    fn small(&mut self, sort: Sort) -> Part {
         match self.below(12) {
             0 | 1 => Part::Identity,
             2 | 3 => {
                 let outputs = self.sets();
                 Part::Box(self.labels(), outputs)
             }
+            4 if sort.loops => Part::Cell(
+                (0..self.below(3) + 1).map(|_| (self.labels(), self.one_in(sort.guards))).collect(),
+            ),
             4 => Part::Cell(vec![(self.labels(), self.one_in(5)), (self.labels(), false)]),
             5 => Part::Filter(self.labels(), self.sets(), Some(self.sets())),
             _ => Part::Filter(self.labels(), self.sets(), None),
         }
     }
 }
+
+/// What random networks are like.
+#[derive(Clone, Copy)]
+struct Sort {
+    depth: u64,
+    /// Most parts in series, and branches.
+    parts: u64,
+    /// One pattern in so many has a guard.
+    guards: u64,
+    /// Stars and feedbacks are frequent; ranges and other synchrocells than of two patterns occur.
+    loops: bool,
+}
+
+/// All constructs, evenly.
+const EVEN: Sort = Sort { depth: 3, parts: 3, guards: 5, loops: false };
+/// Loops in loops, with a guard in each second pattern.
+const LOOPS: Sort = Sort { depth: 4, parts: 4, guards: 2, loops: true };
 
 /// A random network, and labels that a record of it may have.
 struct Net {
@@ -88,10 +117,10 @@ struct Net {
 }
 
 impl Net {
-    fn random(seed: u64) -> Net {
+    fn random(seed: u64, sort: Sort) -> Net {
         let mut chance = Writer::new(seed);
-        let depth = chance.below(3) + 1;
-        let part = chance.part(depth, &mut 0);
+        let depth = chance.below(sort.depth) + 1;
+        let part = chance.part(depth, sort, &mut 0);
         let mut definitions = String::new();
         part.definitions(&mut definitions);
         let table = Table::of(&part, FIVE);
@@ -163,14 +192,6 @@ fn compare_rules(part: &Part, table: &Table, typed: &Typed) -> Result<(), String
     all.try_for_each(|((part, table), typed)| compare_rules(part, table, typed))
 }
 
-/// Whether records are tested by guards on the way.
-fn has_guards(part: &Part) -> bool {
-    part.any(&|part| match part {
-        Part::Star(_, patterns, _) | Part::Feedback(_, patterns) => patterns.iter().any(|(_, guard)| *guard),
-        _ => false,
-    })
-}
-
 /// Compares what each component takes, and where each parallel sends each record.
 fn compare(node: &Node, part: &Part, table: &Table, resolved: &Resolved) -> Result<(), String> {
     let found: BTreeSet<Set> = node.accepts.iter().map(|variant| bits(variant)).collect();
@@ -218,8 +239,8 @@ fn wrong_inside(part: &Part, table: &Table) -> bool {
 }
 
 /// Compares everything of a network; words for what it was.
-fn try_net(seed: u64, run: bool) -> Result<Vec<&'static str>, String> {
-    let net = Net::random(seed);
+fn try_net(seed: u64, sort: Sort, run: bool) -> Result<Vec<&'static str>, String> {
+    let net = Net::random(seed, sort);
     let told = |error: String, text: &str| format!("seed {seed}: {error}\n{text}");
     let text = net.declared();
     let checked = check_text("main", &text, None);
@@ -238,10 +259,8 @@ fn try_net(seed: u64, run: bool) -> Result<Vec<&'static str>, String> {
     compare(body, &net.part, &net.table, &resolved).map_err(|error| told(error, &text))?;
     let term = term(&net.part);
     let ruled = compare_rules(&net.part, &net.table, &Typed::of(&term, FIVE));
-    if !has_guards(&net.part) {
-        ruled.clone().map_err(|error| told(error, &text))?;
-    }
-    let mut words = vec![if ruled.is_ok() { "agree" } else { "guards are read otherwise" }];
+    ruled.map_err(|error| told(error, &text))?;
+    let mut words = vec![if net.part.has_guards() { "with guards" } else { "without guards" }];
     if !run {
         return Ok(words);
     }
@@ -250,7 +269,7 @@ fn try_net(seed: u64, run: bool) -> Result<Vec<&'static str>, String> {
         Part::Filter(_, _, otherwise) => otherwise.is_some(),
         _ => false,
     };
-    if !has_guards(&net.part) && !net.part.any(&values) {
+    if !net.part.has_guards() && !net.part.any(&values) {
         run_sets(&net, &text).map_err(|error| told(error, &text))?;
         words.push("run with all sets of labels");
     }
@@ -303,11 +322,13 @@ fn normal_of(set: Set) -> String {
 }
 
 /// `run`: one in so many is run, too.
-fn random_nets(from: u64, count: u64, run: u64) {
+fn random_nets(from: u64, count: u64, sort: Sort, run: u64) {
     let _watch = watch();
     let mut words = BTreeMap::new();
     for seed in from..from + count {
-        match try_net(seed, seed % run == 0) {
+        let tried = try_net(seed, sort, seed % run == 0);
+        end();
+        match tried {
             Ok(of_it) => of_it.into_iter().for_each(|word| *words.entry(word).or_insert(0_u64) += 1),
             Err(error) => panic!("after {} networks {words:?}: {error}", seed - from),
         }
@@ -318,31 +339,41 @@ fn random_nets(from: u64, count: u64, run: u64) {
     }
     if count >= 1_000 {
         let of = |word| words.get(word).copied().unwrap_or(0);
-        assert!(of("agree") > count / 2, "too few are compared: {words:?}");
-        assert!(of("guards are read otherwise") <= count / 200, "{words:?}");
+        for word in ["with guards", "without guards"] {
+            assert!(of(word) > count / 20, "too few are compared: {words:?}");
+        }
     }
 }
 
 #[test]
 fn types_by_brute_force_and_by_the_rules() {
-    random_nets(0, 20_000, 4);
+    random_nets(0, 20_000, EVEN, 4);
+}
+
+#[test]
+fn types_of_loops_and_guards() {
+    random_nets(0, 5_000, LOOPS, 4);
 }
 
 /// Networks that were once inferred otherwise.
 #[test]
 fn types_of_networks_that_differed() {
     for seed in [1_099_511_926_080, 1_099_512_004_724] {
-        random_nets(seed, 1, 1);
+        random_nets(seed, 1, EVEN, 1);
+    }
+    for seed in [1_099_511_649_920, 1_099_512_294_538] {
+        random_nets(seed, 1, LOOPS, 1);
     }
 }
 
 /// A million, of which each fourth is run, behind `cargo xtask test --long`; `CASES` and `SEED` say how many and from which on,
-/// `RUN` how many of them there are to each that is run.
+/// `RUN` how many of them there are to each that is run, `LOOPS=1` that they are of loops in loops.
 #[test]
 #[ignore = "takes half an hour"]
 fn types_of_a_million_networks() {
     let from_environment =
         |name, otherwise| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise);
     let (from, cases) = (from_environment("SEED", 1 << 40), from_environment("CASES", 1_000_000));
-    random_nets(from, cases, from_environment("RUN", 4));
+    let sort = if from_environment("LOOPS", 0) == 1 { LOOPS } else { EVEN };
+    random_nets(from, cases, sort, from_environment("RUN", 4));
 }

@@ -1,13 +1,14 @@
 //! Types by brute force: what becomes of every set of labels in a network, worked out for all sets there are.
 //!
 //! The networks have few labels: with five a record is one of 32 sets, a component is a table with a line for each, and
-//! what is inferred elsewhere by looking for it is here the sum of all lines. Nothing comes from the crate but the verdict and the
-//! variants that are compared.
+//! what is inferred elsewhere by looking for it is here the sum of all lines. Where guards decide, the lines are found by trying all
+//! decisions ([`crate::decisions`]). Nothing comes from the crate but the verdict and the variants that are compared.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
+use crate::decisions;
 use crate::world::{Pattern, Set, World};
 
 /// Labels of the random networks, by bit. The last is a binding tag.
@@ -62,10 +63,10 @@ pub(crate) struct Table {
     /// What `|` compares.
     pub(crate) variants: BTreeSet<Set>,
     pub(crate) parts: Vec<Rc<Table>>,
-    world: World,
+    pub(crate) world: World,
 }
 
-fn has(set: Set, all: Set) -> bool {
+pub(crate) fn has(set: Set, all: Set) -> bool {
     set & all == all
 }
 
@@ -87,22 +88,24 @@ pub(crate) fn branch(parts: &[Rc<Table>], set: Set) -> Option<usize> {
 }
 
 /// What is made of a record that loses `taken` and gets `made`.
-fn made_of(world: World, set: Set, taken: Set, made: Set) -> Out {
+pub(crate) fn made_of(world: World, set: Set, taken: Set, made: Set) -> Out {
     let rest = set & !taken & !world.binding;
     (rest | made, rest & !made, Coming::Sure)
 }
 
-/// Of what surely comes all must get on; of what comes if guards say so one, if nothing else comes.
+/// All that comes must get on, but what a synchrocell lets pass.
 fn gets_on(outs: &BTreeSet<Out>, alive: impl Fn(Set) -> bool) -> bool {
-    let of = |coming| outs.iter().filter(move |out| out.2 == coming);
-    let any_sure = of(Coming::Sure).next().is_some();
-    let any_guarded = of(Coming::Guarded).next().is_some();
-    of(Coming::Sure).all(|out| alive(out.0))
-        && (any_sure || !any_guarded || of(Coming::Guarded).any(|out| alive(out.0)))
+    outs.iter().all(|out| out.2 == Coming::Past || alive(out.0))
+}
+
+/// The declared variant that a record goes to.
+pub(crate) fn declared(world: World, variants: &[Set], set: Set) -> Option<Set> {
+    let fitting = variants.iter().copied().filter(|&variant| fits(world, set, variant));
+    fitting.rev().max_by_key(|variant| variant.count_ones())
 }
 
 /// How a record leaves and how it stays, where patterns are tested.
-fn tested(patterns: &[Pattern], set: Set) -> (Option<Coming>, Option<Coming>, Set) {
+pub(crate) fn tested(patterns: &[Pattern], set: Set) -> (Option<Coming>, Option<Coming>, Set) {
     let matched: Vec<&Pattern> = patterns.iter().filter(|(labels, _)| has(set, *labels)).collect();
     let sure = matched.iter().filter(|(_, guard)| !guard).map(|(labels, _)| *labels);
     // The largest, of those the first.
@@ -122,6 +125,7 @@ impl Table {
         let parts: Vec<Rc<Table>> = part.parts().iter().map(|inner| Table::of(inner, world)).collect();
         let line = |set: Set| line(part, &parts, world, set);
         let lines: Lines = match part {
+            _ if part.has_guards() => decisions::lines(part, &parts, world),
             Part::Star(_, exits, _) => loop_lines(&parts[0].lines, exits, true),
             Part::Feedback(_, backs) => loop_lines(&parts[0].lines, backs, false),
             _ => world.sets().map(line).collect(),
@@ -166,8 +170,7 @@ fn line(part: &Part, parts: &[Rc<Table>], world: World, set: Set) -> Option<Line
         }
         Part::Place(_) => parts[0].lines[set as usize].clone(),
         Part::Net(variants, ..) => {
-            let fitting = variants.iter().copied().filter(|&variant| fits(world, set, variant));
-            let variant = fitting.rev().max_by_key(|variant| variant.count_ones())?;
+            let variant = declared(world, variants, set)?;
             let around = set & !variant;
             let inside = parts[0].lines[variant as usize].clone().unwrap_or_default();
             let outs =
@@ -182,7 +185,7 @@ fn taker_of_all(set: Set) -> Option<Line> {
     Some(Line { asked: 0, outs: BTreeSet::from([(set, set, Coming::Sure)]), endless: false })
 }
 
-fn cell_line(patterns: &[Pattern], set: Set) -> Option<Line> {
+pub(crate) fn cell_line(patterns: &[Pattern], set: Set) -> Option<Line> {
     let matched = patterns.iter().map(|(labels, _)| *labels).filter(|labels| has(set, *labels));
     // The first pattern says what goes on.
     let first = patterns[0].0;
@@ -331,8 +334,7 @@ pub(crate) fn surely(part: &Part, table: &Table, set: Set) -> (BTreeSet<(Set, bo
         Part::Split(_, tag, _) if !has(set, *tag) => (BTreeSet::new(), true),
         Part::Split(inner, ..) | Part::Place(inner) => surely(inner, &table.parts[0], set),
         Part::Net(variants, inner, _) => {
-            let fitting = variants.iter().copied().filter(|&variant| fits(table.world, set, variant));
-            let Some(variant) = fitting.rev().max_by_key(|variant| variant.count_ones()) else {
+            let Some(variant) = declared(table.world, variants, set) else {
                 return (BTreeSet::new(), true);
             };
             // What fails inside is told of the net itself.
@@ -434,6 +436,16 @@ impl Part {
         }
     }
 
+    /// Whether records are tested by guards on the way.
+    pub(crate) fn has_guards(&self) -> bool {
+        self.any(&|part| match part {
+            Part::Star(_, patterns, _) | Part::Feedback(_, patterns) => {
+                patterns.iter().any(|(_, guard)| *guard)
+            }
+            _ => false,
+        })
+    }
+
     /// This and all inside.
     pub(crate) fn any(&self, is: &impl Fn(&Part) -> bool) -> bool {
         is(self) || self.parts().iter().any(|inner| inner.any(is))
@@ -514,7 +526,7 @@ impl Part {
             }
             Part::Feedback(body, backs) => format!("({} \\ {})", body.text(), patterns(backs)),
             Part::Split(body, tag, det) => {
-                format!("({} {} {})", body.text(), twice("!", *det), labels(*tag)[0])
+                format!("({} {} {})", body.text(), twice("!", *det), labels(*tag).join(":"))
             }
             Part::Place(body) => format!("({} @ 1)", body.text()),
         }

@@ -1,54 +1,65 @@
 //! Input variants: which records a component takes, as `|` compares them ([`Node::accepts`]).
 //!
-//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has each of
-//! its patterns; a net with a declared signature has the declared variants, any other those of its topology. `A | B` has those of
-//! all branches, `A @ 1` those of `A`.
+//! **The rules.** A box has one variant, its arguments; a filter has its pattern, and `[]` has `{}`; a synchrocell has
+//! each of its patterns; a net with a declared signature has the declared variants, any other those of its topology.
+//! `A | B` has those of all branches, `A @ 1` those of `A`.
 //!
-//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are all asked for on its
-//! way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has matched, and what a pattern of
-//! a star or feedback has matched, as far as the record brought it along and it was not made on the way. So
-//! each variant of `A` goes with each variant of `B` that the records which `A` makes of it can match, and labels which flow
-//! inheritance can bring from the input become part of the variant.
+//! A variant of `A .. B`, `A * P`, `A \ P` or `A ! <t>` is a set of labels with which a record gets through and which are
+//! all asked for on its way. Asked for is what a box, a filter or a split takes, what the branch that is chosen has
+//! matched, and what a pattern of a star or feedback has matched, as far as the record brought it along and it was not
+//! made on the way. So each variant of `A` goes with each variant of `B` that the records which `A` makes of it can
+//! match, and labels which flow inheritance can bring from the input become part of the variant.
 //!
-//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to. Of records
-//! that come there only if a guard says so, one has to, unless others come surely: the guard is trusted to keep the rest away.
-//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard fails, need not get further. A record that goes round for
-//! ever gets through.
+//! A record *gets through* if each record that is made of it on the way finds a variant of the component it comes to.
+//! What other records bring to a synchrocell counts as made there. What it lets pass, because it is complete or its guard
+//! fails, need not get further. A record that goes round for ever gets through.
 //!
-//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it). More
-//! labels are welcome, as everywhere in the language, even if they lead it another way.
+//! **Behind a guard** a record takes one of two ways, and only the run tells which. So a record is taken by what follows
 //!
-//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take. Wherever
-//! a record on the way could match a further variant if the input had a few labels more, that larger set is tried, too. There
-//! is a limit to this ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as
-//! fitting, so no record is sent past a component that takes it, and a record may fail further inside.
+//! - *surely*, if all that comes of it gets through, whatever the guards decide;
+//! - *perhaps*, if the guards can decide so that all of it does: of two records that a box makes both have to, of two
+//!   ways out of a star that its guard chooses from one. A guard is not trusted to keep a record in its loop for ever;
+//! - *never*, if something of it is lost, however the guards decide.
+//!
+//! To get through is to be taken surely or perhaps, and asked for is what is on ways that lead on. Only what is never
+//! taken keeps a set of labels from being a variant, so it is never routed there. What is perhaps taken is routed, and
+//! nothing is said of it: what a guard means is the program's affair, and a warning would be there for every star that
+//! counts. The run reports each record that is then lost. An error of the check (E0501 to E0507) is only what fails on a
+//! way that a record surely takes; what comes only if a guard says so is not blamed, even if no way leads on. A warning
+//! (W0601, W0602) is what no record does on any way, with guards or without.
+//!
+//! A record fits a component if it has all labels of one of its variants (and, to be routed, no binding tag outside it).
+//! More labels are welcome, as everywhere in the language, even if they lead it another way.
+//!
+//! **How they are found.** By trying: a set of labels is sent through, exactly, by the routes that its records will take.
+//! Wherever a record on the way could match a further variant if the input had a few labels more, that larger set is
+//! tried, too; at last also where that is deep inside a part and leads the record another way ([`FURTHER_TRIES_MAX`]).
+//! What becomes of a set is a graph with all ways that guards may decide for ([`Way`]), put together from those of the
+//! parts, so the work grows with the number of guards and not with that of their decisions. There is a limit to the tries
+//! ([`TRIES_MAX`]); where it is reached, all that fits the first part counts as fitting, so no record is sent past a
+//! component that takes it, and a record may fail further inside.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::super::resolved::*;
 use super::super::shape::{Id, Set, add, is_binding};
+use super::ways::{Graph, Way};
 use super::{SHAPES_MAX, Types, key};
 use crate::syntax::ast::{FilterRule, Pattern};
 
 /// Most sets of labels that are tried to find the variants of one component.
 const TRIES_MAX: usize = 512;
+/// Most that are tried after these, for what further labels change inside a part.
+const FURTHER_TRIES_MAX: usize = 64;
+/// Most work to find what these are for one set.
+const FORKS_WORK_MAX: usize = 1024;
 /// Most variants of one component.
 const VARIANTS_MAX: usize = 4096;
 
-/// Whether a record comes somewhere, if its input comes at all.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Surety {
-    Sure,
-    /// A guard decides.
-    Guarded,
-    /// Past a synchrocell.
-    Past,
-}
-
 /// A record on its way.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Flow {
+pub(super) struct Flow {
     has: Rc<Set>,
     /// Those of `has` that the input brought along.
     own: Rc<Set>,
@@ -56,24 +67,17 @@ struct Flow {
     lost: Rc<Set>,
     /// The same for all binding tags that are not in `has`.
     unbound: bool,
-    surety: Surety,
 }
 
-/// What becomes of a record that enters a component.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Way {
-    /// Its labels that were asked for.
-    asked: Set,
-    /// What leaves.
-    outs: Vec<Flow>,
-}
+/// Steps of a way that are as much work as to look at a component.
+const STEPS_PER_WORK: usize = 64;
 
 /// What was found of ways, by component and labels of the record. `None`: it does not get through.
 pub(super) type Ways = HashMap<(super::Key, Rc<Set>), Option<Rc<Way>>>;
 
 impl Flow {
     fn entering(has: &Rc<Set>) -> Flow {
-        Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false, surety: Surety::Sure }
+        Flow { has: has.clone(), own: has.clone(), lost: Rc::default(), unbound: false }
     }
 
     /// What is made of this record where a record with its labels becomes `out`.
@@ -83,13 +87,7 @@ impl Flow {
         if !is_part(&out.lost, &lost) {
             add(Rc::make_mut(&mut lost), &out.lost);
         }
-        Flow {
-            has: out.has.clone(),
-            own: Rc::new(own),
-            lost,
-            unbound: self.unbound || out.unbound,
-            surety: self.surety.max(out.surety),
-        }
+        Flow { has: out.has.clone(), own: Rc::new(own), lost, unbound: self.unbound || out.unbound }
     }
 
     /// What is inherited where `taken` is taken and `made` is made.
@@ -99,7 +97,7 @@ impl Flow {
         let (mut has, mut lost) = (rest, (*self.lost).clone());
         add(&mut has, made);
         add(&mut lost, taken);
-        Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: true, surety: self.surety }
+        Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: true }
     }
 
     /// What the input would have to bring along besides for this record to match a variant.
@@ -126,27 +124,7 @@ impl Flow {
     }
 }
 
-impl Way {
-    /// Of a component of which nothing is known, or that gives nothing.
-    fn end(asked: Set) -> Way {
-        Way { asked, outs: Vec::new() }
-    }
-
-    fn ask(&mut self, flow: &Flow, labels: &[Id]) {
-        if flow.surety != Surety::Past {
-            let own: Set = labels.iter().copied().filter(|&l| holds(&flow.own, l)).collect();
-            add(&mut self.asked, &own);
-        }
-    }
-
-    fn sorted(mut self) -> Way {
-        self.outs.sort();
-        self.outs.dedup();
-        self
-    }
-}
-
-fn holds(set: &[Id], label: Id) -> bool {
+pub(super) fn holds(set: &[Id], label: Id) -> bool {
     set.binary_search(&label).is_ok()
 }
 
@@ -157,23 +135,6 @@ fn is_part(part: &[Id], of: &[Id]) -> bool {
 /// Whether a record may be routed to a variant.
 fn matches(variant: &[Id], has: &[Id]) -> bool {
     is_part(variant, has) && has.iter().all(|&l| !is_binding(l) || holds(variant, l))
-}
-
-/// Whether those of some records that have to get further do, told by the surety of each and whether it does.
-fn enough(fates: impl Iterator<Item = (Surety, bool)>) -> bool {
-    let (mut sure, mut guarded, mut gets_through) = (false, false, false);
-    for (surety, fate) in fates {
-        match surety {
-            Surety::Sure if !fate => return false,
-            Surety::Sure => sure = true,
-            Surety::Guarded => {
-                guarded = true;
-                gets_through |= fate;
-            }
-            Surety::Past => {}
-        }
-    }
-    sure || !guarded || gets_through
 }
 
 /// So many that a component may have: the least ones, or what all have in common.
@@ -199,11 +160,14 @@ struct Search {
     open: Vec<Set>,
     seen: HashSet<Set>,
     found: BTreeSet<Set>,
+    /// How many may still be tried.
+    left: usize,
 }
 
 impl Search {
     fn try_later(&mut self, set: Set) {
-        if self.seen.len() <= TRIES_MAX && self.seen.insert(set.clone()) {
+        if self.left > 0 && self.seen.insert(set.clone()) {
+            self.left -= 1;
             self.open.push(set);
         }
     }
@@ -251,47 +215,117 @@ impl Types<'_> {
 
     /// The ways through a component whose records have to match one of `first` to begin with.
     fn search(&mut self, node: &Node, first: Vec<Set>) -> Vec<Set> {
-        let mut search = Search::default();
+        let mut search = Search { left: TRIES_MAX, ..Search::default() };
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
-        while let Some(set) = search.open.pop() {
+        self.try_all(node, &mut search, usize::MAX);
+        if search.left == 0 || self.work > self.work_max {
+            search.found.extend(first);
+            return search.found.into_iter().collect();
+        }
+        // Further labels may lead a record another way inside a part. Half of the work is kept for what has to be done.
+        search.left = FURTHER_TRIES_MAX;
+        let (mut looked_at, sure) = (BTreeSet::new(), search.found.clone());
+        while search.left > 0 && self.work < self.work_max / 2 {
+            let Some(set) = search.found.difference(&looked_at).next().cloned() else { break };
+            let work_max = (self.work + FORKS_WORK_MAX).min(self.work_max / 2);
+            let mut missing = BTreeSet::new();
+            self.forks(node, &Flow::entering(&Rc::new(set.clone())), work_max, &mut missing);
+            missing.iter().for_each(|missing| search.try_with(&set, missing));
+            looked_at.insert(set);
+            self.try_all(node, &mut search, self.work_max / 2);
+        }
+        let found = if self.work > self.work_max { sure } else { search.found };
+        found.into_iter().collect()
+    }
+
+    fn try_all(&mut self, node: &Node, search: &mut Search, work_max: usize) {
+        while self.work < work_max
+            && let Some(set) = search.open.pop()
+        {
             let has = Rc::new(set);
             match &node.kind {
-                NodeKind::Serial(parts) => self.complete(parts, &has, &mut search),
-                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, &mut search),
-                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, &mut search),
+                NodeKind::Serial(parts) => self.complete(parts, &has, search),
+                NodeKind::Star { body, exits, .. } => self.widen(node, body, exits, &has, search),
+                NodeKind::Feedback { body, backs } => self.widen(node, body, backs, &has, search),
                 _ => {}
             }
             let Some(way) = self.way(node, &has) else { continue };
-            if way.asked == *has {
+            if *way.asked() == *has {
                 search.found.insert(Rc::unwrap_or_clone(has));
             } else {
-                search.try_later(way.asked.clone());
+                search.try_later(way.asked().clone());
             }
         }
-        if search.seen.len() > TRIES_MAX || self.work > self.work_max {
-            search.found.extend(first);
+    }
+
+    /// What a record lacks to match something else at any place on its way, however deep inside.
+    fn forks(&mut self, node: &Node, flow: &Flow, work_max: usize, found: &mut BTreeSet<Set>) {
+        if found.len() > FURTHER_TRIES_MAX || self.work >= work_max {
+            return;
         }
-        search.found.into_iter().collect()
+        found.extend(self.wanted(node, flow));
+        match &node.kind {
+            NodeKind::Serial(parts) => {
+                let mut flows = BTreeSet::from([flow.clone()]);
+                for part in parts {
+                    let mut next = BTreeSet::new();
+                    for flow in flows {
+                        self.forks(part, &flow, work_max, found);
+                        let way = self.way(part, &flow.has);
+                        next.extend(way.iter().flat_map(|way| way.outs()).map(|out| flow.then(out)));
+                    }
+                    if next.len() > SHAPES_MAX {
+                        return;
+                    }
+                    flows = next;
+                }
+            }
+            NodeKind::Parallel { branches, .. } => {
+                if let Some((branch, _)) = self.chosen(branches, &flow.has) {
+                    self.forks(&branches[branch], flow, work_max, found);
+                }
+            }
+            NodeKind::Star { body, exits: patterns, .. } | NodeKind::Feedback { body, backs: patterns } => {
+                let sets = self.pattern_sets(node, patterns);
+                for round in self.rounds(node, body, patterns, &flow.has) {
+                    let flow = flow.then(&round.flow);
+                    found.extend(sets.iter().filter_map(|set| flow.missing(set)));
+                    if round.stays {
+                        self.forks(body, &flow, work_max, found);
+                    }
+                }
+            }
+            NodeKind::Split { body, .. } | NodeKind::Place { body, .. } => {
+                self.forks(body, flow, work_max, found)
+            }
+            NodeKind::Net(net) if *net != HOLE && self.border(*net).is_none() => {
+                let body = self.take_body(net.0 as usize);
+                self.forks(&body, flow, work_max, found);
+                self.resolved.nets[net.0 as usize].body = body;
+            }
+            _ => {}
+        }
     }
 
     /// Sends a set of labels through parts in series to see what else to try. Where it gets no further it is given what it lacks.
     fn complete(&mut self, parts: &[Node], has: &Rc<Set>, search: &mut Search) {
-        let (mut set, mut flows) = ((**has).clone(), vec![Flow::entering(has)]);
+        let (mut set, mut flows) = ((**has).clone(), vec![(Flow::entering(has), true)]);
         for (at, part) in parts.iter().enumerate() {
             let mut next = Vec::new();
             let mut waiting = std::mem::take(&mut flows);
-            while let Some(mut flow) = waiting.pop() {
+            while let Some((mut flow, surely)) = waiting.pop() {
                 let wanted = if at == 0 { Vec::new() } else { self.wanted(part, &flow) };
                 wanted.iter().for_each(|missing| search.try_with(&set, missing));
                 if let Some(way) = self.way(part, &flow.has) {
-                    next.extend(way.outs.iter().map(|out| flow.then(out)));
-                } else if flow.surety == Surety::Sure {
+                    let surely = surely && !way.has_guards();
+                    next.extend(way.outs().map(|out| (flow.then(out), surely)));
+                } else if surely {
                     let Some(missing) = wanted.first() else { return };
                     add(&mut set, missing);
                     let others = waiting.iter_mut().chain(&mut next);
-                    others.for_each(|other| *other = other.with(missing));
+                    others.for_each(|(other, _)| *other = other.with(missing));
                     flow = flow.with(missing);
-                    waiting.push(flow);
+                    waiting.push((flow, surely));
                 }
             }
             next.sort();
@@ -316,9 +350,6 @@ impl Types<'_> {
 
     /// What a record lacks for variants of a component that it does not match, and that would change its way.
     fn wanted(&mut self, node: &Node, flow: &Flow) -> Vec<Set> {
-        if flow.surety == Surety::Past {
-            return Vec::new();
-        }
         self.work += 1;
         let NodeKind::Parallel { branches, .. } = &node.kind else {
             return self.accepts_of(node).iter().filter_map(|variant| flow.missing(variant)).collect();
@@ -363,25 +394,26 @@ impl Types<'_> {
         if let Some(known) = self.ways.get(&at) {
             return known.clone();
         }
-        let way = self.find_way(node, has).map(|way| Rc::new(way.sorted()));
+        let way = self.find_way(node, has);
+        self.work += way.as_ref().map_or(0, |way| way.size() / STEPS_PER_WORK);
         self.ways.insert(at, way.clone());
         way
     }
 
-    fn find_way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Way> {
-        match &node.kind {
+    fn find_way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Rc<Way>> {
+        let way = match &node.kind {
             NodeKind::Box(index) => self.way_of_box(*index, has),
             NodeKind::Net(HOLE) => Some(Way::end(Set::new())),
-            NodeKind::Net(net) => self.way_of_net(*net, has),
+            NodeKind::Net(net) => return self.way_of_net(*net, has),
             NodeKind::Filter(filter) => match &filter.rule {
-                None => Some(Way { asked: Set::new(), outs: vec![Flow::entering(has)] }),
+                None => Some(Way::of(Set::new(), [Flow::entering(has)])),
                 Some(rule) => self.way_of_filter(node, rule, has),
             },
             NodeKind::Synchrocell(patterns) => self.way_of_cell(node, patterns, has),
             NodeKind::Serial(parts) => self.way_of_serial(parts, has),
             NodeKind::Parallel { branches, .. } => {
                 let (branch, _) = self.chosen(branches, has)?;
-                self.way(&branches[branch], has).map(Rc::unwrap_or_clone)
+                return self.way(&branches[branch], has);
             }
             NodeKind::Star { body, exits: patterns, .. } | NodeKind::Feedback { body, backs: patterns } => {
                 let rounds = self.rounds(node, body, patterns, has);
@@ -389,12 +421,12 @@ impl Types<'_> {
             }
             NodeKind::Split { body, from, to, .. } => {
                 let tags = self.set([from].into_iter().chain(to).map(|at| &at.label));
-                let mut way = is_part(&tags, has).then(|| self.way(body, has))?.map(Rc::unwrap_or_clone)?;
-                add(&mut way.asked, &tags);
-                Some(way)
+                let way = is_part(&tags, has).then(|| self.way(body, has))??;
+                Some(Rc::unwrap_or_clone(way).asking(&tags))
             }
-            NodeKind::Place { body, .. } => self.way(body, has).map(Rc::unwrap_or_clone),
-        }
+            NodeKind::Place { body, .. } => return self.way(body, has),
+        };
+        way.map(Rc::new)
     }
 
     fn way_of_box(&mut self, index: BoxId, has: &Rc<Set>) -> Option<Way> {
@@ -416,30 +448,28 @@ impl Types<'_> {
         let first = is_part(&sets[0], has);
         let rank = |set: &&Set| (is_part(&sets[0], set), set.len());
         let asked = sets.iter().filter(|set| is_part(set, has)).rev().max_by_key(rank)?.clone();
-        let entered = Flow::entering(has);
-        let mut outs = vec![Flow { surety: Surety::Past, ..entered.clone() }];
-        if first {
+        let joined = first.then(|| {
             let mut others = Set::new();
             sets[1..].iter().for_each(|set| add(&mut others, set));
             let own = has.iter().copied().filter(|&l| !holds(&others, l)).collect();
             add(&mut others, has);
-            outs.push(Flow { has: Rc::new(others), own: Rc::new(own), ..entered });
-        }
-        Some(Way { asked, outs })
+            Flow { has: Rc::new(others), own: Rc::new(own), ..Flow::entering(has) }
+        });
+        Some(Way::of(asked, joined))
     }
 
-    fn way_of_net(&mut self, net: NetId, has: &Rc<Set>) -> Option<Way> {
-        let Some(border) = self.border(net) else {
-            return self.way_of_body(net, has).map(Rc::unwrap_or_clone);
-        };
+    fn way_of_net(&mut self, net: NetId, has: &Rc<Set>) -> Option<Rc<Way>> {
+        let Some(border) = self.border(net) else { return self.way_of_body(net, has) };
         if border.accepts.is_empty() {
-            return Some(Way::end(Set::new()));
+            return Some(Rc::new(Way::end(Set::new())));
         }
         let variants = border.accepts.iter().map(|variants| &variants[0]);
         let matching = variants.filter(|variant| matches(variant, has));
         let variant = Rc::new(matching.rev().max_by_key(|variant| variant.len())?.clone());
         // What is wrong inside is told there.
-        let Some(inside) = self.way_of_body(net, &variant) else { return Some(Way::end((*variant).clone())) };
+        let Some(inside) = self.way_of_body(net, &variant) else {
+            return Some(Rc::new(Way::end((*variant).clone())));
+        };
         let around: Set = has.iter().copied().filter(|&l| !holds(&variant, l)).collect();
         let leave = |out: &Flow| {
             let mut own: Set = around.iter().copied().filter(|&l| !holds(&out.has, l)).collect();
@@ -447,9 +477,9 @@ impl Types<'_> {
             let mut has = (*out.has).clone();
             add(&mut has, &around);
             let lost = out.lost.iter().copied().filter(|&l| holds(&variant, l)).collect();
-            Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), ..out.clone() }
+            Flow { has: Rc::new(has), own: Rc::new(own), lost: Rc::new(lost), unbound: out.unbound }
         };
-        Some(Way { asked: (*variant).clone(), outs: inside.outs.iter().map(leave).collect() })
+        Some(Rc::new(inside.leaving(leave).asking(&variant)))
     }
 
     fn way_of_body(&mut self, net: NetId, has: &Rc<Set>) -> Option<Rc<Way>> {
@@ -460,24 +490,26 @@ impl Types<'_> {
     }
 
     fn way_of_serial(&mut self, parts: &[Node], has: &Rc<Set>) -> Option<Way> {
-        let mut way = Way { asked: Set::new(), outs: vec![Flow::entering(has)] };
+        let mut graph = Graph::default();
+        let mut flows = BTreeMap::from([(Flow::entering(has), graph.stuck())]);
         for part in parts {
-            let flows = std::mem::take(&mut way.outs);
-            let ways: Vec<Option<Rc<Way>>> = flows.iter().map(|flow| self.way(part, &flow.has)).collect();
-            if !enough(flows.iter().zip(&ways).map(|(flow, way)| (flow.surety, way.is_some()))) {
-                return None;
+            let mut next = BTreeMap::new();
+            for (flow, at) in flows {
+                match self.way(part, &flow.has) {
+                    Some(way) => graph.go(at, &way, &flow.own, |graph, out| {
+                        *next.entry(flow.then(out)).or_insert_with(|| graph.stuck())
+                    }),
+                    None if graph.has_guards() => {}
+                    None => return None,
+                }
             }
-            for (flow, next) in flows.iter().zip(ways) {
-                let Some(next) = next else { continue };
-                way.ask(flow, &next.asked);
-                way.outs.extend(next.outs.iter().map(|out| flow.then(out)));
+            if next.len() > SHAPES_MAX {
+                return Some(Way::end(graph.asked()));
             }
-            way = way.sorted();
-            if way.outs.len() > SHAPES_MAX {
-                return Some(Way::end(way.asked));
-            }
+            flows = next;
         }
-        Some(way)
+        flows.into_iter().for_each(|(flow, at)| graph.leave(at, flow));
+        graph.way()
     }
 
     /// The rounds that a record with these labels may make in a star or feedback; the first is its own.
@@ -487,28 +519,26 @@ impl Types<'_> {
         let guarded = |at: usize| patterns[at].guard.is_some();
         let mut rounds = vec![Round::new(Flow::entering(has))];
         // What enters a feedback for the first time is not tested.
-        rounds[0].stays = (!star).then_some(Surety::Sure);
+        rounds[0].stays = !star;
         let mut known: HashMap<Flow, usize> = HashMap::new();
         let mut at = 0;
         while at < rounds.len() {
-            if rounds[at].stays.is_none() {
+            if !rounds[at].stays {
                 rounds[at].test(&sets, guarded, star);
             }
-            if rounds[at].stays.is_some() {
+            if rounds[at].stays {
                 let has = rounds[at].flow.has.clone();
                 rounds[at].way = self.way(body, &has);
             }
-            for out in rounds[at].way.clone().iter().flat_map(|way| &way.outs) {
-                let flow = Flow { surety: Surety::Sure, ..rounds[at].flow.then(out) };
-                let next = known.get(&flow).copied().unwrap_or(rounds.len());
-                if next == rounds.len() {
-                    if next > SHAPES_MAX {
-                        continue;
-                    }
+            for out in rounds[at].way.clone().iter().flat_map(|way| way.outs()) {
+                let flow = rounds[at].flow.then(out);
+                let next = known.get(&flow).copied().or_else(|| {
+                    let next = (rounds.len() <= SHAPES_MAX).then_some(rounds.len())?;
                     known.insert(flow.clone(), next);
                     rounds.push(Round::new(flow));
-                }
-                rounds[at].next.push((next, out.surety));
+                    Some(next)
+                });
+                rounds[at].next.push(next);
             }
             at += 1;
         }
@@ -522,17 +552,18 @@ struct Round {
     flow: Flow,
     /// Its labels that the patterns ask for which it matches.
     asked: Set,
-    leaves: Option<Surety>,
-    stays: Option<Surety>,
+    /// If it may also stay, a guard decides.
+    leaves: bool,
+    stays: bool,
     /// Through the body, if it stays.
     way: Option<Rc<Way>>,
-    /// Rounds that follow.
-    next: Vec<(usize, Surety)>,
+    /// The round that follows for each record that leaves the body, unless there are too many.
+    next: Vec<Option<usize>>,
 }
 
 impl Round {
     fn new(flow: Flow) -> Round {
-        Round { flow, asked: Set::new(), leaves: None, stays: None, way: None, next: Vec::new() }
+        Round { flow, asked: Set::new(), leaves: false, stays: false, way: None, next: Vec::new() }
     }
 
     fn test(&mut self, patterns: &[Set], guarded: impl Fn(usize) -> bool, star: bool) {
@@ -543,60 +574,43 @@ impl Round {
             Some(at) => add(&mut asked, &patterns[at]),
             None => matched().for_each(|at| add(&mut asked, &patterns[at])),
         }
-        let decided = if matched().next().is_none() {
-            None
-        } else {
-            sure.map_or(Some(Surety::Guarded), |_| Some(Surety::Sure))
-        };
-        let otherwise = match decided {
-            Some(Surety::Sure) => None,
-            Some(_) => Some(Surety::Guarded),
-            None => Some(Surety::Sure),
-        };
-        (self.leaves, self.stays) = if star { (decided, otherwise) } else { (otherwise, decided) };
+        let (matches, otherwise) = (matched().next().is_some(), sure.is_none());
+        (self.leaves, self.stays) = if star { (matches, otherwise) } else { (otherwise, matches) };
         self.asked = asked;
     }
 }
 
 /// What becomes of the record of the first round.
 fn way_of_rounds(rounds: &[Round]) -> Option<Way> {
-    let mut stuck = vec![false; rounds.len()];
-    let fails = |stuck: &[bool], at: usize| stuck[at] && rounds[at].leaves.is_none();
-    loop {
-        let new = (0..rounds.len()).find(|&at| {
-            let fates = rounds[at].next.iter().map(|&(next, surety)| (surety, !fails(&stuck, next)));
-            !stuck[at] && rounds[at].stays.is_some() && (rounds[at].way.is_none() || !enough(fates))
-        });
-        match new {
-            Some(at) => stuck[at] = true,
-            None => break,
+    let mut graph = Graph::default();
+    rounds.iter().for_each(|_| _ = graph.stuck());
+    let loops = graph.around(rounds.iter().flat_map(|round| &round.way));
+    for (at, round) in rounds.iter().enumerate() {
+        let asked: Set = round.asked.iter().copied().filter(|&l| holds(&round.flow.own, l)).collect();
+        let mut choice = Vec::new();
+        if round.leaves {
+            let out = graph.stuck();
+            graph.leave(out, round.flow.clone());
+            choice.push(out);
         }
-    }
-    if fails(&stuck, 0) {
-        return None;
-    }
-    let mut way = Way::default();
-    let (mut todo, mut seen) = (vec![(0, Surety::Sure)], HashSet::new());
-    while let Some((at, surety)) = todo.pop() {
-        if !seen.insert((at, surety)) {
-            continue;
+        if let Some(way) = &round.way {
+            let mut next = round.next.iter();
+            let body = graph.stuck();
+            graph.go(body, way, &round.flow.own, |graph, _| match next.next() {
+                Some(Some(next)) => *next,
+                _ => graph.end(),
+            });
+            choice.push(graph.round(body, loops, round.leaves));
         }
-        let round = &rounds[at];
-        let flow = Flow { surety, ..round.flow.clone() };
-        way.ask(&flow, &round.asked);
-        way.outs.extend(round.leaves.map(|leaves| Flow { surety: surety.max(leaves), ..flow.clone() }));
-        let Some(stays) = round.stays.filter(|_| !stuck[at]) else { continue };
-        way.ask(&flow, round.way.as_ref().map_or(&[], |way| &way.asked));
-        let next = round.next.iter().filter(|(next, _)| !fails(&stuck, *next));
-        todo.extend(next.map(|&(next, and)| (next, surety.max(stays).max(and))));
+        graph.choose(at, asked, choice);
     }
-    Some(way)
+    graph.way()
 }
 
 /// Through a box or filter: what it takes, then what it gives.
 fn way_of_taker(sets: &[Set], has: &Rc<Set>) -> Option<Way> {
     let (takes, gives) = sets.split_first()?;
     let entered = Flow::entering(has);
-    let outs = gives.iter().map(|made| entered.past(takes, made)).collect();
-    is_part(takes, has).then(|| Way { asked: takes.clone(), outs })
+    let outs = gives.iter().map(|made| entered.past(takes, made));
+    is_part(takes, has).then(|| Way::of(takes.clone(), outs))
 }

@@ -1,0 +1,380 @@
+//! What becomes of a record in a component: a graph of steps, of which some lead to all that follows and some to what a
+//! guard decides.
+//!
+//! A box leads to each record that it gives, and all of them have to get through; a star with a guard leads out or round,
+//! and one of the two is enough. So a [`Way`] is an and/or graph with the records that leave as its ends. That of a
+//! component is put together from those of its parts ([`Graph::go`]): the ends of one are the beginnings of what comes
+//! behind it. For `[{a, <n>} -> {a, <n = n - 1>}; {b = a}] * {a} if <n == 0>` it is
+//!
+//! ```text
+//! {a, <n>} ── any ──▶ leaves
+//!              └────▶ all ──▶ {a, <n>} ── any ──▶ …
+//!                      └────▶ {b} ──▶ gets no further
+//! ```
+//!
+//! so it is the first guard that has to hold.
+//!
+//! **Which steps lead on** is a game of two: guards choose where a step leads to one of several, the other player where
+//! all that follows comes. Who comes to a step that leads nowhere loses if it was his to choose. What goes round for ever
+//! is won by the guards, except where a guard would have to keep a record in its loop for ever: of the outermost loop
+//! that goes round for ever it counts whether its own guard decides so time and again. These are the rules of a parity
+//! game, with a rank for each round ([`Graph::round`]); it is solved as Zielonka did (*Infinite games on finitely
+//! coloured graphs*, 1998).
+//!
+//! What no guard decides about is one step, whatever it was made of, so only guards cost anything. Of a graph of more than
+//! [`STEPS_MAX`] steps one of the records that leave has to get through; where a game takes more than [`GAMES_MAX`]
+//! smaller ones, what is not decided by then counts as won.
+
+use std::collections::BTreeSet;
+
+use super::super::shape::{Id, Set, add};
+use super::variants::{Flow, holds};
+
+/// Most steps of a way.
+const STEPS_MAX: usize = 4096;
+/// Most smaller games that are played to solve one.
+const GAMES_MAX: usize = 1024;
+
+/// What becomes of a record that enters a component and gets through, if all that leaves does.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// The first is where the record enters. Each leads on, and is come to.
+    steps: Vec<Step>,
+    /// Labels of the record that are asked for on all ways that lead on.
+    asked: Set,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    kind: Kind,
+    /// Labels of the record that entered which are asked for here.
+    asked: Set,
+    next: Vec<usize>,
+    /// Even: to come here for ever is to get through, odd: it is not. The largest counts.
+    rank: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    /// All that follows comes.
+    All,
+    /// A guard decides what follows. Where nothing does, no record gets further.
+    Any,
+    /// A record leaves.
+    Out(Flow),
+}
+
+impl Step {
+    fn all(asked: Set, next: Vec<usize>) -> Step {
+        Step { kind: Kind::All, asked, next, rank: 0 }
+    }
+
+    fn out(flow: Flow) -> Step {
+        Step { kind: Kind::Out(flow), asked: Set::new(), next: Vec::new(), rank: 0 }
+    }
+
+    fn is_choice(&self) -> bool {
+        self.kind == Kind::Any && self.next.len() > 1
+    }
+}
+
+impl Way {
+    /// Of a component of which nothing is known, or that gives nothing.
+    pub(super) fn end(asked: Set) -> Way {
+        Way::of(asked, [])
+    }
+
+    /// That of a record of which these are made, all of them.
+    pub(super) fn of(asked: Set, outs: impl IntoIterator<Item = Flow>) -> Way {
+        let mut steps = vec![Step::all(asked.clone(), Vec::new())];
+        steps.extend(outs.into_iter().collect::<BTreeSet<Flow>>().into_iter().map(Step::out));
+        steps[0].next = (1..steps.len()).collect();
+        Way { steps, asked }
+    }
+
+    pub(super) fn asked(&self) -> &Set {
+        &self.asked
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What leaves, on one way or another.
+    pub(super) fn outs(&self) -> impl Iterator<Item = &Flow> {
+        self.steps.iter().filter_map(|step| match &step.kind {
+            Kind::Out(flow) => Some(flow),
+            _ => None,
+        })
+    }
+
+    /// Whether a guard decides what leaves.
+    pub(super) fn has_guards(&self) -> bool {
+        self.steps.iter().any(Step::is_choice)
+    }
+
+    /// The same way of a record that is asked for these labels, too.
+    pub(super) fn asking(mut self, labels: &[Id]) -> Way {
+        add(&mut self.steps[0].asked, labels);
+        add(&mut self.asked, labels);
+        self
+    }
+
+    /// The same way with other records that leave.
+    pub(super) fn leaving(&self, leave: impl Fn(&Flow) -> Flow) -> Way {
+        let mut way = self.clone();
+        for step in &mut way.steps {
+            if let Kind::Out(flow) = &mut step.kind {
+                *flow = leave(flow);
+            }
+        }
+        way
+    }
+}
+
+/// A way while it is put together; the record enters at the first step.
+#[derive(Default)]
+pub(super) struct Graph {
+    steps: Vec<Step>,
+}
+
+impl Graph {
+    fn push(&mut self, step: Step) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// A step that leads nowhere, unless more is said of it.
+    pub(super) fn stuck(&mut self) -> usize {
+        self.push(Step { kind: Kind::Any, asked: Set::new(), next: Vec::new(), rank: 0 })
+    }
+
+    /// A step of a record that need not get further.
+    pub(super) fn end(&mut self) -> usize {
+        self.push(Step::all(Set::new(), Vec::new()))
+    }
+
+    /// At this step a record leaves.
+    pub(super) fn leave(&mut self, at: usize, flow: Flow) {
+        self.steps[at] = Step::out(flow);
+    }
+
+    /// At this step a guard decides, if there are several steps to choose from.
+    pub(super) fn choose(&mut self, at: usize, asked: Set, next: Vec<usize>) {
+        self.steps[at] = Step { kind: Kind::Any, asked, next, rank: 0 };
+    }
+
+    /// This step leads through a component: `leave` says to which step the records come that leave it; `own` are those labels of the
+    /// record here that came in at the first step.
+    pub(super) fn go(
+        &mut self,
+        at: usize,
+        way: &Way,
+        own: &[Id],
+        mut leave: impl FnMut(&mut Graph, &Flow) -> usize,
+    ) {
+        let places = way.steps.iter().map(|step| match &step.kind {
+            Kind::Out(flow) => leave(self, flow),
+            _ => self.stuck(),
+        });
+        let places: Vec<usize> = places.collect();
+        for (step, &place) in way.steps.iter().zip(&places) {
+            if matches!(step.kind, Kind::Out(_)) {
+                continue;
+            }
+            let asked = step.asked.iter().copied().filter(|&l| holds(own, l)).collect();
+            let next = step.next.iter().map(|&next| places[next]).collect();
+            self.steps[place] = Step { kind: step.kind.clone(), asked, next, rank: step.rank };
+        }
+        self.steps[at] = Step::all(Set::new(), vec![places[0]]);
+    }
+
+    /// The rank of rounds of a loop around these ways: it counts more than theirs.
+    pub(super) fn around<'a>(&self, ways: impl IntoIterator<Item = &'a std::rc::Rc<Way>>) -> u32 {
+        let ranks = ways.into_iter().flat_map(|way| way.steps.iter().map(|step| step.rank));
+        ranks.max().unwrap_or(0).next_multiple_of(2)
+    }
+
+    /// A step of a record that stays in a loop of this rank, with `guarded` because a guard decides so.
+    pub(super) fn round(&mut self, body: usize, rank: u32, guarded: bool) -> usize {
+        let rank = rank + u32::from(guarded);
+        self.push(Step { rank, ..Step::all(Set::new(), vec![body]) })
+    }
+
+    pub(super) fn has_guards(&self) -> bool {
+        self.steps.iter().any(Step::is_choice)
+    }
+
+    pub(super) fn asked(&self) -> Set {
+        let mut asked = Set::new();
+        self.steps.iter().for_each(|step| add(&mut asked, &step.asked));
+        asked
+    }
+
+    /// The way, if there is one: what leads on and is come to.
+    pub(super) fn way(mut self) -> Option<Way> {
+        let leads_on = Game::new(&self.steps).solve();
+        if !leads_on[0] {
+            return None;
+        }
+        self.steps.iter_mut().for_each(|step| step.next.retain(|&next| leads_on[next]));
+        self.keep_what_is_come_to();
+        let asked = self.asked();
+        let has_guards = self.has_guards();
+        if has_guards && self.steps.len() <= STEPS_MAX {
+            return Some(Way { steps: self.steps, asked });
+        }
+        let outs = self.steps.into_iter().filter_map(|step| match step.kind {
+            Kind::Out(flow) => Some(flow),
+            _ => None,
+        });
+        let mut way = Way::of(asked, outs);
+        if has_guards {
+            way.steps[0].kind = Kind::Any;
+        }
+        Some(way)
+    }
+
+    /// Leaves out what the first step does not lead to, and steps that only lead to another.
+    fn keep_what_is_come_to(&mut self) {
+        let steps = &mut self.steps;
+        for at in 0..steps.len() {
+            for i in 0..steps[at].next.len() {
+                let (mut next, mut hops) = (steps[at].next[i], 0);
+                while steps[next].next.len() == 1
+                    && steps[next].asked.is_empty()
+                    && steps[next].rank == 0
+                    && hops < steps.len()
+                {
+                    (next, hops) = (steps[next].next[0], hops + 1);
+                }
+                steps[at].next[i] = next;
+            }
+        }
+        let mut places: Vec<Option<usize>> = vec![None; steps.len()];
+        let (mut order, mut at) = (vec![0], 0);
+        places[0] = Some(0);
+        while at < order.len() {
+            for &next in &steps[order[at]].next {
+                if places[next].is_none() {
+                    places[next] = Some(order.len());
+                    order.push(next);
+                }
+            }
+            at += 1;
+        }
+        let kept = order.into_iter().map(|at| {
+            let mut step = steps[at].clone();
+            step.next.iter_mut().for_each(|next| *next = places[*next].expect("it is come to"));
+            step.next.sort_unstable();
+            step.next.dedup();
+            step
+        });
+        *steps = kept.collect();
+    }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Player {
+    Guards,
+    Others,
+}
+
+/// Which steps lead on.
+struct Game<'a> {
+    steps: &'a [Step],
+    before: Vec<Vec<usize>>,
+    games: usize,
+}
+
+impl Game<'_> {
+    fn new(steps: &[Step]) -> Game<'_> {
+        let mut before = vec![Vec::new(); steps.len()];
+        for (at, step) in steps.iter().enumerate() {
+            step.next.iter().for_each(|&next| before[next].push(at));
+        }
+        Game { steps, before, games: 0 }
+    }
+
+    fn turn(&self, at: usize) -> Player {
+        if self.steps[at].kind == Kind::Any { Player::Guards } else { Player::Others }
+    }
+
+    /// For each step whether the guards win.
+    fn solve(mut self) -> Vec<bool> {
+        let stuck = |player| -> Vec<usize> {
+            let ends = (0..self.steps.len()).filter(|&at| self.steps[at].next.is_empty());
+            ends.filter(|&at| self.turn(at) == player).collect()
+        };
+        let mut open = vec![true; self.steps.len()];
+        let lost = self.drawn(Player::Others, stuck(Player::Guards), &open);
+        remove(&mut open, &lost);
+        let mut won = self.drawn(Player::Guards, stuck(Player::Others), &open);
+        remove(&mut open, &won);
+        self.play(open).into_iter().for_each(|at| won.push(at));
+        let mut wins = vec![false; self.steps.len()];
+        won.into_iter().for_each(|at| wins[at] = true);
+        wins
+    }
+
+    /// The steps of `open`, each of which leads to another of them, at which the guards win.
+    fn play(&mut self, mut open: Vec<bool>) -> Vec<usize> {
+        let mut won = Vec::new();
+        loop {
+            let left = || (0..open.len()).filter(|&at| open[at]);
+            let Some(rank) = left().map(|at| self.steps[at].rank).max() else { return won };
+            self.games += 1;
+            if rank == 0 || self.games > GAMES_MAX {
+                won.extend(left());
+                return won;
+            }
+            let player = if rank % 2 == 0 { Player::Guards } else { Player::Others };
+            let top = left().filter(|&at| self.steps[at].rank == rank).collect();
+            let near = self.drawn(player, top, &open);
+            let mut rest = open.clone();
+            remove(&mut rest, &near);
+            let won_there = self.play(rest.clone());
+            let (other, against) = match player {
+                Player::Guards => {
+                    remove(&mut rest, &won_there);
+                    (Player::Others, (0..rest.len()).filter(|&at| rest[at]).collect())
+                }
+                Player::Others => (Player::Guards, won_there),
+            };
+            if against.is_empty() {
+                if player == Player::Guards {
+                    won.extend(left());
+                }
+                return won;
+            }
+            let against = self.drawn(other, against, &open);
+            remove(&mut open, &against);
+            if other == Player::Guards {
+                won.extend(against);
+            }
+        }
+    }
+
+    /// The steps of `open` from which a player can force the way to `to`.
+    fn drawn(&self, player: Player, to: Vec<usize>, open: &[bool]) -> Vec<usize> {
+        let mut inside = vec![false; open.len()];
+        to.iter().for_each(|&at| inside[at] = true);
+        let (mut drawn, mut at) = (to, 0);
+        while at < drawn.len() {
+            for &before in &self.before[drawn[at]] {
+                let forced = || self.steps[before].next.iter().all(|&next| inside[next] || !open[next]);
+                if open[before] && !inside[before] && (self.turn(before) == player || forced()) {
+                    inside[before] = true;
+                    drawn.push(before);
+                }
+            }
+            at += 1;
+        }
+        drawn
+    }
+}
+
+fn remove(from: &mut [bool], steps: &[usize]) {
+    steps.iter().for_each(|&at| from[at] = false);
+}
