@@ -252,7 +252,7 @@ fn a_library_is_inspected() {
              return &none; }}\n"
         )
     };
-    let (empty, old) = (compiled("empty", table(5)), compiled("old", table(4)));
+    let (empty, old) = (compiled("empty", table(6)), compiled("old", table(5)));
     let text = folder.path().join("libtext.so");
     std::fs::write(&text, "no library").unwrap();
     for (path, why) in [
@@ -260,7 +260,7 @@ fn a_library_is_inspected() {
         (text.as_path(), "it does not begin as an ELF file does"),
         (Path::new("/dev/zero"), "it is no regular file"),
         (empty.as_path(), "it has no boxes"),
-        (old.as_path(), "it was built for an older box interface (4; this program has 5)"),
+        (old.as_path(), "it was built for an older box interface (5; this program has 6)"),
         (Path::new("libwords.so"), "cannot find the box library libwords.so"),
         (Path::new("/no/such.so"), "No such file"),
         (folder.path(), "it is a directory"),
