@@ -476,10 +476,10 @@ static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t cou
     if (out->emission != 0) out->table->take(out);
     out->emission = THALWEG_HELD | (uint64_t)count << 32 | variant;
     for (index = 0; index < count; index++) {
-        thalweg_value value = values[index];
-        /* What has no room is dropped. */
-        thalweg_drop(count <= out->capacity ? &out->values[index] : &value);
-        if (count <= out->capacity) out->values[index] = value;
+        thalweg_value value = values[index], *slot = count <= out->capacity ? &out->values[index] : &value;
+        /* What stood there is dropped; what has no room, too. */
+        if (thalweg_is_heap(slot)) thalweg_drop(slot);
+        if (slot != &value) *slot = value;
     }
 }
 

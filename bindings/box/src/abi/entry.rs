@@ -456,16 +456,38 @@ unsafe fn each_record<E>(
             }
             for (index, keeping) in keeping.iter().enumerate() {
                 let kept = &mut *(*batch).shelf.kept.add(index);
-                if *keeping == Keeping::Heap || *keeping != Keeping::Number && kept.is_heap() {
-                    if !kept.settle(&*arguments.add(index)) {
-                        kept.let_go((*batch).output(&*out));
-                    }
+                let is_heap = *keeping == Keeping::Heap || *keeping != Keeping::Number && kept.is_heap();
+                if is_heap && !kept.settle(&*arguments.add(index)) {
+                    kept.let_go((*batch).output(&*out));
                 }
             }
         }
         (*batch).done = count;
     }
     Ok(())
+}
+
+/// The calls of a batch of a box that does not make them itself. A function by itself, so that its loop has all registers.
+///
+/// # Safety
+/// As [`each_record`], for the arguments of this box.
+#[inline(never)]
+unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Status {
+    let (call, data) = (entry.call, entry.data);
+    // SAFETY: as demanded of the caller; `data` belongs to `call`.
+    let called = unsafe {
+        let count = (*batch).argument_count;
+        each_record(batch, out, &[], |arguments, keeper, out| {
+            for index in 0..count as usize {
+                keeper.odd(index, &*arguments.add(index));
+            }
+            match call(data, arguments, count, out) {
+                Status::DONE => Ok(()),
+                failed => Err(failed),
+            }
+        })
+    };
+    called.err().unwrap_or(Status::DONE)
 }
 
 /// Why a box with other arguments than its function has fails.
@@ -493,10 +515,8 @@ impl Batch {
             (*batch).shelf.unusual = 0;
             for index in 0..(*batch).argument_count as usize {
                 let kept = &mut *(*batch).shelf.kept.add(index);
-                if kept.is_heap() {
-                    if !kept.settle(&*arguments.add(index)) {
-                        kept.let_go((*batch).output(out));
-                    }
+                if kept.is_heap() && !kept.settle(&*arguments.add(index)) {
+                    kept.let_go((*batch).output(out));
                 }
             }
         }
@@ -827,7 +847,6 @@ impl Desk {
         (batch.argument_offset, batch.output_offset) = (offset(first_argument), offset(first_output));
         (batch.output_count, batch.integers) = (output_count as u32, integers);
         batch.usual = emission(1, output_count as u32);
-        let argument_count = self.batch.argument_count;
         let desk = std::ptr::from_mut(self);
         // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
         // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
@@ -837,18 +856,7 @@ impl Desk {
             match entry.call_batch {
                 Some(call) => call(entry.data, batch, desk.cast()),
                 // It does not make the calls of a batch itself.
-                None => {
-                    let called = each_record(batch, desk.cast(), &[], |arguments, keeper, out| {
-                        for index in 0..argument_count as usize {
-                            keeper.odd(index, &*arguments.add(index));
-                        }
-                        match (entry.call)(entry.data, arguments, argument_count, out) {
-                            Status::DONE => Ok(()),
-                            failed => Err(failed),
-                        }
-                    });
-                    called.err().unwrap_or(Status::DONE)
-                }
+                None => call_each(entry, batch, desk.cast()),
             }
         };
         self.keeps = self.batch.done < self.batch.count;

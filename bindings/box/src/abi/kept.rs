@@ -134,6 +134,15 @@ impl Keeper {
     }
 }
 
+impl Keeper {
+    #[inline(never)]
+    fn odd_heap(self, index: usize, value: &Value) {
+        self.value(index, value);
+        // SAFETY: nobody else uses the shelf.
+        unsafe { (*self.0).unusual |= ODD };
+    }
+}
+
 impl Keep for Keeper {
     #[inline(always)]
     fn number(self, index: usize, number: &Value) {
@@ -157,13 +166,10 @@ impl Keep for Keeper {
 
     #[inline(always)]
     fn odd(self, index: usize, value: &Value) {
-        let kept = Kept::of(value);
-        if kept.is_heap() {
-            self.put_heap(index, kept.kind, kept.payload as *const Header);
-            // SAFETY: nobody else uses the shelf.
-            unsafe { (*self.0).unusual |= ODD };
+        if Kept::of(value).is_heap() {
+            self.odd_heap(index, value);
         } else {
-            self.put(index, kept);
+            self.number(index, value);
         }
     }
 
