@@ -34,6 +34,7 @@ pub(crate) fn widest<W: Work>(work: W) -> Option<W::Output> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{Lanes, Work};
+    use std::arch::asm;
     use std::arch::x86_64::*;
 
     #[derive(Clone, Copy)]
@@ -127,7 +128,7 @@ mod x86 {
             // SAFETY: as above.
             let [a, b, c, d] =
                 self.0.map(|part| u64::from(unsafe { _mm_movemask_epi8(compare(part)) } as u32));
-            a | b << 16 | c << 32 | d << 48
+            as_number(a | b << 16 | c << 32 | d << 48)
         }
     }
 
@@ -176,7 +177,7 @@ mod x86 {
             // SAFETY: as above.
             let [low, high] =
                 self.0.map(|part| u64::from(unsafe { _mm256_movemask_epi8(compare(part)) } as u32));
-            low | high << 32
+            as_number(low | high << 32)
         }
     }
 
@@ -190,22 +191,22 @@ mod x86 {
         #[inline(always)]
         fn equal(self, byte: u8) -> u64 {
             // SAFETY: only `with_avx512` makes these lanes.
-            unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(byte as i8)) }
+            as_number(unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(byte as i8)) })
         }
 
         #[inline(always)]
         fn equal_folded(self, byte: u8) -> u64 {
             // SAFETY: as above.
-            unsafe {
+            as_number(unsafe {
                 let folded = _mm512_or_si512(self.0, _mm512_set1_epi8(0x20));
                 _mm512_cmpeq_epi8_mask(folded, _mm512_set1_epi8(byte as i8))
-            }
+            })
         }
 
         #[inline(always)]
         fn below(self, bound: u8) -> u64 {
             // SAFETY: as above.
-            unsafe { _mm512_cmplt_epu8_mask(self.0, _mm512_set1_epi8(bound as i8)) }
+            as_number(unsafe { _mm512_cmplt_epu8_mask(self.0, _mm512_set1_epi8(bound as i8)) })
         }
 
         #[inline(always)]
@@ -213,6 +214,15 @@ mod x86 {
             // SAFETY: as above.
             unsafe { carryless_prefix_xor(bits) }
         }
+    }
+
+    /// The same bits, of which the compiler does not know that they were compared: else it spreads what is combined with them
+    /// over vectors again, one byte at a time.
+    #[inline(always)]
+    fn as_number(mut bits: u64) -> u64 {
+        // SAFETY: there is no instruction.
+        unsafe { asm!("/* {0} */", inout(reg) bits, options(pure, nomem, nostack, preserves_flags)) };
+        bits
     }
 
     /// The product with all ones, without carries.

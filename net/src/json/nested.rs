@@ -285,7 +285,13 @@ fn is_scalar(text: &[u8]) -> bool {
         b'-' | b'0'..=b'9' => number_length(text),
         _ => 0,
     };
-    length > 0 && text.get(length).is_none_or(|byte| b" \t\r\n,:]}[{\"".contains(byte))
+    length > 0 && !text.get(length).is_some_and(|&byte| goes_on(byte))
+}
+
+/// Whether a byte may belong to what a number or word begins: it is no space, no bracket, no `,`, `:` or quote.
+#[inline(always)]
+fn goes_on(byte: u8) -> bool {
+    !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' | b']' | b'}' | b'[' | b'{' | b'"')
 }
 
 /// How long the number is at the beginning; 0 if there is none (RFC 8259, section 6).
