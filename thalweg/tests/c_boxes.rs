@@ -200,7 +200,7 @@ fn a_library_is_inspected() {
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
     let told = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(told.contains("box interface 5, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
+    assert!(told.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
     let told = String::from_utf8(inspect(&library, true).stdout).unwrap();
     let first: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");
