@@ -1,13 +1,16 @@
-//! Group `record`: a record through a box, a filter, a parallel composition; against the bare hop of a pointer.
+//! Group `record`: a record through a box, a filter, a parallel composition, against the bare hop of a pointer; and read from
+//! JSON and written as JSON, against the copy of its bytes.
 
 use crate::cores::on_cores;
 use crate::hop;
-use crate::measure::{Case, Contestant, Goal};
+use crate::measure::{Case, Contestant, Goal, repeated};
 use crate::observed::Observed;
+use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use thalweg_box::{Bytes, Value};
 use thalweg_exec::{Context, In, Mode, Out, Placement, Ports, Stop, Task, TaskSpec};
+use thalweg_net::json;
 use thalweg_net::label::Label;
 use thalweg_net::record::Record;
 use thalweg_net::shape::{self, ShapeId};
@@ -41,7 +44,62 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     for workers in [1, 2] {
         cases.extend(courses().into_iter().map(|course| case(workers, course)));
     }
+    cases.push(in_json("a plain record of JSON Lines, read and written", plain(), Goal::AtMost(500.0)));
+    cases.push(in_json(
+        "a record of JSON Lines whose value of 3 kB passes through, read and written",
+        nested(),
+        Goal::RatioAtMost(1.5),
+    ));
     cases
+}
+
+fn plain() -> String {
+    r#"{"id": 48213, "name": "Ada Lovelace", "score": 0.75, "<n>": 3}"#.to_owned()
+}
+
+/// What an interface on the web answers: objects in a list, in an object.
+fn nested() -> String {
+    let item = |n: u64| {
+        format!(
+            r#"{{"id": {n}, "login": "user-{n}", "name": "Ada Lovelace", "admin": false, "score": {n}.5, "tags": ["a", "b"], "home": null}}"#
+        )
+    };
+    let items: Vec<String> = (1000..1024).map(item).collect();
+    format!(r#"{{"id": 7, "answer": {{"items": [{}], "next": "/page/2"}}}}"#, items.join(", "))
+}
+
+fn in_json(name: &str, line: String, goal: Goal) -> Case<'static> {
+    let (mut reader, mut written, copied) = (json::Reader::default(), Vec::new(), line.clone());
+    let params = vec![("bytes", line.len().to_string())];
+    let ours = Contestant::nanoseconds("thalweg", "", 1, move |count| {
+        let mut failed = None;
+        let took = repeated(count, |_| match reader.read(black_box(line.as_bytes())) {
+            Ok(record) => {
+                written.clear();
+                json::write_record(&record, &mut written);
+            }
+            Err(error) => failed = Some(error.to_string()),
+        });
+        failed.map_or(Ok(took), Err)
+    });
+    let mut copy: Vec<u8> = Vec::new();
+    let limit = Contestant::nanoseconds("copy of its bytes", "", 1, move |count| {
+        Ok(repeated(count, |_| {
+            copy.clear();
+            copy.extend_from_slice(black_box(copied.as_bytes()));
+            black_box(&copy);
+        }))
+    });
+    Case {
+        group: "record",
+        name: name.to_owned(),
+        params,
+        unit: "ns",
+        ours,
+        rivals: Vec::new(),
+        limit: Some(limit),
+        goal,
+    }
 }
 
 fn courses() -> Vec<Course> {

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define THALWEG_ABI_VERSION 5u
+#define THALWEG_ABI_VERSION 6u
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
@@ -335,6 +335,10 @@ static inline bool thalweg_is_json(const thalweg_value *value) {
 
 /* Readers: false if the value is of another kind, and then nothing is stored. JSON's true and false are 1 and 0. */
 static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer) {
+    if (value->kind == THALWEG_INT) {
+        *integer = value->as.integer;
+        return true;
+    }
     if (value->kind == THALWEG_ARRAY) return thalweg_scalar_int(value->as.heap, integer);
     if (thalweg_is_json(value)) {
         const thalweg_heap *text = value->as.heap;
@@ -343,9 +347,7 @@ static inline bool thalweg_get_int(const thalweg_value *value, int64_t *integer)
         *integer = is_true;
         return true;
     }
-    if (value->kind != THALWEG_INT) return false;
-    *integer = value->as.integer;
-    return true;
+    return false;
 }
 
 /* A float; an integer is one, too. */
@@ -449,15 +451,16 @@ typedef struct thalweg_out_table {
     void (*fail)(thalweg_out *out, const uint8_t *reason, uint64_t length);
 } thalweg_out_table;
 
+/* In the output's `emission`: there is one. */
+#define THALWEG_HELD (UINT64_C(1) << 63)
+
 /* The output of a box during a call. Its fields are used by the functions below only. */
 struct thalweg_out {
     void *host;
     const thalweg_out_table *table;
     thalweg_value *values;
-    uint32_t held;
-    uint32_t variant;
-    uint32_t count;
-    uint32_t capacity;
+    uint64_t emission; /* 0, or THALWEG_HELD, the count of values in the upper half and the variant in the lower */
+    uint64_t capacity;
     struct {
         void *state;
         thalweg_status (*next)(void *state, thalweg_out *out);
@@ -470,18 +473,13 @@ struct thalweg_out {
  * record. */
 static inline void thalweg_emit(thalweg_out *out, uint32_t variant, uint32_t count, const thalweg_value *values) {
     uint32_t index;
-    if (out->held != 0) out->table->take(out);
-    out->held = 1;
-    out->variant = variant;
-    out->count = count;
+    if (out->emission != 0) out->table->take(out);
+    out->emission = THALWEG_HELD | (uint64_t)count << 32 | variant;
     for (index = 0; index < count; index++) {
-        thalweg_value value = values[index];
-        if (count > out->capacity) {
-            thalweg_drop(&value);
-            continue;
-        }
-        thalweg_drop(&out->values[index]);
-        out->values[index] = value;
+        thalweg_value value = values[index], *slot = count <= out->capacity ? &out->values[index] : &value;
+        /* What stood there is dropped; what has no room, too. */
+        if (thalweg_is_heap(slot)) thalweg_drop(slot);
+        if (slot != &value) *slot = value;
     }
 }
 

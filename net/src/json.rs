@@ -38,6 +38,7 @@ use crate::shape::{self, ShapeId};
 
 mod base64;
 mod names;
+mod nested;
 mod scan;
 
 pub use names::Names;
@@ -746,6 +747,12 @@ impl<'a, 'k> Cursor<'a, 'k> {
 
     /// Carries the value that begins there as its text.
     fn json(&mut self, start: usize) -> Result<Value, Fault> {
+        if let Some(nested) = nested::find(&self.text.as_bytes()[start..]) {
+            self.at = start + nested.length;
+            let text = &self.text[start..self.at];
+            let text = if nested.is_on_one_line { text.to_owned() } else { on_one_line(text) };
+            return Ok(Value::Text(Text::from_json(text)));
+        }
         match Scan::new().push(&self.text.as_bytes()[start..]) {
             Ok(Some(length)) => {
                 self.at = start + length;

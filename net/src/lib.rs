@@ -16,6 +16,7 @@ pub mod filter;
 mod interner;
 pub mod json;
 pub mod label;
+mod lanes;
 pub mod library;
 pub mod network;
 pub mod pattern;

@@ -252,7 +252,7 @@ fn a_library_is_inspected() {
         command.arg("inspect").args(json.then_some("--json")).arg(path).output().unwrap()
     };
     let told = String::from_utf8(inspect(&library, false).stdout).unwrap();
-    assert!(told.contains("box interface 5, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
+    assert!(told.contains("box interface 6, 3 boxes\n  box count_to ((<last>) -> (<n>))\n"), "{told}");
     let told = String::from_utf8(inspect(&library, true).stdout).unwrap();
     let first: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
     assert_eq!(first["signature"], "(<last>) -> (<n>)");
@@ -304,7 +304,7 @@ fn a_library_is_inspected() {
              return &none; }}\n"
         )
     };
-    let (empty, old) = (compiled("empty", table(5)), compiled("old", table(4)));
+    let (empty, old) = (compiled("empty", table(6)), compiled("old", table(5)));
     let text = folder.path().join("libtext.so");
     std::fs::write(&text, "no library").unwrap();
     for (path, why) in [
@@ -312,7 +312,7 @@ fn a_library_is_inspected() {
         (text.as_path(), "it does not begin as an ELF file does"),
         (Path::new("/dev/zero"), "it is no regular file"),
         (empty.as_path(), "it has no boxes"),
-        (old.as_path(), "it was built for an older box interface (4; this program has 5)"),
+        (old.as_path(), "it was built for an older box interface (5; this program has 6)"),
         (Path::new("libwords.so"), "cannot find the box library libwords.so"),
         (Path::new("/no/such.so"), "No such file"),
         (folder.path(), "it is a directory"),

@@ -1,6 +1,6 @@
 //! Values: what the labels of a record stand for.
 
-use crate::abi::kept::Keep;
+use crate::abi::kept::{Keep, Keeping, OnHeap};
 use crate::{Array, Bytes, Opaque, Text};
 use std::fmt;
 
@@ -72,11 +72,16 @@ pub trait Argument: Sized {
     /// The value as `Self`, or what was expected instead of it.
     fn from_value(value: Value) -> Result<Self, Mismatch>;
 
+    /// What values it is made of.
+    #[doc(hidden)]
+    const KEEPING: Keeping = Keeping::Foreign;
+
     /// The value in a slot as `Self`, kept before as the argument of this number; what it leaves there is any value.
     #[inline(always)]
     fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<Self, Mismatch> {
-        keep.value(index, slot);
-        Self::from_value(slot.take())
+        let value = slot.take();
+        keep.value(index, &value);
+        Self::from_value(value)
     }
 }
 
@@ -100,19 +105,39 @@ macro_rules! argument {
     ($type:ty, $expected:literal, plain $plain:pat => $number:expr,
         $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         argument!($type, $expected, {
+            const KEEPING: Keeping = Keeping::Number;
+
             #[inline(always)]
             fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<$type, Mismatch> {
                 if let $plain = *slot {
                     keep.number(index, slot);
                     return Ok($number);
                 }
-                keep.value(index, slot);
-                Self::from_value(slot.take())
+                odd_of_slot(slot, keep, index)
             }
         }, $plain => $number, $($pattern $(if let $found = $test)? => $result),+);
     };
-    ($type:ty, $expected:literal, $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
-        argument!($type, $expected, {}, $($pattern $(if let $found = $test)? => $result),+);
+    // What is on the heap, of one kind.
+    ($type:ty, $expected:literal, heap $kind:ident, $value:ident => $result:expr) => {
+        argument!($type, $expected, {
+            const KEEPING: Keeping = Keeping::Heap;
+
+            #[inline(always)]
+            fn from_slot(slot: &mut Value, keep: impl Keep, index: usize) -> Result<$type, Mismatch> {
+                match <$kind as OnHeap>::take(slot) {
+                    Some($value) => {
+                        keep.heap(index, &$value);
+                        Ok($result)
+                    }
+                    None => odd_of_slot(slot, keep, index),
+                }
+            }
+        }, Value::$kind($value) => $result);
+    };
+    ($type:ty, $expected:literal, $pattern:pat $(if let $found:pat = $test:expr)? => $result:expr) => {
+        argument!($type, $expected, {
+            const KEEPING: Keeping = Keeping::Any;
+        }, $pattern $(if let $found = $test)? => $result);
     };
     ($type:ty, $expected:literal, { $($more:item)* }, $($pattern:pat $(if let $found:pat = $test:expr)? => $result:expr),+) => {
         impl Argument for $type {
@@ -126,6 +151,14 @@ macro_rules! argument {
             $($more)*
         }
     };
+}
+
+/// What is in a slot that has not what the argument nearly always is.
+#[cold]
+fn odd_of_slot<T: Argument>(slot: &mut Value, keep: impl Keep, index: usize) -> Result<T, Mismatch> {
+    let value = slot.take();
+    keep.odd(index, &value);
+    T::from_value(value)
 }
 
 /// The integer that a single number of a machine type is.
@@ -162,16 +195,18 @@ argument!(bool, "integer", plain Value::Int(x) => x != 0,
 argument!(f64, "float or integer", plain Value::Float(x) => x,
     Value::Int(x) => x as f64, Value::Array(ref x) if let Some(x) = float(x) => x,
     Value::Text(ref x) if let Some(x) = json_float(x) => x);
-argument!(Text, "text", Value::Text(x) => x);
-argument!(String, "text", Value::Text(x) => x.into_string());
-argument!(Bytes, "bytes", Value::Bytes(x) => x);
-argument!(Vec<u8>, "bytes", Value::Bytes(x) => x.into_vec());
-argument!(Opaque, "opaque", Value::Opaque(x) => x);
-argument!(Array, "array", Value::Array(x) => x);
+argument!(Text, "text", heap Text, x => x);
+argument!(String, "text", heap Text, x => x.into_string());
+argument!(Bytes, "bytes", heap Bytes, x => x);
+argument!(Vec<u8>, "bytes", heap Bytes, x => x.into_vec());
+argument!(Opaque, "opaque", heap Opaque, x => x);
+argument!(Array, "array", heap Array, x => x);
 argument!(Vec<i64>, "array of integers", Value::Array(ref x) if let Some(x) = x.to_integers() => x);
 argument!(Vec<f64>, "array", Value::Array(ref x) => x.to_floats());
 
 impl Argument for Value {
+    const KEEPING: Keeping = Keeping::Any;
+
     #[inline]
     fn from_value(value: Value) -> Result<Value, Mismatch> {
         Ok(value)

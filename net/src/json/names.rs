@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use super::nested;
 use super::scan::Scan;
 use crate::label::Label;
 
@@ -192,6 +193,9 @@ fn behind(text: &str, at: usize, bytes: &[u8]) -> usize {
 
 /// The length of the value at the beginning.
 fn value_end(text: &str) -> Option<usize> {
+    if let Some(nested) = nested::find(text.as_bytes()) {
+        return Some(nested.length);
+    }
     Scan::new().push(text.as_bytes()).ok()?
 }
 

@@ -1,7 +1,9 @@
 //! Arrays: numbers of one machine type.
 
-use super::heap::{Block, Header, HeapTable};
+use super::heap::{Block, Header, HeapTable, on_heap, take_block};
+use super::kept;
 use super::owner::OWNER;
+use crate::value::Value;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
@@ -215,6 +217,8 @@ impl Array {
         self.to_integers().unwrap_or_default().into_iter().map(|number| number as f64).collect()
     }
 }
+
+on_heap!(Array: 6);
 
 impl PartialEq for Array {
     /// Whether both have the same elements of the same type; floats by their bits.

@@ -4,7 +4,7 @@
 //! nobody has to say who drops what. The last emission of a call simply stays in the output slots: a box that
 //! emits one record per call crosses the boundary once.
 
-use super::kept::{Keep, Keeper, Kept};
+use super::kept::{Keep, Keeper, Keeping, Kept, NEVER, ODD, Shelf};
 use crate::value::{Argument, Mismatch, Tuple, Value};
 use std::any::Any;
 use std::ffi::c_void;
@@ -40,7 +40,7 @@ type BatchFunction = unsafe extern "C" fn(data: *const c_void, batch: *mut Batch
 struct Batch {
     /// What leads to each record.
     records: *const *mut u8,
-    /// Where to say which message the box is at; null: nowhere.
+    /// Where to say which message the box is at.
     at: *const AtomicU64,
     /// The number of the first of them.
     first: u64,
@@ -55,13 +55,14 @@ struct Batch {
     output_offset: u32,
     argument_count: u32,
     output_count: u32,
-    /// 1: the host took an emission before the last during the call.
-    early: u32,
-    /// 1: a record that fails has to leave as it came, even where a box changes values in place.
-    exact: u32,
+    /// What stands in [`Out::emission`] after a call that gave one record as the batch wants it.
+    usual: u64,
     /// Where each call keeps its arguments; of the record after those that are done they are still there.
-    kept: *mut Kept,
+    shelf: Shelf,
 }
+
+/// In [`Shelf::unusual`]: the host took an emission before the last during the call.
+const EARLY: u32 = 1;
 
 /// One box of a library.
 #[repr(C)]
@@ -91,16 +92,23 @@ pub struct Out {
     table: *const OutTable,
     /// `capacity` valid values; the host's.
     values: *mut Value,
-    /// 1 while the latest emission stands in `values`.
-    held: u32,
-    /// Of the latest emission: which variant, from 1, and how many values it has (the first
-    /// `min(count, capacity)` slots).
-    variant: u32,
-    count: u32,
+    /// While the latest emission stands in `values`: [`HELD`], how many values it has (the first `min(count, capacity)`
+    /// slots; in the upper half) and which variant it is, from 1 (in the lower half). Else 0. In one word, so that a call
+    /// writes and compares it at once.
+    emission: u64,
     // Between what each call begins with zero: else the zeros before and after it are stored in one go that the
     // load of `generator.state` after the call straddles, which costs a box a sixth of its time.
-    capacity: u32,
+    capacity: u64,
     generator: GeneratorHandle,
+}
+
+/// In [`Out::emission`]: there is one.
+const HELD: u64 = 1 << 63;
+
+/// An emission of so many values.
+#[inline(always)]
+const fn emission(variant: u32, count: u32) -> u64 {
+    HELD | (count as u64) << 32 | variant as u64
 }
 
 // A library keeps the layout it was built with: whoever changes one of these numbers (or the order of a call's
@@ -108,13 +116,15 @@ pub struct Out {
 const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(Out, host) == 0 && offset_of!(Out, table) == 8 && offset_of!(Out, values) == 16);
-    assert!(offset_of!(Out, held) == 24 && offset_of!(Out, variant) == 28 && offset_of!(Out, count) == 32);
-    assert!(offset_of!(Out, capacity) == 36 && offset_of!(Out, generator) == 40 && size_of::<Out>() == 64);
+    assert!(offset_of!(Out, emission) == 24 && offset_of!(Out, capacity) == 32);
+    assert!(offset_of!(Out, generator) == 40 && size_of::<Out>() == 64);
     assert!(offset_of!(BoxEntry, argument_count) == 16 && offset_of!(BoxEntry, blocking) == 20);
     assert!(offset_of!(BoxEntry, call) == 24 && offset_of!(BoxEntry, data) == 32);
     assert!(offset_of!(BoxEntry, call_batch) == 40 && size_of::<BoxEntry>() == 48);
-    assert!(offset_of!(Batch, count) == 32 && offset_of!(Batch, early) == 56);
-    assert!(offset_of!(Batch, exact) == 60 && offset_of!(Batch, kept) == 64 && size_of::<Batch>() == 72);
+    assert!(
+        offset_of!(Batch, count) == 32 && offset_of!(Batch, usual) == 56 && offset_of!(Batch, shelf) == 64
+    );
+    assert!(offset_of!(Shelf, alone) == 8 && offset_of!(Shelf, unusual) == 16 && size_of::<Batch>() == 88);
 };
 
 /// What the host offers during a call.
@@ -150,13 +160,11 @@ impl Out {
     /// signature does not have, or another number of values than it has, fails the record.
     #[inline]
     pub fn emit_variant<T: Tuple>(&mut self, variant: u32, values: T) {
-        if self.held != 0 {
+        if self.emission != 0 {
             // SAFETY: the host made this `Out` with its table and waits in the call.
             unsafe { ((*self.table).take)(self) }
         }
-        self.held = 1;
-        self.variant = variant;
-        self.count = T::COUNT as u32;
+        self.emission = emission(variant, T::COUNT as u32);
         if T::COUNT <= self.capacity as usize {
             // SAFETY: the host gave `capacity` valid values, which nobody else touches during the call.
             values.store(unsafe { std::slice::from_raw_parts_mut(self.values, self.capacity as usize) });
@@ -191,6 +199,12 @@ impl Out {
         }
         let state = Box::into_raw(Box::new(step)).cast();
         self.generator = GeneratorHandle { state, next: Some(next_step), drop: Some(drop_steps) };
+    }
+
+    /// Variant and number of values of the latest emission, if there is one.
+    #[inline]
+    fn held(&self) -> Option<(u32, usize)> {
+        (self.emission != 0).then_some((self.emission as u32, (self.emission & !HELD) as usize >> 32))
     }
 
     fn fail(&mut self, reason: &str) {
@@ -306,22 +320,31 @@ impl<E: Display> Outcome for Result<(), E> {
 pub trait BoxFunction<Arguments>: Send + Sync + 'static {
     /// How many arguments.
     const COUNT: usize;
+    /// What is known of each.
+    #[doc(hidden)]
+    const KEEPING: &'static [Keeping];
     /// Takes the arguments out of their slots, each of them kept before, and runs.
     fn run(&self, arguments: &mut [Value], keep: impl Keep, out: &mut Out) -> Result<(), String>;
 }
 
 #[inline(always)]
 fn argument<T: Argument>(arguments: &mut [Value], keep: impl Keep, index: usize) -> Result<T, String> {
+    if T::KEEPING == Keeping::Foreign {
+        leave(arguments, keep, index + 1);
+    }
     let taken = T::from_slot(&mut arguments[index], keep, index);
     taken.map_err(|mismatch| wrong_argument(arguments, keep, index, &mismatch))
+}
+
+/// The arguments from this one on are not taken, unless the call goes on.
+fn leave(arguments: &[Value], keep: impl Keep, first: usize) {
+    (first..arguments.len()).for_each(|index| keep.leave(index));
 }
 
 #[cold]
 #[inline(never)]
 fn wrong_argument(arguments: &[Value], keep: impl Keep, index: usize, mismatch: &Mismatch) -> String {
-    for (later, value) in arguments.iter().enumerate().skip(index + 1) {
-        keep.value(later, value);
-    }
+    leave(arguments, keep, index + 1);
     format!("argument {}: {mismatch}", index + 1)
 }
 
@@ -334,6 +357,7 @@ macro_rules! box_function {
             $($name: Argument),*
         {
             const COUNT: usize = $count;
+            const KEEPING: &'static [Keeping] = &[$($name::KEEPING),*];
             #[inline(always)]
             fn run(&self, _arguments: &mut [Value], _keep: impl Keep, out: &mut Out) -> std::result::Result<(), String> {
                 self($(argument::<$name>(_arguments, _keep, $index)?,)* out).outcome()
@@ -391,81 +415,122 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
     }
     // SAFETY: the host's batch, whose records have as many arguments; nothing else uses the arguments during a call.
     guard(out, |out| unsafe {
-        each_record(batch, out, F::COUNT, |arguments, keeper, out| {
+        each_record(batch, out, F::KEEPING, |arguments, keeper, out| {
             function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, &mut *out)
         })
     })
 }
 
 /// Calls a box with one record of a batch after the other, as long as each gives one record, as the batch wants it, and no call
-/// fails. `call` gets what leads to the arguments, and keeps these.
+/// fails. `call` gets what leads to the arguments, and keeps these: as [odd](Keep::odd) ones, but those that `keeping` says are
+/// on the heap or may be anything.
 ///
 /// # Safety
 /// Batch and output were prepared by [`Desk::call_in_place`] for a box of so many arguments: what leads to a record, with an
-/// offset, leads to that many valid values, which nobody else uses meanwhile. The host alone changes `early`, during
-/// [`Out::emit_variant`], and this function `done`.
+/// offset, leads to that many valid values, which nobody else uses meanwhile. The host alone changes `unusual`, during
+/// [`Out::emit_variant`], and this function and the keeper, and this function `done`.
 #[inline(always)]
 unsafe fn each_record<E>(
     batch: *mut Batch,
     out: *mut Out,
-    argument_count: usize,
+    keeping: &[Keeping],
     mut call: impl FnMut(*mut Value, Keeper, *mut Out) -> Result<(), E>,
 ) -> Result<(), E> {
     // SAFETY: as demanded of the caller.
     unsafe {
         let Batch { records, at, first, count, argument_offset, output_offset, .. } = *batch;
-        let keeper = (*batch).keeper();
+        let keeper = Keeper(&raw mut (*batch).shelf);
         for done in 0..count {
             (*batch).done = done;
-            if let Some(at) = at.as_ref() {
-                at.store(first + u64::from(done), Ordering::Relaxed);
-            }
+            (*at).store(first + u64::from(done), Ordering::Relaxed);
             let record = *records.add(done as usize);
             let arguments = record.add(argument_offset as usize).cast::<Value>();
             (*out).values = record.add(output_offset as usize).cast();
-            (*out).held = 0;
+            (*out).emission = 0;
             call(arguments, keeper, out)?;
-            if !(*batch).is_usual(&*out) {
-                return Ok(());
+            if !((*batch).is_usual(&*out) && (*batch).shelf.unusual == 0) {
+                if !Batch::is_usual_but_odd(batch, arguments, &*out) {
+                    return Ok(());
+                }
+                continue;
             }
-            (*batch).settle(argument_count, &*out);
+            for (index, keeping) in keeping.iter().enumerate() {
+                let kept = &mut *(*batch).shelf.kept.add(index);
+                let is_heap = *keeping == Keeping::Heap || *keeping != Keeping::Number && kept.is_heap();
+                if is_heap && !kept.settle(&*arguments.add(index)) {
+                    kept.let_go((*batch).output(&*out));
+                }
+            }
         }
         (*batch).done = count;
     }
     Ok(())
 }
 
+/// The calls of a batch of a box that does not make them itself. A function by itself, so that its loop has all registers.
+///
+/// # Safety
+/// As [`each_record`], for the arguments of this box.
+#[inline(never)]
+unsafe fn call_each(entry: &BoxEntry, batch: *mut Batch, out: *mut Out) -> Status {
+    let (call, data) = (entry.call, entry.data);
+    // SAFETY: as demanded of the caller; `data` belongs to `call`.
+    let called = unsafe {
+        let count = (*batch).argument_count;
+        each_record(batch, out, &[], |arguments, keeper, out| {
+            for index in 0..count as usize {
+                keeper.odd(index, &*arguments.add(index));
+            }
+            match call(data, arguments, count, out) {
+                Status::DONE => Ok(()),
+                failed => Err(failed),
+            }
+        })
+    };
+    called.err().unwrap_or(Status::DONE)
+}
+
 /// Why a box with other arguments than its function has fails.
 const WRONG_COUNT: &str = "called with another number of arguments than it has";
 
 impl Batch {
-    /// Whether the call that `out` stands after gave one record, as the batch wants it.
+    /// Whether the call that `out` stands after gave one record, as the batch wants it, if it gave none before.
     #[inline(always)]
     fn is_usual(&self, out: &Out) -> bool {
-        let one = out.held == 1 && self.early == 0 && out.generator.state.is_null();
-        one && out.variant == 1 && out.count == self.output_count && self.has_integers(out)
+        out.emission == self.usual && out.generator.state.is_null() && self.has_integers(out)
     }
 
-    #[inline(always)]
-    fn keeper(&self) -> Keeper {
-        Keeper { kept: self.kept, exact: self.exact != 0 }
-    }
-
-    /// Lets the arguments of a call go that gave one record.
+    /// Whether all that is unusual of the call that `out` stands after is that a value on the heap was kept, which then was let
+    /// go.
     ///
     /// # Safety
-    /// They were kept, and `out` stands after the call.
-    #[inline(always)]
-    unsafe fn settle(&self, argument_count: usize, out: &Out) {
-        for index in 0..argument_count {
-            // SAFETY: the desk keeps as many as the call has arguments, and the output has `output_count` valid values.
-            unsafe {
-                let kept = self.kept.add(index);
-                if (*kept).is_heap() {
-                    (*kept).settle(std::slice::from_raw_parts(out.values, self.output_count as usize));
+    /// As [`each_record`]; `arguments` leads to those of the call.
+    #[inline(never)]
+    unsafe fn is_usual_but_odd(batch: *mut Batch, arguments: *const Value, out: &Out) -> bool {
+        // SAFETY: as demanded of the caller.
+        unsafe {
+            if (*batch).shelf.unusual != ODD || !(*batch).is_usual(out) {
+                return false;
+            }
+            (*batch).shelf.unusual = 0;
+            for index in 0..(*batch).argument_count as usize {
+                let kept = &mut *(*batch).shelf.kept.add(index);
+                if kept.is_heap() && !kept.settle(&*arguments.add(index)) {
+                    kept.let_go((*batch).output(out));
                 }
             }
         }
+        true
+    }
+
+    /// What a usual call wrote.
+    ///
+    /// # Safety
+    /// `out` stands after one.
+    #[inline(always)]
+    unsafe fn output<'o>(&self, out: &'o Out) -> &'o [Value] {
+        // SAFETY: the output has `output_count` valid values.
+        unsafe { std::slice::from_raw_parts(out.values, self.output_count as usize) }
     }
 
     #[inline(always)]
@@ -611,14 +676,18 @@ pub struct Desk {
     out: Out,
     failure: Option<String>,
     arguments: Box<[Value]>,
-    /// The arguments of the call that was last, as they were before it, until they are let go or given back.
+    /// The arguments of the call that was last, as they were before it, until they are let go or given back; afterwards
+    /// what is left of them means nothing.
     kept: Box<[Kept]>,
+    keeps: bool,
     /// Where emissions go, unless a call is in place.
     slots: Box<[Value]>,
     /// During calls in place: the records, which slot of each the output begins with, how many slots each has.
     batch: Batch,
     first_output: usize,
     slot_count: usize,
+    /// Which message the box is at, if nobody wants to know.
+    nowhere: AtomicU64,
 }
 
 // SAFETY: the desk owns what its pointers lead to, except the host's, which are used during a call only.
@@ -632,10 +701,8 @@ impl Desk {
             host: std::ptr::null_mut(),
             table: std::ptr::null(),
             values: std::ptr::null_mut(),
+            emission: 0,
             capacity: 0,
-            held: 0,
-            variant: 0,
-            count: 0,
             generator: GeneratorHandle::NONE,
         };
         let batch = Batch {
@@ -649,19 +716,19 @@ impl Desk {
             output_offset: 0,
             argument_count: argument_count as u32,
             output_count: 0,
-            early: 0,
-            exact: 0,
-            kept: std::ptr::null_mut(),
+            usual: 0,
+            shelf: Shelf { kept: std::ptr::null_mut(), alone: 1, unusual: 0 },
         };
         let (arguments, slots) = (values(argument_count), values(slot_count));
         let kept = (0..argument_count).map(|_| Kept::NOTHING).collect();
-        Desk { out, failure: None, arguments, kept, slots, batch, first_output: 0, slot_count: 0 }
+        let (failure, keeps, nowhere) = (None, false, AtomicU64::new(0));
+        Desk { out, failure, arguments, kept, keeps, slots, batch, first_output: 0, slot_count: 0, nowhere }
     }
 
     /// Says whether arguments are to be given back as they were even where boxes change values in place, which costs these a
     /// copy. Otherwise what was changed is named instead.
     pub fn keep_exactly(&mut self, exact: bool) {
-        self.batch.exact = u32::from(exact);
+        self.batch.shelf.alone = if exact { NEVER } else { 1 };
     }
 
     /// Where the arguments are put before a call. What a box left of them is still there after it.
@@ -676,6 +743,7 @@ impl Desk {
     #[inline]
     pub fn call<H: Host>(&mut self, entry: &BoxEntry, host: &mut H) -> bool {
         let keeper = self.keeper();
+        self.keeps = true;
         self.arguments.iter().enumerate().for_each(|(index, argument)| keeper.value(index, argument));
         let (arguments, count) = (self.arguments.as_mut_ptr(), self.arguments.len() as u32);
         let out = self.out_apart(host);
@@ -688,13 +756,18 @@ impl Desk {
     /// Lets what the call that was last took go: it has succeeded.
     #[inline]
     pub fn settle(&mut self) {
-        self.kept.iter_mut().for_each(|kept| kept.settle(&[]));
+        if std::mem::take(&mut self.keeps) {
+            self.kept.iter_mut().for_each(|kept| kept.let_go(&[]));
+        }
     }
 
     /// Gives the call's arguments back as they were before it. What a box changed in place is named instead, unless
     /// [`Desk::keep_exactly`] was asked for.
     #[cold]
     pub fn give_back(&mut self, arguments: &mut [Value]) {
+        if !std::mem::take(&mut self.keeps) {
+            return;
+        }
         for (kept, argument) in self.kept.iter_mut().zip(arguments) {
             if let Some(value) = kept.give_back() {
                 *argument = value;
@@ -706,13 +779,15 @@ impl Desk {
     #[inline]
     fn keeper(&mut self) -> Keeper {
         self.settle();
-        Keeper { kept: self.kept.as_mut_ptr(), exact: self.batch.exact != 0 }
+        self.kept.iter_mut().for_each(|kept| *kept = Kept::NOTHING);
+        (self.batch.shelf.kept, self.batch.shelf.unusual) = (self.kept.as_mut_ptr(), 0);
+        Keeper(&raw mut self.batch.shelf)
     }
 
     /// Calls a function that is no box and may fail; whether it succeeded. What it emits is dropped.
     pub(super) fn run(&mut self, function: impl FnOnce(*mut Out) -> Status) -> bool {
         let status = function(self.out_apart(&mut |_: Emitted<'_>| {}));
-        self.out.held = 0;
+        self.out.emission = 0;
         status == Status::DONE
     }
 
@@ -732,11 +807,8 @@ impl Desk {
     /// The record that the box emitted last, if it was not taken yet.
     #[inline]
     pub fn emitted(&mut self) -> Option<Emitted<'_>> {
-        if self.out.held == 0 {
-            return None;
-        }
-        self.out.held = 0;
-        let (variant, count) = (self.out.variant, self.out.count as usize);
+        let (variant, count) = self.out.held()?;
+        self.out.emission = 0;
         let in_slots = if count <= self.slots.len() { count } else { 0 };
         Some(Emitted { variant, count, values: &mut self.slots[..in_slots], record: None })
     }
@@ -764,17 +836,17 @@ impl Desk {
         assert!(arguments.max(outputs) <= records.slot_count, "the records have not the slots of the box");
         self.out.host = std::ptr::from_mut(host).cast();
         self.out.table = const { &OutTable { take: take_in_place::<H>, fail } };
-        self.out.capacity = output_count as u32;
+        self.out.capacity = output_count as u64;
         (self.first_output, self.slot_count) = (first_output, records.slot_count);
-        let kept = self.keeper().kept;
+        self.keeper();
+        let nowhere = &raw const self.nowhere;
         let offset = |slot: usize| (records.slots_offset + slot * size_of::<Value>()) as u32;
         let batch = &mut self.batch;
         (batch.records, batch.count, batch.done) = (records.first, records.count as u32, 0);
-        (batch.at, batch.first) = (on.0.map_or(std::ptr::null(), std::ptr::from_ref), on.1);
+        (batch.at, batch.first) = (on.0.map_or(nowhere, std::ptr::from_ref), on.1);
         (batch.argument_offset, batch.output_offset) = (offset(first_argument), offset(first_output));
-        (batch.output_count, batch.integers, batch.early) = (output_count as u32, integers, 0);
-        batch.kept = kept;
-        let argument_count = self.batch.argument_count;
+        (batch.output_count, batch.integers) = (output_count as u32, integers);
+        batch.usual = emission(1, output_count as u32);
         let desk = std::ptr::from_mut(self);
         // SAFETY: `data` belongs to the functions. The records' slots are valid values, borrowed for the calls and used by
         // nobody else; arguments and output are within, by the assertion. Batch and output are the desk's, and the host is
@@ -784,36 +856,27 @@ impl Desk {
             match entry.call_batch {
                 Some(call) => call(entry.data, batch, desk.cast()),
                 // It does not make the calls of a batch itself.
-                None => {
-                    let called =
-                        each_record(batch, desk.cast(), argument_count as usize, |arguments, keeper, out| {
-                            for index in 0..argument_count as usize {
-                                keeper.value(index, &*arguments.add(index));
-                            }
-                            match (entry.call)(entry.data, arguments, argument_count, out) {
-                                Status::DONE => Ok(()),
-                                failed => Err(failed),
-                            }
-                        });
-                    called.err().unwrap_or(Status::DONE)
-                }
+                None => call_each(entry, batch, desk.cast()),
             }
         };
+        self.keeps = self.batch.done < self.batch.count;
         (self.batch.done as usize, status == Status::DONE)
     }
 
     /// Variant and number of values of the record emitted last by a call in place, whose values are in the record.
     #[inline]
     pub fn emitted_in_place(&mut self) -> Option<(u32, usize)> {
-        let held = std::mem::take(&mut self.out.held) != 0;
-        held.then_some((self.out.variant, self.out.count as usize))
+        let held = self.out.held();
+        self.out.emission = 0;
+        held
     }
 
     /// Moves what a call in place emitted last from the record to the desk, for [`Desk::emitted`].
     #[cold]
     pub fn lift(&mut self, record: &mut [Value], first_output: usize) {
-        let count = self.out.count as usize;
-        if self.out.held != 0 && count <= self.out.capacity as usize {
+        if let Some((_, count)) = self.out.held()
+            && count <= self.out.capacity as usize
+        {
             for (slot, value) in self.slots.iter_mut().zip(&mut record[first_output..][..count]) {
                 *slot = value.take();
             }
@@ -860,8 +923,8 @@ impl Desk {
         self.out.host = std::ptr::from_mut(host).cast();
         self.out.table = table;
         self.out.values = values;
-        self.out.capacity = capacity as u32;
-        self.out.held = 0;
+        self.out.capacity = capacity as u64;
+        self.out.emission = 0;
         std::ptr::from_mut(self).cast()
     }
 }
@@ -895,13 +958,15 @@ unsafe extern "C" fn take_in_place<H: Host>(out: *mut Out) {
     // lent to it, after `first_output` others. The values move to the desk before the slots are shared.
     unsafe {
         let (desk, host) = (&mut *out.cast::<Desk>(), (*out).host.cast::<H>());
-        if desk.out.held != 0 && desk.out.count <= desk.out.capacity {
-            let values = std::slice::from_raw_parts_mut(desk.out.values, desk.out.count as usize);
+        if let Some((_, count)) = desk.out.held()
+            && count <= desk.out.capacity as usize
+        {
+            let values = std::slice::from_raw_parts_mut(desk.out.values, count);
             for (slot, value) in desk.slots.iter_mut().zip(values) {
                 *slot = value.take();
             }
         }
-        desk.batch.early = 1;
+        desk.batch.shelf.unusual |= EARLY;
         let record = std::slice::from_raw_parts(desk.out.values.sub(desk.first_output), desk.slot_count);
         if let Some(emitted) = desk.emitted() {
             (*host).emitted(Emitted { record: Some(record), ..emitted });

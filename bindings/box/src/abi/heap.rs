@@ -8,6 +8,7 @@
 
 use super::kept;
 use super::owner::{OWNER, OwnerCell, count_gone_from, count_made};
+use crate::value::Value;
 use std::any::TypeId;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
@@ -97,7 +98,7 @@ unsafe extern "C" fn free_bytes(header: *mut Header) {
 
 /// A counted pointer to a header. The four public kinds wrap it.
 #[repr(transparent)]
-pub(super) struct Block(NonNull<Header>);
+pub(super) struct Block(pub(super) NonNull<Header>);
 
 // SAFETY: what a header leads to is Send + Sync (bytes, or a `T: Send + Sync`), and the count is atomic.
 unsafe impl Send for Block {}
@@ -192,6 +193,44 @@ impl Drop for Block {
             // SAFETY: the last owner, and no call keeps the value.
             unsafe { free(self.0) };
         }
+    }
+}
+
+macro_rules! on_heap {
+    ($($type:ident: $kind:literal),*) => {
+        $(impl kept::OnHeap for $type {
+            const KIND: u64 = $kind;
+
+            #[inline(always)]
+            fn head(&self) -> *const Header {
+                self.0.0.as_ptr()
+            }
+
+            #[inline(always)]
+            fn take(slot: &mut Value) -> Option<$type> {
+                take_block(slot, $kind).map($type)
+            }
+        })*
+    };
+}
+
+pub(super) use on_heap;
+
+on_heap!(Text: 3, Bytes: 4, Opaque: 5);
+
+/// Takes the value out of a slot that has one of this kind, by its words: so that it goes nowhere else in memory.
+#[inline(always)]
+pub(super) fn take_block(slot: &mut Value, kind: u64) -> Option<Block> {
+    let words: *mut [u64; 2] = std::ptr::from_mut(slot).cast();
+    // SAFETY: a value is two words without padding: its kind and, if that is on the heap, what leads to its head, which is not
+    // null. Kind 1 is an integer, of any number.
+    unsafe {
+        if (*words)[0] != kind {
+            return None;
+        }
+        let head = NonNull::new_unchecked((*words)[1] as *mut Header);
+        *words = [1, 0];
+        Some(Block(head))
     }
 }
 

@@ -37,12 +37,32 @@ pub(super) struct Kept {
 
 const _: () = assert!(size_of::<Kept>() == size_of::<Value>());
 
+/// What is known of the values of an argument's type before there is one.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// A number, and nearly always a plain one; [`Keep::odd`] keeps what is none.
+    Number,
+    /// A value on the heap.
+    Heap,
+    /// Any value.
+    Any,
+    /// Any value, and whoever makes the argument of it may panic.
+    Foreign,
+}
+
 /// Keeps arguments before they are taken.
 pub trait Keep: Copy {
     /// The argument of this number is this value, a plain number.
     fn number(self, index: usize, number: &Value);
+    /// The argument of this number is this value on the heap.
+    fn heap<H: OnHeap>(self, index: usize, value: &H);
     /// The argument of this number is this value.
     fn value(self, index: usize, value: &Value);
+    /// The argument of this number is this value, which may be on the heap although a call seldom has one there.
+    fn odd(self, index: usize, value: &Value);
+    /// The argument of this number is not taken, so it stays in its slot.
+    fn leave(self, index: usize);
 }
 
 /// Keeps nothing: the caller does.
@@ -50,34 +70,127 @@ impl Keep for () {
     #[inline(always)]
     fn number(self, _: usize, _: &Value) {}
     #[inline(always)]
+    fn heap<H: OnHeap>(self, _: usize, _: &H) {}
+    #[inline(always)]
     fn value(self, _: usize, _: &Value) {}
+    #[inline(always)]
+    fn odd(self, _: usize, _: &Value) {}
+    #[inline(always)]
+    fn leave(self, _: usize) {}
 }
 
-/// Keeps the arguments of a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Keeper {
-    /// As many as the call has arguments; nobody else uses them during the call.
+/// A value on the heap.
+#[doc(hidden)]
+pub trait OnHeap: Sized {
+    /// Its kind.
+    const KIND: u64;
+    /// Its head.
+    fn head(&self) -> *const Header;
+    /// Takes the value out of a slot that has one of this kind.
+    fn take(slot: &mut Value) -> Option<Self>;
+}
+
+/// Where the arguments of calls are kept.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Shelf {
+    /// As many as a call has arguments.
     pub(super) kept: *mut Kept,
-    /// Whether what a box changes has to be given back as it was.
-    pub(super) exact: bool,
+    /// The count of references of a value that is only marked: 1, or [`NEVER`].
+    pub(super) alone: u64,
+    /// [`ODD`], and what the host notes.
+    pub(super) unusual: u32,
+}
+
+/// Keeps the arguments of a call on a shelf, which nobody else uses meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeper(pub(super) *mut Shelf);
+
+/// No value has so many owners: what a box changes has to be given back as it was, so all values are counted.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// In [`Shelf::unusual`]: a value on the heap was kept where a call seldom has one.
+pub(super) const ODD: u32 = 2;
+
+impl Keeper {
+    #[inline(always)]
+    fn put(self, index: usize, kept: Kept) {
+        // SAFETY: the call has an argument of this number: whoever made the keeper guarantees it.
+        unsafe { (*self.0).kept.add(index).write(kept) };
+    }
+
+    /// Keeps what is on the heap.
+    #[inline(always)]
+    fn put_heap(self, index: usize, kind: u64, head: *const Header) {
+        // SAFETY: the value is there, so its head is; the shelf as above.
+        let (references, alone) = unsafe { (&(*head).references, (*self.0).alone) };
+        if references.load(Ordering::Acquire) == alone {
+            references.store(KEPT | 1, Ordering::Relaxed);
+            self.put(index, Kept { kind: kind | MARKED, payload: head as u64 });
+        } else {
+            let kind = keep(kind, references, alone == NEVER);
+            self.put(index, Kept { kind, payload: head as u64 });
+        }
+    }
+}
+
+impl Keeper {
+    #[inline(never)]
+    fn odd_heap(self, index: usize, value: &Value) {
+        self.value(index, value);
+        // SAFETY: nobody else uses the shelf.
+        unsafe { (*self.0).unusual |= ODD };
+    }
 }
 
 impl Keep for Keeper {
     #[inline(always)]
     fn number(self, index: usize, number: &Value) {
-        // SAFETY: the call has an argument of this number: the caller that made the keeper guarantees it.
-        unsafe { self.kept.add(index).write(Kept::of(number)) };
+        self.put(index, Kept::of(number));
+    }
+
+    #[inline(always)]
+    fn heap<H: OnHeap>(self, index: usize, value: &H) {
+        self.put_heap(index, H::KIND, value.head());
     }
 
     #[inline(always)]
     fn value(self, index: usize, value: &Value) {
-        let mut kept = Kept::of(value);
-        if kept.kind >= TEXT {
-            kept.keep(self.exact);
+        let kept = Kept::of(value);
+        if kept.is_heap() {
+            self.put_heap(index, kept.kind, kept.payload as *const Header);
+        } else {
+            self.put(index, kept);
         }
-        // SAFETY: as above.
-        unsafe { self.kept.add(index).write(kept) };
     }
+
+    #[inline(always)]
+    fn odd(self, index: usize, value: &Value) {
+        if Kept::of(value).is_heap() {
+            self.odd_heap(index, value);
+        } else {
+            self.number(index, value);
+        }
+    }
+
+    fn leave(self, index: usize) {
+        self.put(index, Kept::NOTHING);
+    }
+}
+
+/// Keeps a value of this kind in memory that is not simply marked; the kind of what is kept.
+#[inline(never)]
+fn keep(kind: u64, references: &AtomicU64, exact: bool) -> u64 {
+    if references.load(Ordering::Acquire) != 1 {
+        references.fetch_add(1, Ordering::Relaxed);
+    } else if exact && kind != OPAQUE {
+        // The argument is the only owner, so nobody else counts meanwhile.
+        references.store(2, Ordering::Relaxed);
+    } else {
+        references.store(KEPT | 1, Ordering::Relaxed);
+        return kind | MARKED;
+    }
+    kind
 }
 
 impl Kept {
@@ -97,32 +210,39 @@ impl Kept {
         self.kind >= TEXT
     }
 
+    #[inline(always)]
     fn header(&self) -> NonNull<Header> {
         debug_assert!(self.is_heap());
         NonNull::new(self.payload as *mut Header).expect("a value on the heap has a head")
     }
 
+    #[inline(always)]
     fn references(&self) -> &AtomicU64 {
         // SAFETY: the value is kept, so its head is there.
         unsafe { &(*self.header().as_ptr()).references }
     }
 
-    /// Keeps the value in memory.
-    fn keep(&mut self, exact: bool) {
-        let references = self.references();
-        if references.load(Ordering::Acquire) != 1 {
-            references.fetch_add(1, Ordering::Relaxed);
-        } else if exact && self.kind != OPAQUE {
-            // The argument is the only owner, so nobody else counts meanwhile.
-            references.store(2, Ordering::Relaxed);
-        } else {
-            references.store(KEPT | 1, Ordering::Relaxed);
-            self.kind |= MARKED;
+    /// Lets the value on the heap go: the call has succeeded, `slot` is where its argument stood. Whether that is done; if not,
+    /// it takes [`Kept::let_go`]. Nobody else has seen the slot yet.
+    #[inline(always)]
+    pub(super) fn settle(&self, slot: &Value) -> bool {
+        let now = Kept::of(slot);
+        if now.payload != self.payload || !now.is_heap() {
+            return false;
         }
+        // Its only owner stands where the argument stood, so nobody else counts, and it is marked: who counts is an owner.
+        // SAFETY: the value is kept, so its head is there.
+        let references = unsafe { &(*(self.payload as *const Header)).references };
+        let is_alone = references.load(Ordering::Acquire) == KEPT | 1;
+        if is_alone {
+            references.store(1, Ordering::Relaxed);
+        }
+        is_alone
     }
 
     /// Lets the value go: the call has succeeded, and `output` is what it wrote, which nobody else has seen yet.
-    pub(super) fn settle(&mut self, output: &[Value]) {
+    #[inline(never)]
+    pub(super) fn let_go(&mut self, output: &[Value]) {
         if self.is_heap() {
             let now = self.references().load(Ordering::Acquire);
             let (ours, alone) = if self.is_marked() { (0, now & OWNERS) } else { (1, now.wrapping_sub(1)) };

@@ -21,7 +21,7 @@ use parameter::Parameter;
 use std::sync::atomic::Ordering;
 
 /// The version of everything in this module. A library built for another version is refused when loaded.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// First word of a [`LibraryTable`]: the bytes `thalwegB`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"thalwegB");
