@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::dispatch::{Budget, Core};
-use crate::events::Recorder;
 use crate::fault::Fault;
 use crate::inbox::Asked;
-use crate::observe::{TaskRow, TaskState, put};
 use crate::ring::FOREIGN;
-use crate::runtime::{Mode, Shared};
+use crate::runtime::Shared;
+use crate::stop::Stop;
 use crate::stream::{In, Out};
 use crate::sync::{AtomicU64, Ordering};
-use crate::task::{State, Stop, Task, TaskCell, TaskId};
+use crate::task::{State, Task, TaskCell, TaskId};
+use crate::telemetry::{Recorder, TaskState, WatchedTask};
 
 /// A blocking task's view of the runtime.
 pub struct Blocking {
@@ -109,10 +109,7 @@ impl Blocking {
     /// Shows in the task's live row that it read one more message, which it is on from now.
     fn show_read(&self) {
         // SAFETY: the task lives as long as its closure runs.
-        if let Some(row) = unsafe { self.task.as_ref() }.row() {
-            let reads = row.cell(TaskRow::READS);
-            put(row, TaskRow::READS, reads.load(std::sync::atomic::Ordering::Relaxed) + 1);
-        }
+        unsafe { self.task.as_ref() }.show_one_more_read();
     }
 
     /// Writes a message, at once visible to the reader; waits while the stream is full. `Err`: the reader is gone
@@ -227,7 +224,7 @@ impl Blocking {
         task.takes_part();
         self.used = 0;
         Core::step_aside(self.core, Stop::OutputFull);
-        show_state(task, TaskState::BlockedOutput as u64);
+        task.show_state(TaskState::BlockedOutput);
         let shared = self.shared();
         shared.admission.hold(task, limit);
         if shared.unfinished_now() != limit {
@@ -239,7 +236,7 @@ impl Blocking {
                 shared.admission.let_in();
             }
         }
-        show_state(task, TaskState::Running as u64);
+        task.show_state(TaskState::Running);
         Core::come_back(self.core);
         self.resume();
     }
@@ -296,9 +293,7 @@ impl Blocking {
         while !self.stopping() {
             // SAFETY: the task lives as long as its closure runs.
             let task = unsafe { self.task.as_ref() };
-            if let Some(row) = task.row() {
-                put(row, TaskRow::READS, task.counts.reads.get());
-            }
+            task.show_reads();
             // SAFETY: the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
             self.cx.set_quantum(budget.messages);
@@ -317,14 +312,11 @@ impl Blocking {
         let task = unsafe { self.task.as_ref() };
         let waits = Core::pause(self.core, stop, budget);
         if waits == Ok(true) {
-            show_state(
-                task,
-                if stop == Stop::OutputFull {
-                    TaskState::BlockedOutput as u64
-                } else {
-                    TaskState::BlockedInput as u64
-                },
-            );
+            // In every mode, here and below: if the process dies, this task may have been the one.
+            task.show_state(match stop {
+                Stop::OutputFull => TaskState::BlockedOutput,
+                _ => TaskState::BlockedInput,
+            });
             self.sleep.begin(stop);
             while !task.in_inbox.swap(false, Ordering::AcqRel) && !self.stopping() {
                 if let Some(asked) = self.sleep.take_asked() {
@@ -334,7 +326,7 @@ impl Blocking {
                 self.shared().admission.park(&task.parker, None);
             }
             self.sleep.end();
-            show_state(task, TaskState::Running as u64);
+            task.show_state(TaskState::Running);
         }
         self.resume();
         waits.map(|_| ())
@@ -343,7 +335,7 @@ impl Blocking {
     fn resume(&mut self) {
         Core::resume(self.core);
         // SAFETY: the thread's own core, to which no other reference is held.
-        self.cx.full = unsafe { self.core.as_ref() }.mode == Mode::Full;
+        self.cx.full = unsafe { self.core.as_ref() }.telemetry.is_full();
     }
 }
 
@@ -354,13 +346,6 @@ pub(crate) fn always_well(
     move |blocking| {
         work(blocking);
         Ok(())
-    }
-}
-
-/// Shows in every mode whether a task with a thread of its own runs: if the process dies, it may have been the one.
-fn show_state(task: &TaskCell, state: u64) {
-    if let Some(row) = task.row() {
-        put(row, TaskRow::STATE, state);
     }
 }
 
@@ -382,9 +367,8 @@ pub(crate) fn start(
     thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
         // Here and not above: while its memory is made, others run.
-        let recorder = for_thread.space.as_ref();
-        let recorder = recorder.map(|space| Recorder::new(space, &format!("blocking task {id}")));
-        run(for_thread, handed.0, sleep, recorder.transpose(), work);
+        let recorder = for_thread.board.recorder(&format!("blocking task {id}"));
+        run(for_thread, handed.0, sleep, recorder, work);
     })
 }
 
@@ -402,12 +386,12 @@ fn run(
     // SAFETY: the reference handed to this thread.
     let cell = unsafe { task.as_ref() };
     cell.state.set(State::Running);
-    show_state(cell, TaskState::Running as u64);
+    cell.show_state(TaskState::Running);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
     core.task = task.as_ptr();
     let core = NonNull::from(Box::leak(Box::new(core)));
     let outcome = Core::with(core, || {
-        let quantum = shared.quantum(None);
+        let quantum = shared.quantum_now();
         let cx = Context::new(core, task.as_ptr(), quantum, false);
         let mut blocking = Blocking { core, task, cx, quantum, used: 0, sleep, is_source: false };
         blocking.resume();

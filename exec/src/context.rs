@@ -9,7 +9,6 @@ use thalweg_space::Writer;
 use crate::blocking::{Blocking, always_well};
 use crate::dispatch::Core;
 use crate::inputs::Inputs;
-use crate::observe::WorkerRow;
 use crate::stream::{In, Out, StreamSpec};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
 
@@ -32,7 +31,7 @@ impl<'a> Progress<'a> {
         }
         if let Some(mut core) = self.times {
             // SAFETY: the core outlives the dispatch, which this borrows, and no other reference to it is held.
-            unsafe { core.as_mut() }.begin_message(self.first + nth as u64);
+            unsafe { core.as_mut() }.message_begins(self.first + nth as u64);
         }
     }
 
@@ -98,15 +97,14 @@ impl Context<'_> {
     #[inline]
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
-        let row = unsafe { &(*self.core.as_ptr()).row };
-        let cell = row.as_ref().map(|row| row.cell(WorkerRow::MESSAGE));
+        let cell = unsafe { &(*self.core.as_ptr()).telemetry }.message_cell();
         Progress { cell, first, times: self.times_each.then_some(self.core) }
     }
 
     /// Nothing is told of the time that the message takes which the task is on: it goes on in other dispatches.
     pub fn forget_time(&mut self) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.forget_message();
+        unsafe { self.core.as_mut() }.telemetry.message_goes_on();
     }
 
     /// The running task's number.
@@ -167,14 +165,14 @@ impl Context<'_> {
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
             // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.lineage.note(out.ring(), parent, None)
+            unsafe { self.core.as_mut() }.note(out.ring(), parent, None)
         }
     }
 
     /// The way to tell events of one's own, in this thread's element. None without a space.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
-        unsafe { self.core.as_mut() }.recorder.as_mut().map(|recorder| &mut recorder.writer)
+        unsafe { self.core.as_mut() }.telemetry.writer()
     }
 }
 

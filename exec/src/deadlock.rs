@@ -24,13 +24,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
-use crate::events::Deadlocked;
 use crate::inbox::Asked;
-use crate::observe::Share;
 use crate::ring::FOREIGN;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{State, TaskCell, TaskId};
+use crate::telemetry::{Deadlocked, Share};
 
 /// How often it is looked whether all workers sleep.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -93,7 +92,7 @@ unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
         task: task.id.0,
         stream: ring.id,
         for_room,
-        peer: ring.peer(for_room),
+        peer: ring.task_at_other_end(for_room),
     };
     // SAFETY: as demanded of the caller.
     unsafe { task.each_wait(|ring| waits.push(wait(ring))) }
@@ -195,9 +194,7 @@ impl Watch {
         let waits = std::mem::take(&mut *question.waits.lock().unwrap_or_else(PoisonError::into_inner));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
         let knot = Graph::of(&waits).knot().filter(|_| lasted)?;
-        shared.tell_from_outside(|recorder, now| {
-            knot.iter().take(EVENTS_MAX).for_each(|waits| recorder.at(now, &deadlocked(waits)));
-        });
+        shared.board.deadlocked(knot.iter().take(EVENTS_MAX).map(deadlocked));
         Some(told(&knot))
     }
 }

@@ -9,31 +9,23 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use thalweg_space::{LiveRow, NameRef};
-
-use crate::affinity::{self, Delays, Used};
 use crate::context::Context;
-use crate::events::{
-    Cause, Kept, MessageWorked, OWN_THREAD, Recorder, StreamClosed, StreamOpened, StreamRead, StreamWrote,
-    TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskReady, TaskYielded, ThreadUsed,
-};
 use crate::fault::Fault;
 use crate::inbox::Pushed;
-use crate::lineage::Lineage;
 use crate::moving::Moving;
-use crate::observe::{AdoptedMode, ReadBefore, Share, StreamRow, TaskRow, TaskState, WorkerRow, put};
 use crate::ready::ReadyQueue;
 use crate::ring::{
     AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
     wait_until_zero,
 };
-use crate::runtime::{Mode, Shared};
+use crate::runtime::Shared;
 use crate::spread::Loads;
+use crate::stop::Stop;
 use crate::sync::{AtomicU8, Ordering, fetch_to_write};
-use crate::task::{Sampling, State, Stop, TaskCell, TaskId};
+use crate::task::{Sampling, State, TaskCell, TaskId};
+use crate::telemetry::{Cause, Recorder, Share, Telemetry, WatchedTask};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -59,50 +51,15 @@ pub(crate) struct Core {
     released: Vec<NonNull<Ring>>,
     /// How many idle tasks wait for room.
     pub(crate) wait_for_room: u64,
-    /// This thread's way to tell; none without a space, and none of threads that are just passing.
-    pub(crate) recorder: Option<Recorder>,
-    /// The worker's live row.
-    pub(crate) row: Option<LiveRow>,
-    pub(crate) mode: AdoptedMode,
+    pub(crate) telemetry: Telemetry,
     /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch), and what a
     /// dispatch needs of them.
     changes: u64,
     quantum: usize,
     pub(crate) unfinished: u64,
     by_demand: bool,
-    /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
-    pub(crate) now: u64,
-    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
-    /// streams in one part has one time.
-    is_fresh: bool,
-    /// Since the clock was read the thread did what belongs to no dispatch and may take long: see [`Core::did_aside`].
-    clock_lags: bool,
-    /// When measuring began, or was switched on.
-    pub(crate) measured_since: u64,
-    /// When mode full began, if that was while running.
-    full_since: u64,
-    /// When the current dispatch began (metrics and full).
-    began: u64,
-    pub(crate) dispatches: u64,
-    /// When it started, put off by all time that was not busy: its busy time is the clock less this.
-    pub(crate) busy_base: u64,
-    pub(crate) waiting_ticks: u64,
-    /// Time between dispatches and waits, as far as the clock was read at its end: see [`Core::own_work`].
-    pub(crate) own_ticks: u64,
-    /// Time that the worker could have run and had no processor, part of none of the others; and the file in which the kernel reports it.
-    pub(crate) kept_ticks: u64,
-    pub(crate) delays: Option<Delays>,
-    /// The worker takes no part, and for how long it did not until it last woke.
+    /// The worker takes no part.
     pub(crate) parked: bool,
-    pub(crate) parked_ticks: u64,
-    /// When it was last told what the thread used of its processor.
-    used_told: u64,
-    /// Lineage told in the current dispatch.
-    pub(crate) lineage: Lineage,
-    /// What it takes to tell an event with a time of its own; 0: not measured.
-    pub(crate) telling_ticks: u64,
-    /// The message that the current dispatch works on, and since when, if that is told.
-    message: Option<(u64, u64)>,
 }
 
 /// An end of a stream used in this dispatch.
@@ -138,19 +95,8 @@ impl Touch {
 /// Never the number of changes of settings.
 const LOOK_UP: u64 = u64::MAX;
 
-/// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. Who is put
-/// off it for another process is so for longer.
-pub(crate) const LONG_NS: u64 = 200_000;
-
-/// Likewise what a worker does between dispatches: who wakes another thread may have to let it go first.
-const OWN_WORK_NS: u64 = 20_000;
-
 /// A dispatch is delayed by no more, however many messages it took.
 const DELAY_NS_MAX: u64 = 100_000_000;
-
-/// After so many dispatches a task has a live row, in mode off, too: what was told of its beginning may be overwritten by then,
-/// and if the process dies in it, its name is wanted.
-const SHOWN_AFTER: u64 = 16;
 
 thread_local! {
     static CORE: Cell<*mut Core> = const { Cell::new(std::ptr::null_mut()) };
@@ -164,8 +110,8 @@ pub(crate) fn current() -> Option<NonNull<Core>> {
 impl Core {
     pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
         let me = shared.token(worker);
-        let now = shared.clock.now();
-        let mode = if recorder.is_some() { shared.mode_now() } else { Mode::Off };
+        let number = (worker != FOREIGN).then_some(worker);
+        let telemetry = Telemetry::new(shared.board.clone(), number, recorder, shared.mode_now());
         Core {
             shared,
             worker,
@@ -180,31 +126,12 @@ impl Core {
             loads: Loads::default(),
             released: Vec::new(),
             wait_for_room: 0,
-            recorder,
-            row: None,
-            mode: AdoptedMode(mode),
+            telemetry,
             changes: LOOK_UP,
             quantum: 0,
             unfinished: 0,
             by_demand: false,
-            now,
-            is_fresh: false,
-            clock_lags: false,
-            measured_since: if mode == Mode::Off { now } else { 0 },
-            full_since: 0,
-            began: now,
-            dispatches: 0,
-            busy_base: now,
-            waiting_ticks: 0,
-            own_ticks: 0,
-            kept_ticks: 0,
-            delays: None,
             parked: false,
-            parked_ticks: 0,
-            used_told: now,
-            lineage: Lineage::new(),
-            telling_ticks: 0,
-            message: None,
         }
     }
 
@@ -243,7 +170,7 @@ impl Core {
         let task = unsafe { &*self.task };
         task.gets_end(ring);
         ring.move_writer(Some(task), self.worker);
-        self.tell_opened(ring, task, true);
+        self.telemetry.end_attached(ring, task, true);
     }
 
     /// Likewise the reader.
@@ -267,7 +194,7 @@ impl Core {
         let task = unsafe { &*self.task };
         task.gets_end(ring);
         ring.move_reader(Some(task), self.worker);
-        self.tell_opened(ring, task, false);
+        self.telemetry.end_attached(ring, task, false);
     }
 
     /// Gives a stream's writing end to a task that does not run yet.
@@ -279,7 +206,7 @@ impl Core {
         if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_writer(Some(task), self.worker);
-            self.tell_opened(ring, task, true);
+            self.telemetry.end_attached(ring, task, true);
         }
     }
 
@@ -292,7 +219,7 @@ impl Core {
         if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_reader(Some(task), self.worker);
-            self.tell_opened(ring, task, false);
+            self.telemetry.end_attached(ring, task, false);
         }
     }
 
@@ -305,15 +232,14 @@ impl Core {
         let touch = self.touched.swap_remove(at);
         // SAFETY: the end that moves holds a reference.
         let r = unsafe { ring.as_ref() };
-        if !writes {
-            self.keep_last_read(Some(ring));
+        if !writes && std::ptr::eq(self.popped_last.get(), ring.as_ptr()) {
+            // SAFETY: the task being dispatched is alive.
+            self.telemetry.read_end_leaves(unsafe { &*self.task }, popped_last_of(r));
+            self.popped_last.set(std::ptr::null());
         }
         let (reads, writes_) = self.account(touch);
         self.count(reads, writes_);
-        if self.mode == Mode::Full {
-            let now = self.clock();
-            self.tell_positions(touch, now);
-        }
+        self.telemetry.end_leaves(r, writes);
         self.publish(touch);
         let state = if writes { &r.write_state } else { &r.read_state };
         state.store(0, Ordering::Release);
@@ -354,9 +280,7 @@ impl Core {
         }
         match task.state.get() {
             State::Idle => {
-                if self.mode != Mode::Off {
-                    self.tell_woken(task, cause, by_stream);
-                }
+                self.telemetry.task_woken(task, cause, by_stream);
                 self.no_longer_idle(task);
                 task.state.set(State::Ready);
                 if self.by_demand {
@@ -373,12 +297,6 @@ impl Core {
         }
     }
 
-    #[inline(never)]
-    fn tell_woken(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
-        task.turn(task.waits_for.get(), self.now, self.measured_since);
-        self.tell_ready(task, cause, by_stream);
-    }
-
     /// An idle task is woken, or goes to another worker.
     #[inline]
     pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
@@ -388,36 +306,20 @@ impl Core {
     /// Likewise a task of another thread.
     #[inline(never)]
     fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
-        let stamp = if self.mode == Mode::Off { 0 } else { self.now };
-        let woken = wake_elsewhere(&self.shared, task, stamp);
+        let woken = wake_elsewhere(&self.shared, task, self.telemetry.stamp());
         if woken == Woken::Already {
             return;
         }
         if woken == Woken::Roused {
             self.did_aside();
         }
-        self.tell_ready(task, cause, by_stream);
+        self.telemetry.task_ready(task, cause, by_stream);
     }
 
     #[inline]
     pub(crate) fn make_ready(&mut self, task: &TaskCell) {
         task.state.set(State::Ready);
         self.ready.push(task);
-    }
-
-    #[inline(never)]
-    pub(crate) fn tell_ready(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
-        if self.mode == Mode::Off {
-            return;
-        }
-        if let Some(row) = task.row() {
-            put(row, TaskRow::STATE, TaskState::Ready as u64);
-        }
-        if self.mode == Mode::Full
-            && let Some(recorder) = &mut self.recorder
-        {
-            recorder.at(self.now, &TaskReady { task: task.id.0, by_stream, cause });
-        }
     }
 
     #[inline(never)]
@@ -467,7 +369,7 @@ impl Core {
     pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
         self.adopt(task);
         // SAFETY: the reference handed over.
-        self.tell_ready(unsafe { task.as_ref() }, Cause::Created, 0);
+        self.telemetry.task_ready(unsafe { task.as_ref() }, Cause::Created, 0);
     }
 
     /// Takes what other threads made ready.
@@ -496,11 +398,7 @@ impl Core {
                 if self.by_demand {
                     cell.adds_demand();
                 }
-                if self.mode != Mode::Off {
-                    let stamp = cell.woken_at();
-                    let woken = if stamp == 0 { self.now } else { stamp };
-                    cell.turn(cell.waits_for.get(), woken, self.measured_since);
-                }
+                self.telemetry.task_taken(cell);
                 self.make_ready(cell);
             } else {
                 debug_assert_ne!(cell.state.get(), State::Running);
@@ -533,10 +431,9 @@ impl Core {
     /// it dropped, and lets go of those that need nothing more.
     #[inline(always)]
     fn publish_dispatch(&mut self) {
-        self.is_fresh = false;
-        if self.mode != Mode::Off {
-            self.tell_dispatch();
-            self.is_fresh = self.worker != FOREIGN;
+        self.telemetry.publishing_begins();
+        if self.telemetry.measures() {
+            self.measure_dispatch();
         }
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
@@ -637,68 +534,11 @@ impl Core {
 
     // ---- telling
 
-    /// Reads the clock.
-    pub(crate) fn clock(&mut self) -> u64 {
-        // Never backwards, so that the element's events are in the order of their times.
-        self.now = self.shared.clock.now().max(self.now);
-        self.now
-    }
-
     /// The thread did what belongs to no dispatch and may take long, such as to wake another thread: the clock is read again before
     /// the next one begins, which looks up for that as for a setting, at no cost where nothing was.
     pub(crate) fn did_aside(&mut self) {
-        if self.mode != Mode::Off {
-            self.clock_lags = true;
+        if self.telemetry.did_aside() {
             self.changes = LOOK_UP;
-        }
-    }
-
-    /// Reads the clock between two dispatches: what the thread did since the last one, or since it waited, was its own work, such
-    /// as to wake others.
-    #[cold]
-    pub(crate) fn own_work(&mut self) -> u64 {
-        let before = self.now;
-        let now = self.clock();
-        if self.mode != Mode::Off {
-            let kept = self.kept_of(now - before, OWN_WORK_NS);
-            self.own_ticks += now - before - kept;
-            self.busy_base += now - before - kept;
-            self.tell_kept(0, kept);
-        }
-        self.clock_lags = false;
-        now
-    }
-
-    /// For how much of the last `ticks` the worker was kept from its processor, which is asked if those are `long_ns` or more.
-    pub(crate) fn kept_of(&mut self, ticks: u64, long_ns: u64) -> u64 {
-        let Some(delays) = self.delays.as_mut().filter(|_| ticks >= self.shared.clock.ns_to_ticks(long_ns))
-        else {
-            return 0;
-        };
-        let kept = self.shared.clock.ns_to_ticks(delays.more_ns()).min(ticks);
-        self.kept_ticks += kept;
-        self.busy_base += kept;
-        kept
-    }
-
-    /// Tells of time that is counted as kept from the processor.
-    pub(crate) fn tell_kept(&mut self, task: u64, duration_ticks: u64) {
-        let worker = self.worker;
-        if duration_ticks > 0
-            && self.mode == Mode::Full
-            && let Some(recorder) = &mut self.recorder
-        {
-            recorder.at(self.now, &Kept { worker, task, duration_ticks });
-        }
-    }
-
-    /// Adopts the mode that is set now.
-    #[inline]
-    pub(crate) fn adopt_mode(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let mode = self.shared.mode(recorder);
-        if self.mode != mode {
-            self.change_mode(mode);
         }
     }
 
@@ -715,244 +555,70 @@ impl Core {
     #[inline(never)]
     fn adopt_changes(&mut self, changes: u64) {
         self.changes = changes;
-        self.adopt_mode();
-        self.quantum = self.shared.quantum(self.recorder.as_mut());
-        self.unfinished = self.shared.unfinished(self.recorder.as_mut());
-        self.by_demand = self.shared.by_demand(self.recorder.as_mut());
+        self.telemetry.adopt_mode(&self.shared.settings.mode);
+        self.quantum = self.shared.quantum(&mut self.telemetry);
+        self.unfinished = self.shared.unfinished(&mut self.telemetry);
+        self.by_demand = self.shared.by_demand(&mut self.telemetry);
         self.shared.adopt_workers();
         // A task with a thread of its own sees to its clock when it resumes.
-        if self.clock_lags && self.worker != FOREIGN {
-            self.own_work();
+        if self.telemetry.lags() && self.worker != FOREIGN {
+            self.telemetry.own_work();
         }
     }
 
-    #[cold]
-    fn change_mode(&mut self, mode: Mode) {
-        let now = self.clock();
-        if self.mode == Mode::Off {
-            self.measured_since = now;
-        }
-        if mode == Mode::Full {
-            self.full_since = now;
-        }
-        self.mode = AdoptedMode(mode);
-    }
-
-    /// Ends the current dispatch's time: live cells, and in mode full its events.
+    /// Ends the current dispatch's time and tells what it did.
     #[inline(never)]
-    fn tell_dispatch(&mut self) {
+    fn measure_dispatch(&mut self) {
         let (reads, writes) = self.account_all();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
         let messages = if reads > 0 { reads } else { writes };
-        let now = self.clock_after_delay(task.id, messages as u64);
-        task.turn(Share::Busy, now, self.measured_since);
-        let lasted = now.saturating_sub(self.began);
-        if lasted >= self.shared.long_ticks {
-            self.tell_kept_in(task, lasted);
+        self.delay(task.id, messages as u64);
+        // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
+        let ends = self.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
+        // SAFETY: the stream last read from is on the dispatch's list.
+        let popped_last = unsafe { self.popped_last.get().as_ref() }.map(popped_last_of);
+        self.telemetry.dispatch_ends(task, (reads, writes), ends, popped_last);
+        if self.telemetry.lags() {
+            self.changes = LOOK_UP;
         }
-        if self.mode == Mode::Full
-            && let Some(recorder) = &mut self.recorder
-        {
-            let dispatched = TaskDispatched {
-                task: task.id.0,
-                duration_ticks: lasted,
-                worker: task.worker(),
-                reads: reads as u32,
-                writes: writes as u32,
-            };
-            if let Some((index, since)) = self.message.take() {
-                recorder.at(now, &worked(task, index, now - since));
-            }
-            recorder.at(now, &dispatched);
-            self.keep_last_read(None);
-            for at in 0..self.touched.len() {
-                self.tell_positions(self.touched[at], now);
-            }
-            if let Some(recorder) = &mut self.recorder {
-                self.lineage.take().for_each(|derived| recorder.same(&derived));
-            }
-        }
-        for &touch in &self.touched {
-            // SAFETY: an end on the list is kept until the list is emptied.
-            show_positions(unsafe { touch.ring.as_ref() }, task, touch.writes);
-        }
-        self.show_task(task, reads as u64, writes as u64);
-        self.show_worker();
-        self.began = now;
-        if now - self.used_told >= self.shared.usage_ticks {
-            self.tell_used();
-        }
-    }
-
-    /// Tells for how much of a long dispatch that ends now its worker was kept from the processor.
-    #[cold]
-    #[inline(never)]
-    fn tell_kept_in(&mut self, task: &TaskCell, lasted: u64) {
-        let kept = self.kept_of(lasted, 0);
-        task.kept(kept);
-        self.tell_kept(task.id.0, kept);
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.
     pub(crate) fn times_messages(&mut self) -> bool {
+        let percent = self.shared.clock_budget(&mut self.telemetry);
         // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
-        let (busy, messages) = (task.share(Share::Busy), task.counts.reads.get());
-        let percent = self.shared.clock_budget(self.recorder.as_mut());
-        let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
-        cost > 0 && busy.saturating_mul(percent) >= cost
+        self.telemetry.times_messages(unsafe { &*self.task }, percent)
     }
 
     /// The current task begins to work on the next message, whose time is told.
     #[cold]
-    pub(crate) fn begin_message(&mut self, index: u64) {
-        let now = self.clock();
+    pub(crate) fn message_begins(&mut self, index: u64) {
         // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
-        let before = self.message.replace((index, now));
-        if let (Some((index, since)), Some(recorder)) = (before, &mut self.recorder) {
-            recorder.at(now, &worked(task, index, now - since));
-        }
+        self.telemetry.message_begins(unsafe { &*self.task }, index);
     }
 
-    /// Nothing is told of the message that the current task works on.
-    pub(crate) fn forget_message(&mut self) {
-        self.message = None;
-    }
-
-    /// The clock, when a task that is to take longer has done so for so many messages.
-    fn clock_after_delay(&mut self, task: TaskId, messages: u64) -> u64 {
-        let now = self.clock();
+    /// Reads the clock, when a task that is to take longer has done so for so many messages.
+    fn delay(&mut self, task: TaskId, messages: u64) {
+        let now = self.telemetry.clock();
         let ticks = self.shared.delay_ticks(task, now).saturating_mul(messages);
         if ticks == 0 {
-            return now;
-        }
-        let end = now.saturating_add(ticks.min(self.shared.clock.ns_to_ticks(DELAY_NS_MAX)));
-        while self.clock() < end {
-            std::hint::spin_loop();
-        }
-        self.now
-    }
-
-    /// Tells what the thread used of its processor until now.
-    #[cold]
-    pub(crate) fn tell_used(&mut self) {
-        self.used_told = self.now;
-        self.did_aside();
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { self.task.as_ref() }.filter(|task| task.blocking).map_or(0, |task| task.id.0);
-        if let Some(recorder) = &mut self.recorder {
-            let Used { cpu_ns, preempted, delayed_ns } = affinity::used();
-            let worker = if task == 0 { self.worker } else { OWN_THREAD };
-            let (own_ticks, kept_ticks) = (self.own_ticks, self.kept_ticks);
-            recorder.at(
-                self.now,
-                &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns, own_ticks, kept_ticks },
-            );
-        }
-    }
-
-    fn tell_positions(&mut self, touch: Touch, now: u64) {
-        // SAFETY: an end on the list is kept until the list is emptied.
-        let ring = unsafe { touch.ring.as_ref() };
-        let Some(recorder) = &mut self.recorder else { return };
-        debug_assert_eq!(now, self.now);
-        if touch.writes {
-            let count = ring.written_since();
-            if count != 0 {
-                let first = (ring.pushed.get() - count) as u64;
-                recorder.same(&StreamWrote { stream: ring.id, first, count: count as u32 });
-            }
-        } else {
-            let count = ring.taken_since() - ring.discarded.get();
-            if count != 0 {
-                let first = (ring.popped.get() - ring.taken_since()) as u64;
-                recorder.same(&StreamRead { stream: ring.id, first, count: count as u32 });
-            }
-        }
-    }
-
-    /// Shows a task's counters in its live row, with messages that are not counted yet.
-    fn show_task(&self, task: &TaskCell, reads: u64, writes: u64) {
-        let Some(row) = task.row() else { return };
-        put(row, TaskRow::DISPATCHES, task.counts.dispatches.get());
-        put(row, TaskRow::READS, task.counts.reads.get() + reads);
-        put(row, TaskRow::WRITES, task.counts.writes.get() + writes);
-        for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
-            put(row, TaskRow::BUSY_TICKS + share as usize, task.share(share));
-        }
-    }
-
-    /// The time until now that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
-    pub(crate) fn busy_ticks(&self) -> u64 {
-        self.now.saturating_sub(self.busy_base)
-    }
-
-    /// What it shows as busy, until now: what it waited is shown when that ends.
-    pub(crate) fn show_worker(&self) {
-        let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
-        put(row, WorkerRow::BUSY_TICKS, self.busy_ticks());
-        put(row, WorkerRow::UPDATED, self.now);
-        put(row, WorkerRow::DISPATCHES, self.dispatches);
-        put(row, WorkerRow::EVENTS, recorder.writer.sequence());
-    }
-
-    /// Tells of tasks and streams, through the thread's own recorder or that of passing threads. The clock is read once for
-    /// a part of a worker's dispatch; a thread that is no worker may take its time.
-    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut Recorder, u64)) {
-        if self.recorder.is_some() && !self.is_fresh {
-            self.clock();
-            self.is_fresh = self.worker != FOREIGN;
-        }
-        match &mut self.recorder {
-            Some(recorder) => tell(recorder, self.now),
-            None => self.shared.tell_from_outside(tell),
-        }
-    }
-
-    /// An end of a stream, the writing one or the other, was attached to a task.
-    fn tell_opened(&mut self, ring: &Ring, task: &TaskCell, writes: bool) {
-        if ring.observed.shared().is_none() {
             return;
         }
-        let (own, peer) = (task.id.0, ring.peer(writes));
-        if peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
-            return; // Told when the other end is attached; messages are not told at all.
+        let end = now.saturating_add(ticks.min(self.shared.clock.ns_to_ticks(DELAY_NS_MAX)));
+        while self.telemetry.clock() < end {
+            std::hint::spin_loop();
         }
-        let (reader, writer) = if writes { (peer, own) } else { (own, peer) };
-        let name = ring.observed.row().map_or(0, |row| row.cell(StreamRow::NAME).load(Relaxed));
-        let capacity = u64::from(ring.capacity);
-        let opened = StreamOpened { stream: ring.id, name: NameRef(name), reader, writer, capacity };
-        self.tell(|recorder, now| recorder.at(now, &opened));
     }
 
     /// The message that the current task popped last, as far as it was told: its stream, its index.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
         if let Some(ring) = unsafe { self.popped_last.get().as_ref() } {
-            // What a leaving reader dropped was not popped.
-            return Some((ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1));
+            return Some(popped_last_of(ring));
         }
         // SAFETY: the task being dispatched is alive.
-        let before = unsafe { &*self.task }.observed()?.read_before.get();
-        (before.at != 0 && before.at >= self.full_since).then_some((before.stream, before.index))
-    }
-
-    /// Keeps what was popped last for the dispatches to come, if it was from `ring` (none: whichever).
-    fn keep_last_read(&mut self, ring: Option<NonNull<Ring>>) {
-        let last = self.popped_last.get();
-        if last.is_null() || ring.is_some_and(|ring| !std::ptr::eq(ring.as_ptr(), last)) {
-            return;
-        }
-        if self.mode == Mode::Full
-            && let Some((stream, index)) = self.last_read()
-            // SAFETY: the task being dispatched is alive.
-            && let Some(observed) = unsafe { &*self.task }.observed()
-        {
-            observed.read_before.set(ReadBefore { stream, index, at: self.now });
-        }
-        self.popped_last.set(std::ptr::null());
+        self.telemetry.read_before(unsafe { &*self.task })
     }
 
     /// Notes that the message pushed last on `child` descends from the one popped last.
@@ -960,7 +626,7 @@ impl Core {
     pub(crate) fn note_derived(&mut self, child: &Ring) {
         let parent = self.popped_last.get();
         // SAFETY: as in `last_read`.
-        if !unsafe { self.lineage.goes_on(child, parent) } {
+        if !unsafe { self.telemetry.derived_likewise(child, parent) } {
             self.note_derived_otherwise(child, parent);
         }
     }
@@ -969,7 +635,15 @@ impl Core {
     fn note_derived_otherwise(&mut self, child: &Ring, parent: *const Ring) {
         if let Some(read) = self.last_read() {
             // SAFETY: as in `last_read`.
-            self.lineage.note(child, read, unsafe { parent.as_ref() });
+            self.note(child, read, unsafe { parent.as_ref() });
+        }
+    }
+
+    /// Notes that the message pushed last on `child` descends from this one, if it was pushed in this dispatch; `popped` is the stream
+    /// that it was popped last from, if that is so.
+    pub(crate) fn note(&mut self, child: &Ring, read: (u64, u64), popped: Option<&Ring>) {
+        if child.written_since() != 0 && child.write_state.load(Ordering::Relaxed) != 0 {
+            self.telemetry.derived(child, read, popped);
         }
     }
 
@@ -977,7 +651,7 @@ impl Core {
     #[cfg(not(loom))]
     pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
         if let Some(read) = self.last_read() {
-            self.lineage.note_run(child, count, read);
+            self.telemetry.derived_run(child, count, read);
         }
     }
 
@@ -1116,9 +790,8 @@ impl Core {
 
     /// Counts an end that is gone; the second closes the stream for good.
     fn end_gone(&mut self, ring: &Ring) {
-        if ring.observed.shared().is_some() && ring.count_end() {
-            let closed = closed(ring);
-            self.tell(|recorder, now| recorder.at(now, &closed));
+        if ring.telemetry.board().is_some() && ring.count_end() {
+            self.telemetry.stream_closed(ring);
         }
     }
 
@@ -1154,7 +827,7 @@ impl Core {
                 core.finish_budget(task, budget, unread);
             }
             let sleeps = core.arm(task, stop);
-            core.tell_stop(task, stop, sleeps == Ok(true));
+            core.stops(task, stop, sleeps == Ok(true));
             core.let_go();
             sleeps
         };
@@ -1171,7 +844,7 @@ impl Core {
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
-            core.tell_stop(task, stop, true);
+            core.stops(task, stop, true);
             core.let_go();
         }
         Core::free_released(core);
@@ -1181,11 +854,8 @@ impl Core {
     pub(crate) fn come_back(core: NonNull<Core>) {
         // SAFETY: the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };
-        if core.mode != Mode::Off {
-            let now = core.clock();
-            // SAFETY: the task being dispatched is alive.
-            unsafe { &*core.task }.set_woken_at(now);
-        }
+        // SAFETY: the task being dispatched is alive.
+        core.telemetry.own_wait_ends(unsafe { &*core.task });
     }
 
     /// Begins a blocking task's next dispatch, after a wait or not.
@@ -1194,26 +864,12 @@ impl Core {
         let core = unsafe { &mut *core.as_ptr() };
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*core.task };
-        let mode_before = core.mode;
+        let before = core.telemetry.before_adoption();
         core.adopt_settings();
-        if core.mode == Mode::Off {
-            return;
+        if core.telemetry.measures() {
+            let waited_for = task.waits_for.replace(Share::Ready);
+            core.telemetry.own_dispatch_begins(task, waited_for, before);
         }
-        let waited_for = task.waits_for.replace(Share::Ready);
-        let lags = std::mem::take(&mut core.clock_lags);
-        let begun = task.counts.dispatches.get() > 0 && core.mode == mode_before;
-        if waited_for == Share::Ready && begun && !lags {
-            // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
-            show_running(task);
-            return;
-        }
-        let stamp = task.woken_at();
-        if waited_for != Share::Ready && stamp != 0 {
-            task.turn(waited_for, stamp, core.measured_since);
-        }
-        let now = core.clock();
-        task.turn(Share::Ready, now, core.measured_since);
-        core.begin_time(task);
     }
 
     /// Runs a ready task once.
@@ -1225,23 +881,9 @@ impl Core {
         let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
             core.task = task.as_ptr();
-            core.is_fresh = false;
             core.adopt_settings();
-            if let Some(row) = &core.row {
-                put(row, WorkerRow::TASK, cell.id.0);
-                put(row, WorkerRow::MESSAGE, cell.counts.reads.get());
-                // In every mode: whoever looks twice sees whether the worker goes on.
-                put(row, WorkerRow::DISPATCHES, core.dispatches);
-                if cell.counts.dispatches.get() == SHOWN_AFTER {
-                    cell.observe();
-                }
-            }
-            if core.mode != Mode::Off {
-                cell.turn(Share::Ready, core.now, core.measured_since);
-                core.begin_time(cell);
-            }
-            core.dispatches += 1;
-            (core.begin_budget(cell), core.mode == Mode::Full)
+            core.telemetry.dispatch_begins(cell);
+            (core.begin_budget(cell), core.telemetry.is_full())
         };
         let outcome = match run_body(core, cell, budget.messages, full) {
             Ok(Stop::Ended) => Ok(()),
@@ -1252,12 +894,6 @@ impl Core {
             Err(panic) => Err(Fault::panicked(&*panic)),
         };
         Core::end(core, task, outcome);
-    }
-
-    #[inline]
-    fn begin_time(&mut self, task: &TaskCell) {
-        self.began = self.now;
-        show_running(task);
     }
 
     /// Publishes, arms and requeues.
@@ -1278,7 +914,7 @@ impl Core {
                 }
             };
             task.notified.set(false);
-            core.tell_stop(task, stop, sleeps);
+            core.stops(task, stop, sleeps);
             core.let_go();
             core.task = std::ptr::null_mut();
             if sleeps {
@@ -1295,53 +931,20 @@ impl Core {
         Ok(())
     }
 
-    /// Tells why a task stopped, and that it is ready again if it is.
+    /// A task has stopped for this reason and sleeps, or is ready again.
     #[inline]
-    fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
-        let (waits_for, state) = match stop {
-            Stop::InputEmpty if sleeps => (Share::InputWait, TaskState::BlockedInput as u64),
-            Stop::OutputFull if sleeps => (Share::OutputWait, TaskState::BlockedOutput as u64),
-            _ => (Share::Ready, TaskState::Ready as u64),
+    fn stops(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
+        let waits_for = match stop {
+            Stop::InputEmpty if sleeps => Share::InputWait,
+            Stop::OutputFull if sleeps => Share::OutputWait,
+            _ => Share::Ready,
         };
         task.waits_for.set(waits_for);
-        if self.mode != Mode::Off {
-            self.tell_stopped(task, stop, sleeps, state);
-        }
-    }
-
-    #[inline(never)]
-    fn tell_stopped(&mut self, task: &TaskCell, stop: Stop, sleeps: bool, state: u64) {
-        if let Some(row) = task.row() {
-            put(row, TaskRow::STATE, state);
-        }
-        if self.mode != Mode::Full {
-            return;
-        }
-        let Some(recorder) = &mut self.recorder else { return };
-        let only = |writes: bool| {
-            let noted =
-                |touch: &&Touch| touch.writes == writes && touch.state().load(Ordering::Relaxed) & NOTED != 0;
-            let mut noted = self.touched.iter().filter(noted);
-            match (noted.next(), noted.next()) {
-                // SAFETY: an end is kept until its state is 0.
-                (Some(one), None) => unsafe { one.ring.as_ref() }.id,
-                _ => 0,
-            }
-        };
-        let id = task.id.0;
-        match stop {
-            Stop::InputEmpty => {
-                let stream = if self.ports_wait { 0 } else { only(false) };
-                recorder.at(self.now, &TaskBlockedInput { task: id, stream });
-            }
-            Stop::OutputFull => {
-                recorder.at(self.now, &TaskBlockedOutput { task: id, stream: only(true) });
-            }
-            Stop::QuantumSpent | Stop::Ended => recorder.at(self.now, &TaskYielded { task: id }),
-        }
-        if !sleeps {
-            recorder.same(&TaskReady { task: id, by_stream: 0, cause: Cause::Yield });
-        }
+        let (touched, ports_wait) = (&self.touched, self.ports_wait);
+        self.telemetry.task_stops(task, stop, sleeps, || match stop {
+            Stop::InputEmpty if ports_wait => 0,
+            _ => only_one_noted(touched, stop == Stop::OutputFull),
+        });
     }
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
@@ -1375,21 +978,10 @@ impl Core {
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
-            if task.blocking && core.mode != Mode::Off {
-                core.tell_used();
-            }
             core.let_go();
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
-            if core.mode != Mode::Off {
-                // To close its ports is to wake others.
-                let now = core.own_work();
-                core.is_fresh = true;
-                task.turn(Share::Ready, now, core.measured_since);
-            }
-            core.show_task(task, 0, 0);
-            task.show_end(outcome);
-            core.tell(|recorder, now| task.tell_end(recorder, now, outcome));
+            core.telemetry.task_ended(task, outcome);
         }
         // SAFETY: the task's own thread.
         unsafe { task.forget_waits() };
@@ -1414,13 +1006,9 @@ impl Core {
                 let core = &mut *core.as_ptr();
                 let Some(&task) = core.live.last() else { break };
                 core.task = task.as_ptr();
-                // It waited until now: its end is no part of the last dispatch.
-                core.began = core.own_work();
                 let cell = task.as_ref();
-                if cell.state.get() == State::Idle && core.mode != Mode::Off {
-                    cell.turn(cell.waits_for.get(), core.began, core.measured_since);
-                }
-                core.is_fresh = false;
+                let waited_for = (cell.state.get() == State::Idle).then(|| cell.waits_for.get());
+                core.telemetry.task_dropped(cell, waited_for);
                 task
             };
             Core::end(core, task, Ok(()));
@@ -1431,10 +1019,19 @@ impl Core {
     }
 }
 
-#[inline]
-fn show_running(task: &TaskCell) {
-    if let Some(row) = task.row() {
-        put(row, TaskRow::STATE, TaskState::Running as u64);
+/// The message popped last from a stream that the dispatch read: its stream, its index there. What a leaving reader dropped was not
+/// popped.
+fn popped_last_of(ring: &Ring) -> (u64, u64) {
+    (ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1)
+}
+
+/// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.
+fn only_one_noted(touched: &[Touch], writes: bool) -> u64 {
+    let mut noted = touched.iter().filter(|touch| touch.writes == writes && touch.waits());
+    match (noted.next(), noted.next()) {
+        // SAFETY: an end is kept until its state is 0.
+        (Some(one), None) => unsafe { one.ring.as_ref() }.id,
+        _ => 0,
     }
 }
 
@@ -1555,47 +1152,11 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
     unsafe { Ring::release(ring.as_ptr()) }
 }
 
-fn worked(task: &TaskCell, index: u64, duration_ticks: u64) -> MessageWorked {
-    MessageWorked { task: task.id.0, index, duration_ticks }
-}
-
 fn end_gone_outside(ring: &Ring) {
-    if let Some(shared) = ring.observed.shared()
+    if let Some(board) = ring.telemetry.board()
         && ring.count_end()
     {
-        let closed = closed(ring);
-        shared.tell_from_outside(|recorder, now| recorder.at(now, &closed));
-    }
-}
-
-/// The totals of a stream both ends of which are gone.
-fn closed(ring: &Ring) -> StreamClosed {
-    let (written, read, dropped) = ring.totals();
-    if let Some(row) = ring.observed.row() {
-        put(row, StreamRow::WRITTEN, written);
-        put(row, StreamRow::READ, read);
-        put(row, StreamRow::DROPPED, dropped);
-        put(row, StreamRow::CLOSED, 1);
-    }
-    StreamClosed { stream: ring.id, written, read, dropped }
-}
-
-/// Shows the position of an end that `task` has in the stream's live row, if any message has passed it.
-fn show_positions(ring: &Ring, task: &TaskCell, writes: bool) {
-    let passed = if writes {
-        ring.pushed.get() + ring.refused.get()
-    } else {
-        ring.popped.get() - ring.discarded.get()
-    };
-    if passed == 0 {
-        return;
-    }
-    let Some(row) = ring.shown_by(task, writes) else { return };
-    if writes {
-        put(row, StreamRow::WRITTEN, passed as u64);
-        put(row, StreamRow::DROPPED, ring.refused.get() as u64);
-    } else {
-        put(row, StreamRow::READ, passed as u64);
+        board.stream_closed(ring);
     }
 }
 
@@ -1625,7 +1186,7 @@ impl Core {
         if Sampling::skips(&task.sampling) {
             return Budget { messages: quantum.min(budget), started: None };
         }
-        let now = if self.mode == Mode::Off { self.clock() } else { self.now };
+        let now = self.telemetry.clock_of_dispatch();
         Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
     }
 
@@ -1653,10 +1214,10 @@ impl Core {
         if messages == 0 {
             return;
         }
-        let now = if self.mode == Mode::Off { self.clock() } else { self.now };
+        let now = self.telemetry.clock_of_dispatch();
         let took = now.saturating_sub(started);
         let each = (took / messages).max(1);
-        let target = self.shared.quantum_ticks(self.recorder.as_mut());
+        let target = self.shared.quantum_ticks(&mut self.telemetry);
         let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
         let part = u64::from(task.narrowest.get()) / PARTS;
         let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;

@@ -31,7 +31,6 @@ use loom::thread;
 
 use crate::dispatch::wake_from_outside;
 use crate::inbox::Pushed;
-use crate::observe::ObservedStream;
 use crate::parker::Parker;
 use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
 use crate::runtime::{Options, Shared};
@@ -39,6 +38,7 @@ use crate::spare::Spare;
 use crate::stream::{free, messages, room, slot, take};
 use crate::sync::{Ordering, barrier};
 use crate::task::{State, TaskCell, TaskId, TaskSpec};
+use crate::telemetry::StreamTelemetry;
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -67,7 +67,7 @@ impl<T> Both<T> {
 }
 
 fn ring(capacity: usize) -> Both<Ring> {
-    let ring = Ring::new(1, capacity, ObservedStream::none(), free::<usize>);
+    let ring = Ring::new(1, capacity, StreamTelemetry::none(), free::<usize>);
     Both(Spare::make(ring))
 }
 
@@ -95,7 +95,7 @@ fn give_up(ring: Both<Ring>) {
 }
 
 fn shared() -> Arc<Shared> {
-    Shared::new(&Options { workers: 1, ..Options::default() }, None).unwrap()
+    Shared::new(&Options { workers: 1, ..Options::default() }).unwrap()
 }
 
 fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
@@ -399,7 +399,7 @@ fn loom_moved_end_gets_its_message() {
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
-        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }).unwrap();
         let (ring, task) = (ring(1), task(&shared));
         ring.get().move_reader(Some(task.get()), FOREIGN);
         ring.get().wait_for_messages(NO_TOKEN, TASK_WAITS);
@@ -476,7 +476,7 @@ fn loom_moved_task_gets_its_message() {
 #[test]
 fn loom_given_away_reader_is_woken_elsewhere() {
     model(|| {
-        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }).unwrap();
         let (ring, task) = (ring(2), task(&shared));
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
@@ -666,7 +666,7 @@ fn push_message(ring: &Ring, message: Message) {
 fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
@@ -689,7 +689,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
         let shared = shared();
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);

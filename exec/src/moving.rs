@@ -18,15 +18,14 @@ use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
 use crate::error::Error;
-use crate::events::{Cause, TaskMoved};
 use crate::inbox::{Asked, Inbox, Pushed};
-use crate::observe::Share;
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::NOBODY;
-use crate::runtime::{Mode, Shared};
+use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{State, TaskCell, TaskId};
+use crate::telemetry::{Cause, Share};
 
 /// How long a worker waits, in sum and beyond what is tolerated, before it gets a task of another's: at least, at most.
 const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
@@ -280,7 +279,7 @@ impl Core {
 
     /// Says that this worker is hungry if it has waited long enough since `before`; true if it said so.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
-        if self.parked || self.shared.taking_part() == 1 || !self.shared.steals(self.recorder.as_mut()) {
+        if self.parked || self.shared.taking_part() == 1 || !self.shared.steals(&mut self.telemetry) {
             return false;
         }
         let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
@@ -297,9 +296,10 @@ impl Core {
         if asked {
             self.shared.no_longer_hungry(&self.shared.inboxes[self.worker as usize]);
         }
-        self.moving.waited += self.now - before;
-        self.moving.count_until(self.now);
-        self.moving.busy_since = self.now;
+        let now = self.telemetry.now();
+        self.moving.waited += now - before;
+        self.moving.count_until(now);
+        self.moving.busy_since = now;
     }
 
     /// Somebody is hungry, or there are letters.
@@ -328,7 +328,7 @@ impl Core {
             return;
         }
         self.moving.until_look = LOOK_EVERY;
-        let now = self.own_work();
+        let now = self.telemetry.own_work();
         if now < self.moving.busy_since + self.shared.clock.ns_to_ticks(BUSY_NS) {
             return;
         }
@@ -393,21 +393,13 @@ impl Core {
             self.ready.remove(cell);
         } else {
             self.no_longer_idle(cell);
-            if self.mode != Mode::Off {
-                cell.turn(cell.waits_for.get(), self.now, self.measured_since);
-                self.tell_ready(cell, Cause::Yield, 0);
-            }
+            self.telemetry.task_woken(cell, Cause::Yield, 0);
         }
         cell.waits_for.set(Share::Ready);
         self.forget(cell);
         self.me = self.shared.token(self.worker);
         self.moving.gave_to = Some(to);
-        if self.recorder.is_some() {
-            let now = self.own_work();
-            if let Some(recorder) = &mut self.recorder {
-                recorder.at(now, &TaskMoved { task: cell.id.0, from: self.worker, worker: to });
-            }
-        }
+        self.telemetry.task_moves(cell, to);
         cell.state.set(State::Moving);
         cell.leave_worker();
         let shared = self.shared.clone();

@@ -11,9 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::dispatch::Core;
 use crate::error::Error;
-use crate::events::{Recorder, SettingAdopted, WorkerParked, WorkerUnparked};
 use crate::inbox::{Asked, Inbox};
-use crate::observe::{WorkerRow, WorkerState, put};
 use crate::runtime::{Shared, lock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::{TaskCell, TaskId, TaskSpec};
@@ -153,8 +151,7 @@ impl Shared {
             self.taking_part.store(new, Ordering::Release);
             // As above.
             let _ = self.settings.workers.show(new as u64);
-            let (name, old, new) = (self.settings.workers.name(), old as u64, new as u64);
-            self.tell_from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
+            self.board.setting_adopted(self.settings.workers.name(), old as u64, new as u64);
             self.count_tasks();
         }
         started
@@ -167,8 +164,7 @@ impl Shared {
         count: usize,
     ) -> Result<(), Error> {
         for number in threads.len()..count {
-            let recorder = self.space.as_ref().map(|space| Recorder::new(space, &format!("worker {number}")));
-            let recorder = recorder.transpose()?;
+            let recorder = self.board.recorder(&format!("worker {number}"))?;
             let shared = self.clone();
             self.admission.wakes();
             let thread = thread::Builder::new()
@@ -198,21 +194,7 @@ impl Core {
             return;
         }
         self.parked = parked;
-        let now = self.own_work();
-        let worker = self.worker;
-        if let Some(row) = &self.row {
-            put(
-                row,
-                WorkerRow::STATE,
-                if parked { WorkerState::Parked as u64 } else { WorkerState::Running as u64 },
-            );
-            put(row, WorkerRow::UPDATED, now);
-        }
-        let Some(recorder) = &mut self.recorder else { return };
-        match parked {
-            true => recorder.at(now, &WorkerParked { worker }),
-            false => recorder.at(now, &WorkerUnparked { worker }),
-        }
+        self.telemetry.worker_parks(parked);
     }
 
     /// Sends a task on that came to this worker, which is parked.

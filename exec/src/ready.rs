@@ -5,10 +5,10 @@
 
 use std::ptr::NonNull;
 
-use crate::observe::Share;
 use crate::runtime::lock;
 use crate::sync::Ordering;
 use crate::task::TaskCell;
+use crate::telemetry::Share;
 
 /// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
 const OVERTAKE_MAX: u32 = 256;

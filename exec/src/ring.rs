@@ -22,16 +22,14 @@
 
 use std::cell::Cell;
 
-use thalweg_space::LiveRow;
-
 use crate::sync::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
     yield_now,
 };
 
-use crate::observe::{ObservedStream, StreamRow, put};
 use crate::spare::spared;
 use crate::task::TaskCell;
+use crate::telemetry::{StreamTelemetry, WatchedStream};
 
 /// "No worker": of a task on its way to one, or of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -117,7 +115,7 @@ pub(crate) struct Ring {
     /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
-    pub(crate) observed: ObservedStream,
+    pub(crate) telemetry: StreamTelemetry,
     /// Messages given to a stream without reader. The writer's own.
     pub(crate) refused: Cell<usize>,
     /// Messages that the leaving reader dropped unread. The reader's own.
@@ -190,7 +188,7 @@ impl Ring {
     pub(crate) fn new(
         id: u64,
         capacity: usize,
-        observed: ObservedStream,
+        telemetry: StreamTelemetry,
         free: unsafe fn(*mut Ring),
     ) -> Ring {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
@@ -211,7 +209,7 @@ impl Ring {
             capacity: capacity as u32,
             refs: AtomicU32::new(2),
             id,
-            observed,
+            telemetry,
             refused: Cell::new(0),
             discarded: Cell::new(0),
             port: AtomicPtr::new(std::ptr::null_mut()),
@@ -483,16 +481,16 @@ impl Ring {
     /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
     /// calling thread's.
     pub(crate) fn move_reader(&self, task: Option<&TaskCell>, worker: u32) {
-        if let (Some(row), Some(task)) = (self.observed.row(), task) {
-            put(row, StreamRow::READER, task.id.0);
+        if let Some(task) = task {
+            self.telemetry.attached_to(task.id.0, false);
         }
         self.move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
 
     /// Likewise the writer.
     pub(crate) fn move_writer(&self, task: Option<&TaskCell>, worker: u32) {
-        if let (Some(row), Some(task)) = (self.observed.row(), task) {
-            put(row, StreamRow::WRITER, task.id.0);
+        if let Some(task) = task {
+            self.telemetry.attached_to(task.id.0, true);
         }
         self.move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
     }
@@ -548,28 +546,8 @@ impl Ring {
         }
     }
 
-    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
-    pub(crate) fn shown_by(&self, task: &TaskCell, writes: bool) -> Option<&LiveRow> {
-        let row = self.observed.row();
-        if row.is_some() { row } else { self.show_for(task, writes) }
-    }
-
-    #[cold]
-    fn show_for(&self, task: &TaskCell, writes: bool) -> Option<&LiveRow> {
-        use std::sync::atomic::Ordering::Relaxed;
-        let row = self.observed.show(self.id, self.capacity)?;
-        let (own, other) = match writes {
-            true => (StreamRow::WRITER, StreamRow::READER),
-            false => (StreamRow::READER, StreamRow::WRITER),
-        };
-        put(row, own, task.id.0);
-        // Who comes to the other end meanwhile shows itself, and knows better.
-        _ = row.cell(other).compare_exchange(0, self.peer(writes), Relaxed, Relaxed);
-        Some(row)
-    }
-
     /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
-    pub(crate) fn peer(&self, writes: bool) -> u64 {
+    pub(crate) fn task_at_other_end(&self, writes: bool) -> u64 {
         let (section, peer) =
             if writes { (&self.writer_section, &self.reader) } else { (&self.reader_section, &self.writer) };
         if peer.load(Ordering::Relaxed).is_null() {
@@ -587,13 +565,6 @@ impl Ring {
         self.ends_gone.fetch_add(1, Ordering::AcqRel) == 1
     }
 
-    /// Messages written, read and dropped. To be asked when both ends are gone.
-    pub(crate) fn totals(&self) -> (u64, u64, u64) {
-        let read = (self.popped.get() - self.discarded.get()) as u64;
-        let written = (self.pushed.get() + self.refused.get()) as u64;
-        (written, read, written - read)
-    }
-
     /// Gives up one of the references; the last frees the stream.
     ///
     /// # Safety
@@ -605,6 +576,48 @@ impl Ring {
             // SAFETY: it was the last one.
             unsafe { free(ring) }
         }
+    }
+}
+
+impl WatchedStream for Ring {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    fn holds(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    fn telemetry(&self) -> &StreamTelemetry {
+        &self.telemetry
+    }
+
+    #[inline]
+    fn position(&self, writes: bool) -> usize {
+        if writes { self.pushed.get() } else { self.popped.get() }
+    }
+
+    #[inline]
+    fn passed_now(&self, writes: bool) -> usize {
+        if writes { self.written_since() } else { self.taken_since() - self.discarded.get() }
+    }
+
+    #[inline]
+    fn lost(&self, writes: bool) -> usize {
+        if writes { self.refused.get() } else { self.discarded.get() }
+    }
+
+    fn peer(&self, writes: bool) -> u64 {
+        self.task_at_other_end(writes)
+    }
+
+    fn totals(&self) -> (u64, u64, u64) {
+        let read = (self.popped.get() - self.discarded.get()) as u64;
+        let written = (self.pushed.get() + self.refused.get()) as u64;
+        (written, read, written - read)
     }
 }
 

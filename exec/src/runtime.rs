@@ -9,23 +9,19 @@ use std::time::{Duration, Instant};
 
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{Changes, Clock, LiveRow, RowKind, Space, Tunable};
+use thalweg_space::{Changes, Clock, Space, Tunable};
 
 use crate::admission::Admission;
 use crate::affinity::{self, Processor};
 use crate::blocking::{self, Blocking, Sleep, always_well};
 use crate::context::Ports;
 use crate::deadlock::{self, Watch};
-use crate::dispatch::{self, Core, LONG_NS};
+use crate::dispatch::{self, Core};
 use crate::error::Error;
-use crate::events::{
-    Cause, ModeChanged, OWN_THREAD, Recorder, SettingAdopted, TaskCreated, TaskMapped, TaskReady,
-};
 use crate::fault::Fault;
 use crate::inbox::{Inbox, Pushed};
 use crate::mapper::{Mapper, Placing};
 use crate::moving::TaskMover;
-use crate::observe::{ObservedStream, RowKinds};
 use crate::parking::Workers;
 use crate::placement::Placement;
 use crate::ring::{FOREIGN, NO_TOKEN, TOKEN_STEP};
@@ -34,20 +30,7 @@ use crate::spread::{self, Spreading};
 use crate::stream::{In, Out, StreamSpec, new_stream};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::task::{Task, TaskCell, TaskId, TaskSpec};
-
-/// How much is recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Mode {
-    /// Only what has to be known of the structure: tasks and streams, their beginning and end; in the live table, tasks that
-    /// live long.
-    Off,
-    /// Counters and times of tasks, streams and workers, in the live table.
-    #[default]
-    Metrics,
-    /// Every dispatch, wait, and message.
-    Full,
-}
+use crate::telemetry::{Board, Cause, Mode, OWN_THREAD, StreamTelemetry, Telemetry, WatchedTask};
 
 /// How to start a runtime.
 #[derive(Clone, Debug)]
@@ -132,19 +115,6 @@ impl Order {
     pub const NAMES: [&str; 2] = ["fifo", "demand"];
 }
 
-impl Mode {
-    /// The values of the setting `monitor.mode`, from 0.
-    pub const NAMES: [&str; 3] = ["off", "metrics", "full"];
-
-    fn from_setting(value: u64) -> Mode {
-        match value {
-            0 => Mode::Off,
-            1 => Mode::Metrics,
-            _ => Mode::Full,
-        }
-    }
-}
-
 /// A task that ended badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -179,9 +149,6 @@ pub const FAILURES_KEPT: usize = 100;
 /// How long an abort waits for blocking tasks.
 const ABORT_PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often it is looked what a thread used of its processor, in nanoseconds.
-const USAGE_NS: u64 = 20_000_000;
-
 /// Everything the workers share, in other cache lines than the count of who shares it.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Shared {
@@ -199,14 +166,9 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// Whether the kernel makes barriers for us (see `ring`).
     pub(crate) barrier: bool,
-    pub(crate) space: Option<Space>,
-    /// The kinds of live row, as the space numbers them.
-    rows: Option<RowKinds>,
+    /// Where is told what happens.
+    pub(crate) board: Arc<Board>,
     pub(crate) clock: Clock,
-    /// Ticks between two looks at what a thread used of its processor.
-    pub(crate) usage_ticks: u64,
-    /// What a dispatch lasts at least that asks whether its thread was kept from its processor.
-    pub(crate) long_ticks: u64,
     next_task: AtomicU64,
     next_stream: AtomicU64,
     /// How often something was set.
@@ -222,8 +184,6 @@ pub(crate) struct Shared {
     pub(crate) attention: AtomicU32,
     /// The next token (see `ring`).
     tokens: crate::sync::AtomicU64,
-    /// Threads that are neither workers nor blocking tasks tell the space through this.
-    outside: Mutex<Option<Recorder>>,
     pub(crate) placing: Mutex<Placing>,
     /// The blocking tasks that have not ended, each with a reference.
     blocking: Mutex<HashMap<TaskId, (Handed, Arc<Sleep>)>>,
@@ -248,12 +208,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(crate) fn new(options: &Options, outside: Option<Recorder>) -> Result<Arc<Shared>, Error> {
+    pub(crate) fn new(options: &Options) -> Result<Arc<Shared>, Error> {
         let (count, most) = (options.workers, options.workers.max(options.workers_max));
-        let space = options.space.as_ref();
-        let rows = space.map(RowKinds::describe).transpose()?;
+        let board = Arc::new(Board::new(options.space.clone())?);
         let settings = settings(options)?;
-        let clock = options.space.as_ref().map_or_else(Clock::new, |space| *space.clock());
         let admission = Arc::new(Admission::new(most));
         Ok(Arc::new(Shared {
             inboxes: (0..most).map(|_| Inbox::new(admission.clone())).collect(),
@@ -266,7 +224,7 @@ impl Shared {
             barrier: affinity::register_barrier(),
             next_task: AtomicU64::new(1),
             next_stream: AtomicU64::new(1),
-            changes: space.map(Space::changes),
+            changes: board.space().map(Space::changes),
             settings,
             spreading: Spreading::new(options, most),
             places: matches!(options.mapper, Mapper::User(_)),
@@ -274,12 +232,8 @@ impl Shared {
             weighs: matches!(options.mapper, Mapper::LeastLoaded),
             attention: AtomicU32::new(0),
             tokens: crate::sync::AtomicU64::new(0),
-            usage_ticks: clock.ns_to_ticks(USAGE_NS),
-            long_ticks: clock.ns_to_ticks(LONG_NS),
-            clock,
-            outside: Mutex::new(outside),
-            space: options.space.clone(),
-            rows,
+            clock: *board.clock(),
+            board,
             placing: Mutex::new(Placing::new(options.mapper.clone(), count, most)),
             blocking: Mutex::default(),
             asking: Mutex::default(),
@@ -293,7 +247,7 @@ impl Shared {
     /// Puts back settings whose lease is over, from a thread that runs no tasks and wakes at intervals.
     pub(crate) fn see_to_leases(&self) {
         // Where that fails the space was removed, and nobody sets anything.
-        self.space.as_ref().inspect(|space| _ = space.see_to_leases());
+        _ = self.board.space().map(Space::see_to_leases);
     }
 
     /// How often something was set: as long as it is the same, every setting has the value it had.
@@ -302,23 +256,28 @@ impl Shared {
         self.changes.as_ref().map_or(0, Changes::load)
     }
 
-    pub(crate) fn quantum(&self, recorder: Option<&mut Recorder>) -> usize {
-        self.adopt(&self.settings.quantum, recorder) as usize
+    pub(crate) fn quantum(&self, telemetry: &mut Telemetry) -> usize {
+        self.adopt(&self.settings.quantum, telemetry) as usize
+    }
+
+    /// Likewise, told by nobody.
+    pub(crate) fn quantum_now(&self) -> usize {
+        self.settings.quantum.load() as usize
     }
 
     /// How long a dispatch should last, in ticks.
-    pub(crate) fn quantum_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.clock.ns_to_ticks(self.adopt(&self.settings.quantum_us, recorder) * 1000)
+    pub(crate) fn quantum_ticks(&self, telemetry: &mut Telemetry) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.settings.quantum_us, telemetry) * 1000)
     }
 
-    pub(crate) fn spin_ticks(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.clock.ns_to_ticks(self.adopt(&self.settings.spin_us, recorder) * 1000)
+    pub(crate) fn spin_ticks(&self, telemetry: &mut Telemetry) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.settings.spin_us, telemetry) * 1000)
     }
 
     /// How many messages may be under way before sources are held; 0: any number. A change lets held sources in.
-    pub(crate) fn unfinished(&self, recorder: Option<&mut Recorder>) -> u64 {
+    pub(crate) fn unfinished(&self, telemetry: &mut Telemetry) -> u64 {
         self.look_at_limit();
-        self.adopt(&self.settings.unfinished, recorder)
+        self.adopt(&self.settings.unfinished, telemetry)
     }
 
     /// Lets held sources in if nobody has adopted the limit that is set: they will.
@@ -334,12 +293,12 @@ impl Shared {
         self.settings.unfinished.load()
     }
 
-    pub(crate) fn by_demand(&self, recorder: Option<&mut Recorder>) -> bool {
-        self.adopt(&self.settings.order, recorder) == Order::Demand as u64
+    pub(crate) fn by_demand(&self, telemetry: &mut Telemetry) -> bool {
+        self.adopt(&self.settings.order, telemetry) == Order::Demand as u64
     }
 
-    pub(crate) fn steals(&self, recorder: Option<&mut Recorder>) -> bool {
-        !self.places && self.adopt(&self.settings.steal, recorder) != 0
+    pub(crate) fn steals(&self, telemetry: &mut Telemetry) -> bool {
+        !self.places && self.adopt(&self.settings.steal, telemetry) != 0
     }
 
     /// Whether replicas are spread now, told by nobody.
@@ -348,13 +307,13 @@ impl Shared {
     }
 
     /// Likewise; the first thread to see a change tells.
-    pub(crate) fn spreads_now(&self, recorder: Option<&mut Recorder>) -> bool {
-        self.adopt(&self.settings.spread, recorder) != 0 && self.spreads()
+    pub(crate) fn spreads_now(&self, telemetry: &mut Telemetry) -> bool {
+        self.adopt(&self.settings.spread, telemetry) != 0 && self.spreads()
     }
 
     /// How many percent of a message's work may go into telling how long it took.
-    pub(crate) fn clock_budget(&self, recorder: Option<&mut Recorder>) -> u64 {
-        self.adopt(&self.settings.clock_budget, recorder)
+    pub(crate) fn clock_budget(&self, telemetry: &mut Telemetry) -> u64 {
+        self.adopt(&self.settings.clock_budget, telemetry)
     }
 
     /// How many ticks longer than it needs `task` is to take for each message now, so that who observes sees whether the whole
@@ -387,21 +346,20 @@ impl Shared {
     }
 
     #[inline]
-    fn adopt(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) -> u64 {
+    fn adopt(&self, tunable: &Tunable, telemetry: &mut Telemetry) -> u64 {
         let value = tunable.load();
         if !tunable.is_adopted(value) {
-            self.tell_adopted(tunable, recorder);
+            self.tell_adopted(tunable, telemetry);
         }
         value
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_adopted(&self, tunable: &Tunable, recorder: Option<&mut Recorder>) {
+    fn tell_adopted(&self, tunable: &Tunable, telemetry: &mut Telemetry) {
         let (new, before) = tunable.adopt();
-        if let (Some(old), Some(recorder)) = (before, recorder) {
-            let name = tunable.name();
-            recorder.at(self.clock.now(), &SettingAdopted { name, old, new });
+        if let Some(old) = before {
+            telemetry.setting_adopted(tunable.name(), old, new);
         }
     }
 
@@ -410,37 +368,12 @@ impl Shared {
         Mode::from_setting(self.settings.mode.load())
     }
 
-    /// The mode now; the first thread to see a change tells.
-    #[inline]
-    pub(crate) fn mode(&self, recorder: &mut Recorder) -> Mode {
-        let (mode, before) = self.settings.mode.adopt();
-        if before.is_some() {
-            recorder.at(self.clock.now(), &ModeChanged { mode: mode as u8 });
-        }
-        Mode::from_setting(mode)
-    }
-
     pub(crate) fn stream<T: Send + 'static>(self: &Arc<Self>, spec: StreamSpec) -> (Out<T>, In<T>) {
         let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let capacity =
             spec.capacity.unwrap_or_else(|| self.settings.capacity.load() as usize).clamp(1, 1 << 30);
-        let observed = ObservedStream::new(self, id, spec.name, capacity as u32);
-        new_stream(id, capacity, observed)
-    }
-
-    /// A row of the live table; none without a space, or if it had no room.
-    pub(crate) fn live_row(&self, kind: impl FnOnce(&RowKinds) -> RowKind, id: u64) -> Option<LiveRow> {
-        self.space.as_ref()?.live_row(kind(self.rows.as_ref()?), id).ok()
-    }
-
-    /// Tells the space, from a thread without an element of its own.
-    pub(crate) fn tell_from_outside(&self, tell: impl FnOnce(&mut Recorder, u64)) {
-        if self.space.is_some()
-            && let Some(recorder) = &mut *lock(&self.outside)
-        {
-            // Under the lock, so that the element's times do not run backwards.
-            tell(recorder, self.clock.now());
-        }
+        let telemetry = StreamTelemetry::new(&self.board, id, spec.name, capacity as u32);
+        new_stream(id, capacity, telemetry)
     }
 
     /// The worker of a task created while running, by a task of component `creator` on worker `here`.
@@ -524,11 +457,7 @@ impl Shared {
         // SAFETY: the reference just made.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
-        self.tell_from_outside(|recorder, now| {
-            cell.begin_times(now);
-            recorder.at(now, &created(cell, &spec));
-            recorder.same(&TaskMapped { task: id.0, worker: OWN_THREAD });
-        });
+        self.board.blocking_task_made(cell, spec.origin());
         let work = attach(&mut Ports { core, task: cell });
         match spec.place.here() {
             Ok(_) => self.start_blocking(task, work),
@@ -570,7 +499,7 @@ impl Shared {
         unsafe { cell.forget_waits() };
         cell.takes_no_part();
         cell.show_end(&outcome);
-        self.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &outcome));
+        self.board.task_ended(cell, &outcome);
         self.forget_blocking(cell.id);
         self.task_ended(cell, outcome);
         // SAFETY: no thread has it, so the reference is still ours.
@@ -629,15 +558,7 @@ impl Core {
         let id = cell.id;
         cell.place(worker as u32);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
-        let teller = unsafe { &mut *core.as_ptr() };
-        if teller.mode != Mode::Off {
-            cell.observe(); // Also if the mode was set to off just now.
-        }
-        teller.tell(|recorder, now| {
-            cell.begin_times(now);
-            recorder.at(now, &created(cell, &spec));
-            recorder.same(&TaskMapped { task: id.0, worker: worker as u32 });
-        });
+        unsafe { &mut *core.as_ptr() }.telemetry.task_made(cell, spec.origin(), worker as u32);
         body.attach(&mut Ports { core, task: cell });
         // SAFETY: nobody else knows the cell's body yet.
         unsafe { *cell.body() = Some(body) };
@@ -646,16 +567,11 @@ impl Core {
         if worker as u32 == core.worker {
             core.adopt_new(task);
         } else {
-            core.tell_ready(cell, Cause::Created, 0);
+            core.telemetry.task_ready(cell, Cause::Created, 0);
             release_into(task);
         }
         id
     }
-}
-
-fn created(task: &TaskCell, spec: &TaskSpec) -> TaskCreated {
-    let TaskSpec { component, parent, replica, one_to_one, .. } = *spec;
-    TaskCreated { task: task.id.0, component, parent: parent.0, replica, one_to_one, blocking: task.blocking }
 }
 
 /// Sends a new task to its worker; if that has ended, the task ends unborn.
@@ -667,7 +583,7 @@ fn release_into(task: NonNull<TaskCell>) {
     if dispatch::send(&shared, task) == Pushed::Refused {
         // SAFETY: the worker refused it, so nobody else touches the body.
         drop(unsafe { cell.body() }.take());
-        shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));
+        shared.board.task_ended(cell, &Ok(()));
         shared.task_ended(cell, Ok(()));
     }
     // SAFETY: taken above.
@@ -697,10 +613,9 @@ impl Runtime {
             options.space = None;
         }
         let count = options.workers;
-        let space = options.space.as_ref();
-        let outside = space.map(|space| Recorder::new(space, "outside")).transpose()?;
-        let shared = Shared::new(&options, outside)?;
-        shared.tell_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: options.mode as u8 }));
+        let shared = Shared::new(&options)?;
+        shared.board.open_to_others()?;
+        shared.board.begins(options.mode);
         let runtime = Runtime {
             shared,
             waiting: Mutex::default(),
@@ -717,7 +632,7 @@ impl Runtime {
 
     /// The space it tells what it does, if there is one.
     pub fn space(&self) -> Option<&Space> {
-        self.shared.space.as_ref()
+        self.shared.board.space()
     }
 
     /// Creates a stream.
@@ -739,10 +654,7 @@ impl Runtime {
         // SAFETY: the reference just made.
         let task = unsafe { cell.as_ref() };
         let id = task.id;
-        self.shared.tell_from_outside(|recorder, now| {
-            task.begin_times(now);
-            recorder.at(now, &created(task, &spec));
-        });
+        self.shared.board.task_made(task, spec.origin());
         lock(&self.waiting).push_back(Handed(cell));
         id
     }
@@ -805,12 +717,7 @@ impl Runtime {
             if !cell.blocking {
                 cell.place(place);
             }
-            self.shared.tell_from_outside(|recorder, now| {
-                recorder.at(now, &TaskMapped { task: cell.id.0, worker: place });
-                if self.shared.mode_now() == Mode::Full {
-                    recorder.same(&TaskReady { task: cell.id.0, by_stream: 0, cause: Cause::Created });
-                }
-            });
+            self.shared.board.task_placed(cell, place, self.shared.mode_now());
             // SAFETY: as above.
             if let Some(body) = unsafe { cell.body() } {
                 body.attach(&mut Ports { core, task: cell });
@@ -946,7 +853,7 @@ impl Drop for Runtime {
             unsafe {
                 let cell = task.0.as_ref();
                 drop(cell.body().take());
-                self.shared.tell_from_outside(|recorder, now| cell.tell_end(recorder, now, &Ok(())));
+                self.shared.board.task_ended(cell, &Ok(()));
                 TaskCell::release(task.0.as_ptr());
             }
         }

@@ -2,7 +2,8 @@
 
 use thalweg_space::{Adoption, Affects};
 
-use crate::runtime::{Mode, Order};
+use crate::runtime::Order;
+use crate::telemetry::Mode;
 
 thalweg_space::settings! {
     /// What can be set of a runtime while it runs. `Settings::DECLARED` says of each what it is; [`Options`](crate::Options) say what

@@ -343,7 +343,7 @@ impl Shared {
 
 impl Core {
     fn new_replica(&mut self, siblings: &Arc<Siblings>) -> Replica {
-        let now = self.clock();
+        let now = self.telemetry.clock();
         let shared = self.shared.clone();
         let (first, soon, _) = LOOK_NS;
         let workers = shared.taking_part();
@@ -377,7 +377,7 @@ impl Core {
     /// A sample of a task that belongs to a replica: so many dispatches like this one, after which so many messages wait.
     pub(crate) fn sampled(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64, unread: u64) {
         self.loads.add(replica, ticks, messages, dispatches, unread);
-        if self.now >= self.loads.look_at {
+        if self.telemetry.now() >= self.loads.look_at {
             self.look();
         }
     }
@@ -392,13 +392,13 @@ impl Core {
         }
         table.others[self.worker as usize] += std::mem::take(&mut self.loads.of_others);
         self.loads.of_replica.retain(|_, load| load.is_used());
-        self.loads.look_at = self.now + table.interval / 4;
-        if self.now < table.look_at {
+        let now = self.telemetry.now();
+        self.loads.look_at = now + table.interval / 4;
+        if now < table.look_at {
             return;
         }
-        let now = self.now;
         let moves =
-            if shared.spreads_now(self.recorder.as_mut()) { table.plan(&shared, now) } else { Vec::new() };
+            if shared.spreads_now(&mut self.telemetry) { table.plan(&shared, now) } else { Vec::new() };
         let took = shared.clock.now().saturating_sub(now);
         table.next_look(now, took, shared.clock.ns_to_ticks(LOOK_NS.2));
         drop(table);
@@ -706,7 +706,7 @@ mod tests {
         /// With so many replicas on the first worker.
         fn new(workers: usize, replicas: usize) -> World {
             let options = Options { workers, workers_max: workers, ..Options::default() };
-            let shared = Shared::new(&options, None).unwrap();
+            let shared = Shared::new(&options).unwrap();
             let world = World { shared, siblings: Arc::default(), now: MS, waited: vec![0; workers] };
             let mut table = lock(&world.shared.spreading.table);
             table.restart(world.ticks(world.now), 0, vec![0; workers]);

@@ -8,10 +8,10 @@ use thalweg_space::NameRef;
 
 use crate::context::Context;
 use crate::dispatch::{self, Core};
-use crate::observe::ObservedStream;
 use crate::ring::{NO_BLOCK, NOTED, Ring, TOUCHED, wait_until_zero};
 use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
+use crate::telemetry::StreamTelemetry;
 
 /// What the runtime is told about a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +47,9 @@ unsafe impl<T: Send + 'static> Sync for Out<T> {}
 pub(crate) fn new_stream<T: Send + 'static>(
     id: u64,
     capacity: usize,
-    observed: ObservedStream,
+    telemetry: StreamTelemetry,
 ) -> (Out<T>, In<T>) {
-    let ring = Spare::make(Ring::new(id, capacity, observed, free::<T>));
+    let ring = Spare::make(Ring::new(id, capacity, telemetry, free::<T>));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -628,7 +628,7 @@ mod tests {
 
     #[test]
     fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
-        let (output, input) = new_stream::<u64>(1, 100, ObservedStream::none());
+        let (output, input) = new_stream::<u64>(1, 100, StreamTelemetry::none());
         let ring = output.ring();
         assert!(ring.write_slots.get().is_null());
         for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
@@ -642,7 +642,7 @@ mod tests {
 
     #[test]
     fn a_block_is_read_to_its_end_before_the_next() {
-        let (output, input) = new_stream::<u64>(1, 64, ObservedStream::none());
+        let (output, input) = new_stream::<u64>(1, 64, StreamTelemetry::none());
         fill(output.ring(), 6);
         assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
         assert_eq!(input.ring().available.get(), 4);

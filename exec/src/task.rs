@@ -4,39 +4,23 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use thalweg_space::{LiveRow, SiteRef};
+use thalweg_space::SiteRef;
 
 use crate::context::{Context, Ports};
-use crate::events::{Recorder, TaskEnded};
-use crate::fault::Fault;
-use crate::observe::{ObservedTask, Share, TaskRow, TaskState, put};
 use crate::parker::Parker;
 use crate::placement::Placement;
 use crate::ring::{NOBODY, Ring};
-use crate::runtime::{Mode, Shared};
+use crate::runtime::Shared;
 use crate::several::{Group, Rare, Several};
 use crate::spare::{Spare, spared};
 use crate::spread::Replica;
+use crate::stop::Stop;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::telemetry::{About, Board, Counts, Mode, Origin, Share, TaskTelemetry, WatchedTask};
 
 /// A task's number: unique in the process, never used again. 0 is no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
-
-/// Why a task stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// An input that the task popped in this dispatch had nothing more (`pop` or `next_ready` said `None`).
-    /// It runs again when one of those that were empty has messages or ends.
-    InputEmpty,
-    /// An output that the task pushed to (or asked for room) in this dispatch was full. It runs again when
-    /// one of those has room.
-    OutputFull,
-    /// The quantum is spent: the task runs again after the other ready tasks of its worker.
-    QuantumSpent,
-    /// The task is done: it is dropped, and with it its ports close.
-    Ended,
-}
 
 /// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
 pub trait Task: Send + 'static {
@@ -81,6 +65,17 @@ impl Default for TaskSpec {
             place: Placement::ANYWHERE,
             together: None,
         }
+    }
+}
+
+impl TaskSpec {
+    fn about(&self) -> About {
+        About { component: self.component, replica: self.replica }
+    }
+
+    /// What is told of a task when it is made.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { about: self.about(), parent: self.parent.0, one_to_one: self.one_to_one }
     }
 }
 
@@ -150,9 +145,7 @@ pub(crate) struct TaskCell {
     /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
     /// of that stream away meanwhile, under `Shared::asking`.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
-    /// Null without a space, and in mode off until the task has lived for a while. Made by the task's thread (release), or
-    /// before anybody else sees the cell.
-    observed: AtomicPtr<ObservedTask>,
+    telemetry: TaskTelemetry,
     /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
     /// long as the cell.
     rare: AtomicPtr<Rare>,
@@ -199,14 +192,6 @@ impl Sampling {
     }
 }
 
-/// What a task did so far.
-#[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) dispatches: Cell<u64>,
-    pub(crate) reads: Cell<u64>,
-    pub(crate) writes: Cell<u64>,
-}
-
 spared!(TaskCell);
 
 // SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
@@ -234,8 +219,7 @@ impl TaskCell {
         let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
         let is_shown = blocking || shared.mode_now() != Mode::Off;
-        let observed = (is_shown && shared.space.is_some()).then(|| ObservedTask::new(&shared, id.0, &spec));
-        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
+        let telemetry = TaskTelemetry::new(&shared.board, id.0, spec.about(), is_shown);
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
             id,
@@ -261,7 +245,7 @@ impl TaskCell {
             counts: Counts::default(),
             waits_for: Cell::new(Share::Ready),
             waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
-            observed: AtomicPtr::new(observed),
+            telemetry,
             rare: AtomicPtr::new(rare),
             body: UnsafeCell::new(body),
         })
@@ -273,78 +257,9 @@ impl TaskCell {
         self.worker.load(Ordering::Acquire)
     }
 
-    /// What is kept of it for who observes it.
-    #[inline]
-    pub(crate) fn observed(&self) -> Option<&ObservedTask> {
-        // SAFETY: it is kept as long as the cell.
-        unsafe { self.observed.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the cell.
-    #[cold]
-    pub(crate) fn observe(&self) -> Option<&ObservedTask> {
-        if self.observed().is_none() && self.shared.space.is_some() {
-            let made = ObservedTask::new(&self.shared, self.id.0, &self.spec());
-            if let Some(row) = &made.row {
-                put(row, TaskRow::WORKER, u64::from(self.worker()));
-            }
-            self.observed.store(Spare::make(made).as_ptr(), Ordering::Release);
-        }
-        self.observed()
-    }
-
-    /// What the live table shows of it.
-    #[inline]
-    pub(crate) fn row(&self) -> Option<&LiveRow> {
-        self.observed()?.row.as_ref()
-    }
-
-    /// Its time is measured from `now` on.
-    pub(crate) fn begin_times(&self, now: u64) {
-        if let Some(observed) = self.observed() {
-            observed.times.begin(now);
-        }
-    }
-
-    /// Tells its time until `now` as `share`: see [`Times::turn`](crate::observe::Times::turn). Called on the task's own
-    /// thread.
-    #[inline]
-    pub(crate) fn turn(&self, share: Share, now: u64, measured_since: u64) {
-        if let Some(observed) = self.observed().or_else(|| self.observe()) {
-            observed.times.turn(share, now, measured_since);
-        }
-    }
-
-    /// So much of the time counted as busy was not: the thread had no processor.
-    pub(crate) fn kept(&self, ticks: u64) {
-        if let Some(observed) = self.observed() {
-            observed.times.kept(ticks);
-        }
-    }
-
-    /// Its time so far that was told as `share`.
-    #[inline]
-    pub(crate) fn share(&self, share: Share) -> u64 {
-        self.observed().map_or(0, |observed| observed.times.share(share))
-    }
-
-    /// When another thread woke it, in ticks; 0: not measured.
-    pub(crate) fn woken_at(&self) -> u64 {
-        self.observed().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
-    }
-
-    /// It is woken at `now`. Called before it is put into an inbox.
-    pub(crate) fn set_woken_at(&self, now: u64) {
-        if let Some(observed) = self.observed() {
-            observed.times.woken_at.store(now, Ordering::Relaxed);
-        }
-    }
-
     pub(crate) fn place(&self, worker: u32) {
         self.worker.store(worker, Ordering::Relaxed);
-        if let Some(row) = self.row() {
-            put(row, TaskRow::WORKER, u64::from(worker));
-        }
+        self.show_worker(worker);
     }
 
     /// The task is on its way.
@@ -527,34 +442,6 @@ impl TaskCell {
         }
     }
 
-    /// Tells that the task has ended at `now`, and how.
-    pub(crate) fn tell_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), Fault>) {
-        let ended = TaskEnded {
-            task: self.id.0,
-            busy_ticks: self.share(Share::Busy),
-            input_wait_ticks: self.share(Share::InputWait),
-            output_wait_ticks: self.share(Share::OutputWait),
-            ready_ticks: self.share(Share::Ready),
-            dispatches: self.counts.dispatches.get(),
-            reads: self.counts.reads.get(),
-            writes: self.counts.writes.get(),
-            failed: outcome.is_err(),
-            panicked: matches!(outcome, Err(Fault { panicked: true, .. })),
-        };
-        recorder.at(now, &ended);
-        if let Err(fault) = outcome {
-            recorder.failed(self.id.0, &fault.message);
-        }
-    }
-
-    /// Shows in the live row that the task has ended.
-    pub(crate) fn show_end(&self, outcome: &Result<(), Fault>) {
-        if let Some(row) = self.row() {
-            put(row, TaskRow::STATE, TaskState::Ended as u64);
-            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
-        }
-    }
-
     /// Whether the task, which is its thread's, has groups of inputs at all.
     #[inline]
     pub(crate) fn has_groups(&self) -> bool {
@@ -657,6 +544,47 @@ impl TaskCell {
     }
 }
 
+impl WatchedTask for TaskCell {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.id.0
+    }
+
+    #[inline]
+    fn on_worker(&self) -> u32 {
+        self.worker()
+    }
+
+    #[inline]
+    fn has_own_thread(&self) -> bool {
+        self.blocking
+    }
+
+    fn about(&self) -> About {
+        self.spec().about()
+    }
+
+    #[inline]
+    fn did(&self) -> &Counts {
+        &self.counts
+    }
+
+    #[inline]
+    fn waited_for(&self) -> Share {
+        self.waits_for.get()
+    }
+
+    #[inline]
+    fn telemetry(&self) -> &TaskTelemetry {
+        &self.telemetry
+    }
+
+    #[inline]
+    fn board(&self) -> &Board {
+        &self.shared.board
+    }
+}
+
 /// Sets which ring comes after `ring` in a stack of ready ports, and returns which did.
 ///
 /// # Safety
@@ -671,11 +599,7 @@ unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
 
 impl Drop for TaskCell {
     fn drop(&mut self) {
-        let (observed, rare) = (self.observed.load(Ordering::Acquire), self.rare.load(Ordering::Acquire));
-        if !observed.is_null() {
-            // SAFETY: made by `Spare::make`, and nobody else has the cell any more.
-            unsafe { Spare::free(observed) }
-        }
+        let rare = self.rare.load(Ordering::Acquire);
         if rare.is_null() {
             return;
         }
@@ -701,7 +625,7 @@ mod tests {
 
     /// What is still known of a task's specification when it is placed anew.
     fn kept(spec: TaskSpec, mapper: Mapper) -> (TaskSpec, bool) {
-        let shared = Shared::new(&Options { mapper, ..Options::default() }, None).unwrap();
+        let shared = Shared::new(&Options { mapper, ..Options::default() }).unwrap();
         let cell = TaskCell::new(shared, TaskId(1), spec, None, false);
         // SAFETY: the one reference, given up here.
         unsafe {

@@ -1,11 +1,10 @@
 //! What descends from what, as far as a dispatch has come: runs of messages, each of which descends from the same or from the next one.
 
-use crate::events::Derived;
-use crate::ring::Ring;
-use crate::sync::Ordering;
+use super::kinds::Derived;
+use super::stream::WatchedStream;
 
 /// What one dispatch has noted.
-pub(crate) struct Lineage {
+pub(super) struct Lineage {
     runs: Vec<Derived>,
     next: Next,
 }
@@ -13,9 +12,9 @@ pub(crate) struct Lineage {
 /// What would make the last run longer by one; a message that does so is noted by a few comparisons.
 struct Next {
     /// The stream written; none: nothing would.
-    child: *const Ring,
+    child: *const (),
     /// The stream read last.
-    parent: *const Ring,
+    parent: *const (),
     /// What their counts of messages would be.
     pushed: usize,
     popped: usize,
@@ -23,7 +22,7 @@ struct Next {
 }
 
 impl Lineage {
-    pub(crate) fn new() -> Lineage {
+    pub(super) fn new() -> Lineage {
         let (child, parent) = (std::ptr::null(), std::ptr::null());
         Lineage { runs: Vec::new(), next: Next { child, parent, pushed: 0, popped: 0, step: 0 } }
     }
@@ -31,15 +30,18 @@ impl Lineage {
     /// Whether what was pushed last on `child` goes on with the last run, if `parent` was popped from last. Then it is noted.
     ///
     /// # Safety
-    /// `parent` must point to a ring, unless it is null.
+    /// `parent` must point to a stream, unless it is null.
     #[inline]
-    pub(crate) unsafe fn goes_on(&mut self, child: &Ring, parent: *const Ring) -> bool {
+    pub(super) unsafe fn goes_on<S: WatchedStream>(&mut self, child: &S, parent: *const S) -> bool {
         let next = &mut self.next;
-        if !std::ptr::eq(next.child, child) || next.parent != parent || next.pushed != child.pushed.get() {
+        if !std::ptr::eq(next.child, address(child))
+            || next.parent != parent.cast()
+            || next.pushed != child.position(true)
+        {
             return false;
         }
         // SAFETY: it is the parent of a run, which is not null; the caller vouches for it.
-        if next.popped != unsafe { &*parent }.popped.get() {
+        if next.popped != unsafe { &*parent }.position(false) {
             return false;
         }
         let Some(run) = self.runs.last_mut() else { return false };
@@ -50,17 +52,14 @@ impl Lineage {
     }
 
     /// Notes that the message pushed last on `child` descends from this one: its stream, its index. If it is what was popped
-    /// last, `popped` is the ring.
-    pub(crate) fn note(
+    /// last, `popped` is the stream.
+    pub(super) fn note<S: WatchedStream>(
         &mut self,
-        child: &Ring,
+        child: &S,
         (parent_stream, parent_first): (u64, u64),
-        popped: Option<&Ring>,
+        popped: Option<&S>,
     ) {
-        if child.written_since() == 0 || child.write_state.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let (stream, first) = (child.id, child.pushed.get() as u64 - 1);
+        let (stream, first) = (child.number(), child.position(true) as u64 - 1);
         if let Some((run, is_last)) = self.run_before(stream, first, parent_stream) {
             let ahead = parent_first.wrapping_sub(run.parent_first);
             if run.count == 1 && ahead <= 1 {
@@ -70,8 +69,8 @@ impl Lineage {
                 run.count += 1;
                 let step = run.step as usize;
                 if let (true, Some(parent)) = (is_last, popped) {
-                    let (pushed, popped) = (child.pushed.get() + 1, parent.popped.get() + step);
-                    self.next = Next { child, parent, pushed, popped, step };
+                    let (pushed, popped) = (child.position(true) + 1, parent.position(false) + step);
+                    self.next = Next { child: address(child), parent: address(parent), pushed, popped, step };
                 }
                 return;
             }
@@ -81,8 +80,13 @@ impl Lineage {
 
     /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
     #[cfg(not(loom))]
-    pub(crate) fn note_run(&mut self, child: &Ring, count: usize, (parent_stream, parent_last): (u64, u64)) {
-        let (stream, first) = (child.id, (child.pushed.get() - count) as u64);
+    pub(super) fn note_run(
+        &mut self,
+        child: &impl WatchedStream,
+        count: usize,
+        (parent_stream, parent_last): (u64, u64),
+    ) {
+        let (stream, first) = (child.number(), (child.position(true) - count) as u64);
         let (parent_first, count) = (parent_last + 1 - count as u64, count as u32);
         if let Some((run, _)) = self.run_before(stream, first, parent_stream)
             && (run.step == 1 || run.count == 1)
@@ -97,7 +101,7 @@ impl Lineage {
     }
 
     /// What was noted; then nothing is.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Derived> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Derived> {
         self.runs.drain(..)
     }
 
@@ -113,4 +117,8 @@ impl Lineage {
         let goes_on = run.parent_stream == parent_stream && run.first + u64::from(run.count) == first;
         goes_on.then_some((run, before == 0))
     }
+}
+
+fn address<S>(stream: &S) -> *const () {
+    std::ptr::from_ref(stream).cast()
 }

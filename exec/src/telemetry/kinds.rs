@@ -1,9 +1,9 @@
-//! What the runtime tells the space: its kinds of event, and who writes them.
+//! The runtime's kinds of event.
 //!
 //! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
 //! there is a space; the others in mode `full` only. A dispatch's events share one time, that of its end.
 
-use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Space, Writer};
+use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 
 /// "A worker" of a blocking task: a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
@@ -17,11 +17,11 @@ macro_rules! kinds {
         #[allow(non_snake_case)]
         pub(crate) struct Kinds {
             $($kind: KindId<$kind>,)*
-            TaskFailed: KindId<TaskFailed<'static>>,
+            pub(super) TaskFailed: KindId<TaskFailed<'static>>,
         }
 
         impl Kinds {
-            fn declare(writer: &mut Writer) -> Result<Kinds, Error> {
+            pub(super) fn declare(writer: &mut Writer) -> Result<Kinds, Error> {
                 Ok(Kinds { $($kind: writer.declare()?,)* TaskFailed: writer.declare()? })
             }
         }
@@ -36,7 +36,7 @@ macro_rules! kinds {
         #[cfg(all(test, not(loom)))]
         fn descriptions() -> Vec<thalweg_space::kinds::Description> {
             use thalweg_space::kinds::Description;
-            use crate::observe::{StreamRow, TaskRow, WorkerRow};
+            use super::rows::{StreamRow, TaskRow, WorkerRow};
             let rows = [Description::of_row::<TaskRow>(), Description::of_row::<StreamRow>(), Description::of_row::<WorkerRow>()];
             let kinds = [$(Description::of::<$kind>(),)* Description::of::<TaskFailed<'_>>()];
             kinds.into_iter().chain(rows).collect()
@@ -457,37 +457,6 @@ pub(crate) struct TaskFailed<'a> {
     pub(crate) task: u64,
     /// What it said.
     pub(crate) message: &'a str,
-}
-
-/// One thread's way to tell.
-pub(crate) struct Recorder {
-    pub(crate) writer: Writer,
-    kinds: Kinds,
-}
-
-impl Recorder {
-    pub(crate) fn new(space: &Space, name: &str) -> Result<Recorder, Error> {
-        let mut writer = space.writer(name)?;
-        let kinds = Kinds::declare(&mut writer)?;
-        Ok(Recorder { writer, kinds })
-    }
-
-    /// Writes an event that happened at `ticks`.
-    #[inline]
-    pub(crate) fn at<E: Event>(&mut self, ticks: u64, event: &E) {
-        self.writer.emit_at(ticks, E::id(&self.kinds), event);
-    }
-
-    /// Writes an event that happened when the one before did.
-    #[inline]
-    pub(crate) fn same<E: Event>(&mut self, event: &E) {
-        self.writer.emit_same_time(E::id(&self.kinds), event);
-    }
-
-    /// Writes why a task failed, at the time of the event before.
-    pub(crate) fn failed(&mut self, task: u64, message: &str) {
-        self.writer.emit_same_time(self.kinds.TaskFailed, &TaskFailed { task, message });
-    }
 }
 
 #[cfg(all(test, not(loom)))]
