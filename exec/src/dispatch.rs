@@ -25,7 +25,7 @@ use crate::spread::Loads;
 use crate::stop::Stop;
 use crate::sync::{AtomicU8, Ordering, fetch_to_write};
 use crate::task::{Sampling, State, TaskCell, TaskId};
-use crate::telemetry::{Cause, Recorder, Share, Telemetry, WatchedTask};
+use crate::telemetry::{Cause, MadeReady, Recorder, Share, Telemetry, WatchedTask};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -306,14 +306,14 @@ impl Core {
     /// Likewise a task of another thread.
     #[inline(never)]
     fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
-        let woken = wake_elsewhere(&self.shared, task, self.telemetry.stamp());
+        let woken = wake_elsewhere(&self.shared, task, self.telemetry.waking(cause, by_stream));
         if woken == Woken::Already {
             return;
         }
         if woken == Woken::Roused {
             self.did_aside();
         }
-        self.telemetry.task_ready(task, cause, by_stream);
+        self.telemetry.task_woken_away(task);
     }
 
     #[inline]
@@ -423,17 +423,17 @@ impl Core {
 
     /// See [`Core::publish_dispatch`].
     #[inline(never)]
-    fn publish_all(&mut self) {
-        self.publish_dispatch();
+    fn publish_all(&mut self, stop: Stop) {
+        self.publish_dispatch(stop);
     }
 
     /// Publishes what the current task did with its streams, tells it, wakes who waited for that, closes the ends that
     /// it dropped, and lets go of those that need nothing more.
     #[inline(always)]
-    fn publish_dispatch(&mut self) {
+    fn publish_dispatch(&mut self, stop: Stop) {
         self.telemetry.publishing_begins();
         if self.telemetry.measures() {
-            self.measure_dispatch();
+            self.measure_dispatch(stop);
         }
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
@@ -568,7 +568,32 @@ impl Core {
 
     /// Ends the current dispatch's time and tells what it did.
     #[inline(never)]
-    fn measure_dispatch(&mut self) {
+    fn measure_dispatch(&mut self, stop: Stop) {
+        if let [one, other] = self.touched[..]
+            && one.writes != other.writes
+            && self.shared.settings.delay_task.load() == 0
+        {
+            let (from, to) = if one.writes { (other, one) } else { (one, other) };
+            // SAFETY: the task being dispatched is alive, and so are its streams until the list is emptied.
+            let (task, input, output) = unsafe { (&*self.task, from.ring.as_ref(), to.ring.as_ref()) };
+            let noted = match stop {
+                Stop::InputEmpty => !self.ports_wait && from.waits(),
+                Stop::OutputFull => to.waits(),
+                _ => false,
+            };
+            if self.telemetry.relay_ends(task, (stop, noted), input, output) {
+                if self.telemetry.lags() {
+                    self.changes = LOOK_UP;
+                }
+                return;
+            }
+        }
+        self.measure_otherwise(stop);
+    }
+
+    /// Likewise, whatever it did.
+    #[inline(never)]
+    fn measure_otherwise(&mut self, stop: Stop) {
         let (reads, writes) = self.account_all();
         // SAFETY: the task being dispatched is alive.
         let task = unsafe { &*self.task };
@@ -578,7 +603,12 @@ impl Core {
         let ends = self.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
         // SAFETY: the stream last read from is on the dispatch's list.
         let popped_last = unsafe { self.popped_last.get().as_ref() }.map(popped_last_of);
-        self.telemetry.dispatch_ends(task, (reads, writes), ends, popped_last);
+        let blocked_on = || match stop {
+            Stop::InputEmpty if !self.ports_wait => only_one_noted(&self.touched, false),
+            Stop::OutputFull => only_one_noted(&self.touched, true),
+            _ => 0,
+        };
+        self.telemetry.dispatch_ends(task, (stop, blocked_on), (reads, writes), ends, popped_last);
         if self.telemetry.lags() {
             self.changes = LOOK_UP;
         }
@@ -822,7 +852,7 @@ impl Core {
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             let unread = budget.map_or(0, |budget| core.unread(budget));
-            core.publish_all();
+            core.publish_all(stop);
             if let Some(budget) = budget {
                 core.finish_budget(task, budget, unread);
             }
@@ -843,7 +873,7 @@ impl Core {
             // SAFETY: the task being dispatched is alive.
             let task = unsafe { &*core.task };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            core.publish_all();
+            core.publish_all(stop);
             core.stops(task, stop, true);
             core.let_go();
         }
@@ -904,7 +934,7 @@ impl Core {
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             let unread = core.unread(budget);
-            core.publish_dispatch();
+            core.publish_dispatch(stop);
             core.finish_budget(task, budget, unread);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),
@@ -940,11 +970,7 @@ impl Core {
             _ => Share::Ready,
         };
         task.waits_for.set(waits_for);
-        let (touched, ports_wait) = (&self.touched, self.ports_wait);
-        self.telemetry.task_stops(task, stop, sleeps, || match stop {
-            Stop::InputEmpty if ports_wait => 0,
-            _ => only_one_noted(touched, stop == Stop::OutputFull),
-        });
+        self.telemetry.task_stops(task, stop, sleeps);
     }
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
@@ -977,7 +1003,7 @@ impl Core {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            core.publish_all();
+            core.publish_all(Stop::Ended);
             core.let_go();
             core.task = std::ptr::null_mut();
             task.state.set(State::Ended);
@@ -1059,12 +1085,12 @@ pub(crate) enum Woken {
     Roused,
 }
 
-/// Wakes a task of another worker of `shared`, or a blocking one; `stamp` is the time, if it is measured.
-pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> Woken {
+/// Wakes a task of another worker of `shared`, or a blocking one.
+pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, ready: MadeReady) -> Woken {
     if task.in_inbox.load(Ordering::Relaxed) {
         // The swap decides, but there is no need to overwrite the time of who was first.
     } else {
-        task.set_woken_at(stamp);
+        task.set_woken(ready);
     }
     if task.in_inbox.swap(true, Ordering::AcqRel) {
         return Woken::Already;
@@ -1094,7 +1120,7 @@ pub(crate) fn send(shared: &Shared, task: NonNull<TaskCell>) -> Pushed {
 /// Wakes a task from a thread that may have no part in the runtime but by the task.
 pub(crate) fn wake_from_outside(task: &TaskCell) {
     let shared = task.shared.clone();
-    let _ = wake_elsewhere(&shared, task, 0);
+    let _ = wake_elsewhere(&shared, task, MadeReady::default());
 }
 
 /// Closes a writing end that no dispatch of this thread uses.

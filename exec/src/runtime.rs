@@ -717,7 +717,7 @@ impl Runtime {
             if !cell.blocking {
                 cell.place(place);
             }
-            self.shared.board.task_placed(cell, place, self.shared.mode_now());
+            self.shared.board.task_placed(cell, place);
             // SAFETY: as above.
             if let Some(body) = unsafe { cell.body() } {
                 body.attach(&mut Ports { core, task: cell });

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use thalweg_space::{Clock, Error, LiveRow, NameRef, RowKind, Space};
 
-use super::kinds::{Cause, Deadlocked, ModeChanged, OWN_THREAD, SettingAdopted, TaskMapped, TaskReady};
+use super::dispatches::ReadyBy;
+use super::kinds::{Cause, Deadlocked, ModeChanged, OWN_THREAD, SettingAdopted, TaskMapped};
 use super::mode::Mode;
 use super::recorder::Recorder;
 use super::rows::RowKinds;
@@ -19,6 +20,9 @@ const LONG_NS: u64 = 200_000;
 /// How often it is looked what a thread used of its processor, in nanoseconds.
 const USAGE_NS: u64 = 20_000_000;
 
+/// How often a worker's row is shown while the worker has something to do, in nanoseconds: who looks at it does so less often.
+const ROW_NS: u64 = 50_000;
+
 /// What all threads share, in other cache lines than the count of who shares it.
 #[cfg_attr(not(loom), repr(align(64)))]
 pub(crate) struct Board {
@@ -28,6 +32,8 @@ pub(crate) struct Board {
     pub(super) clock: Clock,
     /// Ticks between two looks at what a thread used of its processor.
     pub(super) usage_ticks: u64,
+    /// Ticks between two times that a worker's row is shown, while it has something to do.
+    pub(super) row_ticks: u64,
     /// What a dispatch lasts at least that asks whether its thread was kept from its processor.
     pub(super) long_ticks: u64,
     /// Threads that are neither workers nor blocking tasks write through this.
@@ -43,6 +49,7 @@ impl Board {
             rows,
             clock,
             usage_ticks: clock.ns_to_ticks(USAGE_NS),
+            row_ticks: clock.ns_to_ticks(ROW_NS),
             long_ticks: clock.ns_to_ticks(LONG_NS),
             outside: Mutex::default(),
         })
@@ -113,13 +120,10 @@ impl Board {
     }
 
     /// The mapper has placed a task that was made before the start, and it is ready.
-    pub(crate) fn task_placed(&self, task: &impl WatchedTask, worker: u32, mode: Mode) {
-        let task = task.number();
+    pub(crate) fn task_placed(&self, task: &impl WatchedTask, worker: u32) {
         self.from_outside(|recorder, now| {
-            recorder.at(now, &TaskMapped { task, worker });
-            if mode == Mode::Full {
-                recorder.same(&TaskReady { task, by_stream: 0, cause: Cause::Created });
-            }
+            recorder.at(now, &TaskMapped { task: task.number(), worker });
+            task.set_ready(ReadyBy::new(Cause::Created, 0));
         });
     }
 

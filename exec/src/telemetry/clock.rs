@@ -1,5 +1,6 @@
 //! A thread's time: when it read the clock last, and what its time since it started was spent on.
 
+use super::dispatches::ReadyBy;
 use crate::affinity::Delays;
 
 /// When a thread read the clock, and what that stands for.
@@ -15,8 +16,10 @@ pub(super) struct Now {
     pub(super) measured_since: u64,
     /// When mode full began, if that was while running.
     pub(super) full_since: u64,
-    /// When the current dispatch began (metrics and full).
+    /// When the current dispatch began, for how long its task had been ready then, and what had made it so (metrics and full).
     pub(super) began: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
 }
 
 impl Now {
@@ -28,6 +31,8 @@ impl Now {
             measured_since: if is_measured { 0 } else { ticks },
             full_since: 0,
             began: ticks,
+            ready_ticks: 0,
+            ready_by: ReadyBy::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
 //! there is a space; the others in mode `full` only. A dispatch's events share one time, that of its end.
 
+use crate::stop::Stop;
 use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 
 /// "A worker" of a blocking task: a thread of its own.
@@ -64,6 +65,60 @@ pub(crate) enum Cause {
     Yield = 3,
     /// A stream it reads ended, or the reader of one it writes left.
     End = 4,
+    /// It is not known.
+    Untold = 5,
+}
+
+/// Why a dispatch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum Outcome {
+    /// The task waits for messages.
+    BlockedInput = 0,
+    /// It waits for room.
+    BlockedOutput = 1,
+    /// It could go on: its quantum is spent.
+    Yielded = 2,
+    /// It is no more.
+    Ended = 3,
+}
+
+impl Outcome {
+    #[inline]
+    pub(super) fn of(stop: Stop) -> Outcome {
+        match stop {
+            Stop::InputEmpty => Outcome::BlockedInput,
+            Stop::OutputFull => Outcome::BlockedOutput,
+            Stop::QuantumSpent => Outcome::Yielded,
+            Stop::Ended => Outcome::Ended,
+        }
+    }
+}
+
+/// A stream of a dispatch, by its place in the dispatch's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum Which {
+    /// None, or several.
+    None = 0,
+    /// The base's input.
+    Input = 1,
+    /// The base's output.
+    Output = 2,
+    /// The one that the event `exec.dispatch_streams` just before names.
+    Named = 3,
+}
+
+/// What the messages descend from that a dispatch wrote to its base's output: those that it read, or had read, from its base's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum Descent {
+    /// Nothing is said of it here.
+    Untold = 0,
+    /// Each from the next.
+    EachFromNext = 1,
+    /// All from the same one.
+    AllFromOne = 2,
 }
 
 kinds! {
@@ -220,37 +275,100 @@ kinds! {
         pub(crate) worker: u32,
     }
 
-    /// A task became ready; written by who made it so.
+    /// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended.
+    /// A number of this kind counts from 0 in each block.
     #[derive(Kind)]
-    #[kind(name = "exec.task_ready")]
-    pub(crate) struct TaskReady {
+    #[kind(name = "exec.dispatch_base")]
+    pub(crate) struct DispatchBase {
+        /// The number by which dispatches name it.
+        pub(crate) number: u32,
+        /// The worker; 4294967295: a thread of the task's own.
+        pub(crate) worker: u32,
         /// The task.
         pub(crate) task: u64,
-        /// The stream that made it ready, or 0.
-        #[field(absent = 0)]
-        pub(crate) by_stream: u64,
-        /// What made it ready.
-        #[field(absent = 0)]
-        pub(crate) cause: Cause,
+        /// A stream that it reads, or 0.
+        pub(crate) input: u64,
+        /// Index of the next message that it reads there, counted from 0.
+        pub(crate) first_read: u64,
+        /// A stream that it writes, or 0.
+        pub(crate) output: u64,
+        /// Index of the next message that it writes there.
+        pub(crate) first_written: u64,
     }
 
-    /// A dispatch ended (at this event's time).
+    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what,
+    /// are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
     #[derive(Kind)]
-    #[kind(name = "exec.task_dispatched")]
-    pub(crate) struct TaskDispatched {
-        /// The task.
-        pub(crate) task: u64,
-        /// How long the dispatch lasted.
+    #[kind(name = "exec.dispatch")]
+    pub(crate) struct Dispatch {
+        /// How long it lasted.
+        #[field(unit = "ticks")]
+        pub(crate) duration_ticks: u32,
+        /// How long the task had been ready when it began.
+        #[field(unit = "ticks")]
+        pub(crate) ready_ticks: u32,
+        /// The number of its base, see `exec.dispatch_base`.
+        pub(crate) base_number: u32,
+        /// Messages read from the base's input.
+        #[field(unit = "messages")]
+        pub(crate) reads: u16,
+        /// Messages written to the base's output.
+        #[field(unit = "messages")]
+        pub(crate) writes: u16,
+        /// Why it ended.
+        pub(crate) outcome: Outcome,
+        /// The stream that it waits for since.
+        pub(crate) waits_for: Which,
+        /// What had made the task ready.
+        pub(crate) cause: Cause,
+        /// The stream that had made it ready.
+        pub(crate) ready_by: Which,
+        /// What the messages written descend from.
+        pub(crate) descent: Descent,
+        /// Index of the message that the first one written descends from, less that of the first one read.
+        pub(crate) parent_offset: i16,
+    }
+
+    /// A dispatch whose numbers are too large for `exec.dispatch`.
+    #[derive(Kind)]
+    #[kind(name = "exec.dispatch_long")]
+    pub(crate) struct DispatchLong {
+        /// How long it lasted.
         #[field(unit = "ticks")]
         pub(crate) duration_ticks: u64,
-        /// The worker; 4294967295: a thread of its own.
-        pub(crate) worker: u32,
-        /// Messages read.
-        #[field(unit = "messages", absent = 0)]
+        /// How long the task had been ready when it began.
+        #[field(unit = "ticks")]
+        pub(crate) ready_ticks: u64,
+        /// The number of its base, see `exec.dispatch_base`.
+        pub(crate) base_number: u32,
+        /// Messages read from the base's input.
+        #[field(unit = "messages")]
         pub(crate) reads: u32,
-        /// Messages written.
-        #[field(unit = "messages", absent = 0)]
+        /// Messages written to the base's output.
+        #[field(unit = "messages")]
         pub(crate) writes: u32,
+        /// Why it ended.
+        pub(crate) outcome: Outcome,
+        /// The stream that it waits for since.
+        pub(crate) waits_for: Which,
+        /// What had made the task ready.
+        pub(crate) cause: Cause,
+        /// The stream that had made it ready.
+        pub(crate) ready_by: Which,
+        /// What the messages written descend from.
+        pub(crate) descent: Descent,
+        /// Index of the message that the first one written descends from, less that of the first one read.
+        pub(crate) parent_offset: i64,
+    }
+
+    /// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+    #[derive(Kind)]
+    #[kind(name = "exec.dispatch_streams")]
+    pub(crate) struct DispatchStreams {
+        /// The stream that the task waits for since, or 0.
+        pub(crate) waits_for: u64,
+        /// The stream that had made it ready, or 0.
+        pub(crate) ready_by: u64,
     }
 
     /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
@@ -267,7 +385,7 @@ kinds! {
         pub(crate) duration_ticks: u64,
     }
 
-    /// Messages read from a stream in the dispatch that ended.
+    /// Messages read in the dispatch that comes next, from a stream that is not its base's input.
     #[derive(Kind)]
     #[kind(name = "exec.stream_read")]
     pub(crate) struct StreamRead {
@@ -280,7 +398,7 @@ kinds! {
         pub(crate) count: u32,
     }
 
-    /// Messages written to a stream in the dispatch that ended.
+    /// Messages written in the dispatch that comes next, to a stream that is not its base's output.
     #[derive(Kind)]
     #[kind(name = "exec.stream_wrote")]
     pub(crate) struct StreamWrote {
@@ -324,36 +442,6 @@ kinds! {
         pub(crate) peer: u64,
         /// 1: it waits for room; 0: for a message.
         pub(crate) for_room: u8,
-    }
-
-    /// A task waits for messages.
-    #[derive(Kind)]
-    #[kind(name = "exec.task_blocked_input")]
-    pub(crate) struct TaskBlockedInput {
-        /// The task.
-        pub(crate) task: u64,
-        /// The stream it waits for; 0: any of several.
-        #[field(absent = 0)]
-        pub(crate) stream: u64,
-    }
-
-    /// A task waits for room.
-    #[derive(Kind)]
-    #[kind(name = "exec.task_blocked_output")]
-    pub(crate) struct TaskBlockedOutput {
-        /// The task.
-        pub(crate) task: u64,
-        /// The stream it waits for; 0: any of several.
-        #[field(absent = 0)]
-        pub(crate) stream: u64,
-    }
-
-    /// A task stopped although it could have gone on: its quantum is spent.
-    #[derive(Kind)]
-    #[kind(name = "exec.task_yielded")]
-    pub(crate) struct TaskYielded {
-        /// The task.
-        pub(crate) task: u64,
     }
 
     /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).

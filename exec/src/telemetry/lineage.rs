@@ -100,9 +100,16 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
     }
 
-    /// What was noted; then nothing is.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Derived> {
-        self.runs.drain(..)
+    /// What was noted.
+    #[inline]
+    pub(super) fn noted(&self) -> &[Derived] {
+        &self.runs
+    }
+
+    /// From now on nothing is noted.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.runs.clear();
     }
 
     fn begin(&mut self, run: Derived) {

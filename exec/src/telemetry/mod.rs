@@ -15,11 +15,13 @@
 //! | `task`, `stream` | what is kept with each task and stream |
 //! | `lineage` | what descends from what, in one dispatch |
 //! | `clock` | a thread's time |
+//! | `dispatches` | how a dispatch is recorded |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
 
 mod board;
 mod clock;
+mod dispatches;
 mod kinds;
 mod lineage;
 mod mode;
@@ -31,6 +33,7 @@ mod thread;
 mod worker;
 
 pub(crate) use board::Board;
+pub(crate) use dispatches::MadeReady;
 pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
 pub use mode::Mode;
 pub(crate) use recorder::Recorder;

@@ -2,19 +2,21 @@
 
 use thalweg_space::{Error, Space, Writer};
 
+use super::dispatches::Bases;
 use super::kinds::{Event, Kinds, TaskFailed};
 
 /// One thread's way to tell.
 pub(crate) struct Recorder {
     pub(crate) writer: Writer,
     kinds: Kinds,
+    pub(super) bases: Bases,
 }
 
 impl Recorder {
     pub(crate) fn new(space: &Space, name: &str) -> Result<Recorder, Error> {
         let mut writer = space.writer(name)?;
         let kinds = Kinds::declare(&mut writer)?;
-        Ok(Recorder { writer, kinds })
+        Ok(Recorder { writer, kinds, bases: Bases::default() })
     }
 
     /// Writes an event that happened at `ticks`.

@@ -171,20 +171,36 @@ pub(crate) trait WatchedStream {
     }
 
     /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it.
+    #[inline]
     fn show_position(&self, task: u64, writes: bool) {
-        let passed = match writes {
-            true => self.position(true) + self.lost(true),
-            false => self.position(false) - self.lost(false),
-        };
-        if passed == 0 {
-            return;
+        match self.telemetry().row() {
+            Some(row) => self.put_position(row, writes),
+            None => self.show_first_position(task, writes),
         }
-        let Some(row) = self.shown_by(task, writes) else { return };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn show_first_position(&self, task: u64, writes: bool) {
+        let lost = self.lost(writes);
+        let passed = if writes { self.position(true) + lost } else { self.position(false) - lost };
+        if passed > 0
+            && let Some(row) = self.shown_by(task, writes)
+        {
+            self.put_position(row, writes);
+        }
+    }
+
+    #[inline]
+    fn put_position(&self, row: &LiveRow, writes: bool) {
         if writes {
-            put(row, StreamRow::WRITTEN, passed as u64);
-            put(row, StreamRow::DROPPED, self.lost(true) as u64);
+            let lost = self.lost(true);
+            put(row, StreamRow::WRITTEN, (self.position(true) + lost) as u64);
+            if lost > 0 {
+                put(row, StreamRow::DROPPED, lost as u64);
+            }
         } else {
-            put(row, StreamRow::READ, passed as u64);
+            put(row, StreamRow::READ, (self.position(false) - self.lost(false)) as u64);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use thalweg_space::{LiveRow, SiteRef};
 
 use super::board::Board;
+use super::dispatches::{MadeReady, ReadyBy, Stated};
 use super::kinds::{TaskCreated, TaskEnded};
 use super::recorder::Recorder;
 use super::rows::{TaskRow, TaskState, put};
@@ -53,41 +54,18 @@ impl Origin {
     }
 }
 
-/// A task's time. Belongs to the task's thread, but for `woken_at`.
+/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`.
 #[derive(Default)]
 struct Times {
-    shares: [Cell<u64>; 4],
+    /// The four shares, of a task that has no row; else they are there.
+    shares: [AtomicU64; 4],
     /// Until when the time is told.
     until: Cell<u64>,
     /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
     /// into the inbox, read by the task's worker after it took it out.
     woken_at: AtomicU64,
-}
-
-impl Times {
-    /// Tells the time until `now` as `share`. Nothing is told of what was before `measured_since`.
-    #[inline]
-    fn turn(&self, share: Share, now: u64, measured_since: u64) {
-        let from = self.until.get().max(measured_since);
-        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
-        let now = now.max(from);
-        let told = &self.shares[share as usize];
-        told.set(told.get() + (now - from));
-        self.until.set(now);
-    }
-
-    /// So much of the time counted as busy was not: the thread had no processor.
-    fn kept(&self, ticks: u64) {
-        let [busy, .., ready] = &self.shares;
-        let ticks = ticks.min(busy.get());
-        busy.set(busy.get() - ticks);
-        ready.set(ready.get() + ticks);
-    }
-
-    #[inline]
-    fn share(&self, share: Share) -> u64 {
-        self.shares[share as usize].get()
-    }
+    /// By what: a [`ReadyBy`] as a word. Likewise.
+    woken_by: AtomicU64,
 }
 
 /// What is kept of a task for who observes it. In mode off only tasks that live long have it: a row is more than half as
@@ -96,6 +74,10 @@ pub(crate) struct ObservedTask {
     /// Its row; none if the space had no room.
     row: Option<LiveRow>,
     times: Times,
+    /// What made it ready last. Its thread's own, or of who makes the task.
+    pub(super) ready_by: Cell<ReadyBy>,
+    /// The base of its dispatches.
+    pub(super) stated: Stated,
     /// The last message popped in a dispatch before, while everything is told.
     pub(super) read_before: Cell<ReadBefore>,
 }
@@ -112,6 +94,55 @@ pub(super) struct ReadBefore {
 spared!(ObservedTask);
 
 impl ObservedTask {
+    /// Counts its time until `now` as `share`, and gives how much that is. Nothing is counted of what was before `measured_since`.
+    #[inline]
+    pub(super) fn turn(&self, share: Share, now: u64, measured_since: u64) -> u64 {
+        let from = self.times.until.get().max(measured_since);
+        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
+        let now = now.max(from);
+        self.add(share, now - from);
+        self.times.until.set(now);
+        now - from
+    }
+
+    /// A share has one writer at a time; who looks at the row takes it as it comes.
+    #[inline]
+    fn add(&self, share: Share, ticks: u64) {
+        let cell = self.share(share);
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn share(&self, share: Share) -> &AtomicU64 {
+        match &self.row {
+            Some(row) => row.cell(TaskRow::BUSY_TICKS + share as usize),
+            None => &self.times.shares[share as usize],
+        }
+    }
+
+    /// So much of the time counted as busy was not: the thread had no processor.
+    fn kept(&self, ticks: u64) {
+        let ticks = ticks.min(self.share(Share::Busy).load(Ordering::Relaxed));
+        self.add(Share::Busy, ticks.wrapping_neg());
+        self.add(Share::Ready, ticks);
+    }
+
+    #[inline]
+    pub(super) fn show_state(&self, state: TaskState) {
+        if let Some(row) = &self.row {
+            put(row, TaskRow::STATE, state as u64);
+        }
+    }
+
+    /// Shows what the task did, with messages that are not counted yet.
+    #[inline]
+    pub(super) fn show_counts(&self, did: &Counts, more_reads: u64, more_writes: u64) {
+        let Some(row) = &self.row else { return };
+        put(row, TaskRow::DISPATCHES, did.dispatches.get());
+        put(row, TaskRow::READS, did.reads.get() + more_reads);
+        put(row, TaskRow::WRITES, did.writes.get() + more_writes);
+    }
+
     fn new(board: &Board, id: u64, about: About) -> ObservedTask {
         let row = board.live_row(|rows| rows.task, id);
         if let Some(row) = &row {
@@ -119,7 +150,8 @@ impl ObservedTask {
             put(row, TaskRow::COMPONENT, about.component.0);
             put(row, TaskRow::REPLICA, about.replica);
         }
-        ObservedTask { row, times: Times::default(), read_before: Cell::default() }
+        let (ready_by, stated, read_before) = (Cell::default(), Stated::default(), Cell::default());
+        ObservedTask { row, times: Times::default(), ready_by, stated, read_before }
     }
 }
 
@@ -204,21 +236,21 @@ pub(crate) trait WatchedTask {
     #[inline]
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed().or_else(|| self.observe()) {
-            observed.times.turn(share, now, measured_since);
+            observed.turn(share, now, measured_since);
         }
     }
 
     /// So much of the time counted as busy was not: the thread had no processor.
     fn kept(&self, ticks: u64) {
         if let Some(observed) = self.observed() {
-            observed.times.kept(ticks);
+            observed.kept(ticks);
         }
     }
 
     /// Its time so far that was told as `share`.
     #[inline]
     fn share(&self, share: Share) -> u64 {
-        self.observed().map_or(0, |observed| observed.times.share(share))
+        self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
     }
 
     /// When another thread woke it, in ticks; 0: not measured.
@@ -226,10 +258,26 @@ pub(crate) trait WatchedTask {
         self.observed().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
     }
 
-    /// It is woken at `now`. Called before it is put into an inbox.
-    fn set_woken_at(&self, now: u64) {
+    /// Another thread wakes it so. Called before it is put into an inbox.
+    fn set_woken(&self, ready: MadeReady) {
         if let Some(observed) = self.observed() {
-            observed.times.woken_at.store(now, Ordering::Relaxed);
+            observed.times.woken_at.store(ready.at, Ordering::Relaxed);
+            observed.times.woken_by.store(ready.by.word(), Ordering::Relaxed);
+        }
+    }
+
+    /// What made it ready. Called on its own thread, or before anybody else sees it.
+    #[inline]
+    fn set_ready(&self, by: ReadyBy) {
+        if let Some(observed) = self.observed() {
+            observed.ready_by.set(by);
+        }
+    }
+
+    /// It was made ready as the thread said that woke it.
+    fn set_ready_as_woken(&self) {
+        if let Some(observed) = self.observed() {
+            observed.ready_by.set(ReadyBy::from_word(observed.times.woken_by.load(Ordering::Relaxed)));
         }
     }
 
@@ -266,8 +314,8 @@ pub(crate) trait WatchedTask {
     /// What it is doing.
     #[inline]
     fn show_state(&self, state: TaskState) {
-        if let Some(row) = self.row() {
-            put(row, TaskRow::STATE, state as u64);
+        if let Some(observed) = self.observed() {
+            observed.show_state(state);
         }
     }
 
@@ -286,15 +334,10 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Its counters and times, with messages that are not counted yet.
+    /// Its counters, with messages that are not counted yet.
     fn show_counts(&self, more_reads: u64, more_writes: u64) {
-        let Some(row) = self.row() else { return };
-        let Counts { dispatches, reads, writes } = self.did();
-        put(row, TaskRow::DISPATCHES, dispatches.get());
-        put(row, TaskRow::READS, reads.get() + more_reads);
-        put(row, TaskRow::WRITES, writes.get() + more_writes);
-        for share in [Share::Busy, Share::InputWait, Share::OutputWait, Share::Ready] {
-            put(row, TaskRow::BUSY_TICKS + share as usize, self.share(share));
+        if let Some(observed) = self.observed() {
+            observed.show_counts(self.did(), more_reads, more_writes);
         }
     }
 

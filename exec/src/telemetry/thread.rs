@@ -7,10 +7,10 @@ use thalweg_space::{LiveRow, NameRef, Tunable, Writer};
 
 use super::board::Board;
 use super::clock::{Account, Now};
+use super::dispatches::{Ended, MadeReady, Part, ReadyBy, Relayed};
 use super::kinds::{
-    Cause, Kept, MessageWorked, ModeChanged, OWN_THREAD, SettingAdopted, StreamRead, StreamWrote,
-    TaskBlockedInput, TaskBlockedOutput, TaskDispatched, TaskMapped, TaskMoved, TaskReady, TaskYielded,
-    ThreadUsed,
+    Cause, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped, TaskMoved,
+    ThreadUsed, Which,
 };
 use super::lineage::Lineage;
 use super::mode::{AdoptedMode, Mode};
@@ -43,8 +43,11 @@ pub(crate) struct Telemetry {
     pub(super) now: Now,
     pub(super) account: Account,
     dispatches: u64,
-    /// Lineage noted in the current dispatch.
+    /// Lineage noted in the current dispatch, and what it did with ends that were taken from its task since (and whether it wrote).
     lineage: Lineage,
+    gone: Vec<(Part, bool)>,
+    /// When the worker's row is shown again, and it is looked whether to record what the thread used.
+    look_up_at: u64,
     /// What it takes to tell an event with a time of its own; 0: not measured.
     pub(super) telling_ticks: u64,
     /// The message that the current dispatch works on, and since when, if that is told.
@@ -71,6 +74,8 @@ impl Telemetry {
             account: Account::new(now),
             dispatches: 0,
             lineage: Lineage::new(),
+            gone: Vec::new(),
+            look_up_at: 0,
             telling_ticks: 0,
             message: None,
         }
@@ -237,38 +242,38 @@ impl Telemetry {
         });
     }
 
-    /// Somebody made a task ready that is of another thread, or new here.
+    /// A task is ready that is new here, or to another thread that does not know it yet.
     #[inline(never)]
     pub(crate) fn task_ready(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
-        if self.mode == Mode::Off {
-            return;
+        if self.measures() {
+            task.set_ready(ReadyBy::new(cause, by_stream));
         }
-        task.show_state(TaskState::Ready);
-        if self.mode == Mode::Full
-            && let Some(recorder) = &mut self.recorder
-        {
-            recorder.at(self.now.ticks, &TaskReady { task: task.number(), by_stream, cause });
+        self.task_woken_away(task);
+    }
+
+    /// A task of another thread was woken.
+    pub(crate) fn task_woken_away(&self, task: &impl WatchedTask) {
+        if self.measures() {
+            task.show_state(TaskState::Ready);
         }
     }
 
     /// An idle task of this worker is woken.
     #[inline(always)]
     pub(crate) fn task_woken(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
-        if self.measures() {
-            self.end_wait(task, cause, by_stream);
+        if self.measures()
+            && let Some(observed) = task.observed().or_else(|| task.observe())
+        {
+            observed.turn(task.waited_for(), self.now.ticks, self.now.measured_since);
+            observed.ready_by.set(ReadyBy::new(cause, by_stream));
+            observed.show_state(TaskState::Ready);
         }
     }
 
-    #[inline(never)]
-    fn end_wait(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
-        task.turn(task.waited_for(), self.now.ticks, self.now.measured_since);
-        self.task_ready(task, cause, by_stream);
-    }
-
-    /// When a task of another thread is woken now; 0: that is not measured.
+    /// How a task of another thread is made ready now.
     #[inline]
-    pub(crate) fn stamp(&self) -> u64 {
-        if self.measures() { self.now.ticks } else { 0 }
+    pub(crate) fn waking(&self, cause: Cause, by_stream: u64) -> MadeReady {
+        MadeReady::new(if self.measures() { self.now.ticks } else { 0 }, cause, by_stream)
     }
 
     /// A worker found a task in its inbox that was idle and that another thread has woken.
@@ -278,6 +283,7 @@ impl Telemetry {
             let stamp = task.woken_at();
             let woken = if stamp == 0 { self.now.ticks } else { stamp };
             task.turn(task.waited_for(), woken, self.now.measured_since);
+            task.set_ready_as_woken();
         }
     }
 
@@ -332,7 +338,6 @@ impl Telemetry {
             }
         }
         if self.measures() {
-            task.turn(Share::Ready, self.now.ticks, self.now.measured_since);
             self.begin_time(task);
         }
         self.dispatches += 1;
@@ -341,7 +346,11 @@ impl Telemetry {
     #[inline]
     fn begin_time(&mut self, task: &impl WatchedTask) {
         self.now.began = self.now.ticks;
-        task.show_state(TaskState::Running);
+        if let Some(observed) = task.observed().or_else(|| task.observe()) {
+            self.now.ready_ticks = observed.turn(Share::Ready, self.now.ticks, self.now.measured_since);
+            self.now.ready_by = observed.ready_by.get();
+            observed.show_state(TaskState::Running);
+        }
     }
 
     /// What a thread is that adopted settings between two dispatches of a task of its own: see [`Telemetry::own_dispatch_begins`].
@@ -355,15 +364,19 @@ impl Telemetry {
         let begun = task.did().dispatches.get() > 0 && self.mode == before.0;
         if waited_for == Share::Ready && begun && !lags {
             // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
+            self.now.ready_ticks = 0;
+            self.now.ready_by = ReadyBy::new(Cause::Yield, 0);
             task.show_state(TaskState::Running);
             return;
+        }
+        if waited_for != Share::Ready {
+            task.set_ready_as_woken();
         }
         let stamp = task.woken_at();
         if waited_for != Share::Ready && stamp != 0 {
             task.turn(waited_for, stamp, self.now.measured_since);
         }
-        let now = self.clock();
-        task.turn(Share::Ready, now, self.now.measured_since);
+        self.clock();
         self.begin_time(task);
     }
 
@@ -371,7 +384,7 @@ impl Telemetry {
     pub(crate) fn own_wait_ends(&mut self, task: &impl WatchedTask) {
         if self.measures() {
             let now = self.clock();
-            task.set_woken_at(now);
+            task.set_woken(MadeReady { at: now, by: ReadyBy::default() });
         }
     }
 
@@ -381,12 +394,76 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: the messages that it read
-    /// and wrote, the ends that it used, and the message that it popped last, if any (its stream, its index there).
+    /// A dispatch ends that used an input and an output; the task is blocked on the one that its `stop` tells of, if that is `noted`.
+    /// Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
+    #[inline(always)]
+    pub(crate) fn relay_ends<S: WatchedStream>(
+        &mut self,
+        task: &impl WatchedTask,
+        (stop, noted): (Stop, bool),
+        input: &S,
+        output: &S,
+    ) -> bool {
+        let Some(observed) = task.observed() else { return false };
+        let now = self.clock();
+        let lasted = now - self.now.began;
+        if lasted >= self.board.long_ticks {
+            return false;
+        }
+        let (read, written) = (Part::of(input, false), Part::of(output, true));
+        if self.mode == Mode::Full {
+            let Some(recorder) = &mut self.recorder else { return false };
+            if self.message.is_some() || !self.gone.is_empty() {
+                return false;
+            }
+            let ended = Relayed {
+                duration_ticks: lasted,
+                ready_ticks: self.now.ready_ticks,
+                ready_by: self.now.ready_by,
+                outcome: Outcome::of(stop),
+                waits_for: match stop {
+                    Stop::InputEmpty if noted => Which::Input,
+                    Stop::OutputFull if noted => Which::Output,
+                    _ => Which::None,
+                },
+                read,
+                written,
+            };
+            if !recorder.relayed(now, &ended, self.lineage.noted(), &observed.stated) {
+                return false;
+            }
+            self.lineage.clear();
+            if read.count > 0 {
+                let (stream, index) = (read.stream, read.first + read.count - 1);
+                observed.read_before.set(ReadBefore { stream, index, at: now });
+            }
+        }
+        observed.turn(Share::Busy, now, self.now.measured_since);
+        input.show_position(task.number(), false);
+        output.show_position(task.number(), true);
+        observed.show_counts(task.did(), read.count, written.count);
+        self.dispatch_has_ended(task);
+        true
+    }
+
+    #[inline(always)]
+    fn dispatch_has_ended(&mut self, task: &impl WatchedTask) {
+        let now = self.now.ticks;
+        self.now.began = now;
+        self.now.is_fresh = self.worker.is_some();
+        if now >= self.look_up_at {
+            self.look_up(task);
+        }
+    }
+
+    /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: why, and the stream that the
+    /// task is blocked on (0: any of several); the messages that it read and wrote; the ends that it used; and the message that it
+    /// popped last, if any (its stream, its index there).
     #[inline]
     pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
+        (stop, blocked_on): (Stop, impl FnOnce() -> u64),
         (reads, writes): (usize, usize),
         ends: impl Iterator<Item = (&'a S, bool)> + Clone,
         popped_last: Option<(u64, u64)>,
@@ -398,51 +475,72 @@ impl Telemetry {
             self.was_kept(task, lasted);
         }
         if self.mode == Mode::Full {
-            self.write_dispatch(task, lasted, (reads as u32, writes as u32));
+            self.write_dispatch(task, lasted, (stop, blocked_on()), ends.clone());
             if let Some(last) = popped_last {
                 self.keep_read(task, last);
-            }
-            ends.clone().for_each(|(stream, writes)| self.write_passed(stream, writes));
-            if let Some(recorder) = &mut self.recorder {
-                self.lineage.take().for_each(|derived| recorder.same(&derived));
             }
         }
         ends.for_each(|(stream, writes)| stream.show_position(task.number(), writes));
         task.show_counts(reads as u64, writes as u64);
+        self.dispatch_has_ended(task);
+    }
+
+    /// It is time to see to what is shown less often than once a dispatch.
+    #[cold]
+    #[inline(never)]
+    fn look_up(&mut self, task: &impl WatchedTask) {
+        let now = self.now.ticks;
         self.show_worker();
-        self.now.began = now;
+        self.look_up_at = now + self.board.row_ticks;
         if now - self.account.used_told >= self.board.usage_ticks {
             self.thread_used(if task.has_own_thread() { task.number() } else { 0 });
         }
-        self.now.is_fresh = self.worker.is_some();
     }
 
-    fn write_dispatch(&mut self, task: &impl WatchedTask, lasted: u64, (reads, writes): (u32, u32)) {
-        let Some(recorder) = &mut self.recorder else { return };
+    /// Records the dispatch that ends now.
+    #[inline]
+    fn write_dispatch<'a, S: WatchedStream + 'a>(
+        &mut self,
+        task: &impl WatchedTask,
+        duration_ticks: u64,
+        (stop, waits_for): (Stop, u64),
+        ends: impl Iterator<Item = (&'a S, bool)>,
+    ) {
+        let (Some(observed), Some(recorder)) = (task.observed(), &mut self.recorder) else { return };
         let (now, number) = (self.now.ticks, task.number());
         if let Some((index, since)) = self.message.take() {
             recorder.at(now, &MessageWorked { task: number, index, duration_ticks: now - since });
         }
-        let dispatched =
-            TaskDispatched { task: number, duration_ticks: lasted, worker: task.on_worker(), reads, writes };
-        recorder.at(now, &dispatched);
-    }
-
-    /// Writes which messages passed an end in the dispatch that ended.
-    fn write_passed(&mut self, stream: &impl WatchedStream, writes: bool) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let count = stream.passed_now(writes);
-        if count == 0 {
-            return;
+        let (mut input, mut output) = (Part::default(), Part::default());
+        for (stream, writes) in ends {
+            let mut part = Part::of(stream, writes);
+            let own = if writes { &mut output } else { &mut input };
+            if own.count == 0 {
+                *own = part;
+            } else if part.count > 0 {
+                if observed.stated.goes_on(&part, writes) {
+                    std::mem::swap(own, &mut part);
+                }
+                recorder.part(now, &part, writes);
+            }
         }
-        let (number, count) = (stream.number(), count as u32);
-        if writes {
-            let first = stream.position(true) as u64 - u64::from(count);
-            recorder.same(&StreamWrote { stream: number, first, count });
-        } else {
-            let first = (stream.position(false) - stream.lost(false)) as u64 - u64::from(count);
-            recorder.same(&StreamRead { stream: number, first, count });
+        for (part, writes) in self.gone.drain(..) {
+            recorder.part(now, &part, writes);
         }
+        let ended = Ended {
+            task: number,
+            worker: task.on_worker(),
+            duration_ticks,
+            ready_ticks: self.now.ready_ticks,
+            ready_by: self.now.ready_by,
+            outcome: Outcome::of(stop),
+            waits_for,
+            input,
+            output,
+            derived: self.lineage.noted(),
+        };
+        recorder.dispatch(now, &ended, &observed.stated);
+        self.lineage.clear();
     }
 
     /// Tells for how much of a long dispatch that ends now its worker was kept from the processor.
@@ -454,40 +552,20 @@ impl Telemetry {
         self.write_kept(task.number(), kept);
     }
 
-    /// A dispatch has ended for this reason; the task sleeps, or is ready again. `stream` is the one that it is blocked on; 0: any of
-    /// several.
+    /// A dispatch has ended for this reason; the task sleeps, or is ready again.
     #[inline]
-    pub(crate) fn task_stops(
-        &mut self,
-        task: &impl WatchedTask,
-        stop: Stop,
-        sleeps: bool,
-        stream: impl FnOnce() -> u64,
-    ) {
-        if self.measures() {
-            self.stopped(task, stop, sleeps, stream);
+    pub(crate) fn task_stops(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool) {
+        if !self.measures() {
+            return;
         }
-    }
-
-    #[inline(never)]
-    fn stopped(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool, stream: impl FnOnce() -> u64) {
-        task.show_state(match stop {
+        let Some(observed) = task.observed() else { return };
+        observed.show_state(match stop {
             Stop::InputEmpty if sleeps => TaskState::BlockedInput,
             Stop::OutputFull if sleeps => TaskState::BlockedOutput,
             _ => TaskState::Ready,
         });
-        if self.mode != Mode::Full {
-            return;
-        }
-        let Some(recorder) = &mut self.recorder else { return };
-        let (now, task) = (self.now.ticks, task.number());
-        match stop {
-            Stop::InputEmpty => recorder.at(now, &TaskBlockedInput { task, stream: stream() }),
-            Stop::OutputFull => recorder.at(now, &TaskBlockedOutput { task, stream: stream() }),
-            Stop::QuantumSpent | Stop::Ended => recorder.at(now, &TaskYielded { task }),
-        }
         if !sleeps {
-            recorder.same(&TaskReady { task, by_stream: 0, cause: Cause::Yield });
+            observed.ready_by.set(ReadyBy::new(Cause::Yield, 0));
         }
     }
 
@@ -602,10 +680,12 @@ impl Telemetry {
     }
 
     /// An end goes away from the task that is dispatched, before the dispatch ends.
-    pub(crate) fn end_leaves(&mut self, stream: &impl WatchedStream, writes: bool) {
+    pub(crate) fn end_leaves<S: WatchedStream>(&mut self, stream: &S, writes: bool) {
         if self.mode == Mode::Full {
-            self.clock();
-            self.write_passed(stream, writes);
+            let part = Part::of(stream, writes);
+            if part.count > 0 {
+                self.gone.push((part, writes));
+            }
         }
     }
 
