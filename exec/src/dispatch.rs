@@ -577,7 +577,7 @@ impl Core {
         // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
         let ends = self.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
         // SAFETY: the stream last read from is on the dispatch's list.
-        let popped_last = unsafe { self.popped_last.get().as_ref() }.map(popped_last_of);
+        let popped_last = || unsafe { self.popped_last.get().as_ref() }.map(popped_last_of);
         self.telemetry.dispatch_ends(task, (reads, writes), ends, popped_last);
         if self.telemetry.lags() {
             self.changes = LOOK_UP;
@@ -940,6 +940,13 @@ impl Core {
             _ => Share::Ready,
         };
         task.waits_for.set(waits_for);
+        if self.telemetry.measures() {
+            self.tell_stop(task, stop, sleeps);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
         let (touched, ports_wait) = (&self.touched, self.ports_wait);
         self.telemetry.task_stops(task, stop, sleeps, || match stop {
             Stop::InputEmpty if ports_wait => 0,
@@ -1026,6 +1033,7 @@ fn popped_last_of(ring: &Ring) -> (u64, u64) {
 }
 
 /// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.
+#[inline(never)]
 fn only_one_noted(touched: &[Touch], writes: bool) -> u64 {
     let mut noted = touched.iter().filter(|touch| touch.writes == writes && touch.waits());
     match (noted.next(), noted.next()) {

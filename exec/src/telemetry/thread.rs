@@ -383,13 +383,13 @@ impl Telemetry {
 
     /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: the messages that it read
     /// and wrote, the ends that it used, and the message that it popped last, if any (its stream, its index there).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
         (reads, writes): (usize, usize),
         ends: impl Iterator<Item = (&'a S, bool)> + Clone,
-        popped_last: Option<(u64, u64)>,
+        popped_last: impl FnOnce() -> Option<(u64, u64)>,
     ) {
         let now = self.now.ticks;
         task.turn(Share::Busy, now, self.now.measured_since);
@@ -399,15 +399,19 @@ impl Telemetry {
         }
         if self.mode == Mode::Full {
             self.write_dispatch(task, lasted, (reads as u32, writes as u32));
-            if let Some(last) = popped_last {
+            if let Some(last) = popped_last() {
                 self.keep_read(task, last);
             }
-            ends.clone().for_each(|(stream, writes)| self.write_passed(stream, writes));
+            for (stream, writes) in ends.clone() {
+                self.write_passed(stream, writes);
+            }
             if let Some(recorder) = &mut self.recorder {
                 self.lineage.take().for_each(|derived| recorder.same(&derived));
             }
         }
-        ends.for_each(|(stream, writes)| stream.show_position(task.number(), writes));
+        for (stream, writes) in ends {
+            stream.show_position(task.number(), writes);
+        }
         task.show_counts(reads as u64, writes as u64);
         self.show_worker();
         self.now.began = now;
@@ -454,9 +458,9 @@ impl Telemetry {
         self.write_kept(task.number(), kept);
     }
 
-    /// A dispatch has ended for this reason; the task sleeps, or is ready again. `stream` is the one that it is blocked on; 0: any of
-    /// several.
-    #[inline]
+    /// A dispatch has ended for this reason, in any mode but off; the task sleeps, or is ready again. `stream` is the one that it is
+    /// blocked on; 0: any of several.
+    #[inline(always)]
     pub(crate) fn task_stops(
         &mut self,
         task: &impl WatchedTask,
@@ -464,26 +468,23 @@ impl Telemetry {
         sleeps: bool,
         stream: impl FnOnce() -> u64,
     ) {
-        if self.measures() {
-            self.stopped(task, stop, sleeps, stream);
-        }
-    }
-
-    #[inline(never)]
-    fn stopped(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool, stream: impl FnOnce() -> u64) {
         task.show_state(match stop {
             Stop::InputEmpty if sleeps => TaskState::BlockedInput,
             Stop::OutputFull if sleeps => TaskState::BlockedOutput,
             _ => TaskState::Ready,
         });
-        if self.mode != Mode::Full {
-            return;
+        if self.mode == Mode::Full {
+            self.write_stop(task.number(), stop, sleeps, stream());
         }
+    }
+
+    #[inline(never)]
+    fn write_stop(&mut self, task: u64, stop: Stop, sleeps: bool, stream: u64) {
         let Some(recorder) = &mut self.recorder else { return };
-        let (now, task) = (self.now.ticks, task.number());
+        let now = self.now.ticks;
         match stop {
-            Stop::InputEmpty => recorder.at(now, &TaskBlockedInput { task, stream: stream() }),
-            Stop::OutputFull => recorder.at(now, &TaskBlockedOutput { task, stream: stream() }),
+            Stop::InputEmpty => recorder.at(now, &TaskBlockedInput { task, stream }),
+            Stop::OutputFull => recorder.at(now, &TaskBlockedOutput { task, stream }),
             Stop::QuantumSpent | Stop::Ended => recorder.at(now, &TaskYielded { task }),
         }
         if !sleeps {
