@@ -1,77 +1,52 @@
-//! What a running task may ask of the runtime.
+//! What a user writes ([`Task`]) and is given for it ([`Context`], [`Ports`]). What they may ask of the runtime is said where that is known:
+//! see `asking`.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use thalweg_space::Writer;
+use crate::cell::{Current, TaskCell};
+use crate::spec::TaskId;
+use crate::stop::Stop;
 
-use crate::blocking::{Blocking, always_well};
-use crate::dispatch::Core;
-use crate::inputs::Inputs;
-use crate::stream::{In, Out, StreamSpec};
-use crate::task::{Task, TaskCell, TaskId, TaskSpec};
+/// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
+pub trait Task: Send + 'static {
+    /// Called once before the first run: says which ports are the task's. A port that is not named here becomes
+    /// the task's when it first uses it.
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        let _ = ports;
+    }
 
-/// Says, in the live row of the calling thread's worker, which message its task is on: what a report of a run that died or
-/// hangs in a box goes by. Costs a relaxed store a message; nothing without a space.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    cell: Option<&'a AtomicU64>,
-    first: u64,
-    /// The thread's core, where the time of each message is told.
-    times: Option<NonNull<Core>>,
+    /// Works on at most [`Context::quantum`] messages and says why it stopped. What it pushed becomes visible
+    /// to the readers when it returns.
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop;
 }
 
-impl<'a> Progress<'a> {
-    /// The task is on the message `nth` after the one that this counts from.
-    #[inline(always)]
-    pub fn on(&self, nth: usize) {
-        if let Some(cell) = self.cell {
-            cell.store(self.first + nth as u64, Ordering::Relaxed);
-        }
-        if let Some(mut core) = self.times {
-            // SAFETY: the core outlives the dispatch, which this borrows, and no other reference to it is held.
-            unsafe { core.as_mut() }.message_begins(self.first + nth as u64);
-        }
-    }
+/// The calling thread's part of the runtime: a `Core`, as those see it that do not know it.
+pub(crate) type Thread = NonNull<Opaque>;
 
-    /// Whether it is told how long each message takes (mode `full`, and the messages are long enough for that): then
-    /// [`Progress::on`] is to be called for each.
-    #[inline]
-    pub fn times_each(&self) -> bool {
-        self.times.is_some()
-    }
-
-    /// Where it is said, if anybody may look, and the number of the message that this counts from: for who says it by
-    /// itself.
-    #[inline]
-    pub fn cell(self) -> (Option<&'a AtomicU64>, u64) {
-        (self.cell, self.first)
-    }
-
-    /// The same, counting from `nth` messages later.
-    pub fn after(self, nth: usize) -> Progress<'a> {
-        Progress { first: self.first + nth as u64, ..self }
-    }
-}
+/// Nothing that can be looked at.
+pub(crate) enum Opaque {}
 
 /// A task's view of the runtime during one dispatch.
 pub struct Context<'a> {
-    pub(crate) core: NonNull<Core>,
-    pub(crate) task: *mut TaskCell,
+    pub(crate) thread: Thread,
+    pub(crate) task: Current,
     quantum: usize,
     pub(crate) full: bool,
     /// Whether the time of each message is told.
-    times_each: bool,
-    _dispatch: PhantomData<&'a mut Core>,
+    pub(crate) times_each: bool,
+    _dispatch: PhantomData<&'a mut Opaque>,
 }
 
 impl Context<'_> {
     #[inline]
-    pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
-        // SAFETY: the thread's own core; the reference ends with the line.
-        let times_each = full && unsafe { &mut *core.as_ptr() }.times_messages();
-        Context { core, task, quantum, full, times_each, _dispatch: PhantomData }
+    pub(crate) fn new(
+        thread: Thread,
+        task: Current,
+        quantum: usize,
+        (full, times_each): (bool, bool),
+    ) -> Self {
+        Context { thread, task, quantum, full, times_each, _dispatch: PhantomData }
     }
 
     /// How many messages the task should take at most before it stops with
@@ -92,111 +67,20 @@ impl Context<'_> {
         self.full
     }
 
-    /// A way to say which message the task is on, counted from its `first`. Between dispatches the runtime says it; a task
-    /// that runs users' code says it before each message.
+    /// The task being dispatched.
     #[inline]
-    pub fn progress(&self, first: u64) -> Progress<'_> {
-        // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
-        let cell = unsafe { &(*self.core.as_ptr()).telemetry }.message_cell();
-        Progress { cell, first, times: self.times_each.then_some(self.core) }
-    }
-
-    /// Nothing is told of the time that the message takes which the task is on: it goes on in other dispatches.
-    pub fn forget_time(&mut self) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.telemetry.message_goes_on();
+    pub(crate) fn task(&self) -> &TaskCell {
+        self.task.get()
     }
 
     /// The running task's number.
     pub fn task_id(&self) -> TaskId {
-        // SAFETY: the task being dispatched is alive.
-        unsafe { (*self.task).id }
-    }
-
-    /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
-    pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
-        Core::spawn(self.core, spec, Box::new(task))
-    }
-
-    /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
-    pub fn spawn_blocking(
-        &mut self,
-        spec: TaskSpec,
-        work: impl FnOnce(&mut Blocking) + Send + 'static,
-    ) -> TaskId {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        let shared = unsafe { self.core.as_ref() }.shared.clone();
-        shared.spawn_blocking(self.core, spec, |_| always_well(work))
-    }
-
-    /// Creates a stream.
-    pub fn stream<T: Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_ref() }.shared.stream(spec)
-    }
-
-    /// Says that a stream created while running is written by this task (its first push would do).
-    pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
-        // SAFETY: the context's core outlives it; the task being dispatched is alive.
-        unsafe { self.core.as_mut().attach_writer(out.ring_pointer(), &*self.task) }
-    }
-
-    /// Says that what was just pushed on `out` descends from the message popped last, in this dispatch or in one
-    /// before. Only needed in mode
-    /// `full`, and only of tasks that are not [`one_to_one`](TaskSpec::one_to_one).
-    #[inline]
-    pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
-        if self.full {
-            // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.note_derived(out.ring())
-        }
-    }
-
-    /// The message popped last, in this dispatch or in one before: its stream and its index there. None but in mode `full`.
-    /// For tasks that write later what came of it: see [`Context::derived_from`].
-    #[inline]
-    pub fn last_read(&self) -> Option<(u64, u64)> {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        if self.full { unsafe { self.core.as_ref() }.last_read() } else { None }
-    }
-
-    /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch; nothing is said where that is not known.
-    #[inline]
-    pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
-        if let (true, Some(parent)) = (self.full, read) {
-            // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.note(out.ring(), parent, None)
-        }
-    }
-
-    /// The way to tell events of one's own, in this thread's element. None without a space.
-    pub fn writer(&mut self) -> Option<&mut Writer> {
-        // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
-        unsafe { self.core.as_mut() }.telemetry.writer()
+        self.task().id
     }
 }
 
 /// The ports of a task about to start.
 pub struct Ports<'a> {
-    pub(crate) core: NonNull<Core>,
+    pub(crate) thread: Thread,
     pub(crate) task: &'a TaskCell,
-}
-
-impl Ports<'_> {
-    /// The task reads `input`.
-    pub fn input<T: Send + 'static>(&mut self, input: &mut In<T>) {
-        // SAFETY: the core outlives the ports, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.attach_reader(input.ring_pointer(), self.task);
-    }
-
-    /// The task reads all of `inputs`.
-    pub fn inputs<T: Send + 'static>(&mut self, inputs: &mut Inputs<T>) {
-        inputs.bind(self.core, self.task);
-    }
-
-    /// The task writes `output`.
-    pub fn output<T: Send + 'static>(&mut self, output: &mut Out<T>) {
-        // SAFETY: the core outlives the ports, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.attach_writer(output.ring_pointer(), self.task);
-    }
 }

@@ -11,21 +11,23 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
-use crate::context::Context;
+use crate::cell::{Current, Ring, Sampling, State, TaskCell};
+use crate::context::{Context, Thread};
 use crate::fault::Fault;
-use crate::inbox::Pushed;
 use crate::moving::Moving;
 use crate::ready::ReadyQueue;
 use crate::ring::{
-    AWAKE, BORDER, FOREIGN, LEAVES, NO_TOKEN, NOTED, PORT_WAITS, Ring, TASK_WAITS, TOUCHED, Wait,
+    AWAKE, BORDER, FOREIGN, Holder, LEAVES, NO_TOKEN, PORT_WAITS, TASK_WAITS, TOUCHED, Wait, mark,
     wait_until_zero,
 };
-use crate::runtime::Shared;
-use crate::spread::Loads;
+use crate::shared::Shared;
+use crate::spec::TaskId;
+use crate::spread::{Loads, Sample};
 use crate::stop::Stop;
-use crate::sync::{AtomicU8, Ordering, fetch_to_write};
-use crate::task::{Sampling, State, TaskCell, TaskId};
-use crate::telemetry::{Cause, Recorder, Share, Telemetry, WatchedTask};
+use crate::sync::{Ordering, fetch_to_write};
+use crate::telemetry::{Cause, Recorder, Share, Telemetry};
+use crate::used::{Touch, Used, only_one_noted, popped_last_of};
+use crate::wake::{Woken, wake_elsewhere, wake_from_outside};
 
 /// What a thread needs to run tasks.
 pub(crate) struct Core {
@@ -36,60 +38,34 @@ pub(crate) struct Core {
     /// `membarrier`.
     pub(crate) me: u64,
     /// The task being dispatched.
-    pub(crate) task: *mut TaskCell,
-    /// The stream that the last message of the current dispatch was popped from; null: none was.
-    pub(crate) popped_last: Cell<*const Ring>,
-    /// The ends of streams used in the current dispatch; after publishing, those that were found empty or full.
-    touched: Vec<Touch>,
-    /// `Inputs::next_ready` said `None`.
-    pub(crate) ports_wait: bool,
-    pub(crate) ready: ReadyQueue,
-    pub(crate) live: Vec<NonNull<TaskCell>>,
+    pub(crate) task: Current,
+    pub(crate) used: Used,
+    pub(crate) tasks: Tasks,
     pub(crate) moving: Moving,
     /// What was sampled of replicas.
     pub(crate) loads: Loads,
-    released: Vec<NonNull<Ring>>,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) adopted: Adopted,
+}
+
+/// A worker's tasks.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pub(crate) ready: ReadyQueue,
+    pub(crate) live: Vec<NonNull<TaskCell>>,
     /// How many idle tasks wait for room.
     pub(crate) wait_for_room: u64,
-    pub(crate) telemetry: Telemetry,
-    /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch), and what a
-    /// dispatch needs of them.
-    changes: u64,
-    quantum: usize,
-    pub(crate) unfinished: u64,
-    by_demand: bool,
     /// The worker takes no part.
     pub(crate) parked: bool,
 }
 
-/// An end of a stream used in this dispatch.
-#[derive(Clone, Copy)]
-struct Touch {
-    ring: NonNull<Ring>,
-    writes: bool,
-}
-
-impl Touch {
-    /// What the dispatch knows of the end.
-    #[inline]
-    fn state<'a>(self) -> &'a AtomicU8 {
-        // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
-        let ring = unsafe { self.ring.as_ref() };
-        if self.writes { &ring.write_state } else { &ring.read_state }
-    }
-
-    /// Messages that wait at a reading end; less those behind a writing one.
-    fn demand(self) -> i32 {
-        // SAFETY: an end on the list is kept until the list is emptied.
-        let ring = unsafe { self.ring.as_ref() };
-        if self.writes { -(ring.look_for_room() as i32) } else { ring.look_for_messages() as i32 }
-    }
-
-    /// Whether the dispatch found the end empty or full.
-    #[inline]
-    fn waits(self) -> bool {
-        self.state().load(Ordering::Relaxed) & NOTED != 0
-    }
+/// What a dispatch needs of the settings.
+pub(crate) struct Adopted {
+    /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch).
+    changes: u64,
+    quantum: usize,
+    pub(crate) unfinished: u64,
+    by_demand: bool,
 }
 
 /// Never the number of changes of settings.
@@ -109,30 +85,26 @@ pub(crate) fn current() -> Option<NonNull<Core>> {
 
 impl Core {
     pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
-        let me = shared.token(worker);
+        let me = shared.tokens.take(worker);
         let number = (worker != FOREIGN).then_some(worker);
-        let telemetry = Telemetry::new(shared.board.clone(), number, recorder, shared.mode_now());
+        let telemetry = Telemetry::new(shared.home.board.clone(), number, recorder, shared.tuning.mode_now());
         Core {
             shared,
             worker,
             me,
-            task: std::ptr::null_mut(),
-            popped_last: Cell::new(std::ptr::null()),
-            touched: Vec::new(),
-            ports_wait: false,
-            ready: ReadyQueue::new(),
-            live: Vec::new(),
+            task: Current::NONE,
+            used: Used::new(),
+            tasks: Tasks::default(),
             moving: Moving::default(),
             loads: Loads::default(),
-            released: Vec::new(),
-            wait_for_room: 0,
             telemetry,
-            changes: LOOK_UP,
-            quantum: 0,
-            unfinished: 0,
-            by_demand: false,
-            parked: false,
+            adopted: Adopted { changes: LOOK_UP, quantum: 0, unfinished: 0, by_demand: false },
         }
+    }
+
+    /// The core that a context or ports know.
+    pub(crate) fn of(thread: Thread) -> NonNull<Core> {
+        thread.cast()
     }
 
     /// Makes `core` the thread's while `work` runs.
@@ -154,20 +126,19 @@ impl Core {
     pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.writer.load(Ordering::Relaxed) != self.task {
+        if r.writer.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_writer(r);
         }
-        if Ring::mark(&r.write_state, TOUCHED) {
+        if mark(&r.write_state, TOUCHED) {
             r.begin_writing();
-            self.touched.push(Touch { ring, writes: true });
+            self.used.touched.push(Touch { ring, writes: true });
         }
     }
 
     #[cold]
     fn take_writer(&mut self, ring: &Ring) {
         wait_until_zero(&ring.write_state);
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
+        let task = self.task.get();
         task.gets_end(ring);
         ring.move_writer(Some(task), self.worker);
         self.telemetry.end_attached(ring, task, true);
@@ -178,20 +149,19 @@ impl Core {
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.reader.load(Ordering::Relaxed) != self.task {
+        if r.reader.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_reader(r);
         }
-        if Ring::mark(&r.read_state, TOUCHED) {
+        if mark(&r.read_state, TOUCHED) {
             r.begin_reading();
-            self.touched.push(Touch { ring, writes: false });
+            self.used.touched.push(Touch { ring, writes: false });
         }
     }
 
     #[cold]
     fn take_reader(&mut self, ring: &Ring) {
         wait_until_zero(&ring.read_state);
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
+        let task = self.task.get();
         task.gets_end(ring);
         ring.move_reader(Some(task), self.worker);
         self.telemetry.end_attached(ring, task, false);
@@ -225,17 +195,17 @@ impl Core {
 
     /// Takes an end that moves away off the current dispatch's list, and publishes what was done with it.
     fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
-        let Some(at) = self.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
+        let Some(at) =
+            self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
         else {
             return;
         };
-        let touch = self.touched.swap_remove(at);
+        let touch = self.used.touched.swap_remove(at);
         // SAFETY: the end that moves holds a reference.
         let r = unsafe { ring.as_ref() };
-        if !writes && std::ptr::eq(self.popped_last.get(), ring.as_ptr()) {
-            // SAFETY: the task being dispatched is alive.
-            self.telemetry.read_end_leaves(unsafe { &*self.task }, popped_last_of(r));
-            self.popped_last.set(std::ptr::null());
+        if !writes && std::ptr::eq(self.used.popped_last.get(), ring.as_ptr()) {
+            self.telemetry.read_end_leaves(self.task.get(), popped_last_of(r));
+            self.used.popped_last.set(std::ptr::null());
         }
         let (reads, writes_) = self.account(touch);
         self.count(reads, writes_);
@@ -249,11 +219,11 @@ impl Core {
     pub(crate) fn writer_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: the thread's own core, to which no other reference is held now; the end's reference.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
-        if core.task.is_null() || r.writer.load(Ordering::Relaxed) != core.task {
+        if core.task == Current::NONE || r.writer.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
         core.own_writer(ring);
-        Ring::mark(&r.write_state, LEAVES);
+        mark(&r.write_state, LEAVES);
         true
     }
 
@@ -261,11 +231,11 @@ impl Core {
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: as above.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
-        if core.task.is_null() || r.reader.load(Ordering::Relaxed) != core.task {
+        if core.task == Current::NONE || r.reader.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
         core.own_reader(ring);
-        Ring::mark(&r.read_state, LEAVES);
+        mark(&r.read_state, LEAVES);
         true
     }
 
@@ -283,13 +253,13 @@ impl Core {
                 self.telemetry.task_woken(task, cause, by_stream);
                 self.no_longer_idle(task);
                 task.state.set(State::Ready);
-                if self.by_demand {
+                if self.adopted.by_demand {
                     task.adds_demand();
                 }
                 if matches!(cause, Cause::Input | Cause::End) {
-                    self.ready.push_front(task);
+                    self.tasks.ready.push_front(task);
                 } else {
-                    self.ready.push(task);
+                    self.tasks.ready.push(task);
                 }
             }
             State::Running => task.notified.set(true),
@@ -300,13 +270,13 @@ impl Core {
     /// An idle task is woken, or goes to another worker.
     #[inline]
     pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
-        self.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
+        self.tasks.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
     }
 
     /// Likewise a task of another thread.
     #[inline(never)]
     fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
-        let woken = wake_elsewhere(&self.shared, task, self.telemetry.stamp());
+        let woken = wake_elsewhere(&self.shared.home, task, self.telemetry.stamp());
         if woken == Woken::Already {
             return;
         }
@@ -319,7 +289,7 @@ impl Core {
     #[inline]
     pub(crate) fn make_ready(&mut self, task: &TaskCell) {
         task.state.set(State::Ready);
-        self.ready.push(task);
+        self.tasks.ready.push(task);
     }
 
     #[inline(never)]
@@ -332,7 +302,7 @@ impl Core {
             if how != AWAKE {
                 fetch_to_write(&task.in_inbox);
             }
-            self.moving.border(self.task, task.worker());
+            self.moving.border(self.task.pointer(), task.worker());
         }
         if how == AWAKE {
             return;
@@ -348,7 +318,7 @@ impl Core {
         // SAFETY: as above, in the reader's section.
         let Some(task) = (unsafe { ring.writer.load(Ordering::SeqCst).as_ref() }) else { return };
         if how & BORDER != 0 {
-            self.moving.border(self.task, task.worker());
+            self.moving.border(self.task.pointer(), task.worker());
         }
         if how != BORDER {
             self.wake(task, cause, ring.id);
@@ -360,8 +330,8 @@ impl Core {
         // SAFETY: the reference handed over.
         let cell = unsafe { task.as_ref() };
         debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
-        cell.live_index.set(self.live.len() as u32);
-        self.live.push(task);
+        cell.live_index.set(self.tasks.live.len() as u32);
+        self.tasks.live.push(task);
         self.make_ready(cell);
     }
 
@@ -374,7 +344,7 @@ impl Core {
 
     /// Takes what other threads made ready.
     pub(crate) fn empty_inbox(&mut self) {
-        let tasks = self.shared.inboxes[self.worker as usize].take();
+        let tasks = self.shared.home.inboxes[self.worker as usize].take();
         for task in tasks {
             // SAFETY: the inbox's reference, now ours.
             let cell = unsafe { task.as_ref() };
@@ -395,7 +365,7 @@ impl Core {
             }
             if cell.state.get() == State::Idle {
                 self.no_longer_idle(cell);
-                if self.by_demand {
+                if self.adopted.by_demand {
                     cell.adds_demand();
                 }
                 self.telemetry.task_taken(cell);
@@ -409,14 +379,14 @@ impl Core {
     }
 
     fn send_on_if_parked(&mut self, task: NonNull<TaskCell>) {
-        if self.parked {
+        if self.tasks.parked {
             self.send_on(task);
         }
     }
 
     #[inline]
     pub(crate) fn next_task(&mut self) -> Option<NonNull<TaskCell>> {
-        if self.by_demand { self.ready.pop_demanded() } else { self.ready.pop() }
+        if self.adopted.by_demand { self.tasks.ready.pop_demanded() } else { self.tasks.ready.pop() }
     }
 
     // ---- the end of a dispatch
@@ -435,14 +405,14 @@ impl Core {
         if self.telemetry.measures() {
             self.measure_dispatch();
         }
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
-        self.popped_last.set(std::ptr::null());
-        if self.by_demand {
-            task.demand.set(self.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
+        let task = self.task.get();
+        self.used.popped_last.set(std::ptr::null());
+        if self.adopted.by_demand {
+            task.demand
+                .set(self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
         }
         // Waking runs no user's code, so the list does not change meanwhile.
-        if let [one, other] = self.touched[..]
+        if let [one, other] = self.used.touched[..]
             && one.writes != other.writes
         {
             // Most tasks read one stream and write one. Who waits for messages goes first.
@@ -451,11 +421,11 @@ impl Core {
             self.count(self.account(from).0, self.account(to).1);
             let (to_kept, from_kept) = (self.settle(to), self.settle(from));
             match (from_kept, to_kept) {
-                (false, false) => self.touched.clear(),
+                (false, false) => self.used.touched.clear(),
                 (true, true) => {}
                 _ => {
-                    self.touched[0] = if from_kept { from } else { to };
-                    self.touched.truncate(1);
+                    self.used.touched[0] = if from_kept { from } else { to };
+                    self.used.touched.truncate(1);
                 }
             }
             return;
@@ -463,14 +433,14 @@ impl Core {
         let (reads, writes) = self.account_all();
         self.count(reads, writes);
         let mut kept = 0;
-        for at in 0..self.touched.len() {
-            let touch = self.touched[at];
+        for at in 0..self.used.touched.len() {
+            let touch = self.used.touched[at];
             if self.settle(touch) {
-                self.touched[kept] = touch;
+                self.used.touched[kept] = touch;
                 kept += 1;
             }
         }
-        self.touched.truncate(kept);
+        self.used.touched.truncate(kept);
     }
 
     /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
@@ -514,7 +484,7 @@ impl Core {
     /// Likewise with all ends.
     #[inline]
     fn account_all(&self) -> (usize, usize) {
-        self.touched.iter().fold((0, 0), |(reads, writes), &touch| {
+        self.used.touched.iter().fold((0, 0), |(reads, writes), &touch| {
             let (read, written) = self.account(touch);
             (reads + read, writes + written)
         })
@@ -523,12 +493,11 @@ impl Core {
     /// Counts messages read and written, before those are published.
     #[inline(always)]
     fn count(&self, reads: usize, writes: usize) {
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
+        let task = self.task.get();
         task.counts.reads.set(task.counts.reads.get() + reads as u64);
         task.counts.writes.set(task.counts.writes.get() + writes as u64);
         if reads != writes {
-            self.shared.admission.count(self.worker, task.id.0, reads as u64, writes as u64);
+            self.shared.home.admission.count(self.worker, task.id.0, reads as u64, writes as u64);
         }
     }
 
@@ -538,15 +507,15 @@ impl Core {
     /// the next one begins, which looks up for that as for a setting, at no cost where nothing was.
     pub(crate) fn did_aside(&mut self) {
         if self.telemetry.did_aside() {
-            self.changes = LOOK_UP;
+            self.adopted.changes = LOOK_UP;
         }
     }
 
     /// Adopts all settings that a dispatch needs, if any was changed: one load, if not.
     #[inline]
     fn adopt_settings(&mut self) {
-        let changes = self.shared.changes();
-        if changes != self.changes {
+        let changes = self.shared.tuning.changes();
+        if changes != self.adopted.changes {
             self.adopt_changes(changes);
         }
     }
@@ -554,11 +523,12 @@ impl Core {
     #[cold]
     #[inline(never)]
     fn adopt_changes(&mut self, changes: u64) {
-        self.changes = changes;
-        self.telemetry.adopt_mode(&self.shared.settings.mode);
-        self.quantum = self.shared.quantum(&mut self.telemetry);
-        self.unfinished = self.shared.unfinished(&mut self.telemetry);
-        self.by_demand = self.shared.by_demand(&mut self.telemetry);
+        self.adopted.changes = changes;
+        self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
+        self.adopted.quantum = self.shared.tuning.quantum(&mut self.telemetry);
+        self.shared.look_at_limit();
+        self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
+        self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
         self.shared.adopt_workers();
         // A task with a thread of its own sees to its clock when it resumes.
         if self.telemetry.lags() && self.worker != FOREIGN {
@@ -570,38 +540,35 @@ impl Core {
     #[inline(never)]
     fn measure_dispatch(&mut self) {
         let (reads, writes) = self.account_all();
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*self.task };
+        let task = self.task.get();
         let messages = if reads > 0 { reads } else { writes };
         self.delay(task.id, messages as u64);
         // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
-        let ends = self.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
+        let ends = self.used.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
         // SAFETY: the stream last read from is on the dispatch's list.
-        let popped_last = || unsafe { self.popped_last.get().as_ref() }.map(popped_last_of);
+        let popped_last = || unsafe { self.used.popped_last.get().as_ref() }.map(popped_last_of);
         self.telemetry.dispatch_ends(task, (reads, writes), ends, popped_last);
         if self.telemetry.lags() {
-            self.changes = LOOK_UP;
+            self.adopted.changes = LOOK_UP;
         }
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.
     pub(crate) fn times_messages(&mut self) -> bool {
-        let percent = self.shared.clock_budget(&mut self.telemetry);
-        // SAFETY: the task being dispatched is alive.
-        self.telemetry.times_messages(unsafe { &*self.task }, percent)
+        let percent = self.shared.tuning.clock_budget(&mut self.telemetry);
+        self.telemetry.times_messages(self.task.get(), percent)
     }
 
     /// The current task begins to work on the next message, whose time is told.
     #[cold]
     pub(crate) fn message_begins(&mut self, index: u64) {
-        // SAFETY: the task being dispatched is alive.
-        self.telemetry.message_begins(unsafe { &*self.task }, index);
+        self.telemetry.message_begins(self.task.get(), index);
     }
 
     /// Reads the clock, when a task that is to take longer has done so for so many messages.
     fn delay(&mut self, task: TaskId, messages: u64) {
         let now = self.telemetry.clock();
-        let ticks = self.shared.delay_ticks(task, now).saturating_mul(messages);
+        let ticks = self.shared.tuning.delay_ticks(task, now).saturating_mul(messages);
         if ticks == 0 {
             return;
         }
@@ -614,17 +581,16 @@ impl Core {
     /// The message that the current task popped last, as far as it was told: its stream, its index.
     pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
-        if let Some(ring) = unsafe { self.popped_last.get().as_ref() } {
+        if let Some(ring) = unsafe { self.used.popped_last.get().as_ref() } {
             return Some(popped_last_of(ring));
         }
-        // SAFETY: the task being dispatched is alive.
-        self.telemetry.read_before(unsafe { &*self.task })
+        self.telemetry.read_before(self.task.get())
     }
 
     /// Notes that the message pushed last on `child` descends from the one popped last.
     #[inline]
     pub(crate) fn note_derived(&mut self, child: &Ring) {
-        let parent = self.popped_last.get();
+        let parent = self.used.popped_last.get();
         // SAFETY: as in `last_read`.
         if !unsafe { self.telemetry.derived_likewise(child, parent) } {
             self.note_derived_otherwise(child, parent);
@@ -694,14 +660,14 @@ impl Core {
     fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
         let mut sleeps = false;
         let mut ready = false;
-        task.wait_for_none(&mut self.released);
+        task.wait_for_none(&mut self.used.released);
         match stop {
             Stop::InputEmpty => {
                 // SAFETY: we are the task's thread, and no reference to its groups is kept.
                 let has_port = task.has_groups() && unsafe { task.has_ready_port() };
                 ready = has_port;
-                sleeps = has_port || self.ports_wait;
-                for touch in &self.touched {
+                sleeps = has_port || self.used.ports_wait;
+                for touch in &self.used.touched {
                     if ready || touch.writes || !touch.waits() {
                         continue;
                     }
@@ -723,7 +689,7 @@ impl Core {
                 }
             }
             Stop::OutputFull => {
-                for touch in &self.touched {
+                for touch in &self.used.touched {
                     if ready || !touch.writes || !touch.waits() {
                         continue;
                     }
@@ -749,25 +715,25 @@ impl Core {
     /// Lets go of the ends that were found empty or full: they are free to be used.
     #[inline]
     fn let_go(&mut self) {
-        self.ports_wait = false;
+        self.used.ports_wait = false;
         // Mostly one or none: by `for` the compiler makes it four at a time.
-        while let Some(touch) = self.touched.pop() {
+        while let Some(touch) = self.used.touched.pop() {
             touch.state().store(0, Ordering::Release);
         }
     }
 
     #[cold]
     fn close_end(&mut self, touch: Touch) {
-        // SAFETY: the reference of the end that was dropped; the task being dispatched is alive.
-        let (ring, task) = unsafe { (touch.ring.as_ref(), &*self.task) };
+        // SAFETY: the reference of the end that was dropped.
+        let (ring, task) = (unsafe { touch.ring.as_ref() }, self.task.get());
         task.forget_first_wait();
         if touch.writes {
             self.close(ring)
         } else {
             self.leave(ring);
-            self.shared.admission.drop_unread(ring.discarded.get());
+            self.shared.home.admission.drop_unread(ring.discarded.get());
         }
-        self.released.push(touch.ring);
+        self.used.released.push(touch.ring);
     }
 
     fn close(&mut self, ring: &Ring) {
@@ -799,7 +765,7 @@ impl Core {
     fn free_released(core: NonNull<Core>) {
         loop {
             // SAFETY: the thread's own core; the reference ends before a user's code runs.
-            let Some(ring) = (unsafe { &mut *core.as_ptr() }).released.pop() else { return };
+            let Some(ring) = (unsafe { &mut *core.as_ptr() }).used.released.pop() else { return };
             let freed = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: the reference of an end that was dropped.
                 unsafe { Ring::release(ring.as_ptr()) }
@@ -818,8 +784,7 @@ impl Core {
         let sleeps = {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            // SAFETY: the task being dispatched is alive.
-            let task = unsafe { &*core.task };
+            let task = core.task.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             let unread = budget.map_or(0, |budget| core.unread(budget));
             core.publish_all();
@@ -840,8 +805,7 @@ impl Core {
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            // SAFETY: the task being dispatched is alive.
-            let task = unsafe { &*core.task };
+            let task = core.task.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
             core.stops(task, stop, true);
@@ -854,16 +818,14 @@ impl Core {
     pub(crate) fn come_back(core: NonNull<Core>) {
         // SAFETY: the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };
-        // SAFETY: the task being dispatched is alive.
-        core.telemetry.own_wait_ends(unsafe { &*core.task });
+        core.telemetry.own_wait_ends(core.task.get());
     }
 
     /// Begins a blocking task's next dispatch, after a wait or not.
     pub(crate) fn resume(core: NonNull<Core>) {
         // SAFETY: the thread's own core; no user's code runs inside this function.
         let core = unsafe { &mut *core.as_ptr() };
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*core.task };
+        let task = core.task.get();
         let before = core.telemetry.before_adoption();
         core.adopt_settings();
         if core.telemetry.measures() {
@@ -880,7 +842,7 @@ impl Core {
         // SAFETY: the thread's own core; the reference ends before the task runs.
         let (budget, full) = unsafe {
             let core = &mut *core.as_ptr();
-            core.task = task.as_ptr();
+            core.task = Current::of(task);
             core.adopt_settings();
             core.telemetry.dispatch_begins(cell);
             (core.begin_budget(cell), core.telemetry.is_full())
@@ -916,14 +878,14 @@ impl Core {
             task.notified.set(false);
             core.stops(task, stop, sleeps);
             core.let_go();
-            core.task = std::ptr::null_mut();
+            core.task = Current::NONE;
             if sleeps {
                 task.state.set(State::Idle);
-                core.wait_for_room += u64::from(stop == Stop::OutputFull);
+                core.tasks.wait_for_room += u64::from(stop == Stop::OutputFull);
             } else {
                 core.make_ready(task);
             }
-            if core.released.is_empty() {
+            if core.used.released.is_empty() {
                 return Ok(());
             }
         }
@@ -947,7 +909,7 @@ impl Core {
 
     #[inline(never)]
     fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
-        let (touched, ports_wait) = (&self.touched, self.ports_wait);
+        let (touched, ports_wait) = (&self.used.touched, self.used.ports_wait);
         self.telemetry.task_stops(task, stop, sleeps, || match stop {
             Stop::InputEmpty if ports_wait => 0,
             _ => only_one_noted(touched, stop == Stop::OutputFull),
@@ -986,7 +948,7 @@ impl Core {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             core.publish_all();
             core.let_go();
-            core.task = std::ptr::null_mut();
+            core.task = Current::NONE;
             task.state.set(State::Ended);
             core.telemetry.task_ended(task, outcome);
         }
@@ -998,8 +960,8 @@ impl Core {
     pub(crate) fn forget(&mut self, task: &TaskCell) {
         self.moving.forget(task);
         let at = task.live_index.get() as usize;
-        self.live.swap_remove(at);
-        if let Some(moved) = self.live.get(at) {
+        self.tasks.live.swap_remove(at);
+        if let Some(moved) = self.tasks.live.get(at) {
             // SAFETY: tasks in the list are alive.
             unsafe { moved.as_ref() }.live_index.set(at as u32);
         }
@@ -1011,8 +973,8 @@ impl Core {
             // SAFETY: the thread's own core; the reference ends before a task is dropped.
             let task = unsafe {
                 let core = &mut *core.as_ptr();
-                let Some(&task) = core.live.last() else { break };
-                core.task = task.as_ptr();
+                let Some(&task) = core.tasks.live.last() else { break };
+                core.task = Current::of(task);
                 let cell = task.as_ref();
                 let waited_for = (cell.state.get() == State::Idle).then(|| cell.waits_for.get());
                 core.telemetry.task_dropped(cell, waited_for);
@@ -1022,87 +984,25 @@ impl Core {
         }
         // SAFETY: as above.
         let core = unsafe { &mut *core.as_ptr() };
-        core.ready = ReadyQueue::new();
-    }
-}
-
-/// The message popped last from a stream that the dispatch read: its stream, its index there. What a leaving reader dropped was not
-/// popped.
-fn popped_last_of(ring: &Ring) -> (u64, u64) {
-    (ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1)
-}
-
-/// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.
-#[inline(never)]
-fn only_one_noted(touched: &[Touch], writes: bool) -> u64 {
-    let mut noted = touched.iter().filter(|touch| touch.writes == writes && touch.waits());
-    match (noted.next(), noted.next()) {
-        // SAFETY: an end is kept until its state is 0.
-        (Some(one), None) => unsafe { one.ring.as_ref() }.id,
-        _ => 0,
+        core.tasks.ready = ReadyQueue::new();
     }
 }
 
 #[inline]
 fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
-    let pointer = std::ptr::from_ref(task).cast_mut();
     catch_unwind(AssertUnwindSafe(|| {
-        let mut cx = Context::new(core, pointer, messages, full);
+        // SAFETY: the thread's own core; the reference ends with the block.
+        let (current, times_each) = unsafe {
+            let core = &mut *core.as_ptr();
+            (core.task, full && core.times_messages())
+        };
+        let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
         // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
         match unsafe { task.body() } {
             Some(body) => body.run(&mut cx),
             None => Stop::Ended,
         }
     }))
-}
-
-/// What came of waking a task of another thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// Somebody was faster, or its worker has ended.
-    Already,
-    /// Its thread is awake.
-    Told,
-    /// Its thread slept: waking it took a call of the system.
-    Roused,
-}
-
-/// Wakes a task of another worker of `shared`, or a blocking one; `stamp` is the time, if it is measured.
-pub(crate) fn wake_elsewhere(shared: &Shared, task: &TaskCell, stamp: u64) -> Woken {
-    if task.in_inbox.load(Ordering::Relaxed) {
-        // The swap decides, but there is no need to overwrite the time of who was first.
-    } else {
-        task.set_woken_at(stamp);
-    }
-    if task.in_inbox.swap(true, Ordering::AcqRel) {
-        return Woken::Already;
-    }
-    if task.blocking {
-        return if shared.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Told };
-    }
-    match send(shared, task.counted_reference()) {
-        Pushed::Refused => Woken::Already,
-        Pushed::Taken => Woken::Told,
-        Pushed::Woke => Woken::Roused,
-    }
-}
-
-/// Puts a task of `shared`, with the caller's reference, into its worker's inbox; if that refuses it, the reference is given up.
-pub(crate) fn send(shared: &Shared, task: NonNull<TaskCell>) -> Pushed {
-    // SAFETY: the caller's reference.
-    let worker = unsafe { task.as_ref() }.worker();
-    let pushed = shared.inboxes[worker as usize].push(task);
-    if pushed == Pushed::Refused {
-        // SAFETY: refused, so it is still ours.
-        unsafe { TaskCell::release(task.as_ptr()) }
-    }
-    pushed
-}
-
-/// Wakes a task from a thread that may have no part in the runtime but by the task.
-pub(crate) fn wake_from_outside(task: &TaskCell) {
-    let shared = task.shared.clone();
-    let _ = wake_elsewhere(&shared, task, 0);
 }
 
 /// Closes a writing end that no dispatch of this thread uses.
@@ -1141,7 +1041,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         Some(core) => unsafe {
             let core = &mut *core.as_ptr();
             core.leave(r);
-            core.shared.admission.drop_unread(r.discarded.get());
+            core.shared.home.admission.drop_unread(r.discarded.get());
         },
         None => {
             let waits = r.end_reading(NO_TOKEN, FOREIGN);
@@ -1189,7 +1089,7 @@ const UNSEEN_NS: u64 = 20_000;
 impl Core {
     #[inline]
     pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
-        let quantum = self.quantum;
+        let quantum = self.adopted.quantum;
         let budget = task.budget.get() as usize;
         if Sampling::skips(&task.sampling) {
             return Budget { messages: quantum.min(budget), started: None };
@@ -1205,7 +1105,7 @@ impl Core {
             return 0;
         }
         // SAFETY: what the dispatch read from is kept until it was published.
-        let Some(ring) = (unsafe { self.popped_last.get().as_ref() }) else { return 0 };
+        let Some(ring) = (unsafe { self.used.popped_last.get().as_ref() }) else { return 0 };
         ring.tail.load(Ordering::Relaxed).wrapping_sub(ring.popped.get()) as u64
     }
 
@@ -1225,7 +1125,7 @@ impl Core {
         let now = self.telemetry.clock_of_dispatch();
         let took = now.saturating_sub(started);
         let each = (took / messages).max(1);
-        let target = self.shared.quantum_ticks(&mut self.telemetry);
+        let target = self.shared.tuning.quantum_ticks(&mut self.telemetry);
         let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
         let part = u64::from(task.narrowest.get()) / PARTS;
         let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;
@@ -1239,7 +1139,8 @@ impl Core {
             let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
             let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
             task.sampling.set(Sampling::every(unseen));
-            self.sampled(replica, took, messages, sampling.stands_for(), unread);
+            let sample = Sample { ticks: took, messages, dispatches: sampling.stands_for(), unread };
+            self.sampled(replica, sample);
         } else {
             self.loads.of_others += took * sampling.stands_for();
         }

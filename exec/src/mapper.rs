@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[cfg(test)]
 use crate::placement::Placement;
-use crate::task::TaskSpec;
+use crate::spec::TaskSpec;
 
 /// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
 #[derive(Clone)]

@@ -29,16 +29,19 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::dispatch::wake_from_outside;
+use crate::cell::{Kind, Ring, State, TaskCell};
 use crate::inbox::Pushed;
+use crate::options::Options;
 use crate::parker::Parker;
-use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
-use crate::runtime::{Options, Shared};
+use crate::ports::free;
+use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait};
+use crate::shared::Shared;
 use crate::spare::Spare;
-use crate::stream::{free, messages, room, slot, take};
+use crate::spec::{TaskId, TaskSpec};
+use crate::stream::{messages, room, slot, take};
 use crate::sync::{Ordering, barrier};
-use crate::task::{State, TaskCell, TaskId, TaskSpec};
 use crate::telemetry::StreamTelemetry;
+use crate::wake::{hold, wake_from_outside};
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -98,6 +101,12 @@ fn shared() -> Arc<Shared> {
     Shared::new(&Options { workers: 1, ..Options::default() }).unwrap()
 }
 
+/// Lets a worker sleep, as its thread does.
+fn sleep(shared: &Shared, worker: usize) {
+    let letters = &shared.post.of_worker[worker];
+    shared.home.inboxes[worker].sleep(|| shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+}
+
 fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
     let task = task_of_no_worker(shared);
     task.get().place(0);
@@ -105,7 +114,8 @@ fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
 }
 
 fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
-    Both(TaskCell::new(shared.clone(), TaskId(1), TaskSpec::default(), None, false))
+    let kind = Kind { blocking: false, is_shown: false, keeps_spec: false };
+    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
 }
 
 /// Two threads, a ring smaller than the messages, each sleeping when it can do nothing.
@@ -205,18 +215,18 @@ fn loom_inbox_never_sleeps_over_a_task() {
             let shared = shared.clone();
             thread::spawn(move || {
                 let task = task;
-                assert_ne!(shared.inboxes[0].push(task.get().counted_reference()), Pushed::Refused);
+                assert_ne!(shared.home.inboxes[0].push(task.get().counted_reference()), Pushed::Refused);
             })
         });
         let mut count = 0;
         while count < 2 {
-            for task in shared.inboxes[0].take() {
+            for task in shared.home.inboxes[0].take() {
                 count += 1;
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if count < 2 {
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
             }
         }
         for pusher in pushers {
@@ -234,19 +244,19 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
         let task = task(&shared);
-        let admission = &shared.admission;
+        let admission = &shared.home.admission;
         admission.count(0, 1, 0, 1);
         // The source; who starts the runtime counts as the other thread.
         admission.wakes();
         let others = shared.clone();
         let thread = thread::spawn(move || other(&others));
-        admission.hold(task.get(), 1);
-        while admission.holds(task.get()) {
+        hold(admission, task.get(), 1);
+        while admission.holds(task.get().id.0) {
             admission.park(&task.get().parker, None);
         }
         shared.stop.store(true, Ordering::SeqCst);
         barrier();
-        shared.inboxes[0].wake();
+        shared.home.inboxes[0].wake();
         thread.join().unwrap();
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(task.0.as_ptr()) }
@@ -255,13 +265,13 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
 
 #[test]
 fn loom_held_source_is_let_in_when_the_message_is_read() {
-    held_source(|shared| shared.admission.count(0, 1, 1, 0));
+    held_source(|shared| shared.home.admission.count(0, 1, 1, 0));
 }
 
 /// Whoever falls asleep last, the source or a worker.
 #[test]
 fn loom_held_source_is_let_in_when_all_sleep() {
-    held_source(|shared| shared.inboxes[0].sleep(&shared.stop));
+    held_source(|shared| sleep(&shared, 0));
 }
 
 /// The whole way: a writer publishes and wakes the reading task through its worker's inbox, while that task
@@ -272,7 +282,7 @@ fn wake_up(how: u8, messages: usize) {
         let (ring, task) = (ring(2), task(&shared));
         ring.get().enroll(0, 0);
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::several::Group::default());
+        unsafe { task.get().groups() }.push(crate::cell::Group::default());
         let writing = thread::spawn(move || {
             let (ring, task) = (ring.get(), task.get());
             let wake = |waits| {
@@ -293,14 +303,14 @@ fn wake_up(how: u8, messages: usize) {
         let (r, t) = (ring.get(), task.get());
         let (mut ready, mut port_ready, mut next) = (true, true, 0);
         loop {
-            for task in shared.inboxes[0].take() {
+            for task in shared.home.inboxes[0].take() {
                 t.in_inbox.swap(false, Ordering::AcqRel);
                 ready = true;
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if !ready {
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
                 continue;
             }
             ready = false;
@@ -330,7 +340,7 @@ fn wake_up(how: u8, messages: usize) {
         }
         assert_eq!(next, messages);
         writing.join().unwrap();
-        for task in shared.inboxes[0].shut() {
+        for task in shared.home.inboxes[0].shut() {
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
@@ -379,8 +389,8 @@ fn loom_moved_end_gets_its_message() {
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
             if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
-                while shared.inboxes[0].take().next().is_none() {
-                    shared.inboxes[0].sleep(&shared.stop);
+                while shared.home.inboxes[0].take().next().is_none() {
+                    sleep(&shared, 0);
                 }
                 after.get().in_inbox.swap(false, Ordering::AcqRel);
             }
@@ -388,7 +398,7 @@ fn loom_moved_end_gets_its_message() {
         writing.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        drop(shared.inboxes[0].shut());
+        drop(shared.home.inboxes[0].shut());
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(after.0.as_ptr()) };
     });
@@ -419,24 +429,24 @@ fn loom_moved_task_gets_its_message() {
             let give = || {
                 t.state.set(State::Moving);
                 t.leave_worker();
-                assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
+                assert_ne!(shared.home.inboxes[1].push(t.counted_reference()), Pushed::Refused);
             };
             if !t.in_inbox.swap(true, Ordering::AcqRel) {
                 return give();
             }
             loop {
-                if let Some(woken) = shared.inboxes[0].take().next() {
+                if let Some(woken) = shared.home.inboxes[0].take().next() {
                     // SAFETY: the inbox's reference.
                     unsafe { TaskCell::release(woken.as_ptr()) }
                     return give();
                 }
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
             }
         });
         let (r, t) = (ring.get(), task.get());
         let mut here = false;
         loop {
-            for arrived in shared.inboxes[1].take() {
+            for arrived in shared.home.inboxes[1].take() {
                 if t.state.get() == State::Moving {
                     t.place(1);
                     t.state.set(State::Ready);
@@ -454,13 +464,13 @@ fn loom_moved_task_gets_its_message() {
                     continue;
                 }
             }
-            shared.inboxes[1].sleep(&shared.stop);
+            sleep(&shared, 1);
         }
         writing.join().unwrap();
         first.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        for inbox in &shared.inboxes {
+        for inbox in &shared.home.inboxes {
             for woken in inbox.shut() {
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(woken.as_ptr()) }
@@ -480,7 +490,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         let (ring, task) = (ring(2), task(&shared));
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
-        let me = shared.tokens_for_model();
+        let me = shared.tokens.take_for_model();
         // Learned with a fence, then used without one.
         assert!(push(r, 0));
         r.publish_written(me, 0);
@@ -490,16 +500,16 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.leave_reader_section();
         assert_eq!(r.wait_for_messages(me, TASK_WAITS), Wait::Armed);
         // Given to worker 1, which may run it at once.
-        let me = shared.tokens_for_model();
+        let me = shared.tokens.take_for_model();
         assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
         t.leave_worker();
-        assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
+        assert_ne!(shared.home.inboxes[1].push(t.counted_reference()), Pushed::Refused);
         let for_second = shared.clone();
         let second = thread::spawn(move || {
             let (shared, r, t) = (for_second, ring.get(), task.get());
-            let me = shared.tokens_for_model();
+            let me = shared.tokens.take_for_model();
             loop {
-                for arrived in shared.inboxes[1].take() {
+                for arrived in shared.home.inboxes[1].take() {
                     t.place(1);
                     t.in_inbox.swap(false, Ordering::AcqRel);
                     // SAFETY: the inbox's reference.
@@ -513,7 +523,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
                         continue;
                     }
                 }
-                shared.inboxes[1].sleep(&shared.stop);
+                sleep(&shared, 1);
             }
         });
         assert!(push(r, 1));
@@ -524,7 +534,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         second.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        for woken in shared.inboxes[1].shut() {
+        for woken in shared.home.inboxes[1].shut() {
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
@@ -715,7 +725,7 @@ fn loom_stack_of_ready_ports_loses_none() {
         let (first, second, task) = (ring(1), ring(1), task(&shared));
         [first, second].into_iter().for_each(|ring| ring.get().enroll(0, 0));
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::several::Group::default());
+        unsafe { task.get().groups() }.push(crate::cell::Group::default());
         let pushing =
             [first, second].map(|ring| thread::spawn(move || task.get().push_ready_port(ring.get())));
         // SAFETY: this is the task's thread.

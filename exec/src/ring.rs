@@ -27,9 +27,7 @@ use crate::sync::{
     yield_now,
 };
 
-use crate::spare::spared;
-use crate::task::TaskCell;
-use crate::telemetry::{StreamTelemetry, WatchedStream};
+use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
 
 /// "No worker": of a task on its way to one, or of a blocking task.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -72,10 +70,25 @@ pub(crate) enum Wait {
     Over,
 }
 
+/// What holds an end of a stream: a task, in references that are counted.
+pub(crate) trait Holder: WatchedTask + Sized {
+    /// Takes another reference.
+    fn counted(&self) -> *mut Self;
+
+    /// Gives up a reference.
+    ///
+    /// # Safety
+    /// The caller owned it and does not use `holder` any more.
+    unsafe fn release(holder: *mut Self);
+
+    /// An end of this stream is the holder's no more, while it may say that it waits for it.
+    fn loses_end(&self, ring: &Ring<Self>);
+}
+
 /// What each end writes stands together, a line apart from what the other writes, wherever the allocator
 /// puts a ring: lines of the cache of which only parts are ours cost less than the room that would fill them up.
 #[repr(C)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<H> {
     // --- the writer's
     /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
     /// the reader with acquire.
@@ -87,7 +100,7 @@ pub(crate) struct Ring {
     pub(crate) limit: Cell<usize>,
     /// The writing task: a counted reference. Written by who attaches the end; the end itself reads it relaxed, to tell
     /// somebody else apart.
-    pub(crate) writer: AtomicPtr<TaskCell>,
+    pub(crate) writer: AtomicPtr<H>,
     /// The slots of the writer's block, and their mask.
     pub(crate) write_slots: Cell<*mut u8>,
     /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of who learned it, and to
@@ -122,13 +135,13 @@ pub(crate) struct Ring {
     pub(crate) discarded: Cell<usize>,
     /// Null unless the reader's task has it among others. Made by that task's thread before the port first waits, and kept
     /// as long as the ring.
-    port: AtomicPtr<Port>,
+    port: AtomicPtr<Port<H>>,
     /// Frees the ring with its slots and the messages in them.
-    free: unsafe fn(*mut Ring),
+    free: unsafe fn(*mut Ring<H>),
 
     // --- the reader's
     /// The reading task: like `writer`.
-    pub(crate) reader: AtomicPtr<TaskCell>,
+    pub(crate) reader: AtomicPtr<H>,
     /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
     pub(crate) head: AtomicUsize,
     /// Messages read. The reader's own.
@@ -161,9 +174,9 @@ pub(crate) struct Ring {
 }
 
 /// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
-pub(crate) struct Port {
+pub(crate) struct Port<H> {
     /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
-    pub(crate) next: AtomicPtr<Ring>,
+    pub(crate) next: AtomicPtr<Ring<H>>,
     /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
     /// own, written before the port first waits.
     pub(crate) group: Cell<u32>,
@@ -173,24 +186,13 @@ pub(crate) struct Port {
 /// No block was read from yet.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
-spared!(Ring);
-
-// As much as the allocator gives for three lines. Of a line that has some of what the writer writes (up to byte 64) the
-// reader's begins with its task, which is seldom written.
-#[cfg(not(loom))]
-const _: () = assert!(
-    size_of::<Ring>() <= 184
-        && std::mem::offset_of!(Ring, capacity) == 64
-        && std::mem::offset_of!(Ring, reader) == 120
-);
-
-impl Ring {
+impl<H: Holder> Ring<H> {
     pub(crate) fn new(
         id: u64,
         capacity: usize,
         telemetry: StreamTelemetry,
-        free: unsafe fn(*mut Ring),
-    ) -> Ring {
+        free: unsafe fn(*mut Ring<H>),
+    ) -> Ring<H> {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
         Ring {
             tail: AtomicUsize::new(0),
@@ -258,7 +260,7 @@ impl Ring {
 
     /// What it has as one of many that its reader's task takes from.
     #[inline]
-    pub(crate) fn port(&self) -> Option<&Port> {
+    pub(crate) fn port(&self) -> Option<&Port<H>> {
         // SAFETY: it is kept as long as the ring.
         unsafe { self.port.load(Ordering::Acquire).as_ref() }
     }
@@ -285,14 +287,6 @@ impl Ring {
     }
 
     // ---- the writer
-
-    /// Adds a mark to the state of an end that the calling dispatch uses.
-    #[inline]
-    pub(crate) fn mark(state: &AtomicU8, mark: u8) -> bool {
-        let before = state.load(Ordering::Relaxed);
-        state.store(before | mark, Ordering::Relaxed);
-        before & mark == 0
-    }
 
     /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
     /// then calls [`Ring::leave_writer_section`].
@@ -480,17 +474,17 @@ impl Ring {
 
     /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
     /// calling thread's.
-    pub(crate) fn move_reader(&self, task: Option<&TaskCell>, worker: u32) {
+    pub(crate) fn move_reader(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
-            self.telemetry.attached_to(task.id.0, false);
+            self.telemetry.attached_to(task.number(), false);
         }
         self.move_end(&self.reader, &self.reader_home, &self.writer_section, task, worker);
     }
 
     /// Likewise the writer.
-    pub(crate) fn move_writer(&self, task: Option<&TaskCell>, worker: u32) {
+    pub(crate) fn move_writer(&self, task: Option<&H>, worker: u32) {
         if let Some(task) = task {
-            self.telemetry.attached_to(task.id.0, true);
+            self.telemetry.attached_to(task.number(), true);
         }
         self.move_end(&self.writer, &self.writer_home, &self.reader_section, task, worker);
     }
@@ -498,13 +492,13 @@ impl Ring {
     /// Makes `task` (or nobody) the one at `end`, of which the peer knows `home` and sees it in its section.
     fn move_end(
         &self,
-        end: &AtomicPtr<TaskCell>,
+        end: &AtomicPtr<H>,
         home: &AtomicU64,
         peer_section: &AtomicU8,
-        task: Option<&TaskCell>,
+        task: Option<&H>,
         worker: u32,
     ) {
-        let new = task.map_or(std::ptr::null_mut(), TaskCell::counted);
+        let new = task.map_or(std::ptr::null_mut(), H::counted);
         // Only who moves the end changes it, and while it is nobody's, nobody's home was learned.
         if end.load(Ordering::Relaxed).is_null() {
             return end.store(new, Ordering::Release);
@@ -512,7 +506,7 @@ impl Ring {
         let before = end.swap(new, Ordering::SeqCst);
         home.store_fenced(UNKNOWN);
         // SAFETY: the stream's reference, taken out above.
-        let theirs = unsafe { (*before).worker() };
+        let theirs = unsafe { (*before).on_worker() };
         let barrier = || {
             if theirs != NOBODY && theirs != worker {
                 barrier_everywhere();
@@ -529,19 +523,19 @@ impl Ring {
         // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
         unsafe {
             (*before).loses_end(self);
-            TaskCell::release(before)
+            H::release(before)
         }
     }
 
     /// Gives up the reference to the task at an end that the other end does not look at now.
-    fn let_go_of(&self, end: &AtomicPtr<TaskCell>) {
+    fn let_go_of(&self, end: &AtomicPtr<H>) {
         let task = end.load(Ordering::Relaxed);
         end.store(std::ptr::null_mut(), Ordering::Relaxed);
         if !task.is_null() {
             // SAFETY: the stream's reference, taken out above.
             unsafe {
                 (*task).loses_end(self);
-                TaskCell::release(task)
+                H::release(task)
             }
         }
     }
@@ -555,7 +549,7 @@ impl Ring {
         }
         section.store_fenced(1);
         // SAFETY: in the section, so a reference of the ring's that we can still see is not given up.
-        let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, |task| task.id.0);
+        let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, WatchedTask::number);
         section.store(0, Ordering::Release);
         id
     }
@@ -569,7 +563,7 @@ impl Ring {
     ///
     /// # Safety
     /// The caller owned a reference and does not use `ring` any more.
-    pub(crate) unsafe fn release(ring: *mut Ring) {
+    pub(crate) unsafe fn release(ring: *mut Ring<H>) {
         // SAFETY: the reference given up here kept it alive until now.
         let (refs, free) = unsafe { (&(*ring).refs, (*ring).free) };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -579,7 +573,7 @@ impl Ring {
     }
 }
 
-impl WatchedStream for Ring {
+impl<H: Holder> WatchedStream for Ring<H> {
     #[inline]
     fn number(&self) -> u64 {
         self.id
@@ -621,7 +615,7 @@ impl WatchedStream for Ring {
     }
 }
 
-impl Drop for Ring {
+impl<H> Drop for Ring<H> {
     fn drop(&mut self) {
         let port = self.port.load(Ordering::Relaxed);
         if !port.is_null() {
@@ -653,7 +647,7 @@ fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
 /// Learns, in one's section and after its fence, where the other end lives; [`BORDER`]: on another worker. `me` and
 /// `worker` are the calling thread's.
 #[inline]
-fn learn_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u32) -> u8 {
+fn learn_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
     match home.load(Ordering::Relaxed).wrapping_sub(me) {
         ELSEWHERE => BORDER,
         OWN => 0,
@@ -663,18 +657,26 @@ fn learn_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u32)
 }
 
 #[cold]
-fn look_for_home(home: &AtomicU64, end: &AtomicPtr<TaskCell>, me: u64, worker: u32) -> u8 {
+fn look_for_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
     // SAFETY: we are in our section and past its fence, so a reference that we can still see is not given up.
     let Some(task) = (unsafe { end.load(Ordering::SeqCst).as_ref() }) else { return 0 };
-    let learned = match task.worker() {
+    let learned = match task.on_worker() {
         // Its worker's next token will make us look again, if that is ours.
-        NOBODY if !task.blocking => return 0,
+        NOBODY if !task.has_own_thread() => return 0,
         NOBODY => me + OWN,
         theirs if theirs == worker => me,
         _ => me + ELSEWHERE,
     };
     home.store(learned, Ordering::Relaxed);
     if learned == me + ELSEWHERE { BORDER } else { 0 }
+}
+
+/// Adds a mark to the state of an end that the calling dispatch uses.
+#[inline]
+pub(crate) fn mark(state: &AtomicU8, mark: u8) -> bool {
+    let before = state.load(Ordering::Relaxed);
+    state.store(before | mark, Ordering::Relaxed);
+    before & mark == 0
 }
 
 /// Waits for a flag that another thread clears within a few instructions (or when its dispatch ends).
