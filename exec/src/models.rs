@@ -29,17 +29,17 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::cell::{Kind, Ring, State, TaskCell};
-use crate::inbox::Pushed;
-use crate::options::Options;
 use crate::parker::Parker;
-use crate::ports::free;
+use crate::ring::stream::{messages, room, slot, take};
 use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait};
+use crate::runtime::ports::free;
 use crate::shared::Shared;
+use crate::shared::options::Options;
 use crate::spare::Spare;
-use crate::spec::{TaskId, TaskSpec};
-use crate::stream::{messages, room, slot, take};
 use crate::sync::{Ordering, barrier};
+use crate::task::cell::{Kind, Ring, State, TaskCell};
+use crate::task::inbox::Pushed;
+use crate::task::spec::{TaskId, TaskSpec};
 use crate::telemetry::StreamTelemetry;
 use crate::wake::{hold, wake_from_outside};
 
@@ -282,7 +282,7 @@ fn wake_up(how: u8, messages: usize) {
         let (ring, task) = (ring(2), task(&shared));
         ring.get().enroll(0, 0);
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::cell::Group::default());
+        unsafe { task.get().groups() }.push(crate::task::cell::Group::default());
         let writing = thread::spawn(move || {
             let (ring, task) = (ring.get(), task.get());
             let wake = |waits| {
@@ -725,7 +725,7 @@ fn loom_stack_of_ready_ports_loses_none() {
         let (first, second, task) = (ring(1), ring(1), task(&shared));
         [first, second].into_iter().for_each(|ring| ring.get().enroll(0, 0));
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::cell::Group::default());
+        unsafe { task.get().groups() }.push(crate::task::cell::Group::default());
         let pushing =
             [first, second].map(|ring| thread::spawn(move || task.get().push_ready_port(ring.get())));
         // SAFETY: this is the task's thread.
