@@ -78,10 +78,10 @@ fn push(ring: &Ring, message: usize) -> bool {
     if room::<usize>(ring) == 0 {
         return false;
     }
-    let at = ring.pushed.get();
+    let at = ring.writing.pushed.get();
     // SAFETY: we are the writer, and there is room.
-    unsafe { slot::<usize>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
-    ring.pushed.set(at + 1);
+    unsafe { slot::<usize>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+    ring.writing.pushed.set(at + 1);
     true
 }
 
@@ -190,7 +190,7 @@ fn loom_ring_tells_the_writer_that_the_reader_left() {
             assert!(push(ring, 0));
             ring.publish_written(NO_TOKEN, FOREIGN);
             ring.leave_writer_section();
-            while ring.reader_gone.load(Ordering::Acquire) == 0 {
+            while ring.reading.reader_gone.load(Ordering::Acquire) == 0 {
                 if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                     sleep.park();
                 }
@@ -377,7 +377,7 @@ fn loom_moved_end_gets_its_message() {
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
-                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
@@ -418,7 +418,7 @@ fn loom_moved_task_gets_its_message() {
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
-                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
@@ -588,7 +588,7 @@ fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
             let ring = ring.get();
             assert!(push(ring, 7));
             ring.publish_written(NO_TOKEN, FOREIGN);
-            if ring.reader.load(Ordering::SeqCst) == before.0.as_ptr() {
+            if ring.reading.task.load(Ordering::SeqCst) == before.0.as_ptr() {
                 used.use_it();
             }
             ring.leave_writer_section();
@@ -630,7 +630,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         let writing = thread::spawn(move || {
             let r = ring.get();
             r.end_writing(NO_TOKEN, FOREIGN);
-            if r.reader.load(Ordering::SeqCst) == reader.0.as_ptr() {
+            if r.reading.task.load(Ordering::SeqCst) == reader.0.as_ptr() {
                 used.use_it();
             }
             r.leave_writer_section();
@@ -638,13 +638,16 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         });
         let r = ring.get();
         r.end_reading(NO_TOKEN, FOREIGN);
-        if r.writer.load(Ordering::SeqCst) == writer.0.as_ptr() {
+        if r.writing.task.load(Ordering::SeqCst) == writer.0.as_ptr() {
             of_writer.use_it();
         }
         r.leave_reader_section();
         of_reader.free_it();
         writing.join().unwrap();
-        assert!(r.reader.load(Ordering::SeqCst).is_null() && r.writer.load(Ordering::SeqCst).is_null());
+        assert!(
+            r.reading.task.load(Ordering::SeqCst).is_null()
+                && r.writing.task.load(Ordering::SeqCst).is_null()
+        );
         give_up(ring);
         for task in [reader, writer] {
             // SAFETY: the reference of its making.
@@ -666,9 +669,10 @@ fn push_message(ring: &Ring, message: Message) {
     assert!(room::<Message>(ring) > 0);
     // SAFETY: we are the writer, and there is room.
     unsafe {
-        slot::<Message>(ring.write_slots.get(), ring.write_mask.get(), ring.pushed.get()).write(message)
+        slot::<Message>(ring.writing.slots.get(), ring.writing.mask.get(), ring.writing.pushed.get())
+            .write(message)
     };
-    ring.pushed.set(ring.pushed.get() + 1);
+    ring.writing.pushed.set(ring.writing.pushed.get() + 1);
 }
 
 /// Two threads give up the ends of a stream: the last one frees it, with a message that nobody read.

@@ -43,7 +43,7 @@ impl Core {
         }
         // SAFETY: what the dispatch read from is kept until it was published.
         let Some(ring) = (unsafe { self.used.popped_last.get().as_ref() }) else { return 0 };
-        ring.tail.load(Ordering::Relaxed).wrapping_sub(ring.popped.get()) as u64
+        ring.writing.tail.load(Ordering::Relaxed).wrapping_sub(ring.reading.popped.get()) as u64
     }
 
     #[inline]

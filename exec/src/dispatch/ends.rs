@@ -17,10 +17,10 @@ impl Core {
     pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.writer.load(Ordering::Relaxed) != self.task.pointer() {
+        if r.writing.task.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_writer(r);
         }
-        if mark(&r.write_state, TOUCHED) {
+        if mark(&r.writing.state, TOUCHED) {
             r.begin_writing();
             self.used.touched.push(Touch { ring, writes: true });
         }
@@ -28,7 +28,7 @@ impl Core {
 
     #[cold]
     pub(super) fn take_writer(&mut self, ring: &Ring) {
-        wait_until_zero(&ring.write_state);
+        wait_until_zero(&ring.writing.state);
         let task = self.task.get();
         task.gets_end(ring);
         ring.move_writer(Some(task), self.worker);
@@ -40,10 +40,10 @@ impl Core {
     pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        if r.reader.load(Ordering::Relaxed) != self.task.pointer() {
+        if r.reading.task.load(Ordering::Relaxed) != self.task.pointer() {
             self.take_reader(r);
         }
-        if mark(&r.read_state, TOUCHED) {
+        if mark(&r.reading.state, TOUCHED) {
             r.begin_reading();
             self.used.touched.push(Touch { ring, writes: false });
         }
@@ -51,7 +51,7 @@ impl Core {
 
     #[cold]
     pub(super) fn take_reader(&mut self, ring: &Ring) {
-        wait_until_zero(&ring.read_state);
+        wait_until_zero(&ring.reading.state);
         let task = self.task.get();
         task.gets_end(ring);
         ring.move_reader(Some(task), self.worker);
@@ -63,8 +63,8 @@ impl Core {
         self.finish_with(ring, true);
         // SAFETY: the end that is attached holds a reference.
         let ring = unsafe { ring.as_ref() };
-        wait_until_zero(&ring.write_state);
-        if !std::ptr::eq(ring.writer.load(Ordering::Relaxed), task) {
+        wait_until_zero(&ring.writing.state);
+        if !std::ptr::eq(ring.writing.task.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_writer(Some(task), self.worker);
             self.telemetry.end_attached(ring, task, true);
@@ -76,8 +76,8 @@ impl Core {
         self.finish_with(ring, false);
         // SAFETY: the end that is attached holds a reference.
         let ring = unsafe { ring.as_ref() };
-        wait_until_zero(&ring.read_state);
-        if !std::ptr::eq(ring.reader.load(Ordering::Relaxed), task) {
+        wait_until_zero(&ring.reading.state);
+        if !std::ptr::eq(ring.reading.task.load(Ordering::Relaxed), task) {
             task.gets_end(ring);
             ring.move_reader(Some(task), self.worker);
             self.telemetry.end_attached(ring, task, false);
@@ -102,7 +102,7 @@ impl Core {
         self.count(reads, writes_);
         self.telemetry.end_leaves(r, writes);
         self.publish(touch);
-        let state = if writes { &r.write_state } else { &r.read_state };
+        let state = if writes { &r.writing.state } else { &r.reading.state };
         state.store(0, Ordering::Release);
     }
 
@@ -110,11 +110,11 @@ impl Core {
     pub(crate) fn writer_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: the thread's own core, to which no other reference is held now; the end's reference.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
-        if core.task == Current::NONE || r.writer.load(Ordering::Relaxed) != core.task.pointer() {
+        if core.task == Current::NONE || r.writing.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
         core.own_writer(ring);
-        mark(&r.write_state, LEAVES);
+        mark(&r.writing.state, LEAVES);
         true
     }
 
@@ -122,11 +122,11 @@ impl Core {
     pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
         // SAFETY: as above.
         let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
-        if core.task == Current::NONE || r.reader.load(Ordering::Relaxed) != core.task.pointer() {
+        if core.task == Current::NONE || r.reading.task.load(Ordering::Relaxed) != core.task.pointer() {
             return false;
         }
         core.own_reader(ring);
-        mark(&r.read_state, LEAVES);
+        mark(&r.reading.state, LEAVES);
         true
     }
 
@@ -193,7 +193,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
         None => {
             let waits = r.end_writing(NO_TOKEN, FOREIGN);
             // SAFETY: in the writer's section, so the reference we see is not given up.
-            let reader = unsafe { r.reader.load(Ordering::SeqCst).as_ref() };
+            let reader = unsafe { r.reading.task.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE
                 && let Some(task) = reader
             {
@@ -224,7 +224,7 @@ pub(crate) fn leave_reader(ring: NonNull<Ring>) {
         None => {
             let waits = r.end_reading(NO_TOKEN, FOREIGN);
             // SAFETY: in the reader's section, so the reference we see is not given up.
-            let writer = unsafe { r.writer.load(Ordering::SeqCst).as_ref() };
+            let writer = unsafe { r.writing.task.load(Ordering::SeqCst).as_ref() };
             if waits != AWAKE
                 && let Some(task) = writer
             {

@@ -39,19 +39,8 @@ impl Core {
         if let [one, other] = self.used.touched[..]
             && one.writes != other.writes
         {
-            // Most tasks read one stream and write one. Who waits for messages goes first.
-            let (from, to) = if one.writes { (other, one) } else { (one, other) };
-            let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
-            self.count(self.account(from).0, self.account(to).1);
-            let (to_kept, from_kept) = (self.settle(to), self.settle(from));
-            match (from_kept, to_kept) {
-                (false, false) => self.used.touched.clear(),
-                (true, true) => {}
-                _ => {
-                    self.used.touched[0] = if from_kept { from } else { to };
-                    self.used.touched.truncate(1);
-                }
-            }
+            // Most tasks read one stream and write one.
+            self.settle_two(one, other);
             return;
         }
         let (reads, writes) = self.account_all();
@@ -67,13 +56,30 @@ impl Core {
         self.used.touched.truncate(kept);
     }
 
+    /// Publishes what the dispatch did with its two ends, of which it reads one and writes the other. Who waits for messages goes first.
+    #[inline(always)]
+    fn settle_two(&mut self, one: Touch, other: Touch) {
+        let (from, to) = if one.writes { (other, one) } else { (one, other) };
+        let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
+        self.count(self.account(from).0, self.account(to).1);
+        let (to_kept, from_kept) = (self.settle(to), self.settle(from));
+        match (from_kept, to_kept) {
+            (false, false) => self.used.touched.clear(),
+            (true, true) => {}
+            _ => {
+                self.used.touched[0] = if from_kept { from } else { to };
+                self.used.touched.truncate(1);
+            }
+        }
+    }
+
     /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
     #[inline(always)]
     pub(super) fn settle(&mut self, touch: Touch) -> bool {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
         self.publish(touch);
-        let state = if touch.writes { &ring.write_state } else { &ring.read_state };
+        let state = if touch.writes { &ring.writing.state } else { &ring.reading.state };
         match state.load(Ordering::Relaxed) {
             TOUCHED => {
                 state.store(0, Ordering::Release);
@@ -95,12 +101,12 @@ impl Core {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
         if touch.writes {
-            let pushed = ring.pushed.get();
-            ring.limit.set(pushed);
+            let pushed = ring.writing.pushed.get();
+            ring.writing.limit.set(pushed);
             (0, ring.written_since())
         } else {
-            let popped = ring.popped.get();
-            ring.available.set(popped);
+            let popped = ring.reading.popped.get();
+            ring.reading.available.set(popped);
             (ring.taken_since() - ring.discarded.get(), 0)
         }
     }
@@ -130,14 +136,14 @@ impl Core {
         // SAFETY: an end on the list is kept until the list is emptied.
         let ring = unsafe { touch.ring.as_ref() };
         if touch.writes {
-            if ring.pushed.get() != ring.tail.load(Ordering::Relaxed) {
+            if ring.writing.pushed.get() != ring.writing.tail.load(Ordering::Relaxed) {
                 let waits = ring.publish_written(self.me, self.worker);
                 if waits != AWAKE {
                     self.wake_reader(ring, waits, Cause::Input);
                 }
                 ring.leave_writer_section();
             }
-        } else if ring.popped.get() != ring.head.load(Ordering::Relaxed) {
+        } else if ring.reading.popped.get() != ring.reading.head.load(Ordering::Relaxed) {
             let waits = ring.publish_read(self.me, self.worker);
             if waits != AWAKE {
                 self.wake_writer(ring, waits, Cause::Room);
@@ -150,7 +156,7 @@ impl Core {
     pub(crate) fn publish_now(&mut self, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
-        let (pushed, published) = (r.pushed.get(), r.tail.load(Ordering::Relaxed));
+        let (pushed, published) = (r.writing.pushed.get(), r.writing.tail.load(Ordering::Relaxed));
         if pushed != published {
             self.count(0, pushed - published);
             r.begin_writing();
@@ -162,58 +168,52 @@ impl Core {
     /// `Err`: nothing can ever wake it.
     #[inline(always)]
     pub(super) fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
-        let mut sleeps = false;
-        let mut ready = false;
         task.wait_for_none(&mut self.used.released);
-        match stop {
+        let (ready, sleeps, nothing) = match stop {
             Stop::InputEmpty => {
                 // SAFETY: we are the task's thread, and no reference to its groups is kept.
                 let has_port = task.has_groups() && unsafe { task.has_ready_port() };
-                ready = has_port;
-                sleeps = has_port || self.used.ports_wait;
-                for touch in &self.used.touched {
-                    if ready || touch.writes || !touch.waits() {
-                        continue;
-                    }
-                    // SAFETY: an end is kept until its state is 0.
-                    let ring = unsafe { touch.ring.as_ref() };
-                    match ring.wait_for_messages(self.me, TASK_WAITS) {
-                        Wait::Armed => {
-                            task.wait_for(ring);
-                            sleeps = true;
-                        }
-                        Wait::Ready => ready = true,
-                        Wait::Over => {}
-                    }
-                }
-                if !ready && !sleeps && !task.notified.get() {
-                    return Err(
-                        "stopped on an empty input, but popped none that could still bring a message",
-                    );
-                }
+                let before = (has_port, has_port || self.used.ports_wait);
+                let (ready, sleeps) =
+                    self.arm_noted(task, false, before, |ring| ring.wait_for_messages(self.me, TASK_WAITS));
+                (ready, sleeps, "stopped on an empty input, but popped none that could still bring a message")
             }
             Stop::OutputFull => {
-                for touch in &self.used.touched {
-                    if ready || !touch.writes || !touch.waits() {
-                        continue;
-                    }
-                    // SAFETY: an end is kept until its state is 0.
-                    let ring = unsafe { touch.ring.as_ref() };
-                    match ring.wait_for_room(self.me) {
-                        Wait::Armed => {
-                            task.wait_for(ring);
-                            sleeps = true;
-                        }
-                        Wait::Ready | Wait::Over => ready = true,
-                    }
-                }
-                if !ready && !sleeps && !task.notified.get() {
-                    return Err("stopped on a full output, but found none full");
-                }
+                let (ready, sleeps) =
+                    self.arm_noted(task, true, (false, false), |ring| ring.wait_for_room(self.me));
+                (ready, sleeps, "stopped on a full output, but found none full")
             }
-            Stop::QuantumSpent | Stop::Ended => {}
+            Stop::QuantumSpent | Stop::Ended => return Ok(false),
+        };
+        if !ready && !sleeps && !task.notified.get() { Err(nothing) } else { Ok(sleeps && !ready) }
+    }
+
+    /// Arms the writing (else reading) ends that the dispatch found full (else empty), unless the task is ready. Whether it is ready
+    /// then, and whether something will wake it.
+    #[inline(always)]
+    fn arm_noted(
+        &self,
+        task: &TaskCell,
+        writes: bool,
+        (mut ready, mut sleeps): (bool, bool),
+        wait: impl Fn(&Ring) -> Wait,
+    ) -> (bool, bool) {
+        for touch in &self.used.touched {
+            if ready || touch.writes != writes || !touch.waits() {
+                continue;
+            }
+            // SAFETY: an end is kept until its state is 0.
+            let ring = unsafe { touch.ring.as_ref() };
+            match wait(ring) {
+                Wait::Armed => {
+                    task.wait_for(ring);
+                    sleeps = true;
+                }
+                Wait::Ready => ready = true,
+                Wait::Over => {}
+            }
         }
-        Ok(sleeps && !ready)
+        (ready, sleeps)
     }
 
     /// Lets go of the ends that were found empty or full: they are free to be used.
@@ -296,7 +296,7 @@ impl Core {
     /// Notes that the message pushed last on `child` descends from this one, if it was pushed in this dispatch; `popped` is the stream
     /// that it was popped last from, if that is so.
     pub(crate) fn note(&mut self, child: &Ring, read: (u64, u64), popped: Option<&Ring>) {
-        if child.written_since() != 0 && child.write_state.load(Ordering::Relaxed) != 0 {
+        if child.written_since() != 0 && child.writing.state.load(Ordering::Relaxed) != 0 {
             self.telemetry.derived(child, read, popped);
         }
     }

@@ -43,7 +43,7 @@ impl Touch {
     pub(crate) fn state<'a>(self) -> &'a AtomicU8 {
         // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
         let ring = unsafe { self.ring.as_ref() };
-        if self.writes { &ring.write_state } else { &ring.read_state }
+        if self.writes { &ring.writing.state } else { &ring.reading.state }
     }
 
     /// Messages that wait at a reading end; less those behind a writing one.
@@ -63,7 +63,7 @@ impl Touch {
 /// The message popped last from a stream that the dispatch read: its stream, its index there. What a leaving reader dropped was not
 /// popped.
 pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
-    (ring.id, (ring.popped.get() - ring.discarded.get()) as u64 - 1)
+    (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
 }
 
 /// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.

@@ -65,7 +65,7 @@ impl Core {
     pub(super) fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
         // given up.
-        let Some(task) = (unsafe { ring.reader.load(Ordering::SeqCst).as_ref() }) else { return };
+        let Some(task) = (unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() }) else { return };
         let (border, how) = (how & BORDER != 0, how & !BORDER);
         if border {
             if how != AWAKE {
@@ -85,7 +85,7 @@ impl Core {
     #[inline(never)]
     pub(super) fn wake_writer(&mut self, ring: &Ring, how: u8, cause: Cause) {
         // SAFETY: as above, in the reader's section.
-        let Some(task) = (unsafe { ring.writer.load(Ordering::SeqCst).as_ref() }) else { return };
+        let Some(task) = (unsafe { ring.writing.task.load(Ordering::SeqCst).as_ref() }) else { return };
         if how & BORDER != 0 {
             self.moving.border(self.task.pointer(), task.worker());
         }

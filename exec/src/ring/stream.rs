@@ -96,8 +96,8 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     let used = ring.look_for_room();
     let room = ring.capacity as usize - used;
     let in_block = if room == 0 { 0 } else { room_in_block::<T>(ring, used).min(room) };
-    ring.limit.set(ring.pushed.get() + in_block);
-    ring.beyond.set((room - in_block) as u32);
+    ring.writing.limit.set(ring.writing.pushed.get() + in_block);
+    ring.writing.beyond.set((room - in_block) as u32);
     room
 }
 
@@ -105,14 +105,14 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
 /// the stream is not full.
 #[inline]
 fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
-    let count = ring.write_mask.get() as usize + 1;
-    if !ring.write_slots.get().is_null() {
+    let count = ring.writing.mask.get() as usize + 1;
+    if !ring.writing.slots.get().is_null() {
         if used == 0 || count >= ring.capacity as usize {
             return count;
         }
         // SAFETY: the writer's own block.
-        let begin = unsafe { header::<T>(ring.write_slots.get()) }.begin;
-        let in_use = used.min(ring.pushed.get() - begin);
+        let begin = unsafe { header::<T>(ring.writing.slots.get()) }.begin;
+        let in_use = used.min(ring.writing.pushed.get() - begin);
         if in_use < count {
             return count - in_use;
         }
@@ -123,53 +123,53 @@ fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
 #[cold]
 #[inline(never)]
 fn grow<T>(ring: &Ring<impl Holder>) -> usize {
-    let before = ring.write_slots.get();
+    let before = ring.writing.slots.get();
     let most = (ring.capacity as usize).next_power_of_two();
-    let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.write_mask.get() as usize + 1) };
-    let (count, begin) = (count.min(most), ring.pushed.get());
+    let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
+    let (count, begin) = (count.min(most), ring.writing.pushed.get());
     let slots = new_block::<T>(count, begin);
     if before.is_null() {
-        ring.read_slots.store(slots, Ordering::Release);
+        ring.reading.slots.store(slots, Ordering::Release);
     } else {
         // SAFETY: the writer's own block until `next` is set.
         let header = unsafe { header::<T>(before) };
         header.end.store(begin, Ordering::Relaxed);
         header.next.store(slots, Ordering::Release);
     }
-    ring.write_slots.set(slots);
-    ring.write_mask.set(count as u32 - 1);
+    ring.writing.slots.set(slots);
+    ring.writing.mask.set(count as u32 - 1);
     count
 }
 
 /// Looks for messages: how many may be read from the reader's block, which is the next one if this was read to its end.
 #[inline]
 pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
-    let (tail, popped) = (ring.tail.load(Ordering::Acquire), ring.popped.get());
-    ring.available.set(popped);
+    let (tail, popped) = (ring.writing.tail.load(Ordering::Acquire), ring.reading.popped.get());
+    ring.reading.available.set(popped);
     if tail == popped {
         return 0;
     }
-    if ring.read_mask.get() == NO_BLOCK {
+    if ring.reading.mask.get() == NO_BLOCK {
         // The `tail` just seen covers it.
-        enter_block::<T>(ring, ring.read_slots.load(Ordering::Relaxed));
+        enter_block::<T>(ring, ring.reading.slots.load(Ordering::Relaxed));
     }
     let mut end = end_of_block::<T>(ring, tail);
     if end == popped {
         enter_next_block::<T>(ring);
         end = end_of_block::<T>(ring, tail);
     }
-    ring.available.set(end);
+    ring.reading.available.set(end);
     end - popped
 }
 
 /// Up to where the messages before `tail` stand in the reader's block.
 #[inline]
 fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
-    if ring.in_last_block.get() {
+    if ring.reading.in_last_block.get() {
         return tail;
     }
     // SAFETY: the reader's own block.
-    let header = unsafe { header::<T>(ring.read_slots.load(Ordering::Relaxed)) };
+    let header = unsafe { header::<T>(ring.reading.slots.load(Ordering::Relaxed)) };
     // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
     if header.next.load(Ordering::Acquire).is_null() {
         tail
@@ -182,7 +182,7 @@ fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
 #[cold]
 #[inline(never)]
 fn enter_next_block<T>(ring: &Ring<impl Holder>) {
-    let block = ring.read_slots.load(Ordering::Relaxed);
+    let block = ring.reading.slots.load(Ordering::Relaxed);
     // SAFETY: as said, so nobody uses it after this.
     unsafe {
         enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
@@ -193,20 +193,20 @@ fn enter_next_block<T>(ring: &Ring<impl Holder>) {
 #[cold]
 #[inline(never)]
 fn enter_block<T>(ring: &Ring<impl Holder>, slots: *mut u8) {
-    ring.read_slots.store(slots, Ordering::Relaxed);
+    ring.reading.slots.store(slots, Ordering::Relaxed);
     // SAFETY: the block was published to the reader.
     let mask = unsafe { header::<T>(slots) }.mask;
-    ring.read_mask.set(mask);
-    ring.in_last_block.set(mask >= ring.capacity - 1);
+    ring.reading.mask.set(mask);
+    ring.reading.in_last_block.set(mask >= ring.capacity - 1);
 }
 
 /// Reads a message that [`messages`] found.
 #[inline(always)]
 pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
-    let at = ring.popped.get();
-    ring.popped.set(at + 1);
+    let at = ring.reading.popped.get();
+    ring.reading.popped.set(at + 1);
     // SAFETY: the caller is the reader, and `available` says that the slot holds a message.
-    unsafe { slot::<T>(ring.read_slots.load(Ordering::Relaxed), ring.read_mask.get(), at).read() }
+    unsafe { slot::<T>(ring.reading.slots.load(Ordering::Relaxed), ring.reading.mask.get(), at).read() }
 }
 
 /// # Safety

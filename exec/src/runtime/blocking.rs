@@ -87,7 +87,7 @@ impl Blocking {
     pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         let mut message = message;
         loop {
-            if out.ring().reader_gone.load(Ordering::Acquire) != 0 || self.stopping() {
+            if out.ring().reading.reader_gone.load(Ordering::Acquire) != 0 || self.stopping() {
                 return Err(message);
             }
             match out.push(&mut self.cx, message) {

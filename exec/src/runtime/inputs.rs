@@ -82,7 +82,7 @@ impl<T: Send + 'static> Inputs<T> {
             let index = r.port().map_or(usize::MAX, |port| port.index.get() as usize);
             let ours =
                 self.ports.get(index).and_then(Option::as_ref).is_some_and(|i| i.ring_pointer() == ring);
-            if ours && (r.popped.get() != r.tail.load(Ordering::Acquire) || r.ended()) {
+            if ours && (r.reading.popped.get() != r.writing.tail.load(Ordering::Acquire) || r.ended()) {
                 // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 return Some(index);
@@ -212,7 +212,7 @@ unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
 fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     // SAFETY: the port's end holds a reference.
     let r = unsafe { ring.as_ref() };
-    let queued = r.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
+    let queued = r.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
     if queued {
         // Or its writer is pushing it at this moment.
         wait_until_zero(r.writer_section());

@@ -71,7 +71,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
     let pointer = ring;
     // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
     let ring = unsafe { &*pointer };
-    ring.tail.store(ring.pushed.get(), Ordering::Relaxed);
+    ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Relaxed);
     let mut unread = 0;
     while messages::<T>(ring) > 0 {
         drop(take::<T>(ring));
@@ -81,7 +81,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
         // SAFETY: the thread's own core; its share of the runtime stays as it is.
         unsafe { &(*core.as_ptr()).shared }.home.admission.drop_unread(unread);
     }
-    let block = ring.read_slots.load(Ordering::Acquire);
+    let block = ring.reading.slots.load(Ordering::Acquire);
     // SAFETY: as demanded of the caller.
     unsafe { Spare::free(pointer) };
     // SAFETY: as demanded of the caller; all messages were read above.
@@ -92,7 +92,7 @@ pub(crate) unsafe fn free<T>(ring: *mut Ring) {
 #[inline]
 fn note_empty(ring: &Ring) {
     if ring.group().is_none() {
-        mark(&ring.read_state, NOTED);
+        mark(&ring.reading.state, NOTED);
     }
 }
 
@@ -119,8 +119,8 @@ impl<T: Send + 'static> Out<T> {
     #[inline(always)]
     pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
         let ring = self.ring();
-        let at = ring.pushed.get();
-        if at == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task.pointer() {
+        let at = ring.writing.pushed.get();
+        if at == ring.writing.limit.get() || ring.writing.task.load(Ordering::Relaxed) != cx.task.pointer() {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return Err(message),
@@ -131,8 +131,8 @@ impl<T: Send + 'static> Out<T> {
             }
         }
         // SAFETY: we are the writer, and `limit` says that the slot is free.
-        unsafe { slot::<T>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
-        ring.pushed.set(at + 1);
+        unsafe { slot::<T>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+        ring.writing.pushed.set(at + 1);
         Ok(())
     }
 
@@ -147,14 +147,16 @@ impl<T: Send + 'static> Out<T> {
     #[inline]
     pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
         let ring = self.ring();
-        if ring.pushed.get() == ring.limit.get() || ring.writer.load(Ordering::Relaxed) != cx.task.pointer() {
+        if ring.writing.pushed.get() == ring.writing.limit.get()
+            || ring.writing.task.load(Ordering::Relaxed) != cx.task.pointer()
+        {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return 0,
                 Room::NoReader => return ring.capacity as usize,
             }
         }
-        ring.limit.get() - ring.pushed.get() + ring.beyond.get() as usize
+        ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
     }
 
     /// Closes the stream; the same as dropping this end.
@@ -168,12 +170,12 @@ impl<T: Send + 'static> Out<T> {
         // SAFETY: the context's core outlives it, and we hold no other reference to it.
         let core = unsafe { cx.core().as_mut() };
         core.own_writer(self.ring);
-        if ring.reader_gone.load(Ordering::Acquire) != 0 {
-            ring.limit.set(ring.pushed.get());
+        if ring.reading.reader_gone.load(Ordering::Acquire) != 0 {
+            ring.writing.limit.set(ring.writing.pushed.get());
             return Room::NoReader;
         }
         if room::<T>(ring) == 0 {
-            mark(&ring.write_state, NOTED);
+            mark(&ring.writing.state, NOTED);
             return Room::Full;
         }
         Room::Some
@@ -191,7 +193,7 @@ impl<T: Send + 'static> Drop for Out<T> {
         {
             return;
         }
-        wait_until_zero(&self.ring().write_state);
+        wait_until_zero(&self.ring().writing.state);
         dispatch::close_writer(self.ring);
     }
 }
@@ -212,15 +214,15 @@ impl<T: Send + 'static> In<T> {
     /// [`Context::derived_from`].
     #[inline]
     pub fn next_message(&self) -> (u64, u64) {
-        (self.ring().id, self.ring().popped.get() as u64)
+        (self.ring().id, self.ring().reading.popped.get() as u64)
     }
 
     /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
     #[inline(always)]
     pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         let ring = self.ring();
-        if (ring.popped.get() == ring.available.get()
-            || ring.reader.load(Ordering::Relaxed) != cx.task.pointer())
+        if (ring.reading.popped.get() == ring.reading.available.get()
+            || ring.reading.task.load(Ordering::Relaxed) != cx.task.pointer())
             && !self.refill(cx)
         {
             return None;
@@ -237,8 +239,8 @@ impl<T: Send + 'static> In<T> {
     #[cfg(not(loom))]
     pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
         let ring = self.ring();
-        if (ring.popped.get() == ring.available.get()
-            || ring.reader.load(Ordering::Relaxed) != cx.task.pointer())
+        if (ring.reading.popped.get() == ring.reading.available.get()
+            || ring.reading.task.load(Ordering::Relaxed) != cx.task.pointer())
             && !self.refill(cx)
         {
             return &mut [];
@@ -255,13 +257,13 @@ impl<T: Send + 'static> In<T> {
     pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
         let mut left = count;
         while left > 0 && out.room(cx) > 0 {
-            if out.ring().reader_gone.load(Ordering::Relaxed) != 0 {
+            if out.ring().reading.reader_gone.load(Ordering::Relaxed) != 0 {
                 return count - left + self.refuse(cx, left, out);
             }
             let moved = self.transfer_to_block(cx, left, out);
             left -= moved;
             // Else the input is empty, or there is room in the next block.
-            if out.ring().limit.get() != out.ring().pushed.get() {
+            if out.ring().writing.limit.get() != out.ring().writing.pushed.get() {
                 break;
             }
         }
@@ -271,7 +273,7 @@ impl<T: Send + 'static> In<T> {
     /// Likewise up to the end of the block that `out` writes into, in which there is room.
     #[cfg(not(loom))]
     fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
-        let mut left = count.min(out.ring().limit.get() - out.ring().pushed.get());
+        let mut left = count.min(out.ring().writing.limit.get() - out.ring().writing.pushed.get());
         let before = left;
         while left > 0 {
             let moved = self.upcoming(cx, left).len();
@@ -296,14 +298,14 @@ impl<T: Send + 'static> In<T> {
     fn move_run(&mut self, count: usize, out: &mut Out<T>) -> usize {
         let (from, from_at, _) = self.readable();
         let (read, written) = (self.ring(), out.ring());
-        let to_at = written.pushed.get() & written.write_mask.get() as usize;
-        let count = count.min(written.write_mask.get() as usize + 1 - to_at);
-        let to = written.write_slots.get().cast::<Slot<T>>();
+        let to_at = written.writing.pushed.get() & written.writing.mask.get() as usize;
+        let count = count.min(written.writing.mask.get() as usize + 1 - to_at);
+        let to = written.writing.slots.get().cast::<Slot<T>>();
         // SAFETY: both ends are ours. The messages in `from` are given away, by `popped`; the slots in `to` are free, by
         // `limit`. Slots that hold messages and free ones do not overlap, not even in one ring.
         unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
-        read.popped.set(read.popped.get() + count);
-        written.pushed.set(written.pushed.get() + count);
+        read.reading.popped.set(read.reading.popped.get() + count);
+        written.writing.pushed.set(written.writing.pushed.get() + count);
         count
     }
 
@@ -312,10 +314,10 @@ impl<T: Send + 'static> In<T> {
     #[cfg(not(loom))]
     fn readable(&self) -> (*mut Slot<T>, usize, usize) {
         let ring = self.ring();
-        let (popped, mask) = (ring.popped.get(), ring.read_mask.get() as usize);
+        let (popped, mask) = (ring.reading.popped.get(), ring.reading.mask.get() as usize);
         let at = popped & mask;
-        let side_by_side = (ring.available.get() - popped).min(mask + 1 - at);
-        (ring.read_slots.load(Ordering::Relaxed).cast(), at, side_by_side)
+        let side_by_side = (ring.reading.available.get() - popped).min(mask + 1 - at);
+        (ring.reading.slots.load(Ordering::Relaxed).cast(), at, side_by_side)
     }
 
     /// Reads messages that nobody will read.
@@ -330,7 +332,7 @@ impl<T: Send + 'static> In<T> {
     pub fn ended(&self) -> bool {
         let ended = self.ring().ended();
         if ended {
-            self.ring().end_told.set(true);
+            self.ring().reading.end_told.set(true);
         }
         ended
     }
@@ -348,8 +350,8 @@ impl<T: Send + 'static> In<T> {
     #[inline(never)]
     fn refill(&self, cx: &mut Context<'_>) -> bool {
         let ring = self.ring();
-        let used_before = ring.read_state.load(Ordering::Relaxed) & TOUCHED != 0
-            && ring.reader.load(Ordering::Relaxed) == cx.task.pointer();
+        let used_before = ring.reading.state.load(Ordering::Relaxed) & TOUCHED != 0
+            && ring.reading.task.load(Ordering::Relaxed) == cx.task.pointer();
         if used_before && ring.look_for_messages() == 0 {
             note_empty(ring);
             return false;
@@ -374,7 +376,7 @@ impl<T: Send + 'static> In<T> {
     fn drain(&mut self) {
         let ring = self.ring();
         while messages::<T>(ring) > 0 {
-            while ring.popped.get() != ring.available.get() {
+            while ring.reading.popped.get() != ring.reading.available.get() {
                 drop(take::<T>(ring));
             }
         }
@@ -390,11 +392,11 @@ impl<T: Send + 'static> Drop for In<T> {
         let core = dispatch::current();
         let own = core.is_some_and(|core| Core::reader_leaves_at_end(core, self.ring));
         if !own {
-            wait_until_zero(&self.ring().read_state);
+            wait_until_zero(&self.ring().reading.state);
         }
-        let read = self.ring().popped.get();
+        let read = self.ring().reading.popped.get();
         self.drain();
-        self.ring().discarded.set(self.ring().popped.get() - read);
+        self.ring().discarded.set(self.ring().reading.popped.get() - read);
         if !own {
             dispatch::leave_reader(self.ring);
         }
@@ -420,12 +422,12 @@ mod tests {
     fn fill(ring: &Ring, count: u64) {
         for message in 0..count {
             assert!(room::<u64>(ring) > 0);
-            let at = ring.pushed.get();
+            let at = ring.writing.pushed.get();
             // SAFETY: this is the writer, and there is room.
-            unsafe { slot::<u64>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
-            ring.pushed.set(at + 1);
+            unsafe { slot::<u64>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+            ring.writing.pushed.set(at + 1);
         }
-        ring.tail.store(ring.pushed.get(), Ordering::Release);
+        ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Release);
     }
 
     fn drain(ring: &Ring, count: u64) {
@@ -434,17 +436,17 @@ mod tests {
             assert_eq!(take::<u64>(ring), message);
         }
         assert_eq!(messages::<u64>(ring), 0);
-        ring.head.store(ring.popped.get(), Ordering::Release);
+        ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
     }
 
     #[test]
     fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
         let (output, input) = new_stream::<u64>(1, 100, StreamTelemetry::none());
         let ring = output.ring();
-        assert!(ring.write_slots.get().is_null());
+        assert!(ring.writing.slots.get().is_null());
         for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
             fill(ring, waiting);
-            assert_eq!(ring.write_mask.get() + 1, slots, "{waiting} wait");
+            assert_eq!(ring.writing.mask.get() + 1, slots, "{waiting} wait");
             assert_eq!(room::<u64>(ring), 100 - waiting as usize);
             drain(ring, waiting);
         }
@@ -456,7 +458,7 @@ mod tests {
         let (output, input) = new_stream::<u64>(1, 64, StreamTelemetry::none());
         fill(output.ring(), 6);
         assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
-        assert_eq!(input.ring().available.get(), 4);
+        assert_eq!(input.ring().reading.available.get(), 4);
         for message in 1..6 {
             assert!(messages::<u64>(input.ring()) > 0);
             assert_eq!(take::<u64>(input.ring()), message);

@@ -111,18 +111,28 @@ impl Core {
             unsafe { task.as_mut() }.belongs_to(replica);
             shared.spreading.task_created(replica);
         }
-        // SAFETY: the reference just made.
+        Core::let_run(core, (task, &spec), worker as u32, body)
+    }
+
+    /// Lets a new task run on a worker, with the caller's reference to it.
+    fn let_run(
+        core: NonNull<Core>,
+        (task, spec): (NonNull<TaskCell>, &TaskSpec),
+        worker: u32,
+        mut body: Box<dyn Task>,
+    ) -> TaskId {
+        // SAFETY: the caller's reference.
         let cell = unsafe { task.as_ref() };
         let id = cell.id;
-        cell.place(worker as u32);
+        cell.place(worker);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
-        unsafe { &mut *core.as_ptr() }.telemetry.task_made(cell, spec.origin(), worker as u32);
+        unsafe { &mut *core.as_ptr() }.telemetry.task_made(cell, spec.origin(), worker);
         body.attach(&mut Ports { thread: core.cast(), task: cell });
         // SAFETY: nobody else knows the cell's body yet.
         unsafe { *cell.body() = Some(body) };
         // SAFETY: the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
-        if worker as u32 == core.worker {
+        if worker == core.worker {
             core.adopt_new(task);
         } else {
             core.telemetry.task_ready(cell, Cause::Created, 0);

@@ -32,7 +32,7 @@ spared!(Ring);
 const _: () = assert!(
     size_of::<Ring>() <= 184
         && std::mem::offset_of!(Ring, capacity) == 64
-        && std::mem::offset_of!(Ring, reader) == 120
+        && std::mem::offset_of!(Ring, reading) == 120
 );
 
 /// Where a task stands, as its own worker knows it.

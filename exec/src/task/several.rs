@@ -50,7 +50,7 @@ impl<H: Holder> Group<H> {
 
     /// Whether a port has something; those whose reading end is gone are dropped on the way.
     pub(crate) fn has_ready(&mut self) -> bool {
-        let gone = |ring: &Ring<H>| ring.reader_gone.load(Ordering::Relaxed) != 0;
+        let gone = |ring: &Ring<H>| ring.reading.reader_gone.load(Ordering::Relaxed) != 0;
         while self.ready.iter().next().is_some_and(gone) {
             release(self.ready.pop());
         }

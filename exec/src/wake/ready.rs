@@ -146,7 +146,7 @@ impl TaskCell {
             Some(ring) if self.waits_for.get() == Share::OutputWait => {
                 (ring.capacity as usize).saturating_sub(ring.look_for_room()) as i32
             }
-            Some(ring) if ring.closed.load(Ordering::Acquire) != 0 => ENDED,
+            Some(ring) if ring.writing.closed.load(Ordering::Acquire) != 0 => ENDED,
             Some(ring) => ring.look_for_messages() as i32,
         };
         self.demand.set(self.demand.get().saturating_add(more));
