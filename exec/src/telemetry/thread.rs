@@ -466,7 +466,7 @@ impl Telemetry {
         (stop, blocked_on): (Stop, impl FnOnce() -> u64),
         (reads, writes): (usize, usize),
         ends: impl Iterator<Item = (&'a S, bool)> + Clone,
-        popped_last: Option<(u64, u64)>,
+        popped_last: impl FnOnce() -> Option<(u64, u64)>,
     ) {
         let now = self.now.ticks;
         task.turn(Share::Busy, now, self.now.measured_since);
@@ -476,11 +476,13 @@ impl Telemetry {
         }
         if self.mode == Mode::Full {
             self.write_dispatch(task, lasted, (stop, blocked_on()), ends.clone());
-            if let Some(last) = popped_last {
+            if let Some(last) = popped_last() {
                 self.keep_read(task, last);
             }
         }
-        ends.for_each(|(stream, writes)| stream.show_position(task.number(), writes));
+        for (stream, writes) in ends {
+            stream.show_position(task.number(), writes);
+        }
         task.show_counts(reads as u64, writes as u64);
         self.dispatch_has_ended(task);
     }
@@ -552,12 +554,9 @@ impl Telemetry {
         self.write_kept(task.number(), kept);
     }
 
-    /// A dispatch has ended for this reason; the task sleeps, or is ready again.
-    #[inline]
+    /// A dispatch has ended for this reason, in any mode but off; the task sleeps, or is ready again.
+    #[inline(always)]
     pub(crate) fn task_stops(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool) {
-        if !self.measures() {
-            return;
-        }
         let Some(observed) = task.observed() else { return };
         observed.show_state(match stop {
             Stop::InputEmpty if sleeps => TaskState::BlockedInput,

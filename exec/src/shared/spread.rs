@@ -22,15 +22,14 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_space::Clock;
 
-use crate::balance::{self, Part};
-use crate::context::{Context, Ports};
-use crate::dispatch::Core;
-use crate::inbox::Asked;
-use crate::mapper::{Mapper, OfKind};
-use crate::placement::Placement;
-use crate::ring::NOBODY;
-use crate::runtime::{Options, Runtime, Shared, lock};
-use crate::task::{TaskCell, TaskSpec};
+use crate::ring::{Holder, NOBODY};
+use crate::shared::balance::{self, Part};
+use crate::shared::mapper::OfKind;
+use crate::sync::lock;
+use crate::task::cell::TaskCell;
+use crate::task::context::Ports;
+use crate::task::placement::Placement;
+use crate::task::spec::{Replica, TaskSpec};
 
 /// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
 /// light again below the lesser numbers.
@@ -104,19 +103,11 @@ impl Work {
 /// The replicas of a split: the runtime chooses their workers, and moves them. Without effect where the user chooses, or where
 /// there is one worker.
 #[derive(Clone, Default)]
-pub struct Spread(Option<Arc<Siblings>>);
-
-/// Tasks that stay together on a worker: a replica of a [`Spread`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replica {
-    pub(crate) number: u32,
-    /// Where its tasks are created.
-    pub(crate) worker: u32,
-}
+pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 
 /// What the replicas of a split have in common.
 #[derive(Default)]
-struct Siblings {
+pub(crate) struct Siblings {
     /// The task that joins what they give: a counted reference. Set once, before any replica is made.
     joined_by: AtomicPtr<TaskCell>,
     /// What was sampled of all of them; and the worker whose turn it is, relaxed.
@@ -166,37 +157,6 @@ impl Spread {
 impl std::fmt::Debug for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Spread({})", if self.0.is_some() { "by cost" } else { "not at all" })
-    }
-}
-
-impl Runtime {
-    /// The replicas of a split that are made later.
-    pub fn spread(&self) -> Spread {
-        self.shared().new_spread()
-    }
-}
-
-impl Context<'_> {
-    /// Likewise, made while running.
-    pub fn spread(&mut self) -> Spread {
-        self.shared().new_spread()
-    }
-
-    /// Makes a replica: `make` creates its tasks, with this in their specifications ([`TaskSpec::together`]).
-    pub fn replica<R>(&mut self, spread: &Spread, make: impl FnOnce(&mut Self, Option<Replica>) -> R) -> R {
-        let shared = self.shared();
-        let Some(siblings) = spread.0.as_ref().filter(|_| shared.spreads()) else { return make(self, None) };
-        // SAFETY: the context's core outlives it; the reference ends with the line.
-        let replica = unsafe { self.core.as_mut() }.new_replica(siblings);
-        let made = make(self, Some(replica));
-        // From now on it lives as long as its tasks.
-        shared.spreading.task_ended(replica.number);
-        made
-    }
-
-    fn shared(&self) -> Arc<Shared> {
-        // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_ref() }.shared.clone()
     }
 }
 
@@ -260,10 +220,9 @@ pub(crate) struct Spreading {
 }
 
 impl Spreading {
-    pub(crate) fn new(options: &Options, workers_max: usize) -> Spreading {
-        let is_possible = workers_max > 1
-            && !options.thread_per_task
-            && matches!(options.mapper, Mapper::Contiguous { .. });
+    /// Where it `is_possible`, among several workers.
+    pub(crate) fn new(is_possible: bool, workers_max: usize) -> Spreading {
+        let is_possible = is_possible && workers_max > 1;
         let table = Table {
             replicas: Vec::new(),
             free: Vec::new(),
@@ -329,37 +288,27 @@ impl Spreading {
         self.known(replica, |known| known.rests_until = STAYS);
     }
 
-    /// The mapper placed its tasks anew.
-    pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
-        self.known(replica, |known| known.worker = worker);
+    /// The replicas of a split that are made later.
+    pub(crate) fn new_spread(&self) -> Spread {
+        Spread(self.is_possible.then(Arc::default))
     }
-}
 
-impl Shared {
-    fn new_spread(&self) -> Spread {
-        Spread(self.spreading.is_possible.then(Arc::default))
-    }
-}
-
-impl Core {
-    fn new_replica(&mut self, siblings: &Arc<Siblings>) -> Replica {
-        let now = self.telemetry.clock();
-        let shared = self.shared.clone();
-        let (first, soon, _) = LOOK_NS;
-        let workers = shared.taking_part();
-        let mut table = lock(&shared.spreading.table);
-        let is_heavy = siblings.are_heavy(&shared.clock);
+    /// A replica that is made now, by a task on worker `here` of so many that take part.
+    pub(crate) fn new_replica(
+        &self,
+        siblings: &Arc<Siblings>,
+        (here, workers): (u32, usize),
+        clock: &Clock,
+        now: u64,
+    ) -> Replica {
+        let mut table = lock(&self.table);
+        let is_heavy = siblings.are_heavy(clock);
         let worker = match siblings.joined_on() {
             _ if is_heavy => siblings.next.fetch_add(1, Ordering::Relaxed) % workers,
             Some(worker) => worker as usize % workers,
-            None => self.worker as usize % workers,
+            None => here as usize % workers,
         };
-        if table.replicas.len() == table.free.len() {
-            table.restart(now, shared.clock.ns_to_ticks(first), shared.spreading.waited_by(now));
-        } else if table.interval > shared.clock.ns_to_ticks(soon) {
-            table.interval = shared.clock.ns_to_ticks(soon);
-            table.look_at = table.look_at.min(now + table.interval);
-        }
+        table.expect_replica(clock, now, || self.waited_by(now));
         let known = Known {
             siblings: siblings.clone(),
             worker: worker as u32,
@@ -374,37 +323,34 @@ impl Core {
         Replica { number: table.insert(known), worker: worker as u32 }
     }
 
-    /// A sample of a task that belongs to a replica: so many dispatches like this one, after which so many messages wait.
-    pub(crate) fn sampled(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64, unread: u64) {
-        self.loads.add(replica, ticks, messages, dispatches, unread);
-        if self.telemetry.now() >= self.loads.look_at {
-            self.look();
+    /// Adds what was sampled on a worker to the table, and if it is time looks which replicas should go to which of so many workers,
+    /// unless nothing `may_move`.
+    pub(crate) fn look(
+        &self,
+        loads: &mut Loads,
+        (worker, workers): (u32, usize),
+        clock: &Clock,
+        now: u64,
+        may_move: impl FnOnce() -> bool,
+    ) -> Vec<(u32, u32)> {
+        let mut table = lock(&self.table);
+        table.take(loads, worker, clock);
+        loads.look_at = now + table.interval / 4;
+        if now < table.look_at {
+            return Vec::new();
         }
+        let moves = match may_move() {
+            true => table.plan(self.waited_by(now), workers, clock, now),
+            false => Vec::new(),
+        };
+        let took = clock.now().saturating_sub(now);
+        table.next_look(now, took, clock.ns_to_ticks(LOOK_NS.2));
+        moves
     }
 
-    /// Adds what was sampled here to the table, and if it is time looks who should go where.
-    #[cold]
-    fn look(&mut self) {
-        let shared = self.shared.clone();
-        let mut table = lock(&shared.spreading.table);
-        for (&replica, load) in &mut self.loads.of_replica {
-            table.add(replica, self.worker, load, &shared.clock);
-        }
-        table.others[self.worker as usize] += std::mem::take(&mut self.loads.of_others);
-        self.loads.of_replica.retain(|_, load| load.is_used());
-        let now = self.telemetry.now();
-        self.loads.look_at = now + table.interval / 4;
-        if now < table.look_at {
-            return;
-        }
-        let moves =
-            if shared.spreads_now(&mut self.telemetry) { table.plan(&shared, now) } else { Vec::new() };
-        let took = shared.clock.now().saturating_sub(now);
-        table.next_look(now, took, shared.clock.ns_to_ticks(LOOK_NS.2));
-        drop(table);
-        if !moves.is_empty() {
-            shared.ask_all(Arc::new(Moves { of_replica: moves.into_iter().collect() }));
-        }
+    /// The mapper placed its tasks anew.
+    pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
+        self.known(replica, |known| known.worker = worker);
     }
 }
 
@@ -416,6 +362,26 @@ impl Table {
         }
         self.replicas.push(Some(known));
         self.replicas.len() as u32 - 1
+    }
+
+    /// A replica is made: begins the first window, or looks soon.
+    fn expect_replica(&mut self, clock: &Clock, now: u64, waited: impl FnOnce() -> Vec<u64>) {
+        let (first, soon, _) = LOOK_NS;
+        if self.replicas.len() == self.free.len() {
+            self.restart(now, clock.ns_to_ticks(first), waited());
+        } else if self.interval > clock.ns_to_ticks(soon) {
+            self.interval = clock.ns_to_ticks(soon);
+            self.look_at = self.look_at.min(now + self.interval);
+        }
+    }
+
+    /// Takes all that was sampled on a worker.
+    fn take(&mut self, loads: &mut Loads, worker: u32, clock: &Clock) {
+        for (&replica, load) in &mut loads.of_replica {
+            self.add(replica, worker, load, clock);
+        }
+        self.others[worker as usize] += std::mem::take(&mut loads.of_others);
+        loads.of_replica.retain(|_, load| load.is_used());
     }
 
     /// Begins a window.
@@ -448,22 +414,21 @@ impl Table {
         self.look_at = now + self.interval;
     }
 
-    /// The moves that balance the workers.
-    fn plan(&mut self, shared: &Shared, now: u64) -> Vec<(u32, u32)> {
-        let waited = shared.spreading.waited_by(now);
+    /// The moves that balance so many workers, which have `waited` for so long.
+    fn plan(&mut self, waited: Vec<u64>, workers: usize, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
         let window = now - self.since;
         let busy = |worker: usize| {
             let waits = waited[worker].saturating_sub(self.waited.get(worker).copied().unwrap_or_default());
             window.saturating_sub(waits)
         };
-        let busy: Vec<u64> = (0..shared.taking_part()).map(busy).collect();
+        let busy: Vec<u64> = (0..workers).map(busy).collect();
         let is_saturated = busy.iter().any(|&busy| busy * 100 >= window * BUSY_PERCENT);
-        let chosen = self.chosen(busy, is_saturated, &shared.clock, now);
+        let chosen = self.chosen(busy, is_saturated, clock, now);
         if chosen.is_empty() {
             self.halve(now, waited);
             return chosen;
         }
-        let rest = shared.clock.ns_to_ticks(REST_NS);
+        let rest = clock.ns_to_ticks(REST_NS);
         for &(replica, worker) in &chosen {
             if let Some(known) = &mut self.replicas[replica as usize] {
                 let grown = rest.saturating_mul(REST_GROWS.saturating_pow(known.moves));
@@ -619,6 +584,17 @@ impl Parts {
     }
 }
 
+/// A dispatch of a replica that was looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) ticks: u64,
+    pub(crate) messages: u64,
+    /// For how many dispatches it stands.
+    pub(crate) dispatches: u64,
+    /// Messages that waited when it ended.
+    pub(crate) unread: u64,
+}
+
 /// What a worker has sampled of replicas and not yet told the others.
 #[derive(Default)]
 pub(crate) struct Loads {
@@ -639,7 +615,10 @@ struct Load {
 }
 
 impl Loads {
-    fn add(&mut self, replica: u32, ticks: u64, messages: u64, dispatches: u64, unread: u64) {
+    /// Adds a sample of a replica: so many dispatches like this one, after which so many messages wait. Returns whether to look at `now`
+    /// what follows.
+    pub(crate) fn add(&mut self, replica: u32, sample: Sample, now: u64) -> bool {
+        let Sample { ticks, messages, dispatches, unread } = sample;
         let load = self.of_replica.entry(replica).or_default();
         load.looks_unused = 0;
         let most = load.each.saturating_mul(OUTLIER).saturating_mul(messages);
@@ -649,6 +628,7 @@ impl Loads {
         load.backlog_ticks = load.backlog_ticks.max(unread * load.each);
         let (ticks, messages) = (ticks * dispatches, messages * dispatches);
         load.work.add(Work { ticks, messages, dispatches, samples: 1 });
+        now >= self.look_at
     }
 }
 
@@ -657,25 +637,6 @@ impl Load {
     fn is_used(&mut self) -> bool {
         self.looks_unused += 1;
         self.looks_unused < 8
-    }
-}
-
-/// Where replicas are to go, for every worker.
-struct Moves {
-    of_replica: HashMap<u32, u32>,
-}
-
-impl Asked for Moves {
-    fn answer(&self, core: &mut Core) {
-        let elsewhere = |task: &NonNull<TaskCell>| {
-            // SAFETY: tasks in the list are alive.
-            let worker = *self.of_replica.get(&unsafe { task.as_ref() }.member_of()?)?;
-            (worker != core.worker).then_some((*task, worker))
-        };
-        let moves: Vec<_> = core.live.iter().filter_map(elsewhere).collect();
-        for (task, worker) in moves {
-            core.give(task, worker);
-        }
     }
 }
 
@@ -694,7 +655,8 @@ mod tests {
 
     /// A runtime's shared part, whose time the test makes up.
     struct World {
-        shared: Arc<Shared>,
+        spreading: Spreading,
+        clock: Clock,
         siblings: Arc<Siblings>,
         now: u64,
         waited: Vec<u64>,
@@ -705,10 +667,10 @@ mod tests {
     impl World {
         /// With so many replicas on the first worker.
         fn new(workers: usize, replicas: usize) -> World {
-            let options = Options { workers, workers_max: workers, ..Options::default() };
-            let shared = Shared::new(&options).unwrap();
-            let world = World { shared, siblings: Arc::default(), now: MS, waited: vec![0; workers] };
-            let mut table = lock(&world.shared.spreading.table);
+            let (spreading, clock) = (Spreading::new(true, workers), Clock::new());
+            let world =
+                World { spreading, clock, siblings: Arc::default(), now: MS, waited: vec![0; workers] };
+            let mut table = lock(&world.spreading.table);
             table.restart(world.ticks(world.now), 0, vec![0; workers]);
             for _ in 0..replicas {
                 table.insert(Known {
@@ -728,41 +690,41 @@ mod tests {
         }
 
         fn ticks(&self, ns: u64) -> u64 {
-            self.shared.clock.ns_to_ticks(ns)
+            self.clock.ns_to_ticks(ns)
         }
 
         /// Time passes in which each replica works on so many messages of so many nanoseconds, 8 in a dispatch; each worker has
         /// nothing else to do. The moves that follow.
         fn pass(&mut self, work: &[(u64, u64)]) -> Vec<(u32, u32)> {
-            let mut table = lock(&self.shared.spreading.table);
+            let mut table = lock(&self.spreading.table);
             let mut busy = vec![0; self.waited.len()];
             for (replica, &(messages, each)) in work.iter().enumerate() {
                 let Some(known) = &table.replicas[replica] else { continue };
                 let worker = known.worker;
                 busy[worker as usize] += messages * each;
                 let work = Work {
-                    ticks: self.shared.clock.ns_to_ticks(messages * each),
+                    ticks: self.clock.ns_to_ticks(messages * each),
                     messages,
                     dispatches: messages.div_ceil(8),
                     samples: messages.div_ceil(8),
                 };
                 let backlog_ticks = known.backlog_ticks;
                 let mut load = Load { work, backlog_ticks, ..Load::default() };
-                table.add(replica as u32, worker, &mut load, &self.shared.clock);
+                table.add(replica as u32, worker, &mut load, &self.clock);
             }
             let longest = busy.iter().copied().max().unwrap_or_default();
             self.now += longest;
             for (worker, busy) in busy.into_iter().enumerate() {
                 self.waited[worker] += longest - busy;
-                let ticks = self.shared.clock.ns_to_ticks(self.waited[worker]);
-                self.shared.spreading.has_waited(worker as u32, ticks);
+                let ticks = self.clock.ns_to_ticks(self.waited[worker]);
+                self.spreading.has_waited(worker as u32, ticks);
             }
-            let now = self.shared.clock.ns_to_ticks(self.now);
-            table.plan(&self.shared, now)
+            let now = self.clock.ns_to_ticks(self.now);
+            table.plan(self.spreading.waited_by(now), self.waited.len(), &self.clock, now)
         }
 
         fn workers(&self) -> Vec<u32> {
-            let table = lock(&self.shared.spreading.table);
+            let table = lock(&self.spreading.table);
             table.replicas.iter().flatten().map(|known| known.worker).collect()
         }
     }
@@ -810,9 +772,9 @@ mod tests {
     #[test]
     fn what_waits_for_replicas_counts_where_all_workers_are_busy() {
         let mut world = World::new(2, 8);
-        (0..3).for_each(|replica| world.shared.spreading.was_placed(replica, 1));
-        lock(&world.shared.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
-            known.backlog_ticks = world.shared.clock.ns_to_ticks(100 * MS);
+        (0..3).for_each(|replica| world.spreading.was_placed(replica, 1));
+        lock(&world.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
+            known.backlog_ticks = world.clock.ns_to_ticks(100 * MS);
         });
         // Each worker is busy all the time, so those that share theirs with more get less of it.
         let work: Vec<(u64, u64)> = (0..8).map(|k| (if k < 3 { 5 } else { 3 }, 100_000)).collect();
@@ -839,7 +801,7 @@ mod tests {
     fn light_replicas_on_several_workers_are_gathered() {
         let mut world = World::new(2, 8);
         for replica in 0..4 {
-            world.shared.spreading.was_placed(replica, 1);
+            world.spreading.was_placed(replica, 1);
         }
         world.pass(&[(10_000, 100); 8]);
         assert!(world.workers().iter().all(|&worker| worker == world.workers()[0]), "{:?}", world.workers());
@@ -866,14 +828,14 @@ mod tests {
     #[test]
     fn what_the_user_moved_stays() {
         let mut world = World::new(2, 2);
-        (0..2).for_each(|replica| world.shared.spreading.stays(replica));
+        (0..2).for_each(|replica| world.spreading.stays(replica));
         assert_eq!(world.pass(&[(20, 50_000); 2]), []);
     }
 
     #[test]
     fn a_replica_is_forgotten_with_its_last_task() {
         let world = World::new(2, 1);
-        let spreading = &world.shared.spreading;
+        let spreading = &world.spreading;
         spreading.task_created(0);
         spreading.task_ended(0);
         assert!(lock(&spreading.table).replicas[0].is_some());

@@ -6,13 +6,13 @@
 
 use std::ptr::NonNull;
 
-use crate::context::Context;
 use crate::dispatch::Core;
-use crate::ring::{AWAKE, PORT_WAITS, Ring, Wait, wait_until_zero};
-use crate::several::Group;
-use crate::stream::In;
+use crate::ring::{AWAKE, PORT_WAITS, Wait, wait_until_zero};
+use crate::runtime::ports::In;
 use crate::sync::Ordering;
-use crate::task::{TaskCell, TaskId};
+use crate::task::cell::{Group, Ring, TaskCell};
+use crate::task::context::Context;
+use crate::task::spec::TaskId;
 
 /// The reading ends of many streams, as one task's input. Belongs to the first task that uses it.
 pub struct Inputs<T: Send + 'static> {
@@ -48,8 +48,7 @@ impl<T: Send + 'static> Inputs<T> {
     pub fn add_running(&mut self, cx: &mut Context<'_>, input: In<T>) -> usize {
         self.bind_running(cx);
         let index = self.insert(input);
-        // SAFETY: the task being dispatched is alive, and this is its thread.
-        self.enroll(cx.core, unsafe { &*cx.task }, index);
+        self.enroll(cx.core(), cx.task.get(), index);
         index
     }
 
@@ -59,8 +58,7 @@ impl<T: Send + 'static> Inputs<T> {
         let input = self.ports.get_mut(index)?.take()?;
         self.vacant.push(index);
         self.open -= 1;
-        // SAFETY: the task being dispatched is alive, and this is its thread.
-        withdraw(unsafe { &*cx.task }, input.ring_pointer());
+        withdraw(cx.task.get(), input.ring_pointer());
         Some(input)
     }
 
@@ -76,8 +74,7 @@ impl<T: Send + 'static> Inputs<T> {
     /// Like [`Inputs::next_ready`], as an index for [`Inputs::get_mut`] and [`Inputs::remove`].
     pub fn next_index(&mut self, cx: &mut Context<'_>) -> Option<usize> {
         let group = self.bind_running(cx);
-        // SAFETY: the task being dispatched is alive, and this is its thread.
-        let task = unsafe { &*cx.task };
+        let task = cx.task.get();
         // SAFETY: as above; no reference to the groups is kept across this loop's turns.
         while let Some(ring) = unsafe { pop_queued(task, group) } {
             // SAFETY: the queue's reference, now ours.
@@ -85,12 +82,12 @@ impl<T: Send + 'static> Inputs<T> {
             let index = r.port().map_or(usize::MAX, |port| port.index.get() as usize);
             let ours =
                 self.ports.get(index).and_then(Option::as_ref).is_some_and(|i| i.ring_pointer() == ring);
-            if ours && (r.popped.get() != r.tail.load(Ordering::Acquire) || r.ended()) {
+            if ours && (r.reading.popped.get() != r.writing.tail.load(Ordering::Acquire) || r.ended()) {
                 // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 return Some(index);
             }
-            if ours && arm(cx.core, r) {
+            if ours && arm(cx.core(), r) {
                 // SAFETY: this is the task's thread (or the task does not run yet); no reference to the groups is kept.
                 unsafe { task.queue_ready_port(group, ring) };
                 continue;
@@ -99,7 +96,7 @@ impl<T: Send + 'static> Inputs<T> {
             unsafe { Ring::release(ring.as_ptr()) }
         }
         // SAFETY: the context's core outlives it.
-        unsafe { cx.core.as_mut() }.ports_wait = true;
+        unsafe { cx.core().as_mut() }.used.ports_wait = true;
         None
     }
 
@@ -168,12 +165,11 @@ impl<T: Send + 'static> Inputs<T> {
     }
 
     fn bind_running(&mut self, cx: &mut Context<'_>) -> u32 {
-        // SAFETY: the task being dispatched is alive.
-        let task = unsafe { &*cx.task };
+        let task = cx.task.get();
         match self.bound {
             Some((owner, group)) if owner == task.id => group,
             _ => {
-                self.bind(cx.core, task);
+                self.bind(cx.core(), task);
                 self.bound.expect("just bound").1
             }
         }
@@ -216,10 +212,10 @@ unsafe fn pop_queued(task: &TaskCell, group: u32) -> Option<NonNull<Ring>> {
 fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     // SAFETY: the port's end holds a reference.
     let r = unsafe { ring.as_ref() };
-    let queued = r.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
+    let queued = r.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
     if queued {
         // Or its writer is pushing it at this moment.
-        r.wait_until_writer_left();
+        wait_until_zero(r.writer_section());
     }
     let (Some(port), Some(group)) = (r.port(), r.group()) else { return };
     // SAFETY: the task's own thread; no reference to the groups is kept.
@@ -232,13 +228,6 @@ fn withdraw(task: &TaskCell, ring: NonNull<Ring>) {
     }
     group.withdraw(port.index.get() as usize);
     port.group.set(u32::MAX);
-}
-
-impl Ring {
-    /// Waits until the writer is not in the middle of waking us.
-    fn wait_until_writer_left(&self) {
-        wait_until_zero(self.writer_section());
-    }
 }
 
 impl<T: Send + 'static> std::fmt::Debug for Inputs<T> {

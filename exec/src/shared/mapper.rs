@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 #[cfg(test)]
-use crate::placement::Placement;
-use crate::task::TaskSpec;
+use crate::task::placement::Placement;
+use crate::task::spec::TaskSpec;
 
 /// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
 #[derive(Clone)]

@@ -1,16 +1,19 @@
 //! What a running task may ask of the runtime.
 
-use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_space::Writer;
 
-use crate::blocking::{Blocking, always_well};
 use crate::dispatch::Core;
-use crate::inputs::Inputs;
-use crate::stream::{In, Out, StreamSpec};
-use crate::task::{Task, TaskCell, TaskId, TaskSpec};
+use crate::runtime::blocking::{Blocking, always_well};
+use crate::runtime::inputs::Inputs;
+use crate::runtime::ports::{In, Out, StreamSpec};
+use crate::shared::Shared;
+use crate::shared::spread::Spread;
+use crate::task::context::{Context, Ports, Task};
+use crate::task::spec::{Replica, TaskId, TaskSpec};
 
 /// Says, in the live row of the calling thread's worker, which message its task is on: what a report of a run that died or
 /// hangs in a box goes by. Costs a relaxed store a message; nothing without a space.
@@ -55,67 +58,25 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// A task's view of the runtime during one dispatch.
-pub struct Context<'a> {
-    pub(crate) core: NonNull<Core>,
-    pub(crate) task: *mut TaskCell,
-    quantum: usize,
-    pub(crate) full: bool,
-    /// Whether the time of each message is told.
-    times_each: bool,
-    _dispatch: PhantomData<&'a mut Core>,
-}
-
 impl Context<'_> {
-    #[inline]
-    pub(crate) fn new(core: NonNull<Core>, task: *mut TaskCell, quantum: usize, full: bool) -> Self {
-        // SAFETY: the thread's own core; the reference ends with the line.
-        let times_each = full && unsafe { &mut *core.as_ptr() }.times_messages();
-        Context { core, task, quantum, full, times_each, _dispatch: PhantomData }
-    }
-
-    /// How many messages the task should take at most before it stops with
-    /// [`Stop::QuantumSpent`](crate::Stop::QuantumSpent).
-    #[inline]
-    pub fn quantum(&self) -> usize {
-        self.quantum
-    }
-
-    /// Says how many messages the next dispatch may take.
-    pub(crate) fn set_quantum(&mut self, messages: usize) {
-        self.quantum = messages;
-    }
-
-    /// Whether everything is being recorded (mode `full`), so that lineage is wanted.
-    #[inline]
-    pub fn full(&self) -> bool {
-        self.full
-    }
-
     /// A way to say which message the task is on, counted from its `first`. Between dispatches the runtime says it; a task
     /// that runs users' code says it before each message.
     #[inline]
     pub fn progress(&self, first: u64) -> Progress<'_> {
         // SAFETY: the context's core outlives it, and its row stays as it is during a dispatch.
-        let cell = unsafe { &(*self.core.as_ptr()).telemetry }.message_cell();
-        Progress { cell, first, times: self.times_each.then_some(self.core) }
+        let cell = unsafe { &(*self.core().as_ptr()).telemetry }.message_cell();
+        Progress { cell, first, times: self.times_each.then_some(self.core()) }
     }
 
     /// Nothing is told of the time that the message takes which the task is on: it goes on in other dispatches.
     pub fn forget_time(&mut self) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.telemetry.message_goes_on();
-    }
-
-    /// The running task's number.
-    pub fn task_id(&self) -> TaskId {
-        // SAFETY: the task being dispatched is alive.
-        unsafe { (*self.task).id }
+        unsafe { self.core().as_mut() }.telemetry.message_goes_on();
     }
 
     /// Creates a task. It runs for the first time after this dispatch, on the worker that the mapper chooses.
     pub fn spawn(&mut self, spec: TaskSpec, task: impl Task) -> TaskId {
-        Core::spawn(self.core, spec, Box::new(task))
+        Core::spawn(self.core(), spec, Box::new(task))
     }
 
     /// Creates a task with a thread of its own, which starts at once: see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
@@ -125,20 +86,51 @@ impl Context<'_> {
         work: impl FnOnce(&mut Blocking) + Send + 'static,
     ) -> TaskId {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        let shared = unsafe { self.core.as_ref() }.shared.clone();
-        shared.spawn_blocking(self.core, spec, |_| always_well(work))
+        let shared = unsafe { self.core().as_ref() }.shared.clone();
+        shared.spawn_blocking(self.core(), spec, |_| always_well(work))
+    }
+
+    /// The replicas of a split that are made later.
+    pub fn spread(&mut self) -> Spread {
+        self.shared().spreading.new_spread()
+    }
+
+    /// Makes a replica: `make` creates its tasks, with this in their specifications ([`TaskSpec::together`]).
+    pub fn replica<R>(&mut self, spread: &Spread, make: impl FnOnce(&mut Self, Option<Replica>) -> R) -> R {
+        let shared = self.shared();
+        let siblings = spread.0.as_ref().filter(|_| shared.tuning.spreads());
+        let Some(siblings) = siblings else { return make(self, None) };
+        // SAFETY: the context's core outlives it; the reference ends with the line.
+        let (now, worker) = unsafe { (self.core().as_mut().telemetry.clock(), self.core().as_ref().worker) };
+        let here = (worker, shared.taking_part());
+        let replica = shared.spreading.new_replica(siblings, here, &shared.clock, now);
+        let made = make(self, Some(replica));
+        // From now on it lives as long as its tasks.
+        shared.spreading.task_ended(replica.number);
+        made
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core().as_ref() }.shared.clone()
+    }
+
+    /// The core that the context is of.
+    #[inline(always)]
+    pub(crate) fn core(&self) -> NonNull<Core> {
+        Core::of(self.thread)
     }
 
     /// Creates a stream.
     pub fn stream<T: Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        unsafe { self.core.as_ref() }.shared.stream(spec)
+        unsafe { self.core().as_ref() }.shared.stream(spec)
     }
 
     /// Says that a stream created while running is written by this task (its first push would do).
     pub fn attach_output<T: Send + 'static>(&mut self, out: &mut Out<T>) {
-        // SAFETY: the context's core outlives it; the task being dispatched is alive.
-        unsafe { self.core.as_mut().attach_writer(out.ring_pointer(), &*self.task) }
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core().as_mut() }.attach_writer(out.ring_pointer(), self.task.get())
     }
 
     /// Says that what was just pushed on `out` descends from the message popped last, in this dispatch or in one
@@ -148,7 +140,7 @@ impl Context<'_> {
     pub fn derived<T: Send + 'static>(&mut self, out: &Out<T>) {
         if self.full {
             // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.note_derived(out.ring())
+            unsafe { self.core().as_mut() }.note_derived(out.ring())
         }
     }
 
@@ -157,7 +149,7 @@ impl Context<'_> {
     #[inline]
     pub fn last_read(&self) -> Option<(u64, u64)> {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
-        if self.full { unsafe { self.core.as_ref() }.last_read() } else { None }
+        if self.full { unsafe { self.core().as_ref() }.last_read() } else { None }
     }
 
     /// As [`Context::derived`], of a message popped earlier, or of one that the task takes in this dispatch; nothing is said where that is not known.
@@ -165,38 +157,36 @@ impl Context<'_> {
     pub fn derived_from<T: Send + 'static>(&mut self, out: &Out<T>, read: Option<(u64, u64)>) {
         if let (true, Some(parent)) = (self.full, read) {
             // SAFETY: the context's core outlives it, and no other reference to it is held.
-            unsafe { self.core.as_mut() }.note(out.ring(), parent, None)
+            unsafe { self.core().as_mut() }.note(out.ring(), parent, None)
         }
     }
 
     /// The way to tell events of one's own, in this thread's element. None without a space.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         // SAFETY: the context's core outlives it, and the context stays borrowed as long as the writer does.
-        unsafe { self.core.as_mut() }.telemetry.writer()
+        unsafe { self.core().as_mut() }.telemetry.writer()
     }
 }
 
-/// The ports of a task about to start.
-pub struct Ports<'a> {
-    pub(crate) core: NonNull<Core>,
-    pub(crate) task: &'a TaskCell,
-}
-
 impl Ports<'_> {
+    fn core(&self) -> NonNull<Core> {
+        Core::of(self.thread)
+    }
+
     /// The task reads `input`.
     pub fn input<T: Send + 'static>(&mut self, input: &mut In<T>) {
         // SAFETY: the core outlives the ports, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.attach_reader(input.ring_pointer(), self.task);
+        unsafe { self.core().as_mut() }.attach_reader(input.ring_pointer(), self.task);
     }
 
     /// The task reads all of `inputs`.
     pub fn inputs<T: Send + 'static>(&mut self, inputs: &mut Inputs<T>) {
-        inputs.bind(self.core, self.task);
+        inputs.bind(self.core(), self.task);
     }
 
     /// The task writes `output`.
     pub fn output<T: Send + 'static>(&mut self, output: &mut Out<T>) {
         // SAFETY: the core outlives the ports, and no other reference to it is held.
-        unsafe { self.core.as_mut() }.attach_writer(output.ring_pointer(), self.task);
+        unsafe { self.core().as_mut() }.attach_writer(output.ring_pointer(), self.task);
     }
 }

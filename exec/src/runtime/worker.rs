@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::affinity;
 use crate::dispatch::Core;
-use crate::moving::ASK_AFTER_NS;
-use crate::ring::Ring;
-use crate::runtime::Shared;
+use crate::ring::Holder;
+use crate::runtime::moves::ASK_AFTER_NS;
+use crate::shared::Shared;
+use crate::shared::letters::Letters;
 use crate::spare::Keeps;
 use crate::sync::Ordering;
-use crate::task::TaskCell;
+use crate::task::cell::{Ring, State, TaskCell};
 use crate::telemetry::{Board, ObservedTask, Recorder, ShownStream};
 
 /// Looks whether something came between two readings of the clock.
@@ -21,9 +22,9 @@ const BARE_NS: u64 = 2_000;
 
 /// Runs worker `number` until the runtime stops.
 pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
-    let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), keep_observed(&shared.board));
+    let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), keep_observed(&shared.home.board));
     // A refused pinning costs speed, not correctness.
-    let pinned = shared.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
+    let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
     let mut core = Core::new(shared.clone(), number, recorder);
     core.telemetry.worker_begins(pinned);
     let core = NonNull::from(Box::leak(Box::new(core)));
@@ -36,7 +37,7 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
     unsafe { &mut *core.as_ptr() }.telemetry.worker_ends();
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
-    shared.admission.falls_asleep();
+    shared.home.admission.falls_asleep();
 }
 
 /// Keeps what the space shows of tasks and streams to come.
@@ -47,13 +48,13 @@ fn keep_observed(board: &Board) -> impl Sized {
 }
 
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
-    let inbox = &shared.inboxes[number as usize];
+    let inbox = &shared.home.inboxes[number as usize];
     while !shared.stop.load(Ordering::Relaxed) {
         if !inbox.is_empty() {
             // SAFETY: the thread's own core; waking runs no user's code.
             unsafe { &mut *core.as_ptr() }.empty_inbox();
         }
-        if shared.attention.load(Ordering::Relaxed) != 0 {
+        if shared.post.attention.load(Ordering::Relaxed) != 0 {
             // SAFETY: as above.
             unsafe { &mut *core.as_ptr() }.attend();
         }
@@ -70,8 +71,8 @@ impl Core {
     /// Looks for about the price of a sleep whether something came, then sleeps.
     fn wait(&mut self, number: u32) {
         let before = self.telemetry.own_work();
-        self.telemetry.adopt_mode(&self.shared.settings.mode);
-        if self.parked {
+        self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
+        if self.tasks.parked {
             self.telemetry.worker_sleeps_parked();
             self.sleep();
             return self.telemetry.worker_has_slept_parked(before);
@@ -87,7 +88,7 @@ impl Core {
 
     /// Returns when something came, or after a sleep: whether it said meanwhile that this worker is hungry, and whether it slept.
     fn look_out(&mut self, before: u64) -> (bool, bool) {
-        let spin_ticks = self.shared.spin_ticks(&mut self.telemetry);
+        let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
         let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
         let bare_ticks = self.shared.clock.ns_to_ticks(BARE_NS);
         let (mut asked, mut waited) = (false, 0);
@@ -106,17 +107,23 @@ impl Core {
     }
 
     fn sleep(&self) {
-        let inbox = &self.shared.inboxes[self.worker as usize];
+        let inbox = &self.shared.home.inboxes[self.worker as usize];
         inbox.dispatches.store(self.telemetry.dispatches(), Ordering::Relaxed);
-        inbox.wait_for_room.store(self.wait_for_room, Ordering::Relaxed);
-        inbox.sleep(&self.shared.stop);
+        inbox.wait_for_room.store(self.tasks.wait_for_room, Ordering::Relaxed);
+        let (stop, letters) = (&self.shared.stop, self.letters());
+        inbox.sleep(|| stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+    }
+
+    fn letters(&self) -> &Letters {
+        &self.shared.post.of_worker[self.worker as usize]
     }
 
     /// Whether there is something to do; if not, lets the other thread of the same core go first, unless the wait is `bare`.
     #[inline]
     fn something_came(&self, bare: bool) -> bool {
-        let inbox = &self.shared.inboxes[self.worker as usize];
-        let came = !inbox.is_still_empty() || inbox.has_letters() || self.shared.stop.load(Ordering::Relaxed);
+        let inbox = &self.shared.home.inboxes[self.worker as usize];
+        let came =
+            !inbox.is_still_empty() || !self.letters().is_empty() || self.shared.stop.load(Ordering::Relaxed);
         if !came && !bare {
             std::hint::spin_loop();
         }
@@ -126,14 +133,14 @@ impl Core {
 
 /// Refuses more tasks and drops those that never ran.
 fn close_inbox(core: NonNull<Core>, shared: &Shared, number: u32) {
-    let inbox = &shared.inboxes[number as usize];
+    let inbox = &shared.home.inboxes[number as usize];
     for task in inbox.shut() {
         // SAFETY: the thread's own core; adopting runs no user's code. The inbox's reference is ours.
         unsafe {
             let core = &mut *core.as_ptr();
             match task.as_ref().state.get() {
-                crate::task::State::New | crate::task::State::Moving => core.adopt(task),
-                _ => crate::task::TaskCell::release(task.as_ptr()),
+                State::New | State::Moving => core.adopt(task),
+                _ => TaskCell::release(task.as_ptr()),
             }
         }
     }

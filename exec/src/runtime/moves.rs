@@ -12,26 +12,27 @@
 //! is one, so that the cut between the two moves and neighbours stay together. A task that comes straight back
 //! makes the worker that gave it more patient, so that balanced workers leave each other alone.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::dispatch::Core;
 use crate::error::Error;
-use crate::inbox::{Asked, Inbox, Pushed};
 use crate::parker::Parker;
-use crate::placement::Placement;
-use crate::ring::NOBODY;
-use crate::runtime::Shared;
-use crate::sync::{AtomicU32, Ordering};
-use crate::task::{State, TaskCell, TaskId};
+use crate::ring::{Holder, NOBODY};
+use crate::shared::Shared;
+use crate::shared::letters::{Answering, Asked};
+use crate::shared::spread::Sample;
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::task::cell::{State, TaskCell};
+use crate::task::inbox::{Inbox, Pushed};
+use crate::task::placement::Placement;
+use crate::task::spec::TaskId;
 use crate::telemetry::{Cause, Share};
 
 /// How long a worker waits, in sum and beyond what is tolerated, before it gets a task of another's: at least, at most.
 const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
-/// The part of its time that a worker may wait for ever: a half-way balanced cut with its neighbours side by side is
-/// better than a balanced one without.
-const TOLERATED: u64 = 4;
 /// How long a worker waits at a stretch before it says that it is hungry.
 pub(crate) const ASK_AFTER_NS: u64 = 5_000;
 /// How long a worker has been busy before it gives a task away.
@@ -58,19 +59,20 @@ struct Request {
 }
 
 impl Asked for Request {
-    fn answer(&self, core: &mut Core) {
+    fn answer(&self, thread: &mut dyn Answering) {
         // SAFETY: tasks in the list are alive.
-        let here = core.live.iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
+        let here = thread.tasks().iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
         // It may have been given to us before we came to this letter.
-        let first =
-            || self.from.compare_exchange(NOBODY, core.worker, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let first = || {
+            self.from.compare_exchange(NOBODY, thread.number(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
         if let Some(task) = here
             && first()
         {
-            core.give(task, self.worker);
+            thread.give(task, self.worker);
             // SAFETY: as above.
             if let Some(replica) = unsafe { task.as_ref() }.member_of() {
-                core.shared.spreading.stays(replica);
+                thread.shared().spreading.stays(replica);
             }
         }
         if self.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -163,76 +165,14 @@ impl Move {
     }
 }
 
-/// What a worker remembers of moves.
-#[derive(Default)]
-pub(crate) struct Moving {
-    /// The tasks that last exchanged messages with one of another worker: one for each of two such workers.
-    borders: [Border; 2],
-    /// When the worker last had nothing to do.
-    pub(crate) busy_since: u64,
-    /// Time it waited since a task came, less what is tolerated; until when that is counted; how much of it it bears.
-    waited: u64,
-    counted_until: u64,
-    patience: u64,
-    /// Who got the last task it gave, if none came since.
-    gave_to: Option<u32>,
-    until_look: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Border {
-    task: *mut TaskCell,
-    peer: u32,
-}
-
-impl Default for Border {
-    fn default() -> Border {
-        Border { task: std::ptr::null_mut(), peer: NOBODY }
-    }
-}
-
-impl Moving {
-    /// Takes what is tolerated off the time waited. What it waited for its first task is forgiven.
-    fn count_until(&mut self, now: u64) {
-        let tolerated = now.saturating_sub(self.counted_until) / TOLERATED;
-        self.waited = self.waited.saturating_sub(tolerated);
-        self.counted_until = now;
-    }
-
-    /// A task exchanged messages with one of worker `peer`.
-    #[inline]
-    pub(crate) fn border(&mut self, task: *mut TaskCell, peer: u32) {
-        let at = usize::from(self.borders[0].peer != peer);
-        if self.borders[at].peer != peer {
-            self.borders.swap(0, 1);
-            self.borders[0] = Border { task, peer };
-        } else {
-            self.borders[at].task = task;
-        }
-    }
-
-    pub(crate) fn forget(&mut self, task: &TaskCell) {
-        for border in &mut self.borders {
-            if std::ptr::eq(border.task, task) {
-                *border = Border::default();
-            }
-        }
-    }
-
-    fn at_border_with(&self, peer: u32) -> Option<NonNull<TaskCell>> {
-        let border = self.borders.iter().find(|border| border.peer == peer && !border.task.is_null())?;
-        NonNull::new(border.task)
-    }
-}
-
 impl Shared {
     /// Asks every worker whether it has the task.
     fn request_move(&self, task: TaskId, worker: u32) -> Arc<Request> {
-        let asked = self.manned();
+        let asked = self.manned().len();
         let request = Arc::new(Request {
             task,
             worker,
-            unread: AtomicU32::new(asked.len() as u32),
+            unread: AtomicU32::new(asked as u32),
             from: AtomicU32::new(NOBODY),
             parker: Parker::new(),
         });
@@ -240,46 +180,55 @@ impl Shared {
         request
     }
 
-    /// Writes a letter to every worker that has a thread.
-    pub(crate) fn ask_all(&self, asked: Arc<dyn Asked>) {
-        self.ask(self.manned(), asked);
-    }
-
-    /// Writes a letter to some workers.
-    pub(crate) fn ask(&self, inboxes: &[Inbox], asked: Arc<dyn Asked>) {
-        for inbox in inboxes {
-            if inbox.write(asked.clone()) {
-                self.attention.fetch_add(1, Ordering::SeqCst);
-            }
-            crate::sync::barrier();
-            inbox.wake();
-        }
-    }
-
     /// Says that the worker waits for a task from `at` on.
-    fn hungry(&self, inbox: &Inbox, at: u64) {
+    fn hungry(&self, inbox: &Inbox<TaskCell>, at: u64) {
         inbox.hungry_at.store(at.max(1), Ordering::Release);
-        self.attention.fetch_add(1, Ordering::Relaxed);
+        self.post.attention.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Ends a worker's waiting for a task; false if it did not.
-    fn no_longer_hungry(&self, inbox: &Inbox) -> bool {
+    fn no_longer_hungry(&self, inbox: &Inbox<TaskCell>) -> bool {
         let hungry = inbox.hungry_at.swap(0, Ordering::AcqRel) != 0;
         if hungry {
-            self.attention.fetch_sub(1, Ordering::Relaxed);
+            self.post.attention.fetch_sub(1, Ordering::Relaxed);
         }
         hungry
     }
 }
 
-impl Core {
-    fn inbox(&self) -> NonNull<Inbox> {
-        NonNull::from(&self.shared.inboxes[self.worker as usize])
+impl Answering for Core {
+    fn number(&self) -> u32 {
+        self.worker
     }
 
+    fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    fn tasks(&self) -> &[NonNull<TaskCell>] {
+        &self.tasks.live
+    }
+
+    fn own_task(&self) -> Option<&TaskCell> {
+        self.task.look().filter(|task| task.blocking)
+    }
+
+    fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
+        Core::give(self, task, to);
+    }
+
+    fn park(&mut self, parked: bool) {
+        if self.tasks.parked != parked {
+            self.tasks.parked = parked;
+            self.telemetry.worker_parks(parked);
+        }
+    }
+}
+
+impl Core {
     /// Says that this worker is hungry if it has waited long enough since `before`; true if it said so.
     pub(crate) fn ask(&mut self, before: u64) -> bool {
-        if self.parked || self.shared.taking_part() == 1 || !self.shared.steals(&mut self.telemetry) {
+        if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
             return false;
         }
         let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
@@ -287,14 +236,37 @@ impl Core {
         moving.count_until(before);
         moving.patience = moving.patience.max(at_least);
         let at = before + moving.patience.saturating_sub(moving.waited);
-        self.shared.hungry(&self.shared.inboxes[self.worker as usize], at);
+        self.shared.hungry(&self.shared.home.inboxes[self.worker as usize], at);
         true
+    }
+
+    fn may_steal(&mut self) -> bool {
+        !self.shared.mapping.places && self.shared.tuning.steals(&mut self.telemetry)
+    }
+
+    /// A replica was sampled, on a worker.
+    pub(crate) fn sampled(&mut self, replica: u32, sample: Sample) {
+        let now = self.telemetry.now();
+        if self.loads.add(replica, sample, now) {
+            self.look_at_loads(now);
+        }
+    }
+
+    #[cold]
+    fn look_at_loads(&mut self, now: u64) {
+        let (shared, telemetry) = (self.shared.clone(), &mut self.telemetry);
+        let here = (self.worker, shared.taking_part());
+        let may_move = || shared.tuning.spreads_now(telemetry);
+        let moves = shared.spreading.look(&mut self.loads, here, &shared.clock, now, may_move);
+        if !moves.is_empty() {
+            shared.ask_all(Arc::new(Moves { of_replica: moves.into_iter().collect() }));
+        }
     }
 
     /// The worker waited from `before` until now.
     pub(crate) fn waited_since(&mut self, before: u64, asked: bool) {
         if asked {
-            self.shared.no_longer_hungry(&self.shared.inboxes[self.worker as usize]);
+            self.shared.no_longer_hungry(&self.shared.home.inboxes[self.worker as usize]);
         }
         let now = self.telemetry.now();
         self.moving.waited += now - before;
@@ -306,10 +278,9 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {
-        // SAFETY: the inboxes live as long as the core's share of them.
-        let letters = unsafe { self.inbox().as_ref() }.read();
+        let letters = self.shared.post.of_worker[self.worker as usize].read();
         if !letters.is_empty() {
-            self.shared.attention.fetch_sub(1, Ordering::Relaxed);
+            self.shared.post.attention.fetch_sub(1, Ordering::Relaxed);
         }
         for asked in letters {
             asked.answer(self);
@@ -320,7 +291,7 @@ impl Core {
 
     /// Gives a hungry worker a task, if there are enough.
     fn feed(&mut self) {
-        if !self.ready.has_two() {
+        if !self.tasks.ready.has_two() {
             return;
         }
         if self.moving.until_look != 0 {
@@ -355,7 +326,15 @@ impl Core {
             !task.is_placed() && task.wanted.get() == NOBODY
         };
         let border = self.moving.at_border_with(thief).filter(free);
-        border.or_else(|| self.ready.last_of(LOOKED_THROUGH, free))
+        border.or_else(|| self.tasks.ready.last_of(LOOKED_THROUGH, free))
+    }
+
+    /// Sends a task on that came to this worker, which is parked.
+    pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
+        // SAFETY: it is one of the worker's live tasks.
+        let spec = unsafe { task.as_ref() }.spec();
+        let place = lock(&self.shared.mapping.placing).instead_of(self.worker as usize, &spec);
+        self.give(task, place as u32);
     }
 
     /// Moves a task of this worker that is ready or idle, now or as soon as its inbox was emptied.
@@ -390,14 +369,14 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         let to = cell.wanted.replace(self.worker);
         if cell.state.get() == State::Ready {
-            self.ready.remove(cell);
+            self.tasks.ready.remove(cell);
         } else {
             self.no_longer_idle(cell);
             self.telemetry.task_woken(cell, Cause::Yield, 0);
         }
         cell.waits_for.set(Share::Ready);
         self.forget(cell);
-        self.me = self.shared.token(self.worker);
+        self.me = self.shared.tokens.take(self.worker);
         self.moving.gave_to = Some(to);
         self.telemetry.task_moves(cell, to);
         cell.state.set(State::Moving);
@@ -405,7 +384,7 @@ impl Core {
         let shared = self.shared.clone();
         // What a move takes is no part of the next dispatch.
         self.did_aside();
-        if shared.inboxes[to as usize].push(task) == Pushed::Refused {
+        if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
             // The other has ended (the run is aborted): it stays.
             self.arrive(task);
         }
@@ -417,9 +396,9 @@ impl Core {
         let cell = unsafe { task.as_ref() };
         cell.place(self.worker);
         let from = cell.wanted.replace(NOBODY);
-        self.shared.task_moved(cell, from);
+        self.shared.mapping.task_moved(cell, from);
         cell.in_inbox.swap(false, Ordering::AcqRel);
-        self.me = self.shared.token(self.worker);
+        self.me = self.shared.tokens.take(self.worker);
         self.did_aside();
         self.adopt(task);
         let (least, most) = PATIENCE_NS;
@@ -430,5 +409,24 @@ impl Core {
             if moving.gave_to.take() == Some(from) { moving.patience * 4 } else { moving.patience / 2 };
         moving.patience = patience.clamp(least, most);
         moving.waited = 0;
+    }
+}
+
+/// Where replicas are to go, for every worker.
+struct Moves {
+    of_replica: HashMap<u32, u32>,
+}
+
+impl Asked for Moves {
+    fn answer(&self, thread: &mut dyn Answering) {
+        let elsewhere = |task: &NonNull<TaskCell>| {
+            // SAFETY: tasks in the list are alive.
+            let worker = *self.of_replica.get(&unsafe { task.as_ref() }.member_of()?)?;
+            (worker != thread.number()).then_some((*task, worker))
+        };
+        let moves: Vec<_> = thread.tasks().iter().filter_map(elsewhere).collect();
+        for (task, worker) in moves {
+            thread.give(task, worker);
+        }
     }
 }

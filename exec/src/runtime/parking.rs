@@ -6,17 +6,17 @@
 //! is on its way between two workers meanwhile stays where it arrives, unless that worker is parked.
 
 use std::collections::HashMap;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use crate::dispatch::Core;
 use crate::error::Error;
-use crate::inbox::{Asked, Inbox};
-use crate::runtime::{Shared, lock};
-use crate::sync::{AtomicU32, Ordering};
-use crate::task::{TaskCell, TaskId, TaskSpec};
-use crate::worker;
-use std::ptr::NonNull;
+use crate::runtime::worker;
+use crate::shared::Shared;
+use crate::shared::letters::{Answering, Asked};
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::task::cell::TaskCell;
+use crate::task::spec::{TaskId, TaskSpec};
 
 /// How many workers of a runtime take part, to be changed from any thread while it runs: see [`Runtime::workers`](crate::Runtime::workers).
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Workers {
 
     /// How many may take part at most ([`Options::workers_max`](crate::Options::workers_max)).
     pub fn max(&self) -> usize {
-        self.0.inboxes.len()
+        self.0.home.inboxes.len()
     }
 }
 
@@ -59,13 +59,13 @@ struct Census {
 }
 
 impl Asked for Census {
-    fn answer(&self, core: &mut Core) {
-        core.park(core.worker as usize >= self.workers);
+    fn answer(&self, thread: &mut dyn Answering) {
+        thread.park(thread.number() as usize >= self.workers);
         // SAFETY: tasks in the list are alive.
-        let tasks = core.live.iter().map(|task| unsafe { task.as_ref() });
+        let tasks = thread.tasks().iter().map(|task| unsafe { task.as_ref() });
         lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec(), task.member_of())));
         if self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.conclude(&core.shared);
+            self.conclude(&thread.shared());
         }
     }
 }
@@ -76,7 +76,7 @@ impl Census {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.sort_unstable_by_key(|(task, ..)| *task);
         let specs: Vec<TaskSpec> = tasks.iter().map(|(_, spec, _)| *spec).collect();
-        let places = lock(&shared.placing).cut_anew(&specs);
+        let places = lock(&shared.mapping.placing).cut_anew(&specs);
         let mut of_replica = HashMap::new();
         let together = |((task, _, replica), place): (&(TaskId, TaskSpec, Option<u32>), usize)| {
             // A replica's tasks go where the first of them goes.
@@ -96,62 +96,52 @@ struct Places {
 }
 
 impl Asked for Places {
-    fn answer(&self, core: &mut Core) {
-        if core.shared.taking_part() != self.workers {
+    fn answer(&self, thread: &mut dyn Answering) {
+        if thread.shared().taking_part() != self.workers {
             return; // A later census asks anew.
         }
         let elsewhere = |task: &NonNull<TaskCell>| {
             // SAFETY: tasks in the list are alive.
             let place = *self.of_task.get(&unsafe { task.as_ref() }.id)?;
-            (place != core.worker).then_some((*task, place))
+            (place != thread.number()).then_some((*task, place))
         };
-        let moves: Vec<_> = core.live.iter().filter_map(elsewhere).collect();
+        let moves: Vec<_> = thread.tasks().iter().filter_map(elsewhere).collect();
         for (task, place) in moves {
-            core.give(task, place);
+            thread.give(task, place);
         }
     }
 }
 
 impl Shared {
-    /// How many workers take part.
-    pub(crate) fn taking_part(&self) -> usize {
-        self.taking_part.load(Ordering::Acquire)
-    }
-
-    /// The inboxes of the workers that have a thread.
-    pub(crate) fn manned(&self) -> &[Inbox] {
-        &self.inboxes[..self.manned.load(Ordering::Acquire)]
-    }
-
     /// Adopts `exec.workers`, if it was set.
     pub(crate) fn adopt_workers(self: &Arc<Shared>) {
-        let Some(count) = self.settings.workers.set_value() else { return };
+        let Some(count) = self.tuning.settings.workers.set_value() else { return };
         if count as usize == self.taking_part() {
             return;
         }
         if self.set_workers(count as usize).is_err() {
             // If the space was removed, nobody looks.
-            let _ = self.settings.workers.show(self.taking_part() as u64);
+            let _ = self.tuning.settings.workers.show(self.taking_part() as u64);
         }
     }
 
     fn set_workers(self: &Arc<Shared>, count: usize) -> Result<(), Error> {
-        let most = self.inboxes.len();
+        let most = self.home.inboxes.len();
         if !(1..=most).contains(&count) {
             return Err(Error::new(format!("{count} workers: this runtime may have 1 to {most}")));
         }
-        let mut threads = lock(&self.worker_threads);
+        let mut threads = lock(&self.crew.threads);
         if self.stop.load(Ordering::SeqCst) {
             return Err(Error::new("the runtime has ended".to_owned()));
         }
         let started = self.start_workers(&mut threads, count);
         let (old, new) = (self.taking_part(), count.min(threads.len()));
         if old != new {
-            lock(&self.placing).set_workers(new);
-            self.taking_part.store(new, Ordering::Release);
+            lock(&self.mapping.placing).set_workers(new);
+            self.crew.taking_part.store(new, Ordering::Release);
             // As above.
-            let _ = self.settings.workers.show(new as u64);
-            self.board.setting_adopted(self.settings.workers.name(), old as u64, new as u64);
+            let _ = self.tuning.settings.workers.show(new as u64);
+            self.home.board.setting_adopted(self.tuning.settings.workers.name(), old as u64, new as u64);
             self.count_tasks();
         }
         started
@@ -164,17 +154,17 @@ impl Shared {
         count: usize,
     ) -> Result<(), Error> {
         for number in threads.len()..count {
-            let recorder = self.board.recorder(&format!("worker {number}"))?;
+            let recorder = self.home.board.recorder(&format!("worker {number}"))?;
             let shared = self.clone();
-            self.admission.wakes();
+            self.home.admission.wakes();
             let thread = thread::Builder::new()
                 .name(format!("thalweg-{number}"))
                 .spawn(move || worker::run(shared, number as u32, recorder));
             threads.push(thread.map_err(|error| {
-                self.admission.falls_asleep();
+                self.home.admission.falls_asleep();
                 Error::new(format!("cannot start worker {number} of {count}")).because(error)
             })?);
-            self.manned.store(threads.len(), Ordering::Release);
+            self.crew.manned.store(threads.len(), Ordering::Release);
         }
         Ok(())
     }
@@ -184,24 +174,5 @@ impl Shared {
         let unanswered = AtomicU32::new(self.manned().len() as u32);
         let tasks = Mutex::default();
         self.ask_all(Arc::new(Census { workers: self.taking_part(), unanswered, tasks }));
-    }
-}
-
-impl Core {
-    /// The worker takes no part from now on, or takes part again.
-    fn park(&mut self, parked: bool) {
-        if self.parked == parked {
-            return;
-        }
-        self.parked = parked;
-        self.telemetry.worker_parks(parked);
-    }
-
-    /// Sends a task on that came to this worker, which is parked.
-    pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
-        // SAFETY: it is one of the worker's live tasks.
-        let spec = unsafe { task.as_ref() }.spec();
-        let place = lock(&self.shared.placing).instead_of(self.worker as usize, &spec);
-        self.give(task, place as u32);
     }
 }

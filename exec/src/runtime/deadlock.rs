@@ -19,16 +19,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::dispatch::Core;
-use crate::inbox::Asked;
-use crate::ring::FOREIGN;
-use crate::runtime::Shared;
-use crate::sync::{AtomicU32, Ordering};
-use crate::task::{State, TaskCell, TaskId};
+use crate::shared::Shared;
+use crate::shared::letters::{Answering, Asked};
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::task::cell::{Ring, State, TaskCell};
+use crate::task::spec::TaskId;
 use crate::telemetry::{Deadlocked, Share};
 
 /// How often it is looked whether all workers sleep.
@@ -61,14 +60,15 @@ struct Question {
 }
 
 impl Asked for Question {
-    fn answer(&self, core: &mut Core) {
-        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        let asking = core.shared.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if core.worker == FOREIGN {
-            // SAFETY: the task of this thread, which waits, lives as long as the thread; the lock is held.
-            unsafe { add_waits(&*core.task, &mut waits) };
+    fn answer(&self, thread: &mut dyn Answering) {
+        let mut waits = lock(&self.waits);
+        let shared = thread.shared();
+        let asking = lock(&shared.home.asking);
+        if let Some(task) = thread.own_task() {
+            // SAFETY: the task of this thread, which waits; the lock is held.
+            unsafe { add_waits(task, &mut waits) };
         }
-        for task in &core.live {
+        for task in thread.tasks() {
             // SAFETY: tasks in the list are alive and this thread's; the lock is held.
             unsafe {
                 let task = task.as_ref();
@@ -88,7 +88,7 @@ impl Asked for Question {
 /// As for [`TaskCell::each_wait`].
 unsafe fn add_waits(task: &TaskCell, waits: &mut Vec<Waits>) {
     let for_room = task.waits_for.get() == Share::OutputWait;
-    let wait = |ring: &crate::ring::Ring| Waits {
+    let wait = |ring: &Ring| Waits {
         task: task.id.0,
         stream: ring.id,
         for_room,
@@ -116,7 +116,7 @@ impl Still {
         let mut for_room =
             shared.manned().iter().any(|inbox| inbox.wait_for_room.load(Ordering::Relaxed) != 0);
         let mut own_threads = BTreeMap::new();
-        shared.each_blocking(|task, sleep| {
+        shared.own_threads.each(|task, sleep| {
             if let Some((wait, room)) = sleep.now(task) {
                 own_threads.insert(task.id, wait);
                 for_room |= room;
@@ -129,7 +129,7 @@ impl Still {
     fn lasts_until(&self, shared: &Shared, question: &Question, deadline: Instant) -> bool {
         while Instant::now() < deadline {
             let mut same = 0;
-            shared.each_blocking(|task, sleep| {
+            shared.own_threads.each(|task, sleep| {
                 same += usize::from(self.own_threads.get(&task.id) == Some(&sleep.wait()));
             });
             if same != self.own_threads.len() {
@@ -156,8 +156,8 @@ impl Still {
         let asked = self.dispatches.len() + self.own_threads.len();
         let question =
             Arc::new(Question { unanswered: AtomicU32::new(asked as u32), waits: Mutex::default() });
-        shared.ask(&shared.inboxes[..self.dispatches.len()], question.clone());
-        shared.each_blocking(|task, sleep| {
+        shared.ask(self.dispatches.len(), question.clone());
+        shared.own_threads.each(|task, sleep| {
             if self.own_threads.contains_key(&task.id) {
                 sleep.ask(task, question.clone());
             }
@@ -191,10 +191,10 @@ impl Watch {
         let lasted = before.lasts_until(shared, &question, begun + ANSWER_MAX);
         // If anybody went on, that is a reason to look again.
         self.asked_after = lasted.then_some(before);
-        let waits = std::mem::take(&mut *question.waits.lock().unwrap_or_else(PoisonError::into_inner));
+        let waits = std::mem::take(&mut *lock(&question.waits));
         self.rest_until = Some(Instant::now() + rest(asked, waits.len()));
         let knot = Graph::of(&waits).knot().filter(|_| lasted)?;
-        shared.board.deadlocked(knot.iter().take(EVENTS_MAX).map(deadlocked));
+        shared.home.board.deadlocked(knot.iter().take(EVENTS_MAX).map(deadlocked));
         Some(told(&knot))
     }
 }

@@ -1,83 +1,39 @@
-//! Tasks: what a user writes ([`Task`]), says of it ([`TaskSpec`]), and the cell the runtime keeps it in.
+//! The cell that the runtime keeps a task in.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use thalweg_space::SiteRef;
 
-use crate::context::{Context, Ports};
 use crate::parker::Parker;
-use crate::placement::Placement;
-use crate::ring::{NOBODY, Ring};
-use crate::runtime::Shared;
-use crate::several::{Group, Rare, Several};
+use crate::ring::{self, Holder, NOBODY};
 use crate::spare::{Spare, spared};
-use crate::spread::Replica;
-use crate::stop::Stop;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use crate::telemetry::{About, Board, Counts, Mode, Origin, Share, TaskTelemetry, WatchedTask};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, lock};
+use crate::task::context::Task;
+use crate::task::home::Home;
+use crate::task::inbox::Linked;
+use crate::task::placement::Placement;
+use crate::task::several;
+use crate::task::spec::{TaskId, TaskSpec};
+use crate::telemetry::{About, Board, Counts, Share, TaskTelemetry, WatchedTask};
 
-/// A task's number: unique in the process, never used again. 0 is no task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(pub u64);
+/// A stream, whose ends tasks hold.
+pub(crate) type Ring = ring::Ring<TaskCell>;
+pub(crate) type Group = several::Group<TaskCell>;
+type Rare = several::Rare<TaskCell>;
+type Several = several::Several<TaskCell>;
 
-/// A state machine that runs to completion: no stack of its own, so a million of them fit into memory.
-pub trait Task: Send + 'static {
-    /// Called once before the first run: says which ports are the task's. A port that is not named here becomes
-    /// the task's when it first uses it.
-    fn attach(&mut self, ports: &mut Ports<'_>) {
-        let _ = ports;
-    }
+spared!(Ring);
 
-    /// Works on at most [`Context::quantum`] messages and says why it stopped. What it pushed becomes visible
-    /// to the readers when it returns.
-    fn run(&mut self, cx: &mut Context<'_>) -> Stop;
-}
-
-/// What the runtime is told about a task.
-#[derive(Clone, Copy, Debug)]
-pub struct TaskSpec {
-    /// The component of the network the task belongs to.
-    pub component: SiteRef,
-    /// The task that it was unfolded by, or 0.
-    pub parent: TaskId,
-    /// Which of the component's replicas it is.
-    pub replica: u64,
-    /// Whether the k-th message written always descends from the k-th read (one input, one output).
-    pub one_to_one: bool,
-    /// How much work to expect, compared with other tasks (for cutting a network into pieces).
-    pub weight: u32,
-    /// Where it must run, if the user says so. A task for another node fails: see [`Summary::failures`](crate::Summary::failures).
-    pub place: Placement,
-    /// The replica whose tasks are on one worker, unless the user says which: see [`Spread`](crate::Spread).
-    pub together: Option<Replica>,
-}
-
-impl Default for TaskSpec {
-    fn default() -> TaskSpec {
-        TaskSpec {
-            component: SiteRef(0),
-            parent: TaskId(0),
-            replica: 0,
-            one_to_one: false,
-            weight: 1,
-            place: Placement::ANYWHERE,
-            together: None,
-        }
-    }
-}
-
-impl TaskSpec {
-    fn about(&self) -> About {
-        About { component: self.component, replica: self.replica }
-    }
-
-    /// What is told of a task when it is made.
-    pub(crate) fn origin(&self) -> Origin {
-        Origin { about: self.about(), parent: self.parent.0, one_to_one: self.one_to_one }
-    }
-}
+// As much as the allocator gives for three lines. Of a line that has some of what the writer writes (up to byte 64) the
+// reader's begins with its task, which is seldom written.
+#[cfg(not(loom))]
+const _: () = assert!(
+    size_of::<Ring>() <= 184
+        && std::mem::offset_of!(Ring, capacity) == 64
+        && std::mem::offset_of!(Ring, reading) == 120
+);
 
 /// Where a task stands, as its own worker knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,9 +63,9 @@ pub(crate) struct TaskCell {
     weight: u16,
     /// The worker that the user says; the replica that it belongs to, from [`REPLICAS`] on; or [`NOBODY`]: where the mapper
     /// says.
-    home: u32,
-    /// The runtime it belongs to.
-    pub(crate) shared: Arc<Shared>,
+    wished: u32,
+    /// Where it lives.
+    pub(crate) home: Arc<Home>,
     /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
     /// writing [`NOBODY`], and one that arrives it makes its own. So a worker that reads its own number here
     /// has the task.
@@ -120,7 +76,7 @@ pub(crate) struct TaskCell {
     /// (acquire-release swap), cleared so by its worker before it looks at its streams.
     pub(crate) in_inbox: AtomicBool,
     /// Next in the inbox. Written by who pushes, read by the worker that took the inbox.
-    pub(crate) next_in_inbox: AtomicPtr<TaskCell>,
+    next_in_inbox: AtomicPtr<TaskCell>,
     /// The sleep of a blocking task.
     pub(crate) parker: Parker,
 
@@ -143,7 +99,7 @@ pub(crate) struct TaskCell {
     /// What the task waits for while it is idle.
     pub(crate) waits_for: Cell<Share>,
     /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
-    /// of that stream away meanwhile, under `Shared::asking`.
+    /// of that stream away meanwhile, under `Home::asking`.
     waits_on: std::sync::atomic::AtomicPtr<Ring>,
     telemetry: TaskTelemetry,
     /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
@@ -156,7 +112,53 @@ pub(crate) struct TaskCell {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<TaskCell>() <= 152);
 
-/// From here on a task's home is a replica.
+/// The task that a thread dispatches; none, if that is null.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Current(*mut TaskCell);
+
+impl Current {
+    pub(crate) const NONE: Current = Current(std::ptr::null_mut());
+
+    /// # Safety
+    /// The task lives on until it is dispatched no more.
+    #[inline]
+    pub(crate) unsafe fn of(task: NonNull<TaskCell>) -> Current {
+        Current(task.as_ptr())
+    }
+
+    /// The task, while one is dispatched.
+    #[inline(always)]
+    pub(crate) fn get<'a>(self) -> &'a TaskCell {
+        debug_assert!(!self.0.is_null());
+        // SAFETY: a dispatched task is kept: its worker lets go of it only after the dispatch, and a thread of its own when it ends.
+        // A reference is kept no longer than that.
+        unsafe { &*self.0 }
+    }
+
+    /// Likewise, if one is dispatched.
+    #[inline]
+    pub(crate) fn look<'a>(self) -> Option<&'a TaskCell> {
+        (!self.0.is_null()).then(|| self.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn pointer(self) -> *mut TaskCell {
+        self.0
+    }
+}
+
+/// What kind of task a cell is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// It has a thread of its own.
+    pub(crate) blocking: bool,
+    /// Telemetry keeps something of it from the beginning.
+    pub(crate) is_shown: bool,
+    /// The whole of its specification is asked for again.
+    pub(crate) keeps_spec: bool,
+}
+
+/// From here on what a task wishes is a replica.
 const REPLICAS: u32 = 1 << 31;
 
 /// More than any stream holds.
@@ -203,32 +205,31 @@ unsafe impl Sync for TaskCell {}
 impl TaskCell {
     /// A new cell with one reference, which the caller owns.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        home: Arc<Home>,
         id: TaskId,
         spec: TaskSpec,
         body: Option<Box<dyn Task>>,
-        blocking: bool,
+        kind: Kind,
     ) -> NonNull<TaskCell> {
+        let Kind { blocking, is_shown, keeps_spec } = kind;
         let Placement { node, worker } = spec.place;
-        let home = worker.and_then(|worker| u32::try_from(worker).ok()).filter(|&worker| worker < REPLICAS);
-        let home = home.unwrap_or(NOBODY);
+        let wished = worker.and_then(|worker| u32::try_from(worker).ok()).filter(|&worker| worker < REPLICAS);
+        let wished = wished.unwrap_or(NOBODY);
         let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
         let fits =
-            replica.is_ok() && weight.is_ok() && node.is_none() && (home != NOBODY || worker.is_none());
-        // Of all mappers only a user's looks at the whole of it.
-        let kept = (shared.places || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
+            replica.is_ok() && weight.is_ok() && node.is_none() && (wished != NOBODY || worker.is_none());
+        let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
         let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
-        let is_shown = blocking || shared.mode_now() != Mode::Off;
-        let telemetry = TaskTelemetry::new(&shared.board, id.0, spec.about(), is_shown);
+        let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
         Spare::make(TaskCell {
             refs: AtomicU32::new(1),
             id,
             component: spec.component,
             replica: replica.unwrap_or_default(),
             weight: weight.unwrap_or_default(),
-            home,
+            wished,
             blocking,
-            shared,
+            home,
             worker: AtomicU32::new(NOBODY),
             wanted: Cell::new(NOBODY),
             in_inbox: AtomicBool::new(false),
@@ -277,40 +278,21 @@ impl TaskCell {
     pub(crate) fn takes_part(&self) {
         if self.blocking && self.narrowest.get() == NO_END {
             self.narrowest.set(NO_END - 1);
-            self.shared.admission.wakes();
+            self.home.admission.wakes();
         }
     }
 
     /// A task with a thread of its own has ended.
     pub(crate) fn takes_no_part(&self) {
         if self.narrowest.get() != NO_END {
-            self.shared.admission.falls_asleep();
+            self.home.admission.falls_asleep();
         }
     }
 
     /// Takes another reference.
-    pub(crate) fn counted(&self) -> *mut TaskCell {
-        self.refs.fetch_add(1, Ordering::Relaxed);
-        std::ptr::from_ref(self).cast_mut()
-    }
-
-    /// Likewise, as a pointer that is never null.
     pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
         self.counted();
         NonNull::from(self)
-    }
-
-    /// Gives up a reference; the last frees the cell.
-    ///
-    /// # Safety
-    /// The caller owned a reference and does not use `cell` any more.
-    pub(crate) unsafe fn release(cell: *mut TaskCell) {
-        // SAFETY: the reference given up here kept it alive until now.
-        let refs = unsafe { &(*cell).refs };
-        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: it was the last one, and the cell was made by `TaskCell::new`.
-            unsafe { Spare::free(cell) };
-        }
     }
 
     /// # Safety
@@ -343,7 +325,8 @@ impl TaskCell {
 
     /// What the mapper goes by when it places the task anew.
     pub(crate) fn spec(&self) -> TaskSpec {
-        let place = Placement { node: None, worker: (self.home < REPLICAS).then_some(self.home as usize) };
+        let place =
+            Placement { node: None, worker: (self.wished < REPLICAS).then_some(self.wished as usize) };
         let (replica, weight) = (u64::from(self.replica), u32::from(self.weight));
         let known = TaskSpec { component: self.component, replica, weight, place, ..TaskSpec::default() };
         self.rare().and_then(|rare| rare.spec).unwrap_or(known)
@@ -351,14 +334,14 @@ impl TaskCell {
 
     /// Says which replica it belongs to. Called before anybody else sees the cell.
     pub(crate) fn belongs_to(&mut self, replica: u32) {
-        debug_assert!(self.home == NOBODY && replica < NOBODY - REPLICAS);
-        self.home = REPLICAS + replica;
+        debug_assert!(self.wished == NOBODY && replica < NOBODY - REPLICAS);
+        self.wished = REPLICAS + replica;
     }
 
     /// The replica that it belongs to.
     #[inline]
     pub(crate) fn member_of(&self) -> Option<u32> {
-        (self.home >= REPLICAS && self.home != NOBODY).then(|| self.home - REPLICAS)
+        (self.wished >= REPLICAS && self.wished != NOBODY).then(|| self.wished - REPLICAS)
     }
 
     /// Whether the user said where the task is to run.
@@ -406,28 +389,17 @@ impl TaskCell {
     /// The stream that the task, which sleeps, waits for; one of them, unless they are a group of inputs.
     ///
     /// # Safety
-    /// The caller is the task's own thread, has locked `Shared::asking`, and unlocks it after the last use.
+    /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
     pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
         // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
         // the lock before it gives up the end's reference.
         unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// An end of this stream is the task's no more, while it may say that it waits for it.
-    pub(crate) fn loses_end(&self, ring: &Ring) {
-        let pointer = std::ptr::from_ref(ring).cast_mut();
-        if self.waits_on.load(Ordering::Relaxed) == pointer {
-            let _asking = self.shared.asking.lock().unwrap_or_else(PoisonError::into_inner);
-            let none = std::ptr::null_mut();
-            // Else it waits for another by now.
-            _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-
     /// Goes through the streams that the task, which sleeps, waits for: any of them lets it go on.
     ///
     /// # Safety
-    /// The caller is the task's own thread, and has locked `Shared::asking`.
+    /// The caller is the task's own thread, and has locked `Home::asking`.
     pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
         // SAFETY: as demanded of the caller.
         if let Some(ring) = unsafe { self.first_wait() } {
@@ -581,7 +553,49 @@ impl WatchedTask for TaskCell {
 
     #[inline]
     fn board(&self) -> &Board {
-        &self.shared.board
+        &self.home.board
+    }
+}
+
+impl Linked for TaskCell {
+    #[inline]
+    fn next_in_inbox(&self) -> &AtomicPtr<TaskCell> {
+        &self.next_in_inbox
+    }
+
+    unsafe fn give_up(task: *mut TaskCell) {
+        // SAFETY: as demanded of the caller.
+        unsafe { TaskCell::release(task) }
+    }
+}
+
+impl Holder for TaskCell {
+    fn counted(&self) -> *mut TaskCell {
+        self.refs.fetch_add(1, Ordering::Relaxed);
+        std::ptr::from_ref(self).cast_mut()
+    }
+
+    /// The last reference frees the cell.
+    ///
+    /// # Safety
+    /// As said there.
+    unsafe fn release(cell: *mut TaskCell) {
+        // SAFETY: the reference given up here kept it alive until now.
+        let refs = unsafe { &(*cell).refs };
+        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it was the last one, and the cell was made by `TaskCell::new`.
+            unsafe { Spare::free(cell) };
+        }
+    }
+
+    fn loses_end(&self, ring: &Ring) {
+        let pointer = std::ptr::from_ref(ring).cast_mut();
+        if self.waits_on.load(Ordering::Relaxed) == pointer {
+            let _asking = lock(&self.home.asking);
+            let none = std::ptr::null_mut();
+            // Else it waits for another by now.
+            _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 }
 
@@ -620,13 +634,12 @@ impl Drop for TaskCell {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::mapper::Mapper;
-    use crate::runtime::Options;
 
     /// What is still known of a task's specification when it is placed anew.
-    fn kept(spec: TaskSpec, mapper: Mapper) -> (TaskSpec, bool) {
-        let shared = Shared::new(&Options { mapper, ..Options::default() }).unwrap();
-        let cell = TaskCell::new(shared, TaskId(1), spec, None, false);
+    fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
+        let home = Arc::new(Home::new(1, None).unwrap());
+        let kind = Kind { blocking: false, is_shown: false, keeps_spec };
+        let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
         // SAFETY: the one reference, given up here.
         unsafe {
             let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
@@ -644,17 +657,17 @@ mod tests {
             weight: 2,
             ..TaskSpec::default()
         };
-        let (plain, is_placed) = kept(spec, Mapper::default());
+        let (plain, is_placed) = kept(spec, false);
         assert_eq!((plain.component, plain.weight, is_placed), (SiteRef(7), 2, false));
         assert_eq!(plain.place, Placement::ANYWHERE);
         for place in [0, 1, REPLICAS as usize - 1, REPLICAS as usize, u32::MAX as usize, usize::MAX] {
             for node in [None, Some(0), Some(u32::MAX)] {
                 let place = Placement { node, worker: Some(place) };
-                let (plain, is_placed) = kept(TaskSpec { place, ..spec }, Mapper::default());
+                let (plain, is_placed) = kept(TaskSpec { place, ..spec }, false);
                 assert_eq!((plain.place, is_placed), (place, true));
             }
         }
-        let (whole, is_placed) = kept(spec, Mapper::User(Arc::new(|_| 0)));
+        let (whole, is_placed) = kept(spec, true);
         assert_eq!((whole.parent, whole.replica, whole.weight, is_placed), (TaskId(3), 5, 2, false));
     }
 }

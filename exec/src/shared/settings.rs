@@ -2,7 +2,6 @@
 
 use thalweg_space::{Adoption, Affects};
 
-use crate::runtime::Order;
 use crate::telemetry::Mode;
 
 thalweg_space::settings! {
@@ -85,4 +84,21 @@ thalweg_space::settings! {
         /// Until when, by the space's clock
         delay_until: { name: "exec.delay_until", unit: "ticks", affects: Affects::Task },
     }
+}
+
+/// Which ready task a worker takes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// The one that became ready first, but those that were given messages before all others, the last of them first.
+    #[default]
+    Fifo,
+    /// The one with the greatest demand of the first few: messages that wait to be read by it, less those that it wrote and
+    /// nobody has read (LPEL-HRC, ICA3PP 2013).
+    Demand,
+}
+
+impl Order {
+    /// The values of the setting `exec.order`, from 0.
+    pub const NAMES: [&str; 2] = ["fifo", "demand"];
 }

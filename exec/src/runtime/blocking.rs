@@ -3,26 +3,29 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::context::Context;
 use crate::dispatch::{Budget, Core};
 use crate::fault::Fault;
-use crate::inbox::Asked;
-use crate::ring::FOREIGN;
-use crate::runtime::Shared;
+use crate::ring::{FOREIGN, Holder};
+use crate::runtime::ports::{In, Out};
+use crate::shared::Shared;
+use crate::shared::own_threads::Sleep;
 use crate::stop::Stop;
-use crate::stream::{In, Out};
-use crate::sync::{AtomicU64, Ordering};
-use crate::task::{State, Task, TaskCell, TaskId};
+use crate::sync::Ordering;
+use crate::task::cell::{Current, State, TaskCell};
+use crate::task::context::{Context, Task};
+use crate::task::spec::TaskId;
 use crate::telemetry::{Recorder, TaskState, WatchedTask};
+use crate::wake;
 
 /// A blocking task's view of the runtime.
 pub struct Blocking {
     core: NonNull<Core>,
-    task: NonNull<TaskCell>,
+    task: Current,
+    shared: Arc<Shared>,
     cx: Context<'static>,
     quantum: usize,
     /// Messages since the last look at what the others should see.
@@ -30,53 +33,6 @@ pub struct Blocking {
     sleep: Arc<Sleep>,
     /// It brings messages from the world outside, as it has said.
     is_source: bool,
-}
-
-/// What others see of a blocking task's waits for its streams, and what they ask it meanwhile.
-#[derive(Default)]
-pub(crate) struct Sleep {
-    /// Two for each time that a wait began or ended, so while it waits this is twice something odd; and one more if it is for
-    /// room. Written by the task's thread (release).
-    waits: AtomicU64,
-    /// Answered by the task's thread, between two looks whether it was woken.
-    asked: Mutex<Option<Arc<dyn Asked>>>,
-}
-
-impl Sleep {
-    const ROOM: u64 = 1;
-    const WAITS: u64 = 2;
-
-    fn begin(&self, stop: Stop) {
-        let room = if stop == Stop::OutputFull { Sleep::ROOM } else { 0 };
-        self.waits.store(self.waits.load(Ordering::Relaxed) + Sleep::WAITS + room, Ordering::Release);
-    }
-
-    fn end(&self) {
-        let now = self.waits.load(Ordering::Relaxed);
-        self.waits.store((now & !Sleep::ROOM) + Sleep::WAITS, Ordering::Release);
-    }
-
-    /// Tells its waits apart.
-    pub(crate) fn wait(&self) -> u64 {
-        self.waits.load(Ordering::Acquire)
-    }
-
-    /// Which of its waits for streams the task is in, if it is in one and its thread sleeps; and whether for room.
-    pub(crate) fn now(&self, task: &TaskCell) -> Option<(u64, bool)> {
-        let asleep = task.parker.is_asleep();
-        let wait = self.wait();
-        (asleep && wait & Sleep::WAITS != 0).then_some((wait, wait & Sleep::ROOM != 0))
-    }
-
-    /// Asks the task, which is to answer as soon as it waits for streams and was not woken.
-    pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
-        task.shared.admission.unpark(&task.parker);
-    }
-
-    fn take_asked(&self) -> Option<Arc<dyn Asked>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 impl Blocking {
@@ -108,8 +64,7 @@ impl Blocking {
 
     /// Shows in the task's live row that it read one more message, which it is on from now.
     fn show_read(&self) {
-        // SAFETY: the task lives as long as its closure runs.
-        unsafe { self.task.as_ref() }.show_one_more_read();
+        self.task.get().show_one_more_read();
     }
 
     /// Writes a message, at once visible to the reader; waits while the stream is full. `Err`: the reader is gone
@@ -132,7 +87,7 @@ impl Blocking {
     pub fn feed<T: Send + 'static>(&mut self, out: &mut Out<T>, message: T) -> Result<(), T> {
         let mut message = message;
         loop {
-            if out.ring().reader_gone.load(Ordering::Acquire) != 0 || self.stopping() {
+            if out.ring().reading.reader_gone.load(Ordering::Acquire) != 0 || self.stopping() {
                 return Err(message);
             }
             match out.push(&mut self.cx, message) {
@@ -171,9 +126,8 @@ impl Blocking {
         self.used = 0;
         Core::step_aside(self.core, Stop::InputEmpty);
         let done = if self.is_source {
-            // SAFETY: the task lives as long as its closure runs.
-            unsafe { self.task.as_ref() }.takes_part();
-            self.shared().admission.asleep_while(work)
+            self.task.get().takes_part();
+            self.shared.home.admission.asleep_while(work)
         } else {
             work()
         };
@@ -211,29 +165,28 @@ impl Blocking {
     pub fn admit(&mut self) {
         self.is_source = true;
         // SAFETY: the thread's own core, to which no other reference is held.
-        let limit = unsafe { self.core.as_ref() }.unfinished;
-        if limit != 0 && self.shared().admission.under_way() + self.used as u64 >= limit {
+        let limit = unsafe { self.core.as_ref() }.adopted.unfinished;
+        if limit != 0 && self.shared.home.admission.under_way() + self.used as u64 >= limit {
             self.hold(limit);
         }
     }
 
     #[cold]
     fn hold(&mut self, limit: u64) {
-        // SAFETY: the task lives as long as its closure runs.
-        let task = unsafe { self.task.as_ref() };
+        let task = self.task.get();
         task.takes_part();
         self.used = 0;
         Core::step_aside(self.core, Stop::OutputFull);
         task.show_state(TaskState::BlockedOutput);
-        let shared = self.shared();
-        shared.admission.hold(task, limit);
-        if shared.unfinished_now() != limit {
-            shared.admission.let_in();
+        let shared = self.shared.clone();
+        wake::hold(&shared.home.admission, task, limit);
+        if shared.tuning.unfinished_now() != limit {
+            shared.home.admission.let_in();
         }
-        while shared.admission.holds(task) {
-            shared.admission.park(&task.parker, None);
+        while shared.home.admission.holds(task.id.0) {
+            shared.home.admission.park(&task.parker, None);
             if self.stopping() {
-                shared.admission.let_in();
+                shared.home.admission.let_in();
             }
         }
         task.show_state(TaskState::Running);
@@ -245,12 +198,11 @@ impl Blocking {
     /// message or has ended, but not longer than `patience`. May return early.
     pub fn wait_for_input(&mut self, patience: Duration) {
         self.used = 0;
-        // SAFETY: the task lives as long as its closure runs.
-        let task = unsafe { self.task.as_ref() };
+        let task = self.task.get();
         if Core::pause(self.core, Stop::InputEmpty, None) == Ok(true) {
             let mut woken = task.in_inbox.swap(false, Ordering::AcqRel);
             if !woken && !self.stopping() {
-                self.shared().admission.park(&task.parker, Some(patience));
+                self.shared.home.admission.park(&task.parker, Some(patience));
                 woken = task.in_inbox.swap(false, Ordering::AcqRel);
             }
             if !woken {
@@ -262,7 +214,7 @@ impl Blocking {
 
     /// Whether the runtime was aborted.
     pub fn stopping(&self) -> bool {
-        self.shared().stop.load(Ordering::Relaxed)
+        self.shared.stop.load(Ordering::Relaxed)
     }
 
     /// The task's number.
@@ -273,11 +225,6 @@ impl Blocking {
     /// The rest of what a task may ask: creating streams and tasks.
     pub fn context(&mut self) -> &mut Context<'static> {
         &mut self.cx
-    }
-
-    fn shared(&self) -> &Shared {
-        // SAFETY: the task lives as long as its closure runs.
-        &unsafe { self.task.as_ref() }.shared
     }
 
     #[inline]
@@ -291,8 +238,7 @@ impl Blocking {
     /// Runs a task that is made for workers on this thread of its own, to its end.
     pub(crate) fn drive(&mut self, mut body: Box<dyn Task>) -> Result<(), String> {
         while !self.stopping() {
-            // SAFETY: the task lives as long as its closure runs.
-            let task = unsafe { self.task.as_ref() };
+            let task = self.task.get();
             task.show_reads();
             // SAFETY: the thread's own core, to which no other reference is held.
             let budget = unsafe { self.core.as_mut() }.begin_budget(task);
@@ -308,8 +254,7 @@ impl Blocking {
     /// Ends the dispatch and waits, if there is something to wait for. `Err`: nothing can ever wake the task.
     fn wait(&mut self, stop: Stop, budget: Option<&Budget>) -> Result<(), &'static str> {
         self.used = 0;
-        // SAFETY: the task lives as long as its closure runs.
-        let task = unsafe { self.task.as_ref() };
+        let task = self.task.get();
         let waits = Core::pause(self.core, stop, budget);
         if waits == Ok(true) {
             // In every mode, here and below: if the process dies, this task may have been the one.
@@ -323,7 +268,7 @@ impl Blocking {
                     // SAFETY: the thread's own core, to which no other reference is held.
                     asked.answer(unsafe { self.core.as_mut() });
                 }
-                self.shared().admission.park(&task.parker, None);
+                self.shared.home.admission.park(&task.parker, None);
             }
             self.sleep.end();
             task.show_state(TaskState::Running);
@@ -367,7 +312,7 @@ pub(crate) fn start(
     thread::Builder::new().name("thalweg-blocking".into()).spawn(move || {
         let handed = handed;
         // Here and not above: while its memory is made, others run.
-        let recorder = for_thread.board.recorder(&format!("blocking task {id}"));
+        let recorder = for_thread.home.board.recorder(&format!("blocking task {id}"));
         run(for_thread, handed.0, sleep, recorder, work);
     })
 }
@@ -388,12 +333,16 @@ fn run(
     cell.state.set(State::Running);
     cell.show_state(TaskState::Running);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
-    core.task = task.as_ptr();
+    // SAFETY: the reference handed to this thread, which keeps it until the core is gone.
+    core.task = unsafe { Current::of(task) };
     let core = NonNull::from(Box::leak(Box::new(core)));
     let outcome = Core::with(core, || {
-        let quantum = shared.quantum_now();
-        let cx = Context::new(core, task.as_ptr(), quantum, false);
-        let mut blocking = Blocking { core, task, cx, quantum, used: 0, sleep, is_source: false };
+        let quantum = shared.tuning.quantum_now();
+        // SAFETY: as above.
+        let current = unsafe { Current::of(task) };
+        let cx = Context::new(core.cast(), current, quantum, (false, false));
+        let (task, shared) = (current, shared.clone());
+        let mut blocking = Blocking { core, task, shared, cx, quantum, used: 0, sleep, is_source: false };
         blocking.resume();
         let outcome = match refused {
             Some(reason) => {
@@ -410,7 +359,7 @@ fn run(
     });
     // SAFETY: leaked above, and nobody else has it.
     drop(unsafe { Box::from_raw(core.as_ptr()) });
-    shared.forget_blocking(cell.id);
+    shared.own_threads.forget(cell.id);
     cell.takes_no_part();
     shared.task_ended(cell, outcome);
     // SAFETY: the reference handed to this thread.

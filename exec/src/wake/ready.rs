@@ -5,9 +5,8 @@
 
 use std::ptr::NonNull;
 
-use crate::runtime::lock;
-use crate::sync::Ordering;
-use crate::task::TaskCell;
+use crate::sync::{Ordering, lock};
+use crate::task::cell::TaskCell;
 use crate::telemetry::Share;
 
 /// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
@@ -26,6 +25,12 @@ pub(crate) struct ReadyQueue {
     overtakes: u32,
     /// Tasks that were taken by demand since the first was.
     passed_over: u32,
+}
+
+impl Default for ReadyQueue {
+    fn default() -> ReadyQueue {
+        ReadyQueue::new()
+    }
 }
 
 impl ReadyQueue {
@@ -134,14 +139,14 @@ const ENDED: i32 = i32::MAX;
 impl TaskCell {
     /// Adds what came of the stream that the task sleeps for: messages, room, or the end. The caller is the task's thread.
     pub(crate) fn adds_demand(&self) {
-        let _asking = lock(&self.shared.asking);
+        let _asking = lock(&self.home.asking);
         // SAFETY: the task sleeps, its thread asks, and the lock is held.
         let more = match unsafe { self.first_wait() } {
             None => 1, // One of several inputs.
             Some(ring) if self.waits_for.get() == Share::OutputWait => {
                 (ring.capacity as usize).saturating_sub(ring.look_for_room()) as i32
             }
-            Some(ring) if ring.closed.load(Ordering::Acquire) != 0 => ENDED,
+            Some(ring) if ring.writing.closed.load(Ordering::Acquire) != 0 => ENDED,
             Some(ring) => ring.look_for_messages() as i32,
         };
         self.demand.set(self.demand.get().saturating_add(more));

@@ -13,14 +13,12 @@
 //! held sources in. A source that waits for the world outside is none that the others could wait for. Who wakes a thread counts it as
 //! awake before, so while a wake-up is under way the count is not 0.
 
-use std::ptr::NonNull;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::parker::Parker;
 use crate::ring::NOBODY;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, barrier};
-use crate::task::TaskCell;
 
 /// Lines for the threads that are no workers: sources, sinks, and boxes with threads of their own.
 const OWN_LINES: usize = if cfg!(loom) { 1 } else { 8 };
@@ -46,13 +44,15 @@ pub(crate) struct Admission {
     holds: AtomicU32,
     /// Held sources are let in when no more are under way. Written by who is about to be held.
     let_in_at: AtomicU64,
-    /// The held sources, each with a reference.
+    /// The held sources.
     held: Mutex<Vec<Held>>,
 }
 
-struct Held(NonNull<TaskCell>);
-// SAFETY: the cell is made for sharing; this is one reference to it.
-unsafe impl Send for Held {}
+/// A held source: its number, and what wakes it.
+struct Held {
+    source: u64,
+    wake: Box<dyn FnOnce(&Admission) + Send>,
+}
 
 impl Admission {
     /// Of a runtime of so many workers at most, which somebody is to [start](Admission::falls_asleep).
@@ -109,12 +109,12 @@ impl Admission {
     }
 
     /// Holds a source, which is then to sleep as long as it [is held](Admission::holds), unless fewer than `limit` messages
-    /// are under way.
-    pub(crate) fn hold(&self, task: &TaskCell, limit: u64) {
+    /// are under way. `wake` is called once when it is let in.
+    pub(crate) fn hold(&self, source: u64, wake: impl FnOnce(&Admission) + Send + 'static, limit: u64) {
         self.let_in_at.store(limit / 2, Ordering::Relaxed);
         {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.push(Held(task.counted_reference()));
+            held.push(Held { source, wake: Box::new(wake) });
             self.holds.store(held.len() as u32, Ordering::SeqCst);
             barrier();
         }
@@ -125,9 +125,9 @@ impl Admission {
     }
 
     /// Whether this source is held.
-    pub(crate) fn holds(&self, task: &TaskCell) -> bool {
+    pub(crate) fn holds(&self, source: u64) -> bool {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.iter().any(|held| std::ptr::eq(held.0.as_ptr(), task))
+        held.iter().any(|held| held.source == source)
     }
 
     /// Lets all held sources in.
@@ -137,12 +137,8 @@ impl Admission {
             self.holds.store(0, Ordering::SeqCst);
             std::mem::take(&mut *held)
         };
-        for Held(task) in held {
-            // SAFETY: the list's reference, given up after its last use.
-            unsafe {
-                self.unpark(&task.as_ref().parker);
-                TaskCell::release(task.as_ptr());
-            }
+        for held in held {
+            (held.wake)(self);
         }
     }
 
