@@ -15,7 +15,7 @@ pub struct Options {
     /// How many workers (at least one). Default: the cores that the process may use, or fewer if its cgroup may not use
     /// all of their time.
     pub workers: usize,
-    /// How many workers there may be, if some are added while the runtime runs ([`Runtime::workers`], the setting
+    /// How many workers there may be, if some are added while the runtime runs ([`Runtime::workers`](crate::Runtime::workers), the setting
     /// `exec.workers`); no fewer than `workers`. Default: the same as that of `workers`.
     pub workers_max: usize,
     /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
@@ -41,7 +41,7 @@ pub struct Options {
     /// How long a worker without work spins before it sleeps, in microseconds.
     pub spin_us: u64,
     /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
-    /// ([`TaskSpec::place`]) or by [`Mapper::User`] stay.
+    /// ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
     pub steal: bool,
     /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if the mapper is
     /// [`Mapper::Contiguous`] and nothing is stolen.

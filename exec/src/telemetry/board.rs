@@ -81,7 +81,7 @@ impl Board {
     }
 
     /// Writes from a thread without a recorder of its own.
-    pub(super) fn from_outside(&self, write: impl FnOnce(&mut Recorder, u64)) {
+    pub(super) fn write_from_outside(&self, write: impl FnOnce(&mut Recorder, u64)) {
         if self.space.is_some()
             && let Some(recorder) = &mut *self.outside.lock().unwrap_or_else(PoisonError::into_inner)
         {
@@ -94,17 +94,17 @@ impl Board {
 
     /// The runtime begins in this mode.
     pub(crate) fn begins(&self, mode: Mode) {
-        self.from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: mode as u8 }));
+        self.write_from_outside(|recorder, now| recorder.at(now, &ModeChanged { mode: mode as u8 }));
     }
 
     /// The runtime adopted a setting's new value.
     pub(crate) fn setting_adopted(&self, name: NameRef, old: u64, new: u64) {
-        self.from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
+        self.write_from_outside(|recorder, now| recorder.at(now, &SettingAdopted { name, old, new }));
     }
 
     /// A task is made that the mapper is yet to place.
     pub(crate) fn task_made(&self, task: &impl WatchedTask, origin: Origin) {
-        self.from_outside(|recorder, now| {
+        self.write_from_outside(|recorder, now| {
             task.begin_times(now);
             recorder.at(now, &origin.created(task));
         });
@@ -112,7 +112,7 @@ impl Board {
 
     /// A task with a thread of its own is made.
     pub(crate) fn blocking_task_made(&self, task: &impl WatchedTask, origin: Origin) {
-        self.from_outside(|recorder, now| {
+        self.write_from_outside(|recorder, now| {
             task.begin_times(now);
             recorder.at(now, &origin.created(task));
             recorder.same(&TaskMapped { task: task.number(), worker: OWN_THREAD });
@@ -121,7 +121,7 @@ impl Board {
 
     /// The mapper has placed a task that was made before the start, and it is ready.
     pub(crate) fn task_placed(&self, task: &impl WatchedTask, worker: u32) {
-        self.from_outside(|recorder, now| {
+        self.write_from_outside(|recorder, now| {
             recorder.at(now, &TaskMapped { task: task.number(), worker });
             task.set_ready(ReadyBy::new(Cause::Created, 0));
         });
@@ -129,17 +129,17 @@ impl Board {
 
     /// A task has ended that no thread has run, or whose thread has no recorder.
     pub(crate) fn task_ended(&self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
-        self.from_outside(|recorder, now| task.write_end(recorder, now, outcome));
+        self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome));
     }
 
     /// Both ends of a stream are gone.
     pub(crate) fn stream_closed(&self, stream: &impl WatchedStream) {
         let closed = closed(stream);
-        self.from_outside(|recorder, now| recorder.at(now, &closed));
+        self.write_from_outside(|recorder, now| recorder.at(now, &closed));
     }
 
     /// These waits are a deadlock.
     pub(crate) fn deadlocked(&self, waits: impl Iterator<Item = Deadlocked>) {
-        self.from_outside(|recorder, now| waits.for_each(|wait| recorder.at(now, &wait)));
+        self.write_from_outside(|recorder, now| waits.for_each(|wait| recorder.at(now, &wait)));
     }
 }

@@ -219,7 +219,7 @@ impl Telemetry {
         }
         match &mut self.recorder {
             Some(recorder) => write(recorder, self.now.ticks),
-            None => self.board.from_outside(write),
+            None => self.board.write_from_outside(write),
         }
     }
 
