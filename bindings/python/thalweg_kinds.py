@@ -138,29 +138,56 @@ KINDS = {
         "from": Field("from", layout.FIELD_U32, 8, "", {}, "Its worker until now."),
         "worker": Field("worker", layout.FIELD_U32, 12, "", {}, "Its worker from now on."),
     }),
-    "exec.task_ready": Kind("exec.task_ready", 0x71f6df5146602b46, 3, "A task became ready; written by who made it so.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
-        "by_stream": Field("by_stream", layout.FIELD_U64, 8, "", {}, "The stream that made it ready, or 0."),
-        "cause": Field("cause", layout.FIELD_ENUM, 16, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4}, "What made it ready."),
+    "exec.dispatch_base": Kind("exec.dispatch_base", 0xa1e96920a8217aed, 6, "What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.", {
+        "number": Field("number", layout.FIELD_U32, 0, "", {}, "The number by which dispatches name it."),
+        "worker": Field("worker", layout.FIELD_U32, 4, "", {}, "The worker; 4294967295: a thread of the task's own."),
+        "task": Field("task", layout.FIELD_U64, 8, "", {}, "The task."),
+        "input": Field("input", layout.FIELD_U64, 16, "", {}, "A stream that it reads, or 0."),
+        "first_read": Field("first_read", layout.FIELD_U64, 24, "", {}, "Index of the next message that it reads there, counted from 0."),
+        "output": Field("output", layout.FIELD_U64, 32, "", {}, "A stream that it writes, or 0."),
+        "first_written": Field("first_written", layout.FIELD_U64, 40, "", {}, "Index of the next message that it writes there."),
     }),
-    "exec.task_dispatched": Kind("exec.task_dispatched", 0x3499acbd97d31f7e, 4, "A dispatch ended (at this event's time).", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
-        "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 8, "ticks", {}, "How long the dispatch lasted."),
-        "worker": Field("worker", layout.FIELD_U32, 16, "", {}, "The worker; 4294967295: a thread of its own."),
-        "reads": Field("reads", layout.FIELD_U32, 20, "messages", {}, "Messages read."),
-        "writes": Field("writes", layout.FIELD_U32, 24, "messages", {}, "Messages written."),
+    "exec.dispatch": Kind("exec.dispatch", 0x1471b0e7cb5a9c2f, 3, "A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.", {
+        "duration_ticks": Field("duration_ticks", layout.FIELD_U32, 0, "ticks", {}, "How long it lasted."),
+        "ready_ticks": Field("ready_ticks", layout.FIELD_U32, 4, "ticks", {}, "How long the task had been ready when it began."),
+        "base_number": Field("base_number", layout.FIELD_U32, 8, "", {}, "The number of its base, see `exec.dispatch_base`."),
+        "reads": Field("reads", layout.FIELD_U16, 12, "messages", {}, "Messages read from the base's input."),
+        "writes": Field("writes", layout.FIELD_U16, 14, "messages", {}, "Messages written to the base's output."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 16, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why it ended."),
+        "waits_for": Field("waits_for", layout.FIELD_ENUM, 17, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that it waits for since."),
+        "cause": Field("cause", layout.FIELD_ENUM, 18, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "untold": 5}, "What had made the task ready."),
+        "ready_by": Field("ready_by", layout.FIELD_ENUM, 19, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that had made it ready."),
+        "descent": Field("descent", layout.FIELD_ENUM, 20, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
+        "parent_offset": Field("parent_offset", layout.FIELD_I16, 22, "", {}, "Index of the message that the first one written descends from, less that of the first one read."),
+    }),
+    "exec.dispatch_long": Kind("exec.dispatch_long", 0xea62508500bb288a, 6, "A dispatch whose numbers are too large for `exec.dispatch`.", {
+        "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 0, "ticks", {}, "How long it lasted."),
+        "ready_ticks": Field("ready_ticks", layout.FIELD_U64, 8, "ticks", {}, "How long the task had been ready when it began."),
+        "base_number": Field("base_number", layout.FIELD_U32, 16, "", {}, "The number of its base, see `exec.dispatch_base`."),
+        "reads": Field("reads", layout.FIELD_U32, 20, "messages", {}, "Messages read from the base's input."),
+        "writes": Field("writes", layout.FIELD_U32, 24, "messages", {}, "Messages written to the base's output."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 28, "", {"blocked_input": 0, "blocked_output": 1, "yielded": 2, "ended": 3}, "Why it ended."),
+        "waits_for": Field("waits_for", layout.FIELD_ENUM, 29, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that it waits for since."),
+        "cause": Field("cause", layout.FIELD_ENUM, 30, "", {"created": 0, "input": 1, "room": 2, "yield": 3, "end": 4, "untold": 5}, "What had made the task ready."),
+        "ready_by": Field("ready_by", layout.FIELD_ENUM, 31, "", {"none": 0, "input": 1, "output": 2, "named": 3}, "The stream that had made it ready."),
+        "descent": Field("descent", layout.FIELD_ENUM, 32, "", {"untold": 0, "each_from_next": 1, "all_from_one": 2}, "What the messages written descend from."),
+        "parent_offset": Field("parent_offset", layout.FIELD_I64, 40, "", {}, "Index of the message that the first one written descends from, less that of the first one read."),
+    }),
+    "exec.dispatch_streams": Kind("exec.dispatch_streams", 0x1edba76eb9bddd18, 2, "Streams of the dispatch that comes next and that are neither its base's input nor its output.", {
+        "waits_for": Field("waits_for", layout.FIELD_U64, 0, "", {}, "The stream that the task waits for since, or 0."),
+        "ready_by": Field("ready_by", layout.FIELD_U64, 8, "", {}, "The stream that had made it ready, or 0."),
     }),
     "exec.message_worked": Kind("exec.message_worked", 0x6d00d648573519b7, 3, "A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
         "index": Field("index", layout.FIELD_U64, 8, "", {}, "The message's index in the stream that the task reads."),
         "duration_ticks": Field("duration_ticks", layout.FIELD_U64, 16, "ticks", {}, "For how long."),
     }),
-    "exec.stream_read": Kind("exec.stream_read", 0x5518cc83770cab8c, 3, "Messages read from a stream in the dispatch that ended.", {
+    "exec.stream_read": Kind("exec.stream_read", 0x5518cc83770cab8c, 3, "Messages read in the dispatch that comes next, from a stream that is not its base's input.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "Index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "How many."),
     }),
-    "exec.stream_wrote": Kind("exec.stream_wrote", 0x9254f01aae8db7ef, 3, "Messages written to a stream in the dispatch that ended.", {
+    "exec.stream_wrote": Kind("exec.stream_wrote", 0x9254f01aae8db7ef, 3, "Messages written in the dispatch that comes next, to a stream that is not its base's output.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
         "first": Field("first", layout.FIELD_U64, 8, "", {}, "Index of the first message, counted from 0."),
         "count": Field("count", layout.FIELD_U32, 16, "messages", {}, "How many."),
@@ -178,17 +205,6 @@ KINDS = {
         "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream that it waits for, maybe one of several."),
         "peer": Field("peer", layout.FIELD_U64, 16, "", {}, "Who is at the stream's other end."),
         "for_room": Field("for_room", layout.FIELD_U8, 24, "", {}, "1: it waits for room; 0: for a message."),
-    }),
-    "exec.task_blocked_input": Kind("exec.task_blocked_input", 0x48a3e2c0c1d1d2d5, 2, "A task waits for messages.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
-        "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream it waits for; 0: any of several."),
-    }),
-    "exec.task_blocked_output": Kind("exec.task_blocked_output", 0xac63a0e61eca8fec, 2, "A task waits for room.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
-        "stream": Field("stream", layout.FIELD_U64, 8, "", {}, "The stream it waits for; 0: any of several."),
-    }),
-    "exec.task_yielded": Kind("exec.task_yielded", 0x67f1431848964d8c, 1, "A task stopped although it could have gone on: its quantum is spent.", {
-        "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),
     }),
     "exec.task_ended": Kind("exec.task_ended", 0x4b9211049c36bde0, 9, "A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).", {
         "task": Field("task", layout.FIELD_U64, 0, "", {}, "The task."),

@@ -61,51 +61,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod admission;
 mod affinity;
-mod balance;
-mod blocking;
-mod context;
-mod deadlock;
 mod dispatch;
 mod error;
-mod events;
 mod fault;
-mod inbox;
-mod inputs;
-mod lineage;
-mod mapper;
 #[cfg(all(test, loom))]
 mod models;
-mod moving;
-mod observe;
 mod parker;
-mod parking;
-mod placement;
-mod ready;
 mod ring;
 mod runtime;
-mod settings;
-mod several;
+mod shared;
 mod spare;
-mod spread;
-mod stream;
+mod stop;
 mod sync;
 mod task;
-mod worker;
+mod telemetry;
+mod wake;
 
 pub use thalweg_space::{NameRef, SiteRef};
 
-pub use blocking::Blocking;
-pub use context::{Context, Ports, Progress};
 pub use error::Error;
-pub use inputs::Inputs;
-pub use mapper::Mapper;
-pub use moving::{Move, TaskMover};
-pub use parking::Workers;
-pub use placement::Placement;
-pub use runtime::{FAILURES_KEPT, Failure, Mode, Options, Order, Runtime, Summary};
-pub use settings::Settings;
-pub use spread::{Replica, Spread};
-pub use stream::{In, Out, StreamSpec};
-pub use task::{Stop, Task, TaskId, TaskSpec};
+pub use runtime::asking::Progress;
+pub use runtime::blocking::Blocking;
+pub use runtime::inputs::Inputs;
+pub use runtime::moves::{Move, TaskMover};
+pub use runtime::parking::Workers;
+pub use runtime::ports::{In, Out, StreamSpec};
+pub use runtime::{Runtime, Summary};
+pub use shared::ends::{FAILURES_KEPT, Failure};
+pub use shared::mapper::Mapper;
+pub use shared::options::Options;
+pub use shared::settings::{Order, Settings};
+pub use shared::spread::Spread;
+pub use stop::Stop;
+pub use task::context::{Context, Ports, Task};
+pub use task::placement::Placement;
+pub use task::spec::{Replica, TaskId, TaskSpec};
+pub use telemetry::Mode;

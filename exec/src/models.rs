@@ -29,16 +29,19 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::dispatch::wake_from_outside;
-use crate::inbox::Pushed;
-use crate::observe::ObservedStream;
 use crate::parker::Parker;
-use crate::ring::{AWAKE, FOREIGN, NO_TOKEN, PORT_WAITS, Ring, TASK_WAITS, Wait};
-use crate::runtime::{Options, Shared};
+use crate::ring::stream::{messages, room, slot, take};
+use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait};
+use crate::runtime::ports::free;
+use crate::shared::Shared;
+use crate::shared::options::Options;
 use crate::spare::Spare;
-use crate::stream::{free, messages, room, slot, take};
 use crate::sync::{Ordering, barrier};
-use crate::task::{State, TaskCell, TaskId, TaskSpec};
+use crate::task::cell::{Kind, Ring, State, TaskCell};
+use crate::task::inbox::Pushed;
+use crate::task::spec::{TaskId, TaskSpec};
+use crate::telemetry::StreamTelemetry;
+use crate::wake::{hold, wake_from_outside};
 
 fn model(work: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -67,7 +70,7 @@ impl<T> Both<T> {
 }
 
 fn ring(capacity: usize) -> Both<Ring> {
-    let ring = Ring::new(1, capacity, ObservedStream::none(), free::<usize>);
+    let ring = Ring::new(1, capacity, StreamTelemetry::none(), free::<usize>);
     Both(Spare::make(ring))
 }
 
@@ -75,10 +78,10 @@ fn push(ring: &Ring, message: usize) -> bool {
     if room::<usize>(ring) == 0 {
         return false;
     }
-    let at = ring.pushed.get();
+    let at = ring.writing.pushed.get();
     // SAFETY: we are the writer, and there is room.
-    unsafe { slot::<usize>(ring.write_slots.get(), ring.write_mask.get(), at).write(message) };
-    ring.pushed.set(at + 1);
+    unsafe { slot::<usize>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+    ring.writing.pushed.set(at + 1);
     true
 }
 
@@ -95,7 +98,13 @@ fn give_up(ring: Both<Ring>) {
 }
 
 fn shared() -> Arc<Shared> {
-    Shared::new(&Options { workers: 1, ..Options::default() }, None).unwrap()
+    Shared::new(&Options { workers: 1, ..Options::default() }).unwrap()
+}
+
+/// Lets a worker sleep, as its thread does.
+fn sleep(shared: &Shared, worker: usize) {
+    let letters = &shared.post.of_worker[worker];
+    shared.home.inboxes[worker].sleep(|| shared.stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
 }
 
 fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
@@ -105,7 +114,8 @@ fn task(shared: &Arc<Shared>) -> Both<TaskCell> {
 }
 
 fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
-    Both(TaskCell::new(shared.clone(), TaskId(1), TaskSpec::default(), None, false))
+    let kind = Kind { blocking: false, is_shown: false, keeps_spec: false };
+    Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
 }
 
 /// Two threads, a ring smaller than the messages, each sleeping when it can do nothing.
@@ -180,7 +190,7 @@ fn loom_ring_tells_the_writer_that_the_reader_left() {
             assert!(push(ring, 0));
             ring.publish_written(NO_TOKEN, FOREIGN);
             ring.leave_writer_section();
-            while ring.reader_gone.load(Ordering::Acquire) == 0 {
+            while ring.reading.reader_gone.load(Ordering::Acquire) == 0 {
                 if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                     sleep.park();
                 }
@@ -205,18 +215,18 @@ fn loom_inbox_never_sleeps_over_a_task() {
             let shared = shared.clone();
             thread::spawn(move || {
                 let task = task;
-                assert_ne!(shared.inboxes[0].push(task.get().counted_reference()), Pushed::Refused);
+                assert_ne!(shared.home.inboxes[0].push(task.get().counted_reference()), Pushed::Refused);
             })
         });
         let mut count = 0;
         while count < 2 {
-            for task in shared.inboxes[0].take() {
+            for task in shared.home.inboxes[0].take() {
                 count += 1;
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if count < 2 {
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
             }
         }
         for pusher in pushers {
@@ -234,19 +244,19 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
     model(move || {
         let shared = shared();
         let task = task(&shared);
-        let admission = &shared.admission;
+        let admission = &shared.home.admission;
         admission.count(0, 1, 0, 1);
         // The source; who starts the runtime counts as the other thread.
         admission.wakes();
         let others = shared.clone();
         let thread = thread::spawn(move || other(&others));
-        admission.hold(task.get(), 1);
-        while admission.holds(task.get()) {
+        hold(admission, task.get(), 1);
+        while admission.holds(task.get().id.0) {
             admission.park(&task.get().parker, None);
         }
         shared.stop.store(true, Ordering::SeqCst);
         barrier();
-        shared.inboxes[0].wake();
+        shared.home.inboxes[0].wake();
         thread.join().unwrap();
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(task.0.as_ptr()) }
@@ -255,13 +265,13 @@ fn held_source(other: impl Fn(&Shared) + Send + Sync + Copy + 'static) {
 
 #[test]
 fn loom_held_source_is_let_in_when_the_message_is_read() {
-    held_source(|shared| shared.admission.count(0, 1, 1, 0));
+    held_source(|shared| shared.home.admission.count(0, 1, 1, 0));
 }
 
 /// Whoever falls asleep last, the source or a worker.
 #[test]
 fn loom_held_source_is_let_in_when_all_sleep() {
-    held_source(|shared| shared.inboxes[0].sleep(&shared.stop));
+    held_source(|shared| sleep(&shared, 0));
 }
 
 /// The whole way: a writer publishes and wakes the reading task through its worker's inbox, while that task
@@ -272,7 +282,7 @@ fn wake_up(how: u8, messages: usize) {
         let (ring, task) = (ring(2), task(&shared));
         ring.get().enroll(0, 0);
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::several::Group::default());
+        unsafe { task.get().groups() }.push(crate::task::cell::Group::default());
         let writing = thread::spawn(move || {
             let (ring, task) = (ring.get(), task.get());
             let wake = |waits| {
@@ -293,14 +303,14 @@ fn wake_up(how: u8, messages: usize) {
         let (r, t) = (ring.get(), task.get());
         let (mut ready, mut port_ready, mut next) = (true, true, 0);
         loop {
-            for task in shared.inboxes[0].take() {
+            for task in shared.home.inboxes[0].take() {
                 t.in_inbox.swap(false, Ordering::AcqRel);
                 ready = true;
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(task.as_ptr()) }
             }
             if !ready {
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
                 continue;
             }
             ready = false;
@@ -330,7 +340,7 @@ fn wake_up(how: u8, messages: usize) {
         }
         assert_eq!(next, messages);
         writing.join().unwrap();
-        for task in shared.inboxes[0].shut() {
+        for task in shared.home.inboxes[0].shut() {
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
@@ -367,7 +377,7 @@ fn loom_moved_end_gets_its_message() {
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
-                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
@@ -379,8 +389,8 @@ fn loom_moved_end_gets_its_message() {
         unsafe { TaskCell::release(before.0.as_ptr()) };
         while pop(r).is_none() {
             if r.wait_for_messages(NO_TOKEN, TASK_WAITS) == Wait::Armed {
-                while shared.inboxes[0].take().next().is_none() {
-                    shared.inboxes[0].sleep(&shared.stop);
+                while shared.home.inboxes[0].take().next().is_none() {
+                    sleep(&shared, 0);
                 }
                 after.get().in_inbox.swap(false, Ordering::AcqRel);
             }
@@ -388,7 +398,7 @@ fn loom_moved_end_gets_its_message() {
         writing.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        drop(shared.inboxes[0].shut());
+        drop(shared.home.inboxes[0].shut());
         // SAFETY: the reference of its making.
         unsafe { TaskCell::release(after.0.as_ptr()) };
     });
@@ -399,7 +409,7 @@ fn loom_moved_end_gets_its_message() {
 #[test]
 fn loom_moved_task_gets_its_message() {
     model(|| {
-        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }).unwrap();
         let (ring, task) = (ring(1), task(&shared));
         ring.get().move_reader(Some(task.get()), FOREIGN);
         ring.get().wait_for_messages(NO_TOKEN, TASK_WAITS);
@@ -408,7 +418,7 @@ fn loom_moved_task_gets_its_message() {
             assert!(push(ring, 7));
             if ring.publish_written(NO_TOKEN, FOREIGN) != AWAKE {
                 // SAFETY: in the writer's section, so the reference we see is not given up.
-                let task = unsafe { ring.reader.load(Ordering::SeqCst).as_ref() };
+                let task = unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() };
                 wake_from_outside(task.expect("a reader waits"));
             }
             ring.leave_writer_section();
@@ -419,24 +429,24 @@ fn loom_moved_task_gets_its_message() {
             let give = || {
                 t.state.set(State::Moving);
                 t.leave_worker();
-                assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
+                assert_ne!(shared.home.inboxes[1].push(t.counted_reference()), Pushed::Refused);
             };
             if !t.in_inbox.swap(true, Ordering::AcqRel) {
                 return give();
             }
             loop {
-                if let Some(woken) = shared.inboxes[0].take().next() {
+                if let Some(woken) = shared.home.inboxes[0].take().next() {
                     // SAFETY: the inbox's reference.
                     unsafe { TaskCell::release(woken.as_ptr()) }
                     return give();
                 }
-                shared.inboxes[0].sleep(&shared.stop);
+                sleep(&shared, 0);
             }
         });
         let (r, t) = (ring.get(), task.get());
         let mut here = false;
         loop {
-            for arrived in shared.inboxes[1].take() {
+            for arrived in shared.home.inboxes[1].take() {
                 if t.state.get() == State::Moving {
                     t.place(1);
                     t.state.set(State::Ready);
@@ -454,13 +464,13 @@ fn loom_moved_task_gets_its_message() {
                     continue;
                 }
             }
-            shared.inboxes[1].sleep(&shared.stop);
+            sleep(&shared, 1);
         }
         writing.join().unwrap();
         first.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        for inbox in &shared.inboxes {
+        for inbox in &shared.home.inboxes {
             for woken in inbox.shut() {
                 // SAFETY: the inbox's reference.
                 unsafe { TaskCell::release(woken.as_ptr()) }
@@ -476,11 +486,11 @@ fn loom_moved_task_gets_its_message() {
 #[test]
 fn loom_given_away_reader_is_woken_elsewhere() {
     model(|| {
-        let shared = Shared::new(&Options { workers: 2, ..Options::default() }, None).unwrap();
+        let shared = Shared::new(&Options { workers: 2, ..Options::default() }).unwrap();
         let (ring, task) = (ring(2), task(&shared));
         let (r, t) = (ring.get(), task.get());
         r.move_reader(Some(t), 0);
-        let me = shared.tokens_for_model();
+        let me = shared.tokens.take_for_model();
         // Learned with a fence, then used without one.
         assert!(push(r, 0));
         r.publish_written(me, 0);
@@ -490,16 +500,16 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         r.leave_reader_section();
         assert_eq!(r.wait_for_messages(me, TASK_WAITS), Wait::Armed);
         // Given to worker 1, which may run it at once.
-        let me = shared.tokens_for_model();
+        let me = shared.tokens.take_for_model();
         assert!(!t.in_inbox.swap(true, Ordering::AcqRel));
         t.leave_worker();
-        assert_ne!(shared.inboxes[1].push(t.counted_reference()), Pushed::Refused);
+        assert_ne!(shared.home.inboxes[1].push(t.counted_reference()), Pushed::Refused);
         let for_second = shared.clone();
         let second = thread::spawn(move || {
             let (shared, r, t) = (for_second, ring.get(), task.get());
-            let me = shared.tokens_for_model();
+            let me = shared.tokens.take_for_model();
             loop {
-                for arrived in shared.inboxes[1].take() {
+                for arrived in shared.home.inboxes[1].take() {
                     t.place(1);
                     t.in_inbox.swap(false, Ordering::AcqRel);
                     // SAFETY: the inbox's reference.
@@ -513,7 +523,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
                         continue;
                     }
                 }
-                shared.inboxes[1].sleep(&shared.stop);
+                sleep(&shared, 1);
             }
         });
         assert!(push(r, 1));
@@ -524,7 +534,7 @@ fn loom_given_away_reader_is_woken_elsewhere() {
         second.join().unwrap();
         r.move_reader(None, FOREIGN);
         give_up(ring);
-        for woken in shared.inboxes[1].shut() {
+        for woken in shared.home.inboxes[1].shut() {
             // SAFETY: the inbox's reference.
             unsafe { TaskCell::release(woken.as_ptr()) }
         }
@@ -578,7 +588,7 @@ fn moved_end_frees_its_former_task(former: fn(&Arc<Shared>) -> Both<TaskCell>) {
             let ring = ring.get();
             assert!(push(ring, 7));
             ring.publish_written(NO_TOKEN, FOREIGN);
-            if ring.reader.load(Ordering::SeqCst) == before.0.as_ptr() {
+            if ring.reading.task.load(Ordering::SeqCst) == before.0.as_ptr() {
                 used.use_it();
             }
             ring.leave_writer_section();
@@ -620,7 +630,7 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         let writing = thread::spawn(move || {
             let r = ring.get();
             r.end_writing(NO_TOKEN, FOREIGN);
-            if r.reader.load(Ordering::SeqCst) == reader.0.as_ptr() {
+            if r.reading.task.load(Ordering::SeqCst) == reader.0.as_ptr() {
                 used.use_it();
             }
             r.leave_writer_section();
@@ -628,13 +638,16 @@ fn loom_ends_that_go_at_once_free_their_tasks_after_the_last_use() {
         });
         let r = ring.get();
         r.end_reading(NO_TOKEN, FOREIGN);
-        if r.writer.load(Ordering::SeqCst) == writer.0.as_ptr() {
+        if r.writing.task.load(Ordering::SeqCst) == writer.0.as_ptr() {
             of_writer.use_it();
         }
         r.leave_reader_section();
         of_reader.free_it();
         writing.join().unwrap();
-        assert!(r.reader.load(Ordering::SeqCst).is_null() && r.writer.load(Ordering::SeqCst).is_null());
+        assert!(
+            r.reading.task.load(Ordering::SeqCst).is_null()
+                && r.writing.task.load(Ordering::SeqCst).is_null()
+        );
         give_up(ring);
         for task in [reader, writer] {
             // SAFETY: the reference of its making.
@@ -656,9 +669,10 @@ fn push_message(ring: &Ring, message: Message) {
     assert!(room::<Message>(ring) > 0);
     // SAFETY: we are the writer, and there is room.
     unsafe {
-        slot::<Message>(ring.write_slots.get(), ring.write_mask.get(), ring.pushed.get()).write(message)
+        slot::<Message>(ring.writing.slots.get(), ring.writing.mask.get(), ring.writing.pushed.get())
+            .write(message)
     };
-    ring.pushed.set(ring.pushed.get() + 1);
+    ring.writing.pushed.set(ring.writing.pushed.get() + 1);
 }
 
 /// Two threads give up the ends of a stream: the last one frees it, with a message that nobody read.
@@ -666,7 +680,7 @@ fn push_message(ring: &Ring, message: Message) {
 fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
@@ -689,7 +703,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
         let shared = shared();
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, ObservedStream::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
         let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);
@@ -715,7 +729,7 @@ fn loom_stack_of_ready_ports_loses_none() {
         let (first, second, task) = (ring(1), ring(1), task(&shared));
         [first, second].into_iter().for_each(|ring| ring.get().enroll(0, 0));
         // SAFETY: no other thread has the task yet.
-        unsafe { task.get().groups() }.push(crate::several::Group::default());
+        unsafe { task.get().groups() }.push(crate::task::cell::Group::default());
         let pushing =
             [first, second].map(|ring| thread::spawn(move || task.get().push_ready_port(ring.get())));
         // SAFETY: this is the task's thread.

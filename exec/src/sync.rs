@@ -22,6 +22,11 @@ pub(crate) use std::{
 
 use std::mem::MaybeUninit;
 
+/// Locks what no panic leaves in disorder.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A store that no later load of the same thread can overtake.
 pub(crate) trait StoreFenced {
     type Value;

@@ -247,6 +247,24 @@ impl<M: Memory> Ring<M> {
         join(self.last_low, self.high)
     }
 
+    /// Sees to it that events of `bytes` in all go into one block, if the first is at `ticks` and no other has another high half of its
+    /// time. Gives the position at which that block ends, which is of no other block; `None`: the element is full, and one event was
+    /// counted as dropped.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, bytes: u64, ticks: u64) -> Option<u64> {
+        let with_full_time = bytes + 16;
+        if self.position + with_full_time > self.end && !self.make_way(with_full_time, ticks) {
+            return None;
+        }
+        Some(self.end)
+    }
+
+    /// Whether events of `bytes` in all go into the block that ends at `end`, as said at [`Ring::reserve`].
+    #[inline(always)]
+    pub(crate) fn has_room(&self, bytes: u64, ticks: u64, end: u64) -> bool {
+        self.end == end && self.position + bytes <= end && high_half(ticks) == self.high
+    }
+
     /// Stores an event of a fixed size, for which there is room, and commits it.
     #[inline(always)]
     fn put<K: Kind>(&mut self, first: u64, event: &K) {

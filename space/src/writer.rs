@@ -121,6 +121,21 @@ impl Writer {
         self.ring.emit_same_time(kind, event);
     }
 
+    /// Sees to it that the next events, of `words` words in all with their first words, go into one block, if none of them is older or much
+    /// younger than `ticks`. So a reader that has one of them has those before it: an event may leave out what another one says that
+    /// was written to the same block. Gives a number that is of no other block of this element; `None`: the element is full, and an event
+    /// was counted as dropped in place of those.
+    #[inline(always)]
+    pub fn reserve(&mut self, ticks: u64, words: u64) -> Option<u64> {
+        self.ring.reserve(8 * words, ticks)
+    }
+
+    /// Whether the next events, as said at [`Writer::reserve`], go into this block.
+    #[inline(always)]
+    pub fn has_room(&self, ticks: u64, words: u64, block: u64) -> bool {
+        self.ring.has_room(8 * words, ticks, block)
+    }
+
     /// Counts events as dropped that others could not write here.
     pub(crate) fn drop_events(&mut self, count: u64) {
         self.ring.drop_events(count);

@@ -493,7 +493,7 @@ fn the_c_header_compiles() {
     let mut child = compiler.spawn().expect("Rust links with cc");
     let source =
         b"#include \"thalweg_layout.h\"\n#include \"thalweg_kinds.h\"\n#include \"thalweg_kinds.h\"\n\
-        int at[THALWEG_ELEMENT_HEAD == 64 && THALWEG_KIND_EXEC_TASK_READY_AT_CAUSE == 16 ? 1 : -1];\n";
+        int at[THALWEG_ELEMENT_HEAD == 64 && THALWEG_KIND_EXEC_DISPATCH_AT_BASE_NUMBER == 8 ? 1 : -1];\n";
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), source).unwrap();
     assert!(child.wait().unwrap().success());
 }

@@ -30,6 +30,8 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
     let mut seen = Seen::default();
     let mut events = reader.events();
     let mut last_time = 0;
+    // The streams of each writer's bases, by the number that its dispatches name.
+    let mut streams: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
     loop {
         let taken = events.poll(100_000, &mut |item| match item {
             Item::Event(event) => {
@@ -43,6 +45,14 @@ fn seen(reader: &SpaceReader, context: &str) -> Seen {
                         *seen.written.entry(count("stream")).or_default() += count("count")
                     }
                     "exec.stream_read" => *seen.read.entry(count("stream")).or_default() += count("count"),
+                    "exec.dispatch_base" => {
+                        streams.insert((event.writer, count("number")), (count("input"), count("output")));
+                    }
+                    "exec.dispatch" | "exec.dispatch_long" => {
+                        let (input, output) = streams[&(event.writer, count("base_number"))];
+                        *seen.read.entry(input).or_default() += count("reads");
+                        *seen.written.entry(output).or_default() += count("writes");
+                    }
                     _ => {}
                 }
             }

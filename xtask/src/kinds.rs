@@ -9,7 +9,7 @@ mod source;
 
 use crate::committed::{self, Files};
 use crate::process;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::process::ExitCode;
 use thalweg_space::kinds::{Description, What, print};
 
@@ -31,6 +31,7 @@ fn files() -> Result<Files> {
         }
         all.extend(described);
     }
+    observed.extend(former()?);
     let (events, rows): (Vec<_>, Vec<_>) = observed.into_iter().partition(|kind| kind.what == What::Event);
     files.push(("monitor/src/decoding/events.rs".to_owned(), rust::events(&events)?));
     files.push(("monitor/src/decoding/rows.rs".to_owned(), rust::rows(&rows)?));
@@ -38,6 +39,13 @@ fn files() -> Result<Files> {
     files.push(("bindings/java/org/thalweg/Kinds.java".to_owned(), languages::java(&all)));
     files.push(("bindings/python/thalweg_kinds.py".to_owned(), languages::python(&all)));
     Ok(files)
+}
+
+/// The kinds of former versions, which the monitor knows, too.
+fn former() -> Result<Vec<Description>> {
+    let path = process::root().join("kinds/former.kinds");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    thalweg_space::kinds::parse(&text).map_err(|problems| anyhow!("{}: {problems:?}", path.display()))
 }
 
 fn kinds_file(folder: &str, described: &[Description]) -> String {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use crate::composing::bases::{Bases, WholeDispatch};
 use crate::composing::dispatch::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
 use crate::composing::structure::{OWN_THREAD, Role, Structure, Task};
 use crate::composing::timeline::Doing;
@@ -36,6 +37,7 @@ pub(crate) struct Composer {
     pub(crate) structure: Structure,
     /// The dispatch each writer is telling.
     telling: IdMap<Telling>,
+    bases: Bases,
     closing: VecDeque<u64>,
     ended_tasks: Vec<u64>,
     told_streams: Vec<u64>,
@@ -66,6 +68,17 @@ struct Telling {
     held: Vec<(u64, Run)>,
 }
 
+impl Telling {
+    /// What was read and written is told, or lost; how many parts that were.
+    fn forget_messages(&mut self) -> u64 {
+        let parts = self.reads.len() + self.writes.len() + self.derived.len();
+        self.reads.clear();
+        self.writes.clear();
+        self.derived.clear();
+        parts as u64
+    }
+}
+
 /// Where composed items go: only what some monitor wants is kept.
 pub(crate) struct Sink<'a> {
     pub(crate) buffer: &'a mut Buffer,
@@ -93,9 +106,11 @@ impl Composer {
         if let Some(telling) = self.telling.get_mut(&writer) {
             telling.active = false;
             telling.kept_next = 0;
+            telling.forget_messages();
             telling.failed.clear();
             telling.held.clear();
         }
+        self.bases.forget(writer);
         sink.push(self.last, writer, GAP, What::Gap { lost });
     }
 
@@ -106,9 +121,26 @@ impl Composer {
         self.gapless_since.get_or_insert(time);
         self.last = self.last.max(time);
         match *observation {
+            Observation::Dispatch(_) | Observation::DispatchLong(_) => {
+                sink.observation(time, writer, observation);
+                self.observe_dispatch(time, writer, observation, sink);
+            }
+            Observation::DispatchBase(base) => {
+                self.malformed += u64::from(!self.bases.record(writer, &base));
+                sink.observation(time, writer, observation);
+            }
+            Observation::DispatchStreams(streams) => {
+                self.bases.name(writer, &streams);
+                sink.observation(time, writer, observation);
+            }
             Observation::TaskDispatched(dispatched) => {
                 sink.observation(time, writer, observation);
-                self.begin_dispatch(time, writer, &dispatched, sink);
+                let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
+                self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
+                if let Some(telling) = self.telling.get_mut(&writer) {
+                    // Of that version, what a dispatch read and wrote comes after it.
+                    self.malformed += telling.forget_messages();
+                }
             }
             Observation::StreamRead(read) => {
                 sink.observation(time, writer, observation);
@@ -120,11 +152,7 @@ impl Composer {
             }
             Observation::Derived(derived) => {
                 sink.observation(time, writer, observation);
-                if derived.parent_first > INDEX_MAX || derived.step > 1 {
-                    self.malformed += 1;
-                    return;
-                }
-                self.tell(writer, derived.child(), |telling, _| telling.derived.push(derived));
+                self.derived(writer, derived);
             }
             Observation::TaskBlockedInput(TaskBlockedInput { task, stream }) => {
                 self.end_dispatch(time, writer, task, Outcome::BlockedInput, stream, sink);
@@ -233,8 +261,51 @@ impl Composer {
         structure.modes.push((time, mode));
     }
 
-    fn begin_dispatch(&mut self, time: u64, writer: u64, dispatched: &TaskDispatched, sink: &mut Sink<'_>) {
-        let TaskDispatched { task, worker, duration_ticks, .. } = *dispatched;
+    /// A dispatch that is one event, before which comes what did not fit into it.
+    #[inline]
+    fn observe_dispatch(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
+        let Some(whole) = self.bases.dispatch(writer, observation) else {
+            self.malformed += 1;
+            if let Some(telling) = self.telling.get_mut(&writer) {
+                telling.forget_messages();
+            }
+            return;
+        };
+        let WholeDispatch { task, worker, duration_ticks, outcome, waits_for, .. } = whole;
+        if let Some((ready_ticks, by_stream)) = whole.ready {
+            let woken = time.saturating_sub(duration_ticks).saturating_sub(ready_ticks);
+            self.structure.tasks.entry(task).or_default().timeline.made_ready(woken, by_stream);
+        }
+        self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
+        if let Some(read) = whole.read {
+            self.tell(writer, read, |telling, run| telling.reads.push(run));
+        }
+        if let Some(written) = whole.written {
+            self.tell(writer, written, |telling, run| telling.writes.push(run));
+        }
+        if let Some(derived) = whole.derived {
+            self.derived(writer, derived);
+        }
+        self.complete(time, writer, outcome, waits_for, sink);
+    }
+
+    fn derived(&mut self, writer: u64, derived: Derived) {
+        if derived.parent_first > INDEX_MAX || derived.step > 1 {
+            self.malformed += 1;
+            return;
+        }
+        self.tell(writer, derived.child(), |telling, _| telling.derived.push(derived));
+    }
+
+    fn begin_dispatch(
+        &mut self,
+        time: u64,
+        writer: u64,
+        task: u64,
+        worker: u64,
+        duration_ticks: u64,
+        sink: &mut Sink<'_>,
+    ) {
         self.structure.dispatches += 1;
         if self.telling.entry(writer).or_default().active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
@@ -248,9 +319,6 @@ impl Composer {
         telling.start = time.saturating_sub(duration_ticks).max(first).max(telling.end).min(time);
         telling.end = time;
         telling.kept = std::mem::take(&mut telling.kept_next);
-        telling.reads.clear();
-        telling.writes.clear();
-        telling.derived.clear();
         telling.failed.retain(|&(of, _)| of == task);
         telling.held.retain(|&(of, _)| of == task);
     }
@@ -261,13 +329,8 @@ impl Composer {
             self.malformed += 1;
             return;
         }
-        match self.telling.get_mut(&writer) {
-            Some(telling) if telling.active => {
-                if run.count > 0 {
-                    push(telling, run);
-                }
-            }
-            _ => self.malformed += u64::from(self.structure.gaps == 0),
+        if run.count > 0 {
+            push(self.telling.entry(writer).or_default(), run);
         }
     }
 
@@ -358,6 +421,7 @@ impl Composer {
                 self.tell_if_told(time, writer, run.stream, sink);
             }
         }
+        telling.forget_messages();
         self.telling.insert(writer, telling);
     }
 

@@ -39,26 +39,24 @@ pub enum Observation {
     TaskMapped(TaskMapped),
     /// A task moves to another worker, where it is ready.
     TaskMoved(TaskMoved),
-    /// A task became ready; written by who made it so.
-    TaskReady(TaskReady),
-    /// A dispatch ended (at this event's time).
-    TaskDispatched(TaskDispatched),
+    /// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.
+    DispatchBase(DispatchBase),
+    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+    Dispatch(Dispatch),
+    /// A dispatch whose numbers are too large for `exec.dispatch`.
+    DispatchLong(DispatchLong),
+    /// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+    DispatchStreams(DispatchStreams),
     /// A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`.
     MessageWorked(MessageWorked),
-    /// Messages read from a stream in the dispatch that ended.
+    /// Messages read in the dispatch that comes next, from a stream that is not its base's input.
     StreamRead(StreamRead),
-    /// Messages written to a stream in the dispatch that ended.
+    /// Messages written in the dispatch that comes next, to a stream that is not its base's output.
     StreamWrote(StreamWrote),
     /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
     Derived(Derived),
     /// A deadlock was found: this is one of the waits that none can go on from. Told once for each, up to 1,000, before the run ends.
     Deadlocked(Deadlocked),
-    /// A task waits for messages.
-    TaskBlockedInput(TaskBlockedInput),
-    /// A task waits for room.
-    TaskBlockedOutput(TaskBlockedOutput),
-    /// A task stopped although it could have gone on: its quantum is spent.
-    TaskYielded(TaskYielded),
     /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
     TaskEnded(TaskEnded),
     /// A stream has an end attached to a task, for the first time or anew.
@@ -81,10 +79,20 @@ pub enum Observation {
     RecordHeld(RecordHeld),
     /// The sources rest from now on, or go on, as a command asked for.
     Paused(Paused),
+    /// A task became ready; written by who made it so.
+    TaskReady(TaskReady),
+    /// A dispatch ended (at this event's time).
+    TaskDispatched(TaskDispatched),
+    /// A task waits for messages.
+    TaskBlockedInput(TaskBlockedInput),
+    /// A task waits for room.
+    TaskBlockedOutput(TaskBlockedOutput),
+    /// A task stopped although it could have gone on: its quantum is spent.
+    TaskYielded(TaskYielded),
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 32] = [
+pub(crate) const KINDS: [KnownKind; 36] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -96,16 +104,15 @@ pub(crate) const KINDS: [KnownKind; 32] = [
     KnownKind { name: "exec.task_created", fields: TaskCreated::FIELDS },
     KnownKind { name: "exec.task_mapped", fields: TaskMapped::FIELDS },
     KnownKind { name: "exec.task_moved", fields: TaskMoved::FIELDS },
-    KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
-    KnownKind { name: "exec.task_dispatched", fields: TaskDispatched::FIELDS },
+    KnownKind { name: "exec.dispatch_base", fields: DispatchBase::FIELDS },
+    KnownKind { name: "exec.dispatch", fields: Dispatch::FIELDS },
+    KnownKind { name: "exec.dispatch_long", fields: DispatchLong::FIELDS },
+    KnownKind { name: "exec.dispatch_streams", fields: DispatchStreams::FIELDS },
     KnownKind { name: "exec.message_worked", fields: MessageWorked::FIELDS },
     KnownKind { name: "exec.stream_read", fields: StreamRead::FIELDS },
     KnownKind { name: "exec.stream_wrote", fields: StreamWrote::FIELDS },
     KnownKind { name: "exec.derived", fields: Derived::FIELDS },
     KnownKind { name: "exec.deadlocked", fields: Deadlocked::FIELDS },
-    KnownKind { name: "exec.task_blocked_input", fields: TaskBlockedInput::FIELDS },
-    KnownKind { name: "exec.task_blocked_output", fields: TaskBlockedOutput::FIELDS },
-    KnownKind { name: "exec.task_yielded", fields: TaskYielded::FIELDS },
     KnownKind { name: "exec.task_ended", fields: TaskEnded::FIELDS },
     KnownKind { name: "exec.stream_opened", fields: StreamOpened::FIELDS },
     KnownKind { name: "exec.stream_closed", fields: StreamClosed::FIELDS },
@@ -117,6 +124,11 @@ pub(crate) const KINDS: [KnownKind; 32] = [
     KnownKind { name: "net.record_failed", fields: RecordFailed::FIELDS },
     KnownKind { name: "net.record_held", fields: RecordHeld::FIELDS },
     KnownKind { name: "control.paused", fields: Paused::FIELDS },
+    KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
+    KnownKind { name: "exec.task_dispatched", fields: TaskDispatched::FIELDS },
+    KnownKind { name: "exec.task_blocked_input", fields: TaskBlockedInput::FIELDS },
+    KnownKind { name: "exec.task_blocked_output", fields: TaskBlockedOutput::FIELDS },
+    KnownKind { name: "exec.task_yielded", fields: TaskYielded::FIELDS },
 ];
 
 impl Observation {
@@ -135,27 +147,31 @@ impl Observation {
             Observation::TaskCreated(_) => 8,
             Observation::TaskMapped(_) => 9,
             Observation::TaskMoved(_) => 10,
-            Observation::TaskReady(_) => 11,
-            Observation::TaskDispatched(_) => 12,
-            Observation::MessageWorked(_) => 13,
-            Observation::StreamRead(_) => 14,
-            Observation::StreamWrote(_) => 15,
-            Observation::Derived(_) => 16,
-            Observation::Deadlocked(_) => 17,
-            Observation::TaskBlockedInput(_) => 18,
-            Observation::TaskBlockedOutput(_) => 19,
-            Observation::TaskYielded(_) => 20,
-            Observation::TaskEnded(_) => 21,
-            Observation::StreamOpened(_) => 22,
-            Observation::StreamClosed(_) => 23,
-            Observation::ModeChanged(_) => 24,
-            Observation::SettingAdopted(_) => 25,
-            Observation::TaskFailed(_) => 26,
-            Observation::Entry(_) => 27,
-            Observation::Exit(_) => 28,
-            Observation::RecordFailed(_) => 29,
-            Observation::RecordHeld(_) => 30,
-            Observation::Paused(_) => 31,
+            Observation::DispatchBase(_) => 11,
+            Observation::Dispatch(_) => 12,
+            Observation::DispatchLong(_) => 13,
+            Observation::DispatchStreams(_) => 14,
+            Observation::MessageWorked(_) => 15,
+            Observation::StreamRead(_) => 16,
+            Observation::StreamWrote(_) => 17,
+            Observation::Derived(_) => 18,
+            Observation::Deadlocked(_) => 19,
+            Observation::TaskEnded(_) => 20,
+            Observation::StreamOpened(_) => 21,
+            Observation::StreamClosed(_) => 22,
+            Observation::ModeChanged(_) => 23,
+            Observation::SettingAdopted(_) => 24,
+            Observation::TaskFailed(_) => 25,
+            Observation::Entry(_) => 26,
+            Observation::Exit(_) => 27,
+            Observation::RecordFailed(_) => 28,
+            Observation::RecordHeld(_) => 29,
+            Observation::Paused(_) => 30,
+            Observation::TaskReady(_) => 31,
+            Observation::TaskDispatched(_) => 32,
+            Observation::TaskBlockedInput(_) => 33,
+            Observation::TaskBlockedOutput(_) => 34,
+            Observation::TaskYielded(_) => 35,
         }
     }
 
@@ -179,27 +195,31 @@ impl Observation {
             8 => Observation::TaskCreated(TaskCreated::read(fields, event)),
             9 => Observation::TaskMapped(TaskMapped::read(fields, event)),
             10 => Observation::TaskMoved(TaskMoved::read(fields, event)),
-            11 => Observation::TaskReady(TaskReady::read(fields, event)),
-            12 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            13 => Observation::MessageWorked(MessageWorked::read(fields, event)),
-            14 => Observation::StreamRead(StreamRead::read(fields, event)),
-            15 => Observation::StreamWrote(StreamWrote::read(fields, event)),
-            16 => Observation::Derived(Derived::read(fields, event)),
-            17 => Observation::Deadlocked(Deadlocked::read(fields, event)),
-            18 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            19 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            20 => Observation::TaskYielded(TaskYielded::read(fields, event)),
-            21 => Observation::TaskEnded(TaskEnded::read(fields, event)),
-            22 => Observation::StreamOpened(StreamOpened::read(fields, event)),
-            23 => Observation::StreamClosed(StreamClosed::read(fields, event)),
-            24 => Observation::ModeChanged(ModeChanged::read(fields, event)),
-            25 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
-            26 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
-            27 => Observation::Entry(Entry::read(fields, event)),
-            28 => Observation::Exit(Exit::read(fields, event)),
-            29 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
-            30 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            31 => Observation::Paused(Paused::read(fields, event)),
+            11 => Observation::DispatchBase(DispatchBase::read(fields, event)),
+            12 => Observation::Dispatch(Dispatch::read(fields, event)),
+            13 => Observation::DispatchLong(DispatchLong::read(fields, event)),
+            14 => Observation::DispatchStreams(DispatchStreams::read(fields, event)),
+            15 => Observation::MessageWorked(MessageWorked::read(fields, event)),
+            16 => Observation::StreamRead(StreamRead::read(fields, event)),
+            17 => Observation::StreamWrote(StreamWrote::read(fields, event)),
+            18 => Observation::Derived(Derived::read(fields, event)),
+            19 => Observation::Deadlocked(Deadlocked::read(fields, event)),
+            20 => Observation::TaskEnded(TaskEnded::read(fields, event)),
+            21 => Observation::StreamOpened(StreamOpened::read(fields, event)),
+            22 => Observation::StreamClosed(StreamClosed::read(fields, event)),
+            23 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            24 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            25 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            26 => Observation::Entry(Entry::read(fields, event)),
+            27 => Observation::Exit(Exit::read(fields, event)),
+            28 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            29 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            30 => Observation::Paused(Paused::read(fields, event)),
+            31 => Observation::TaskReady(TaskReady::read(fields, event)),
+            32 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            33 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            34 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            35 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -651,54 +671,224 @@ impl TaskMoved {
     }
 }
 
-/// A task became ready; written by who made it so.
+/// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskReady {
+pub struct DispatchBase {
+    /// The number by which dispatches name it.
+    pub number: u64,
+    /// The worker; 4294967295: a thread of the task's own.
+    pub worker: u64,
     /// The task.
     pub task: u64,
-    /// The stream that made it ready, or 0.
-    pub by_stream: u64,
-    /// What made it ready.
-    pub cause: TaskReadyCause,
+    /// A stream that it reads, or 0.
+    pub input: u64,
+    /// Index of the next message that it reads there, counted from 0.
+    pub first_read: u64,
+    /// A stream that it writes, or 0.
+    pub output: u64,
+    /// Index of the next message that it writes there.
+    pub first_written: u64,
 }
 
-impl From<TaskReady> for Observation {
-    fn from(event: TaskReady) -> Observation {
-        Observation::TaskReady(event)
+impl From<DispatchBase> for Observation {
+    fn from(event: DispatchBase) -> Observation {
+        Observation::DispatchBase(event)
     }
 }
 
-impl TaskReady {
+impl DispatchBase {
     const FIELDS: &'static [FieldSpec] = &[
+        field("number", FieldType::U32),
+        field("worker", FieldType::U32),
         field("task", FieldType::U64),
-        field("by_stream", FieldType::U64).absent(0),
-        FieldSpec {
-            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end")],
-            ..field("cause", FieldType::Enum)
-        }
-        .absent(0),
+        field("input", FieldType::U64),
+        field("first_read", FieldType::U64),
+        field("output", FieldType::U64),
+        field("first_written", FieldType::U64),
     ];
 
     #[inline(always)]
-    fn read(fields: &Fields, event: &Event<'_>) -> TaskReady {
-        if let Some([word_0, word_1, word_2]) = fields.words(event) {
-            return TaskReady {
-                task: word_0,
-                by_stream: word_1,
-                cause: TaskReadyCause::of(u64::from(word_2 as u8)),
+    fn read(fields: &Fields, event: &Event<'_>) -> DispatchBase {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return DispatchBase {
+                number: u64::from(word_0 as u32),
+                worker: u64::from((word_0 >> 32) as u32),
+                task: word_1,
+                input: word_2,
+                first_read: word_3,
+                output: word_4,
+                first_written: word_5,
             };
         }
-        TaskReady {
-            task: fields.u64(event, 0),
-            by_stream: fields.u64(event, 1),
-            cause: TaskReadyCause::of(fields.choice(event, 2)),
+        DispatchBase {
+            number: fields.u64(event, 0),
+            worker: fields.u64(event, 1),
+            task: fields.u64(event, 2),
+            input: fields.u64(event, 3),
+            first_read: fields.u64(event, 4),
+            output: fields.u64(event, 5),
+            first_written: fields.u64(event, 6),
         }
     }
 }
 
-/// What made it ready.
+/// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Dispatch {
+    /// How long it lasted.
+    pub duration_ticks: u64,
+    /// How long the task had been ready when it began.
+    pub ready_ticks: u64,
+    /// The number of its base, see `exec.dispatch_base`.
+    pub base_number: u64,
+    /// Messages read from the base's input.
+    pub reads: u64,
+    /// Messages written to the base's output.
+    pub writes: u64,
+    /// Why it ended.
+    pub outcome: DispatchOutcome,
+    /// The stream that it waits for since.
+    pub waits_for: DispatchWaitsFor,
+    /// What had made the task ready.
+    pub cause: DispatchCause,
+    /// The stream that had made it ready.
+    pub ready_by: DispatchReadyBy,
+    /// What the messages written descend from.
+    pub descent: DispatchDescent,
+    /// Index of the message that the first one written descends from, less that of the first one read.
+    pub parent_offset: i64,
+}
+
+impl From<Dispatch> for Observation {
+    fn from(event: Dispatch) -> Observation {
+        Observation::Dispatch(event)
+    }
+}
+
+impl Dispatch {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("duration_ticks", FieldType::U32),
+        field("ready_ticks", FieldType::U32),
+        field("base_number", FieldType::U32),
+        field("reads", FieldType::U16),
+        field("writes", FieldType::U16),
+        FieldSpec {
+            choices: &[(0, "blocked_input"), (1, "blocked_output"), (2, "yielded"), (3, "ended")],
+            ..field("outcome", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "none"), (1, "input"), (2, "output"), (3, "named")],
+            ..field("waits_for", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end"), (5, "untold")],
+            ..field("cause", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "none"), (1, "input"), (2, "output"), (3, "named")],
+            ..field("ready_by", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            ..field("descent", FieldType::Enum)
+        },
+        field("parent_offset", FieldType::I16),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> Dispatch {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return Dispatch {
+                duration_ticks: u64::from(word_0 as u32),
+                ready_ticks: u64::from((word_0 >> 32) as u32),
+                base_number: u64::from(word_1 as u32),
+                reads: u64::from((word_1 >> 32) as u16),
+                writes: u64::from((word_1 >> 48) as u16),
+                outcome: DispatchOutcome::of(u64::from(word_2 as u8)),
+                waits_for: DispatchWaitsFor::of(u64::from((word_2 >> 8) as u8)),
+                cause: DispatchCause::of(u64::from((word_2 >> 16) as u8)),
+                ready_by: DispatchReadyBy::of(u64::from((word_2 >> 24) as u8)),
+                descent: DispatchDescent::of(u64::from((word_2 >> 32) as u8)),
+                parent_offset: i64::from((word_2 >> 48) as i16),
+            };
+        }
+        Dispatch {
+            duration_ticks: fields.u64(event, 0),
+            ready_ticks: fields.u64(event, 1),
+            base_number: fields.u64(event, 2),
+            reads: fields.u64(event, 3),
+            writes: fields.u64(event, 4),
+            outcome: DispatchOutcome::of(fields.choice(event, 5)),
+            waits_for: DispatchWaitsFor::of(fields.choice(event, 6)),
+            cause: DispatchCause::of(fields.choice(event, 7)),
+            ready_by: DispatchReadyBy::of(fields.choice(event, 8)),
+            descent: DispatchDescent::of(fields.choice(event, 9)),
+            parent_offset: fields.u64(event, 10) as i64,
+        }
+    }
+}
+
+/// Why it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TaskReadyCause {
+pub enum DispatchOutcome {
+    /// `blocked_input`.
+    #[default]
+    BlockedInput,
+    /// `blocked_output`.
+    BlockedOutput,
+    /// `yielded`.
+    Yielded,
+    /// `ended`.
+    Ended,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchOutcome {
+    #[inline]
+    fn of(number: u64) -> DispatchOutcome {
+        match number {
+            0 => DispatchOutcome::BlockedInput,
+            1 => DispatchOutcome::BlockedOutput,
+            2 => DispatchOutcome::Yielded,
+            3 => DispatchOutcome::Ended,
+            _ => DispatchOutcome::Unknown,
+        }
+    }
+}
+
+/// The stream that it waits for since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchWaitsFor {
+    /// `none`.
+    #[default]
+    None,
+    /// `input`.
+    Input,
+    /// `output`.
+    Output,
+    /// `named`.
+    Named,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchWaitsFor {
+    #[inline]
+    fn of(number: u64) -> DispatchWaitsFor {
+        match number {
+            0 => DispatchWaitsFor::None,
+            1 => DispatchWaitsFor::Input,
+            2 => DispatchWaitsFor::Output,
+            3 => DispatchWaitsFor::Named,
+            _ => DispatchWaitsFor::Unknown,
+        }
+    }
+}
+
+/// What had made the task ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchCause {
     /// `created`.
     #[default]
     Created,
@@ -710,72 +900,351 @@ pub enum TaskReadyCause {
     Yield,
     /// `end`.
     End,
+    /// `untold`.
+    Untold,
     /// One that this version does not know.
     Unknown,
 }
 
-impl TaskReadyCause {
+impl DispatchCause {
     #[inline]
-    fn of(number: u64) -> TaskReadyCause {
+    fn of(number: u64) -> DispatchCause {
         match number {
-            0 => TaskReadyCause::Created,
-            1 => TaskReadyCause::Input,
-            2 => TaskReadyCause::Room,
-            3 => TaskReadyCause::Yield,
-            4 => TaskReadyCause::End,
-            _ => TaskReadyCause::Unknown,
+            0 => DispatchCause::Created,
+            1 => DispatchCause::Input,
+            2 => DispatchCause::Room,
+            3 => DispatchCause::Yield,
+            4 => DispatchCause::End,
+            5 => DispatchCause::Untold,
+            _ => DispatchCause::Unknown,
         }
     }
 }
 
-/// A dispatch ended (at this event's time).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskDispatched {
-    /// The task.
-    pub task: u64,
-    /// How long the dispatch lasted.
-    pub duration_ticks: u64,
-    /// The worker; 4294967295: a thread of its own.
-    pub worker: u64,
-    /// Messages read.
-    pub reads: u64,
-    /// Messages written.
-    pub writes: u64,
+/// The stream that had made it ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchReadyBy {
+    /// `none`.
+    #[default]
+    None,
+    /// `input`.
+    Input,
+    /// `output`.
+    Output,
+    /// `named`.
+    Named,
+    /// One that this version does not know.
+    Unknown,
 }
 
-impl From<TaskDispatched> for Observation {
-    fn from(event: TaskDispatched) -> Observation {
-        Observation::TaskDispatched(event)
+impl DispatchReadyBy {
+    #[inline]
+    fn of(number: u64) -> DispatchReadyBy {
+        match number {
+            0 => DispatchReadyBy::None,
+            1 => DispatchReadyBy::Input,
+            2 => DispatchReadyBy::Output,
+            3 => DispatchReadyBy::Named,
+            _ => DispatchReadyBy::Unknown,
+        }
     }
 }
 
-impl TaskDispatched {
+/// What the messages written descend from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchDescent {
+    /// `untold`.
+    #[default]
+    Untold,
+    /// `each_from_next`.
+    EachFromNext,
+    /// `all_from_one`.
+    AllFromOne,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchDescent {
+    #[inline]
+    fn of(number: u64) -> DispatchDescent {
+        match number {
+            0 => DispatchDescent::Untold,
+            1 => DispatchDescent::EachFromNext,
+            2 => DispatchDescent::AllFromOne,
+            _ => DispatchDescent::Unknown,
+        }
+    }
+}
+
+/// A dispatch whose numbers are too large for `exec.dispatch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DispatchLong {
+    /// How long it lasted.
+    pub duration_ticks: u64,
+    /// How long the task had been ready when it began.
+    pub ready_ticks: u64,
+    /// The number of its base, see `exec.dispatch_base`.
+    pub base_number: u64,
+    /// Messages read from the base's input.
+    pub reads: u64,
+    /// Messages written to the base's output.
+    pub writes: u64,
+    /// Why it ended.
+    pub outcome: DispatchLongOutcome,
+    /// The stream that it waits for since.
+    pub waits_for: DispatchLongWaitsFor,
+    /// What had made the task ready.
+    pub cause: DispatchLongCause,
+    /// The stream that had made it ready.
+    pub ready_by: DispatchLongReadyBy,
+    /// What the messages written descend from.
+    pub descent: DispatchLongDescent,
+    /// Index of the message that the first one written descends from, less that of the first one read.
+    pub parent_offset: i64,
+}
+
+impl From<DispatchLong> for Observation {
+    fn from(event: DispatchLong) -> Observation {
+        Observation::DispatchLong(event)
+    }
+}
+
+impl DispatchLong {
     const FIELDS: &'static [FieldSpec] = &[
-        field("task", FieldType::U64),
         field("duration_ticks", FieldType::U64),
-        field("worker", FieldType::U32),
-        field("reads", FieldType::U32).absent(0),
-        field("writes", FieldType::U32).absent(0),
+        field("ready_ticks", FieldType::U64),
+        field("base_number", FieldType::U32),
+        field("reads", FieldType::U32),
+        field("writes", FieldType::U32),
+        FieldSpec {
+            choices: &[(0, "blocked_input"), (1, "blocked_output"), (2, "yielded"), (3, "ended")],
+            ..field("outcome", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "none"), (1, "input"), (2, "output"), (3, "named")],
+            ..field("waits_for", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end"), (5, "untold")],
+            ..field("cause", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "none"), (1, "input"), (2, "output"), (3, "named")],
+            ..field("ready_by", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            ..field("descent", FieldType::Enum)
+        },
+        field("parent_offset", FieldType::I64),
     ];
 
     #[inline(always)]
-    fn read(fields: &Fields, event: &Event<'_>) -> TaskDispatched {
-        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
-            return TaskDispatched {
-                task: word_0,
-                duration_ticks: word_1,
-                worker: u64::from(word_2 as u32),
+    fn read(fields: &Fields, event: &Event<'_>) -> DispatchLong {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return DispatchLong {
+                duration_ticks: word_0,
+                ready_ticks: word_1,
+                base_number: u64::from(word_2 as u32),
                 reads: u64::from((word_2 >> 32) as u32),
                 writes: u64::from(word_3 as u32),
+                outcome: DispatchLongOutcome::of(u64::from((word_3 >> 32) as u8)),
+                waits_for: DispatchLongWaitsFor::of(u64::from((word_3 >> 40) as u8)),
+                cause: DispatchLongCause::of(u64::from((word_3 >> 48) as u8)),
+                ready_by: DispatchLongReadyBy::of(u64::from((word_3 >> 56) as u8)),
+                descent: DispatchLongDescent::of(u64::from(word_4 as u8)),
+                parent_offset: word_5 as i64,
             };
         }
-        TaskDispatched {
-            task: fields.u64(event, 0),
-            duration_ticks: fields.u64(event, 1),
-            worker: fields.u64(event, 2),
+        DispatchLong {
+            duration_ticks: fields.u64(event, 0),
+            ready_ticks: fields.u64(event, 1),
+            base_number: fields.u64(event, 2),
             reads: fields.u64(event, 3),
             writes: fields.u64(event, 4),
+            outcome: DispatchLongOutcome::of(fields.choice(event, 5)),
+            waits_for: DispatchLongWaitsFor::of(fields.choice(event, 6)),
+            cause: DispatchLongCause::of(fields.choice(event, 7)),
+            ready_by: DispatchLongReadyBy::of(fields.choice(event, 8)),
+            descent: DispatchLongDescent::of(fields.choice(event, 9)),
+            parent_offset: fields.u64(event, 10) as i64,
         }
+    }
+}
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchLongOutcome {
+    /// `blocked_input`.
+    #[default]
+    BlockedInput,
+    /// `blocked_output`.
+    BlockedOutput,
+    /// `yielded`.
+    Yielded,
+    /// `ended`.
+    Ended,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchLongOutcome {
+    #[inline]
+    fn of(number: u64) -> DispatchLongOutcome {
+        match number {
+            0 => DispatchLongOutcome::BlockedInput,
+            1 => DispatchLongOutcome::BlockedOutput,
+            2 => DispatchLongOutcome::Yielded,
+            3 => DispatchLongOutcome::Ended,
+            _ => DispatchLongOutcome::Unknown,
+        }
+    }
+}
+
+/// The stream that it waits for since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchLongWaitsFor {
+    /// `none`.
+    #[default]
+    None,
+    /// `input`.
+    Input,
+    /// `output`.
+    Output,
+    /// `named`.
+    Named,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchLongWaitsFor {
+    #[inline]
+    fn of(number: u64) -> DispatchLongWaitsFor {
+        match number {
+            0 => DispatchLongWaitsFor::None,
+            1 => DispatchLongWaitsFor::Input,
+            2 => DispatchLongWaitsFor::Output,
+            3 => DispatchLongWaitsFor::Named,
+            _ => DispatchLongWaitsFor::Unknown,
+        }
+    }
+}
+
+/// What had made the task ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchLongCause {
+    /// `created`.
+    #[default]
+    Created,
+    /// `input`.
+    Input,
+    /// `room`.
+    Room,
+    /// `yield`.
+    Yield,
+    /// `end`.
+    End,
+    /// `untold`.
+    Untold,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchLongCause {
+    #[inline]
+    fn of(number: u64) -> DispatchLongCause {
+        match number {
+            0 => DispatchLongCause::Created,
+            1 => DispatchLongCause::Input,
+            2 => DispatchLongCause::Room,
+            3 => DispatchLongCause::Yield,
+            4 => DispatchLongCause::End,
+            5 => DispatchLongCause::Untold,
+            _ => DispatchLongCause::Unknown,
+        }
+    }
+}
+
+/// The stream that had made it ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchLongReadyBy {
+    /// `none`.
+    #[default]
+    None,
+    /// `input`.
+    Input,
+    /// `output`.
+    Output,
+    /// `named`.
+    Named,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchLongReadyBy {
+    #[inline]
+    fn of(number: u64) -> DispatchLongReadyBy {
+        match number {
+            0 => DispatchLongReadyBy::None,
+            1 => DispatchLongReadyBy::Input,
+            2 => DispatchLongReadyBy::Output,
+            3 => DispatchLongReadyBy::Named,
+            _ => DispatchLongReadyBy::Unknown,
+        }
+    }
+}
+
+/// What the messages written descend from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DispatchLongDescent {
+    /// `untold`.
+    #[default]
+    Untold,
+    /// `each_from_next`.
+    EachFromNext,
+    /// `all_from_one`.
+    AllFromOne,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DispatchLongDescent {
+    #[inline]
+    fn of(number: u64) -> DispatchLongDescent {
+        match number {
+            0 => DispatchLongDescent::Untold,
+            1 => DispatchLongDescent::EachFromNext,
+            2 => DispatchLongDescent::AllFromOne,
+            _ => DispatchLongDescent::Unknown,
+        }
+    }
+}
+
+/// Streams of the dispatch that comes next and that are neither its base's input nor its output.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DispatchStreams {
+    /// The stream that the task waits for since, or 0.
+    pub waits_for: u64,
+    /// The stream that had made it ready, or 0.
+    pub ready_by: u64,
+}
+
+impl From<DispatchStreams> for Observation {
+    fn from(event: DispatchStreams) -> Observation {
+        Observation::DispatchStreams(event)
+    }
+}
+
+impl DispatchStreams {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("waits_for", FieldType::U64), field("ready_by", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> DispatchStreams {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return DispatchStreams { waits_for: word_0, ready_by: word_1 };
+        }
+        DispatchStreams { waits_for: fields.u64(event, 0), ready_by: fields.u64(event, 1) }
     }
 }
 
@@ -816,7 +1285,7 @@ impl MessageWorked {
     }
 }
 
-/// Messages read from a stream in the dispatch that ended.
+/// Messages read in the dispatch that comes next, from a stream that is not its base's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamRead {
     /// The stream.
@@ -846,7 +1315,7 @@ impl StreamRead {
     }
 }
 
-/// Messages written to a stream in the dispatch that ended.
+/// Messages written in the dispatch that comes next, to a stream that is not its base's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamWrote {
     /// The stream.
@@ -975,87 +1444,6 @@ impl Deadlocked {
             peer: fields.u64(event, 2),
             for_room: fields.u64(event, 3),
         }
-    }
-}
-
-/// A task waits for messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskBlockedInput {
-    /// The task.
-    pub task: u64,
-    /// The stream it waits for; 0: any of several.
-    pub stream: u64,
-}
-
-impl From<TaskBlockedInput> for Observation {
-    fn from(event: TaskBlockedInput) -> Observation {
-        Observation::TaskBlockedInput(event)
-    }
-}
-
-impl TaskBlockedInput {
-    const FIELDS: &'static [FieldSpec] =
-        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
-
-    #[inline(always)]
-    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedInput {
-        if let Some([word_0, word_1]) = fields.words(event) {
-            return TaskBlockedInput { task: word_0, stream: word_1 };
-        }
-        TaskBlockedInput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
-    }
-}
-
-/// A task waits for room.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskBlockedOutput {
-    /// The task.
-    pub task: u64,
-    /// The stream it waits for; 0: any of several.
-    pub stream: u64,
-}
-
-impl From<TaskBlockedOutput> for Observation {
-    fn from(event: TaskBlockedOutput) -> Observation {
-        Observation::TaskBlockedOutput(event)
-    }
-}
-
-impl TaskBlockedOutput {
-    const FIELDS: &'static [FieldSpec] =
-        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
-
-    #[inline(always)]
-    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedOutput {
-        if let Some([word_0, word_1]) = fields.words(event) {
-            return TaskBlockedOutput { task: word_0, stream: word_1 };
-        }
-        TaskBlockedOutput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
-    }
-}
-
-/// A task stopped although it could have gone on: its quantum is spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskYielded {
-    /// The task.
-    pub task: u64,
-}
-
-impl From<TaskYielded> for Observation {
-    fn from(event: TaskYielded) -> Observation {
-        Observation::TaskYielded(event)
-    }
-}
-
-impl TaskYielded {
-    const FIELDS: &'static [FieldSpec] = &[field("task", FieldType::U64)];
-
-    #[inline(always)]
-    fn read(fields: &Fields, event: &Event<'_>) -> TaskYielded {
-        if let Some([word_0]) = fields.words(event) {
-            return TaskYielded { task: word_0 };
-        }
-        TaskYielded { task: fields.u64(event, 0) }
     }
 }
 
@@ -1481,5 +1869,214 @@ impl Paused {
             return Paused { paused: word_0 as u8 != 0 };
         }
         Paused { paused: fields.u64(event, 0) != 0 }
+    }
+}
+
+/// A task became ready; written by who made it so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskReady {
+    /// The task.
+    pub task: u64,
+    /// The stream that made it ready, or 0.
+    pub by_stream: u64,
+    /// What made it ready.
+    pub cause: TaskReadyCause,
+}
+
+impl From<TaskReady> for Observation {
+    fn from(event: TaskReady) -> Observation {
+        Observation::TaskReady(event)
+    }
+}
+
+impl TaskReady {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("by_stream", FieldType::U64).absent(0),
+        FieldSpec {
+            choices: &[(0, "created"), (1, "input"), (2, "room"), (3, "yield"), (4, "end")],
+            ..field("cause", FieldType::Enum)
+        }
+        .absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskReady {
+        if let Some([word_0, word_1, word_2]) = fields.words(event) {
+            return TaskReady {
+                task: word_0,
+                by_stream: word_1,
+                cause: TaskReadyCause::of(u64::from(word_2 as u8)),
+            };
+        }
+        TaskReady {
+            task: fields.u64(event, 0),
+            by_stream: fields.u64(event, 1),
+            cause: TaskReadyCause::of(fields.choice(event, 2)),
+        }
+    }
+}
+
+/// What made it ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskReadyCause {
+    /// `created`.
+    #[default]
+    Created,
+    /// `input`.
+    Input,
+    /// `room`.
+    Room,
+    /// `yield`.
+    Yield,
+    /// `end`.
+    End,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl TaskReadyCause {
+    #[inline]
+    fn of(number: u64) -> TaskReadyCause {
+        match number {
+            0 => TaskReadyCause::Created,
+            1 => TaskReadyCause::Input,
+            2 => TaskReadyCause::Room,
+            3 => TaskReadyCause::Yield,
+            4 => TaskReadyCause::End,
+            _ => TaskReadyCause::Unknown,
+        }
+    }
+}
+
+/// A dispatch ended (at this event's time).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskDispatched {
+    /// The task.
+    pub task: u64,
+    /// How long the dispatch lasted.
+    pub duration_ticks: u64,
+    /// The worker; 4294967295: a thread of its own.
+    pub worker: u64,
+    /// Messages read.
+    pub reads: u64,
+    /// Messages written.
+    pub writes: u64,
+}
+
+impl From<TaskDispatched> for Observation {
+    fn from(event: TaskDispatched) -> Observation {
+        Observation::TaskDispatched(event)
+    }
+}
+
+impl TaskDispatched {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("duration_ticks", FieldType::U64),
+        field("worker", FieldType::U32),
+        field("reads", FieldType::U32).absent(0),
+        field("writes", FieldType::U32).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskDispatched {
+        if let Some([word_0, word_1, word_2, word_3]) = fields.words(event) {
+            return TaskDispatched {
+                task: word_0,
+                duration_ticks: word_1,
+                worker: u64::from(word_2 as u32),
+                reads: u64::from((word_2 >> 32) as u32),
+                writes: u64::from(word_3 as u32),
+            };
+        }
+        TaskDispatched {
+            task: fields.u64(event, 0),
+            duration_ticks: fields.u64(event, 1),
+            worker: fields.u64(event, 2),
+            reads: fields.u64(event, 3),
+            writes: fields.u64(event, 4),
+        }
+    }
+}
+
+/// A task waits for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskBlockedInput {
+    /// The task.
+    pub task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub stream: u64,
+}
+
+impl From<TaskBlockedInput> for Observation {
+    fn from(event: TaskBlockedInput) -> Observation {
+        Observation::TaskBlockedInput(event)
+    }
+}
+
+impl TaskBlockedInput {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedInput {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskBlockedInput { task: word_0, stream: word_1 };
+        }
+        TaskBlockedInput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
+    }
+}
+
+/// A task waits for room.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskBlockedOutput {
+    /// The task.
+    pub task: u64,
+    /// The stream it waits for; 0: any of several.
+    pub stream: u64,
+}
+
+impl From<TaskBlockedOutput> for Observation {
+    fn from(event: TaskBlockedOutput) -> Observation {
+        Observation::TaskBlockedOutput(event)
+    }
+}
+
+impl TaskBlockedOutput {
+    const FIELDS: &'static [FieldSpec] =
+        &[field("task", FieldType::U64), field("stream", FieldType::U64).absent(0)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskBlockedOutput {
+        if let Some([word_0, word_1]) = fields.words(event) {
+            return TaskBlockedOutput { task: word_0, stream: word_1 };
+        }
+        TaskBlockedOutput { task: fields.u64(event, 0), stream: fields.u64(event, 1) }
+    }
+}
+
+/// A task stopped although it could have gone on: its quantum is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskYielded {
+    /// The task.
+    pub task: u64,
+}
+
+impl From<TaskYielded> for Observation {
+    fn from(event: TaskYielded) -> Observation {
+        Observation::TaskYielded(event)
+    }
+}
+
+impl TaskYielded {
+    const FIELDS: &'static [FieldSpec] = &[field("task", FieldType::U64)];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> TaskYielded {
+        if let Some([word_0]) = fields.words(event) {
+            return TaskYielded { task: word_0 };
+        }
+        TaskYielded { task: fields.u64(event, 0) }
     }
 }

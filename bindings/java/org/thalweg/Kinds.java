@@ -429,49 +429,171 @@ public final class Kinds {
         public static final int TYPE_WORKER = Layout.FIELD_U32;
     }
 
-    /** A task became ready; written by who made it so. */
-    public static final class ExecTaskReady {
-        private ExecTaskReady() {}
-        public static final String NAME = "exec.task_ready";
-        public static final long HASH = 0x71f6df5146602b46L;
-        public static final int WORDS = 3;
+    /** What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block. */
+    public static final class ExecDispatchBase {
+        private ExecDispatchBase() {}
+        public static final String NAME = "exec.dispatch_base";
+        public static final long HASH = 0xa1e96920a8217aedL;
+        public static final int WORDS = 6;
+        /** The number by which dispatches name it. */
+        public static final int AT_NUMBER = 0;
+        public static final int TYPE_NUMBER = Layout.FIELD_U32;
+        /** The worker; 4294967295: a thread of the task's own. */
+        public static final int AT_WORKER = 4;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
         /** The task. */
-        public static final int AT_TASK = 0;
+        public static final int AT_TASK = 8;
         public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The stream that made it ready, or 0. */
-        public static final int AT_BY_STREAM = 8;
-        public static final int TYPE_BY_STREAM = Layout.FIELD_U64;
-        /** What made it ready. */
-        public static final int AT_CAUSE = 16;
+        /** A stream that it reads, or 0. */
+        public static final int AT_INPUT = 16;
+        public static final int TYPE_INPUT = Layout.FIELD_U64;
+        /** Index of the next message that it reads there, counted from 0. */
+        public static final int AT_FIRST_READ = 24;
+        public static final int TYPE_FIRST_READ = Layout.FIELD_U64;
+        /** A stream that it writes, or 0. */
+        public static final int AT_OUTPUT = 32;
+        public static final int TYPE_OUTPUT = Layout.FIELD_U64;
+        /** Index of the next message that it writes there. */
+        public static final int AT_FIRST_WRITTEN = 40;
+        public static final int TYPE_FIRST_WRITTEN = Layout.FIELD_U64;
+    }
+
+    /** A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before. */
+    public static final class ExecDispatch {
+        private ExecDispatch() {}
+        public static final String NAME = "exec.dispatch";
+        public static final long HASH = 0x1471b0e7cb5a9c2fL;
+        public static final int WORDS = 3;
+        /** How long it lasted. */
+        public static final int AT_DURATION_TICKS = 0;
+        public static final int TYPE_DURATION_TICKS = Layout.FIELD_U32;
+        /** How long the task had been ready when it began. */
+        public static final int AT_READY_TICKS = 4;
+        public static final int TYPE_READY_TICKS = Layout.FIELD_U32;
+        /** The number of its base, see `exec.dispatch_base`. */
+        public static final int AT_BASE_NUMBER = 8;
+        public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
+        /** Messages read from the base's input. */
+        public static final int AT_READS = 12;
+        public static final int TYPE_READS = Layout.FIELD_U16;
+        /** Messages written to the base's output. */
+        public static final int AT_WRITES = 14;
+        public static final int TYPE_WRITES = Layout.FIELD_U16;
+        /** Why it ended. */
+        public static final int AT_OUTCOME = 16;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_BLOCKED_INPUT = 0;
+        public static final int CHOICE_OUTCOME_BLOCKED_OUTPUT = 1;
+        public static final int CHOICE_OUTCOME_YIELDED = 2;
+        public static final int CHOICE_OUTCOME_ENDED = 3;
+        /** The stream that it waits for since. */
+        public static final int AT_WAITS_FOR = 17;
+        public static final int TYPE_WAITS_FOR = Layout.FIELD_ENUM;
+        public static final int CHOICE_WAITS_FOR_NONE = 0;
+        public static final int CHOICE_WAITS_FOR_INPUT = 1;
+        public static final int CHOICE_WAITS_FOR_OUTPUT = 2;
+        public static final int CHOICE_WAITS_FOR_NAMED = 3;
+        /** What had made the task ready. */
+        public static final int AT_CAUSE = 18;
         public static final int TYPE_CAUSE = Layout.FIELD_ENUM;
         public static final int CHOICE_CAUSE_CREATED = 0;
         public static final int CHOICE_CAUSE_INPUT = 1;
         public static final int CHOICE_CAUSE_ROOM = 2;
         public static final int CHOICE_CAUSE_YIELD = 3;
         public static final int CHOICE_CAUSE_END = 4;
+        public static final int CHOICE_CAUSE_UNTOLD = 5;
+        /** The stream that had made it ready. */
+        public static final int AT_READY_BY = 19;
+        public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
+        public static final int CHOICE_READY_BY_NONE = 0;
+        public static final int CHOICE_READY_BY_INPUT = 1;
+        public static final int CHOICE_READY_BY_OUTPUT = 2;
+        public static final int CHOICE_READY_BY_NAMED = 3;
+        /** What the messages written descend from. */
+        public static final int AT_DESCENT = 20;
+        public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
+        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
+        public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
+        /** Index of the message that the first one written descends from, less that of the first one read. */
+        public static final int AT_PARENT_OFFSET = 22;
+        public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I16;
     }
 
-    /** A dispatch ended (at this event's time). */
-    public static final class ExecTaskDispatched {
-        private ExecTaskDispatched() {}
-        public static final String NAME = "exec.task_dispatched";
-        public static final long HASH = 0x3499acbd97d31f7eL;
-        public static final int WORDS = 4;
-        /** The task. */
-        public static final int AT_TASK = 0;
-        public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** How long the dispatch lasted. */
-        public static final int AT_DURATION_TICKS = 8;
+    /** A dispatch whose numbers are too large for `exec.dispatch`. */
+    public static final class ExecDispatchLong {
+        private ExecDispatchLong() {}
+        public static final String NAME = "exec.dispatch_long";
+        public static final long HASH = 0xea62508500bb288aL;
+        public static final int WORDS = 6;
+        /** How long it lasted. */
+        public static final int AT_DURATION_TICKS = 0;
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
-        /** The worker; 4294967295: a thread of its own. */
-        public static final int AT_WORKER = 16;
-        public static final int TYPE_WORKER = Layout.FIELD_U32;
-        /** Messages read. */
+        /** How long the task had been ready when it began. */
+        public static final int AT_READY_TICKS = 8;
+        public static final int TYPE_READY_TICKS = Layout.FIELD_U64;
+        /** The number of its base, see `exec.dispatch_base`. */
+        public static final int AT_BASE_NUMBER = 16;
+        public static final int TYPE_BASE_NUMBER = Layout.FIELD_U32;
+        /** Messages read from the base's input. */
         public static final int AT_READS = 20;
         public static final int TYPE_READS = Layout.FIELD_U32;
-        /** Messages written. */
+        /** Messages written to the base's output. */
         public static final int AT_WRITES = 24;
         public static final int TYPE_WRITES = Layout.FIELD_U32;
+        /** Why it ended. */
+        public static final int AT_OUTCOME = 28;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_BLOCKED_INPUT = 0;
+        public static final int CHOICE_OUTCOME_BLOCKED_OUTPUT = 1;
+        public static final int CHOICE_OUTCOME_YIELDED = 2;
+        public static final int CHOICE_OUTCOME_ENDED = 3;
+        /** The stream that it waits for since. */
+        public static final int AT_WAITS_FOR = 29;
+        public static final int TYPE_WAITS_FOR = Layout.FIELD_ENUM;
+        public static final int CHOICE_WAITS_FOR_NONE = 0;
+        public static final int CHOICE_WAITS_FOR_INPUT = 1;
+        public static final int CHOICE_WAITS_FOR_OUTPUT = 2;
+        public static final int CHOICE_WAITS_FOR_NAMED = 3;
+        /** What had made the task ready. */
+        public static final int AT_CAUSE = 30;
+        public static final int TYPE_CAUSE = Layout.FIELD_ENUM;
+        public static final int CHOICE_CAUSE_CREATED = 0;
+        public static final int CHOICE_CAUSE_INPUT = 1;
+        public static final int CHOICE_CAUSE_ROOM = 2;
+        public static final int CHOICE_CAUSE_YIELD = 3;
+        public static final int CHOICE_CAUSE_END = 4;
+        public static final int CHOICE_CAUSE_UNTOLD = 5;
+        /** The stream that had made it ready. */
+        public static final int AT_READY_BY = 31;
+        public static final int TYPE_READY_BY = Layout.FIELD_ENUM;
+        public static final int CHOICE_READY_BY_NONE = 0;
+        public static final int CHOICE_READY_BY_INPUT = 1;
+        public static final int CHOICE_READY_BY_OUTPUT = 2;
+        public static final int CHOICE_READY_BY_NAMED = 3;
+        /** What the messages written descend from. */
+        public static final int AT_DESCENT = 32;
+        public static final int TYPE_DESCENT = Layout.FIELD_ENUM;
+        public static final int CHOICE_DESCENT_UNTOLD = 0;
+        public static final int CHOICE_DESCENT_EACH_FROM_NEXT = 1;
+        public static final int CHOICE_DESCENT_ALL_FROM_ONE = 2;
+        /** Index of the message that the first one written descends from, less that of the first one read. */
+        public static final int AT_PARENT_OFFSET = 40;
+        public static final int TYPE_PARENT_OFFSET = Layout.FIELD_I64;
+    }
+
+    /** Streams of the dispatch that comes next and that are neither its base's input nor its output. */
+    public static final class ExecDispatchStreams {
+        private ExecDispatchStreams() {}
+        public static final String NAME = "exec.dispatch_streams";
+        public static final long HASH = 0x1edba76eb9bddd18L;
+        public static final int WORDS = 2;
+        /** The stream that the task waits for since, or 0. */
+        public static final int AT_WAITS_FOR = 0;
+        public static final int TYPE_WAITS_FOR = Layout.FIELD_U64;
+        /** The stream that had made it ready, or 0. */
+        public static final int AT_READY_BY = 8;
+        public static final int TYPE_READY_BY = Layout.FIELD_U64;
     }
 
     /** A message was worked on, until now. Told where messages take long against telling it: see `exec.clock_budget`. */
@@ -491,7 +613,7 @@ public final class Kinds {
         public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
     }
 
-    /** Messages read from a stream in the dispatch that ended. */
+    /** Messages read in the dispatch that comes next, from a stream that is not its base's input. */
     public static final class ExecStreamRead {
         private ExecStreamRead() {}
         public static final String NAME = "exec.stream_read";
@@ -508,7 +630,7 @@ public final class Kinds {
         public static final int TYPE_COUNT = Layout.FIELD_U32;
     }
 
-    /** Messages written to a stream in the dispatch that ended. */
+    /** Messages written in the dispatch that comes next, to a stream that is not its base's output. */
     public static final class ExecStreamWrote {
         private ExecStreamWrote() {}
         public static final String NAME = "exec.stream_wrote";
@@ -569,45 +691,6 @@ public final class Kinds {
         /** 1: it waits for room; 0: for a message. */
         public static final int AT_FOR_ROOM = 24;
         public static final int TYPE_FOR_ROOM = Layout.FIELD_U8;
-    }
-
-    /** A task waits for messages. */
-    public static final class ExecTaskBlockedInput {
-        private ExecTaskBlockedInput() {}
-        public static final String NAME = "exec.task_blocked_input";
-        public static final long HASH = 0x48a3e2c0c1d1d2d5L;
-        public static final int WORDS = 2;
-        /** The task. */
-        public static final int AT_TASK = 0;
-        public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The stream it waits for; 0: any of several. */
-        public static final int AT_STREAM = 8;
-        public static final int TYPE_STREAM = Layout.FIELD_U64;
-    }
-
-    /** A task waits for room. */
-    public static final class ExecTaskBlockedOutput {
-        private ExecTaskBlockedOutput() {}
-        public static final String NAME = "exec.task_blocked_output";
-        public static final long HASH = 0xac63a0e61eca8fecL;
-        public static final int WORDS = 2;
-        /** The task. */
-        public static final int AT_TASK = 0;
-        public static final int TYPE_TASK = Layout.FIELD_U64;
-        /** The stream it waits for; 0: any of several. */
-        public static final int AT_STREAM = 8;
-        public static final int TYPE_STREAM = Layout.FIELD_U64;
-    }
-
-    /** A task stopped although it could have gone on: its quantum is spent. */
-    public static final class ExecTaskYielded {
-        private ExecTaskYielded() {}
-        public static final String NAME = "exec.task_yielded";
-        public static final long HASH = 0x67f1431848964d8cL;
-        public static final int WORDS = 1;
-        /** The task. */
-        public static final int AT_TASK = 0;
-        public static final int TYPE_TASK = Layout.FIELD_U64;
     }
 
     /** A task ended. The four times add up to its life, as far as it was measured (modes metrics and full). */

@@ -1,0 +1,91 @@
+//! How many messages a dispatch may take.
+
+use super::core::Core;
+use crate::shared::spread::Sample;
+use crate::sync::Ordering;
+use crate::task::cell::{Sampling, TaskCell};
+
+/// How many messages a dispatch may take, so that it lasts about `exec.quantum_us`.
+pub(crate) struct Budget {
+    pub(crate) messages: usize,
+    /// The clock, and the work done so far, when the dispatch began; none if it is not looked at this time.
+    started: Option<(u64, u64)>,
+}
+
+/// A dispatch takes no more than half of what its streams hold: if it filled or emptied one, who is at its other end could
+/// only work while this task does not.
+const PARTS: u64 = 2;
+
+/// But it lasts this long, against which its beginning and its end cost little.
+const WORTH_IT_NS: u64 = 10_000;
+
+/// But of replicas no more of this time passes between two looks at the clock, against which they cost little: where those run is a
+/// matter of what they cost.
+const UNSEEN_NS: u64 = 20_000;
+
+impl Core {
+    #[inline]
+    pub(crate) fn begin_budget(&mut self, task: &TaskCell) -> Budget {
+        let quantum = self.adopted.quantum;
+        let budget = task.budget.get() as usize;
+        if Sampling::skips(&task.sampling) {
+            return Budget { messages: quantum.min(budget), started: None };
+        }
+        let now = self.telemetry.clock_of_dispatch();
+        Budget { messages: quantum.min(budget.max(1)), started: Some((now, done_by(task))) }
+    }
+
+    /// Messages that wait in the stream which the dispatch read last, if this dispatch is looked at.
+    #[inline]
+    pub(super) fn unread(&self, budget: &Budget) -> u64 {
+        if budget.started.is_none() {
+            return 0;
+        }
+        // SAFETY: what the dispatch read from is kept until it was published.
+        let Some(ring) = (unsafe { self.used.popped_last.get().as_ref() }) else { return 0 };
+        ring.writing.tail.load(Ordering::Relaxed).wrapping_sub(ring.reading.popped.get()) as u64
+    }
+
+    #[inline]
+    pub(super) fn finish_budget(&mut self, task: &TaskCell, budget: &Budget, unread: u64) {
+        if let Some((started, done)) = budget.started {
+            self.adapt(task, started, done, unread);
+        }
+    }
+
+    #[cold]
+    pub(super) fn adapt(&mut self, task: &TaskCell, started: u64, done: u64, unread: u64) {
+        let messages = done_by(task) - done;
+        if messages == 0 {
+            return;
+        }
+        let now = self.telemetry.clock_of_dispatch();
+        let took = now.saturating_sub(started);
+        let each = (took / messages).max(1);
+        let target = self.shared.tuning.quantum_ticks(&mut self.telemetry);
+        let worth_it = self.shared.clock.ns_to_ticks(WORTH_IT_NS) / each;
+        let part = u64::from(task.narrowest.get()) / PARTS;
+        let fits = (target / each).min(worth_it.max(part)).clamp(1, u64::from(u32::MAX)) as u32;
+        let before = task.budget.get();
+        // Shorten at once, lengthen by at most a factor of eight: one quick message says little.
+        let next = if before == 0 || fits < before { fits } else { fits.min(before.saturating_mul(8)) };
+        task.budget.set(next);
+        let sampling = task.sampling.replace(Sampling::every(Sampling::EVERY_MAX));
+        if let Some(replica) = task.member_of() {
+            // The first dispatch may be much shorter than those to come.
+            let expected = if before == 0 { each.saturating_mul(u64::from(next.min(64))) } else { took };
+            let unseen = self.shared.clock.ns_to_ticks(UNSEEN_NS) / expected.max(1);
+            task.sampling.set(Sampling::every(unseen));
+            let sample = Sample { ticks: took, messages, dispatches: sampling.stands_for(), unread };
+            self.sampled(replica, sample);
+        } else {
+            self.loads.of_others += took * sampling.stands_for();
+        }
+    }
+}
+
+/// The work a task did, in messages: read, or written if it reads none.
+#[inline]
+fn done_by(task: &TaskCell) -> u64 {
+    task.counts.reads.get().max(task.counts.writes.get())
+}

@@ -1,0 +1,147 @@
+//! A thread's side of the runtime: a worker's, a blocking task's, or (for a moment) any other thread's.
+//!
+//! No reference to a core is held while a user's code runs, because that code may drop ports, which reach the core
+//! through the thread's own pointer to it.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::dispatch::moving::Moving;
+use crate::dispatch::used::Used;
+use crate::ring::FOREIGN;
+use crate::shared::Shared;
+use crate::shared::spread::Loads;
+use crate::task::cell::{Current, TaskCell};
+use crate::task::context::Thread;
+use crate::telemetry::{Recorder, Telemetry};
+use crate::wake::ready::ReadyQueue;
+
+/// What a thread needs to run tasks.
+pub(crate) struct Core {
+    pub(crate) shared: Arc<Shared>,
+    /// The worker this thread is, or [`FOREIGN`].
+    pub(crate) worker: u32,
+    /// What it calls itself towards streams (see `ring`): [`NO_TOKEN`] unless it is a worker and the kernel has
+    /// `membarrier`.
+    pub(crate) me: u64,
+    /// The task being dispatched.
+    pub(crate) task: Current,
+    pub(crate) used: Used,
+    pub(crate) tasks: Tasks,
+    pub(crate) moving: Moving,
+    /// What was sampled of replicas.
+    pub(crate) loads: Loads,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) adopted: Adopted,
+}
+
+/// A worker's tasks.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pub(crate) ready: ReadyQueue,
+    pub(crate) live: Vec<NonNull<TaskCell>>,
+    /// How many idle tasks wait for room.
+    pub(crate) wait_for_room: u64,
+    /// The worker takes no part.
+    pub(crate) parked: bool,
+}
+
+/// What a dispatch needs of the settings.
+pub(crate) struct Adopted {
+    /// How many changes of settings were adopted ([`LOOK_UP`]: there is more to see to before the next dispatch).
+    changes: u64,
+    pub(super) quantum: usize,
+    pub(crate) unfinished: u64,
+    pub(super) by_demand: bool,
+}
+
+/// Never the number of changes of settings.
+const LOOK_UP: u64 = u64::MAX;
+
+thread_local! {
+    static CORE: Cell<*mut Core> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// The calling thread's core, while it has one.
+pub(crate) fn current() -> Option<NonNull<Core>> {
+    NonNull::new(CORE.get())
+}
+
+impl Core {
+    pub(crate) fn new(shared: Arc<Shared>, worker: u32, recorder: Option<Recorder>) -> Core {
+        let me = shared.tokens.take(worker);
+        let number = (worker != FOREIGN).then_some(worker);
+        let telemetry = Telemetry::new(shared.home.board.clone(), number, recorder, shared.tuning.mode_now());
+        Core {
+            shared,
+            worker,
+            me,
+            task: Current::NONE,
+            used: Used::new(),
+            tasks: Tasks::default(),
+            moving: Moving::default(),
+            loads: Loads::default(),
+            telemetry,
+            adopted: Adopted { changes: LOOK_UP, quantum: 0, unfinished: 0, by_demand: false },
+        }
+    }
+
+    /// The core that a context or ports know.
+    pub(crate) fn of(thread: Thread) -> NonNull<Core> {
+        thread.cast()
+    }
+
+    /// Makes `core` the thread's while `work` runs.
+    pub(crate) fn with<R>(core: NonNull<Core>, work: impl FnOnce() -> R) -> R {
+        struct Reset(*mut Core);
+        impl Drop for Reset {
+            fn drop(&mut self) {
+                CORE.set(self.0);
+            }
+        }
+        let _reset = Reset(CORE.replace(core.as_ptr()));
+        work()
+    }
+
+    /// The thread did what belongs to no dispatch and may take long, such as to wake another thread: the clock is read again before
+    /// the next one begins, which looks up for that as for a setting, at no cost where nothing was.
+    pub(crate) fn did_aside(&mut self) {
+        if self.telemetry.did_aside() {
+            self.adopted.changes = LOOK_UP;
+        }
+    }
+
+    /// Likewise, if the thread did so while it told of a dispatch.
+    #[inline]
+    pub(super) fn look_up_if_it_lags(&mut self) {
+        if self.telemetry.lags() {
+            self.adopted.changes = LOOK_UP;
+        }
+    }
+
+    /// Adopts all settings that a dispatch needs, if any was changed: one load, if not.
+    #[inline]
+    pub(super) fn adopt_settings(&mut self) {
+        let changes = self.shared.tuning.changes();
+        if changes != self.adopted.changes {
+            self.adopt_changes(changes);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn adopt_changes(&mut self, changes: u64) {
+        self.adopted.changes = changes;
+        self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
+        self.adopted.quantum = self.shared.tuning.quantum(&mut self.telemetry);
+        self.shared.look_at_limit();
+        self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);
+        self.adopted.by_demand = self.shared.tuning.by_demand(&mut self.telemetry);
+        self.shared.adopt_workers();
+        // A task with a thread of its own sees to its clock when it resumes.
+        if self.telemetry.lags() && self.worker != FOREIGN {
+            self.telemetry.own_work();
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Ends of streams: which task has them, and how they go.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use super::core::{self, Core};
+use crate::dispatch::used::{Touch, popped_last_of};
+use crate::ring::{AWAKE, FOREIGN, LEAVES, NO_TOKEN, PORT_WAITS, TOUCHED, mark, wait_until_zero};
+use crate::sync::Ordering;
+use crate::task::cell::{Current, Ring, TaskCell};
+use crate::telemetry::Cause;
+use crate::wake::wake_from_outside;
+
+impl Core {
+    /// Makes the current task the stream's writer and puts the end on the dispatch's list.
+    #[inline]
+    pub(crate) fn own_writer(&mut self, ring: NonNull<Ring>) {
+        // SAFETY: the end that called holds a reference.
+        let r = unsafe { ring.as_ref() };
+        if r.writing.task.load(Ordering::Relaxed) != self.task.pointer() {
+            self.take_writer(r);
+        }
+        if mark(&r.writing.state, TOUCHED) {
+            r.begin_writing();
+            self.used.touched.push(Touch { ring, writes: true });
+        }
+    }
+
+    #[cold]
+    pub(super) fn take_writer(&mut self, ring: &Ring) {
+        wait_until_zero(&ring.writing.state);
+        let task = self.task.get();
+        task.gets_end(ring);
+        ring.move_writer(Some(task), self.worker);
+        self.telemetry.end_attached(ring, task, true);
+    }
+
+    /// Likewise the reader.
+    #[inline]
+    pub(crate) fn own_reader(&mut self, ring: NonNull<Ring>) {
+        // SAFETY: the end that called holds a reference.
+        let r = unsafe { ring.as_ref() };
+        if r.reading.task.load(Ordering::Relaxed) != self.task.pointer() {
+            self.take_reader(r);
+        }
+        if mark(&r.reading.state, TOUCHED) {
+            r.begin_reading();
+            self.used.touched.push(Touch { ring, writes: false });
+        }
+    }
+
+    #[cold]
+    pub(super) fn take_reader(&mut self, ring: &Ring) {
+        wait_until_zero(&ring.reading.state);
+        let task = self.task.get();
+        task.gets_end(ring);
+        ring.move_reader(Some(task), self.worker);
+        self.telemetry.end_attached(ring, task, false);
+    }
+
+    /// Gives a stream's writing end to a task that does not run yet.
+    pub(crate) fn attach_writer(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
+        self.finish_with(ring, true);
+        // SAFETY: the end that is attached holds a reference.
+        let ring = unsafe { ring.as_ref() };
+        wait_until_zero(&ring.writing.state);
+        if !std::ptr::eq(ring.writing.task.load(Ordering::Relaxed), task) {
+            task.gets_end(ring);
+            ring.move_writer(Some(task), self.worker);
+            self.telemetry.end_attached(ring, task, true);
+        }
+    }
+
+    /// Likewise the reading end.
+    pub(crate) fn attach_reader(&mut self, ring: NonNull<Ring>, task: &TaskCell) {
+        self.finish_with(ring, false);
+        // SAFETY: the end that is attached holds a reference.
+        let ring = unsafe { ring.as_ref() };
+        wait_until_zero(&ring.reading.state);
+        if !std::ptr::eq(ring.reading.task.load(Ordering::Relaxed), task) {
+            task.gets_end(ring);
+            ring.move_reader(Some(task), self.worker);
+            self.telemetry.end_attached(ring, task, false);
+        }
+    }
+
+    /// Takes an end that moves away off the current dispatch's list, and publishes what was done with it.
+    pub(super) fn finish_with(&mut self, ring: NonNull<Ring>, writes: bool) {
+        let Some(at) =
+            self.used.touched.iter().position(|touch| touch.ring == ring && touch.writes == writes)
+        else {
+            return;
+        };
+        let touch = self.used.touched.swap_remove(at);
+        // SAFETY: the end that moves holds a reference.
+        let r = unsafe { ring.as_ref() };
+        if !writes && std::ptr::eq(self.used.popped_last.get(), ring.as_ptr()) {
+            self.telemetry.read_end_leaves(self.task.get(), popped_last_of(r));
+            self.used.popped_last.set(std::ptr::null());
+        }
+        let (reads, writes_) = self.account(touch);
+        self.count(reads, writes_);
+        self.telemetry.end_leaves(r, writes);
+        self.publish(touch);
+        let state = if writes { &r.writing.state } else { &r.reading.state };
+        state.store(0, Ordering::Release);
+    }
+
+    /// A writing end is dropped: true if the current dispatch sees to it at its end.
+    pub(crate) fn writer_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
+        // SAFETY: the thread's own core, to which no other reference is held now; the end's reference.
+        let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
+        if core.task == Current::NONE || r.writing.task.load(Ordering::Relaxed) != core.task.pointer() {
+            return false;
+        }
+        core.own_writer(ring);
+        mark(&r.writing.state, LEAVES);
+        true
+    }
+
+    /// A reading end is dropped: likewise.
+    pub(crate) fn reader_leaves_at_end(core: NonNull<Core>, ring: NonNull<Ring>) -> bool {
+        // SAFETY: as above.
+        let (core, r) = unsafe { (&mut *core.as_ptr(), ring.as_ref()) };
+        if core.task == Current::NONE || r.reading.task.load(Ordering::Relaxed) != core.task.pointer() {
+            return false;
+        }
+        core.own_reader(ring);
+        mark(&r.reading.state, LEAVES);
+        true
+    }
+
+    #[cold]
+    pub(super) fn close_end(&mut self, touch: Touch) {
+        // SAFETY: the reference of the end that was dropped.
+        let (ring, task) = (unsafe { touch.ring.as_ref() }, self.task.get());
+        task.forget_first_wait();
+        if touch.writes {
+            self.close(ring)
+        } else {
+            self.leave(ring);
+            self.shared.home.admission.drop_unread(ring.discarded.get());
+        }
+        self.used.released.push(touch.ring);
+    }
+
+    pub(super) fn close(&mut self, ring: &Ring) {
+        let waits = ring.end_writing(self.me, self.worker);
+        if waits != AWAKE {
+            self.wake_reader(ring, waits, Cause::End);
+        }
+        ring.leave_writer_section();
+        self.end_gone(ring);
+    }
+
+    pub(super) fn leave(&mut self, ring: &Ring) {
+        let waits = ring.end_reading(self.me, self.worker);
+        if waits != AWAKE {
+            self.wake_writer(ring, waits, Cause::End);
+        }
+        ring.leave_reader_section();
+        self.end_gone(ring);
+    }
+
+    /// Counts an end that is gone; the second closes the stream for good.
+    pub(super) fn end_gone(&mut self, ring: &Ring) {
+        if ring.telemetry.board().is_some() && ring.count_end() {
+            self.telemetry.stream_closed(ring);
+        }
+    }
+
+    /// Frees what the last references went to. Messages are dropped here: a user's code runs.
+    pub(super) fn free_released(core: NonNull<Core>) {
+        loop {
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            let Some(ring) = (unsafe { &mut *core.as_ptr() }).used.released.pop() else { return };
+            let freed = catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: the reference of an end that was dropped.
+                unsafe { Ring::release(ring.as_ptr()) }
+            }));
+            drop(freed);
+        }
+    }
+}
+
+/// Closes a writing end that no dispatch of this thread uses.
+pub(crate) fn close_writer(ring: NonNull<Ring>) {
+    // SAFETY: the end's reference, given up below.
+    let r = unsafe { ring.as_ref() };
+    match core::current() {
+        // SAFETY: the thread's own core, to which no other reference is held now.
+        Some(core) => unsafe { &mut *core.as_ptr() }.close(r),
+        None => {
+            let waits = r.end_writing(NO_TOKEN, FOREIGN);
+            // SAFETY: in the writer's section, so the reference we see is not given up.
+            let reader = unsafe { r.reading.task.load(Ordering::SeqCst).as_ref() };
+            if waits != AWAKE
+                && let Some(task) = reader
+            {
+                if waits == PORT_WAITS {
+                    task.push_ready_port(r);
+                }
+                wake_from_outside(task);
+            }
+            r.leave_writer_section();
+            end_gone_outside(r);
+        }
+    }
+    // SAFETY: the end's reference.
+    unsafe { Ring::release(ring.as_ptr()) }
+}
+
+/// Leaves a stream whose reading end no dispatch of this thread uses.
+pub(crate) fn leave_reader(ring: NonNull<Ring>) {
+    // SAFETY: the end's reference, given up below.
+    let r = unsafe { ring.as_ref() };
+    match core::current() {
+        // SAFETY: the thread's own core, to which no other reference is held now.
+        Some(core) => unsafe {
+            let core = &mut *core.as_ptr();
+            core.leave(r);
+            core.shared.home.admission.drop_unread(r.discarded.get());
+        },
+        None => {
+            let waits = r.end_reading(NO_TOKEN, FOREIGN);
+            // SAFETY: in the reader's section, so the reference we see is not given up.
+            let writer = unsafe { r.writing.task.load(Ordering::SeqCst).as_ref() };
+            if waits != AWAKE
+                && let Some(task) = writer
+            {
+                wake_from_outside(task);
+            }
+            r.leave_reader_section();
+            end_gone_outside(r);
+        }
+    }
+    // SAFETY: the end's reference.
+    unsafe { Ring::release(ring.as_ptr()) }
+}
+
+fn end_gone_outside(ring: &Ring) {
+    if let Some(board) = ring.telemetry.board()
+        && ring.count_end()
+    {
+        board.stream_closed(ring);
+    }
+}

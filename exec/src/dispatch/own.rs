@@ -1,0 +1,70 @@
+//! Dispatches of a task with a thread of its own.
+
+use std::ptr::NonNull;
+
+use super::budget::Budget;
+use super::core::Core;
+use crate::stop::Stop;
+use crate::telemetry::Share;
+
+impl Core {
+    /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: it has to wait; `Err`: nothing can
+    /// ever wake it.
+    pub(crate) fn pause(
+        core: NonNull<Core>,
+        stop: Stop,
+        budget: Option<&Budget>,
+    ) -> Result<bool, &'static str> {
+        let sleeps = {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            let task = core.task.get();
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            let unread = budget.map_or(0, |budget| core.unread(budget));
+            core.publish_all(stop);
+            if let Some(budget) = budget {
+                core.finish_budget(task, budget, unread);
+            }
+            let sleeps = core.arm(task, stop);
+            core.stops(task, stop, sleeps == Ok(true));
+            core.let_go();
+            sleeps
+        };
+        Core::free_released(core);
+        sleeps
+    }
+
+    /// Ends a blocking task's dispatch before it waits for something that no stream brings: for input, or until it may write.
+    pub(crate) fn step_aside(core: NonNull<Core>, stop: Stop) {
+        {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            let task = core.task.get();
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            core.publish_all(stop);
+            core.stops(task, stop, true);
+            core.let_go();
+        }
+        Core::free_released(core);
+    }
+
+    /// Ends a blocking task's wait that nobody else has ended.
+    pub(crate) fn come_back(core: NonNull<Core>) {
+        // SAFETY: the thread's own core; no user's code runs inside this function.
+        let core = unsafe { &mut *core.as_ptr() };
+        core.telemetry.own_wait_ends(core.task.get());
+    }
+
+    /// Begins a blocking task's next dispatch, after a wait or not.
+    pub(crate) fn resume(core: NonNull<Core>) {
+        // SAFETY: the thread's own core; no user's code runs inside this function.
+        let core = unsafe { &mut *core.as_ptr() };
+        let task = core.task.get();
+        let before = core.telemetry.before_adoption();
+        core.adopt_settings();
+        if core.telemetry.measures() {
+            let waited_for = task.waits_for.replace(Share::Ready);
+            core.telemetry.own_dispatch_begins(task, waited_for, before);
+        }
+    }
+}

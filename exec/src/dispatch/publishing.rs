@@ -1,0 +1,339 @@
+//! The end of a dispatch: what a task did with its streams is published, and its wake-ups are armed.
+
+use std::ptr::NonNull;
+
+use super::core::Core;
+use crate::dispatch::used::{Touch, only_one_noted, popped_last_of};
+use crate::ring::{AWAKE, LEAVES, TASK_WAITS, TOUCHED, Wait};
+use crate::stop::Stop;
+use crate::sync::Ordering;
+use crate::task::cell::{Ring, TaskCell};
+use crate::task::spec::TaskId;
+use crate::telemetry::Cause;
+
+/// A dispatch is delayed by no more, however many messages it took.
+const DELAY_NS_MAX: u64 = 100_000_000;
+
+impl Core {
+    /// See [`Core::publish_dispatch`].
+    #[inline(never)]
+    pub(super) fn publish_all(&mut self, stop: Stop) {
+        self.publish_dispatch(stop);
+    }
+
+    /// Publishes what the current task did with its streams, tells it, wakes who waited for that, closes the ends that
+    /// it dropped, and lets go of those that need nothing more.
+    #[inline(always)]
+    pub(super) fn publish_dispatch(&mut self, stop: Stop) {
+        self.telemetry.publishing_begins();
+        if self.telemetry.measures() {
+            self.measure_dispatch(stop);
+        }
+        let task = self.task.get();
+        self.used.popped_last.set(std::ptr::null());
+        if self.adopted.by_demand {
+            task.demand
+                .set(self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
+        }
+        // Waking runs no user's code, so the list does not change meanwhile.
+        if let [one, other] = self.used.touched[..]
+            && one.writes != other.writes
+        {
+            // Most tasks read one stream and write one.
+            self.settle_two(one, other);
+            return;
+        }
+        let (reads, writes) = self.account_all();
+        self.count(reads, writes);
+        let mut kept = 0;
+        for at in 0..self.used.touched.len() {
+            let touch = self.used.touched[at];
+            if self.settle(touch) {
+                self.used.touched[kept] = touch;
+                kept += 1;
+            }
+        }
+        self.used.touched.truncate(kept);
+    }
+
+    /// Publishes what the dispatch did with its two ends, of which it reads one and writes the other. Who waits for messages goes first.
+    #[inline(always)]
+    fn settle_two(&mut self, one: Touch, other: Touch) {
+        let (from, to) = if one.writes { (other, one) } else { (one, other) };
+        let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
+        self.count(self.account(from).0, self.account(to).1);
+        let (to_kept, from_kept) = (self.settle(to), self.settle(from));
+        match (from_kept, to_kept) {
+            (false, false) => self.used.touched.clear(),
+            (true, true) => {}
+            _ => {
+                self.used.touched[0] = if from_kept { from } else { to };
+                self.used.touched.truncate(1);
+            }
+        }
+    }
+
+    /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, touch: Touch) -> bool {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
+        self.publish(touch);
+        let state = if touch.writes { &ring.writing.state } else { &ring.reading.state };
+        match state.load(Ordering::Relaxed) {
+            TOUCHED => {
+                state.store(0, Ordering::Release);
+                false
+            }
+            // Before the task's wake-ups are armed: it may itself have the other end.
+            marks if marks & LEAVES != 0 => {
+                self.close_end(touch);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// What was done with an end in this dispatch: messages read, messages written. Makes the next dispatch's
+    /// first use of it take the long way.
+    #[inline(always)]
+    pub(super) fn account(&self, touch: Touch) -> (usize, usize) {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
+        if touch.writes {
+            let pushed = ring.writing.pushed.get();
+            ring.writing.limit.set(pushed);
+            (0, ring.written_since())
+        } else {
+            let popped = ring.reading.popped.get();
+            ring.reading.available.set(popped);
+            (ring.taken_since() - ring.discarded.get(), 0)
+        }
+    }
+
+    /// Likewise with all ends.
+    #[inline]
+    pub(super) fn account_all(&self) -> (usize, usize) {
+        self.used.touched.iter().fold((0, 0), |(reads, writes), &touch| {
+            let (read, written) = self.account(touch);
+            (reads + read, writes + written)
+        })
+    }
+
+    /// Counts messages read and written, before those are published.
+    #[inline(always)]
+    pub(super) fn count(&self, reads: usize, writes: usize) {
+        let task = self.task.get();
+        task.counts.reads.set(task.counts.reads.get() + reads as u64);
+        task.counts.writes.set(task.counts.writes.get() + writes as u64);
+        if reads != writes {
+            self.shared.home.admission.count(self.worker, task.id.0, reads as u64, writes as u64);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn publish(&mut self, touch: Touch) {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { touch.ring.as_ref() };
+        if touch.writes {
+            if ring.writing.pushed.get() != ring.writing.tail.load(Ordering::Relaxed) {
+                let waits = ring.publish_written(self.me, self.worker);
+                if waits != AWAKE {
+                    self.wake_reader(ring, waits, Cause::Input);
+                }
+                ring.leave_writer_section();
+            }
+        } else if ring.reading.popped.get() != ring.reading.head.load(Ordering::Relaxed) {
+            let waits = ring.publish_read(self.me, self.worker);
+            if waits != AWAKE {
+                self.wake_writer(ring, waits, Cause::Room);
+            }
+            ring.leave_reader_section();
+        }
+    }
+
+    /// Publishes one stream's messages in the middle of a dispatch (blocking tasks).
+    pub(crate) fn publish_now(&mut self, ring: NonNull<Ring>) {
+        // SAFETY: the end that called holds a reference.
+        let r = unsafe { ring.as_ref() };
+        let (pushed, published) = (r.writing.pushed.get(), r.writing.tail.load(Ordering::Relaxed));
+        if pushed != published {
+            self.count(0, pushed - published);
+            r.begin_writing();
+            self.publish(Touch { ring, writes: true });
+        }
+    }
+
+    /// Arms the wake-ups of the task that stopped. `Ok(true)`: it sleeps; `Ok(false)`: it is ready again;
+    /// `Err`: nothing can ever wake it.
+    #[inline(always)]
+    pub(super) fn arm(&mut self, task: &TaskCell, stop: Stop) -> Result<bool, &'static str> {
+        task.wait_for_none(&mut self.used.released);
+        let (ready, sleeps, nothing) = match stop {
+            Stop::InputEmpty => {
+                // SAFETY: we are the task's thread, and no reference to its groups is kept.
+                let has_port = task.has_groups() && unsafe { task.has_ready_port() };
+                let before = (has_port, has_port || self.used.ports_wait);
+                let (ready, sleeps) =
+                    self.arm_noted(task, false, before, |ring| ring.wait_for_messages(self.me, TASK_WAITS));
+                (ready, sleeps, "stopped on an empty input, but popped none that could still bring a message")
+            }
+            Stop::OutputFull => {
+                let (ready, sleeps) =
+                    self.arm_noted(task, true, (false, false), |ring| ring.wait_for_room(self.me));
+                (ready, sleeps, "stopped on a full output, but found none full")
+            }
+            Stop::QuantumSpent | Stop::Ended => return Ok(false),
+        };
+        if !ready && !sleeps && !task.notified.get() { Err(nothing) } else { Ok(sleeps && !ready) }
+    }
+
+    /// Arms the writing (else reading) ends that the dispatch found full (else empty), unless the task is ready. Whether it is ready
+    /// then, and whether something will wake it.
+    #[inline(always)]
+    fn arm_noted(
+        &self,
+        task: &TaskCell,
+        writes: bool,
+        (mut ready, mut sleeps): (bool, bool),
+        wait: impl Fn(&Ring) -> Wait,
+    ) -> (bool, bool) {
+        for touch in &self.used.touched {
+            if ready || touch.writes != writes || !touch.waits() {
+                continue;
+            }
+            // SAFETY: an end is kept until its state is 0.
+            let ring = unsafe { touch.ring.as_ref() };
+            match wait(ring) {
+                Wait::Armed => {
+                    task.wait_for(ring);
+                    sleeps = true;
+                }
+                Wait::Ready => ready = true,
+                Wait::Over => {}
+            }
+        }
+        (ready, sleeps)
+    }
+
+    /// Lets go of the ends that were found empty or full: they are free to be used.
+    #[inline]
+    pub(super) fn let_go(&mut self) {
+        self.used.ports_wait = false;
+        // Mostly one or none: by `for` the compiler makes it four at a time.
+        while let Some(touch) = self.used.touched.pop() {
+            touch.state().store(0, Ordering::Release);
+        }
+    }
+
+    /// Ends the current dispatch's time and tells what it did.
+    #[inline(never)]
+    pub(super) fn measure_dispatch(&mut self, stop: Stop) {
+        if let [one, other] = self.used.touched[..]
+            && one.writes != other.writes
+            && self.shared.tuning.delays_none()
+        {
+            let (from, to) = if one.writes { (other, one) } else { (one, other) };
+            // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
+            let (input, output) = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
+            let noted = match stop {
+                Stop::InputEmpty => !self.used.ports_wait && from.waits(),
+                Stop::OutputFull => to.waits(),
+                _ => false,
+            };
+            if self.telemetry.relay_ends(self.task.get(), (stop, noted), input, output) {
+                self.look_up_if_it_lags();
+                return;
+            }
+        }
+        self.measure_otherwise(stop);
+    }
+
+    /// Likewise, whatever it did.
+    #[inline(never)]
+    fn measure_otherwise(&mut self, stop: Stop) {
+        let (reads, writes) = self.account_all();
+        let task = self.task.get();
+        let messages = if reads > 0 { reads } else { writes };
+        self.delay(task.id, messages as u64);
+        // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
+        let ends = self.used.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
+        // SAFETY: the stream last read from is on the dispatch's list.
+        let popped_last = || unsafe { self.used.popped_last.get().as_ref() }.map(popped_last_of);
+        let blocked_on = || match stop {
+            Stop::InputEmpty if !self.used.ports_wait => only_one_noted(&self.used.touched, false),
+            Stop::OutputFull => only_one_noted(&self.used.touched, true),
+            _ => 0,
+        };
+        self.telemetry.dispatch_ends(task, (stop, blocked_on), (reads, writes), ends, popped_last);
+        self.look_up_if_it_lags();
+    }
+
+    /// Whether the current task's messages took so long until now that the time of each is told.
+    pub(crate) fn times_messages(&mut self) -> bool {
+        let percent = self.shared.tuning.clock_budget(&mut self.telemetry);
+        self.telemetry.times_messages(self.task.get(), percent)
+    }
+
+    /// The current task begins to work on the next message, whose time is told.
+    #[cold]
+    pub(crate) fn message_begins(&mut self, index: u64) {
+        self.telemetry.message_begins(self.task.get(), index);
+    }
+
+    /// Reads the clock, when a task that is to take longer has done so for so many messages.
+    pub(super) fn delay(&mut self, task: TaskId, messages: u64) {
+        let now = self.telemetry.clock();
+        let ticks = self.shared.tuning.delay_ticks(task, now).saturating_mul(messages);
+        if ticks == 0 {
+            return;
+        }
+        let end = now.saturating_add(ticks.min(self.shared.clock.ns_to_ticks(DELAY_NS_MAX)));
+        while self.telemetry.clock() < end {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The message that the current task popped last, as far as it was told: its stream, its index.
+    pub(crate) fn last_read(&self) -> Option<(u64, u64)> {
+        // SAFETY: the stream last read from is on the dispatch's list, which keeps it, or `finish_with` cleared this.
+        if let Some(ring) = unsafe { self.used.popped_last.get().as_ref() } {
+            return Some(popped_last_of(ring));
+        }
+        self.telemetry.read_before(self.task.get())
+    }
+
+    /// Notes that the message pushed last on `child` descends from the one popped last.
+    #[inline]
+    pub(crate) fn note_derived(&mut self, child: &Ring) {
+        let parent = self.used.popped_last.get();
+        // SAFETY: as in `last_read`.
+        if !unsafe { self.telemetry.derived_likewise(child, parent) } {
+            self.note_derived_otherwise(child, parent);
+        }
+    }
+
+    #[cold]
+    pub(super) fn note_derived_otherwise(&mut self, child: &Ring, parent: *const Ring) {
+        if let Some(read) = self.last_read() {
+            // SAFETY: as in `last_read`.
+            self.note(child, read, unsafe { parent.as_ref() });
+        }
+    }
+
+    /// Notes that the message pushed last on `child` descends from this one, if it was pushed in this dispatch; `popped` is the stream
+    /// that it was popped last from, if that is so.
+    pub(crate) fn note(&mut self, child: &Ring, read: (u64, u64), popped: Option<&Ring>) {
+        if child.written_since() != 0 && child.writing.state.load(Ordering::Relaxed) != 0 {
+            self.telemetry.derived(child, read, popped);
+        }
+    }
+
+    /// Notes that the `count` messages pushed last on `child` descend from as many popped last, each from one.
+    #[cfg(not(loom))]
+    pub(crate) fn note_derived_run(&mut self, child: &Ring, count: usize) {
+        if let Some(read) = self.last_read() {
+            self.telemetry.derived_run(child, count, read);
+        }
+    }
+}

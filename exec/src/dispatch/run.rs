@@ -1,0 +1,188 @@
+//! A worker's dispatches.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::thread;
+
+use super::budget::Budget;
+use super::core::Core;
+use crate::fault::Fault;
+use crate::ring::Holder;
+use crate::stop::Stop;
+use crate::task::cell::{Current, State, TaskCell};
+use crate::task::context::Context;
+use crate::telemetry::Share;
+use crate::wake::ready::ReadyQueue;
+
+impl Core {
+    /// Runs a ready task once.
+    pub(crate) fn dispatch(core: NonNull<Core>, task: NonNull<TaskCell>) {
+        // SAFETY: tasks in the queue are alive, and this is the task's thread.
+        let cell = unsafe { task.as_ref() };
+        cell.state.set(State::Running);
+        // SAFETY: the thread's own core; the reference ends before the task runs.
+        let (budget, full) = unsafe {
+            let core = &mut *core.as_ptr();
+            core.task = Current::of(task);
+            core.adopt_settings();
+            core.telemetry.dispatch_begins(cell);
+            (core.begin_budget(cell), core.telemetry.is_full())
+        };
+        let outcome = match run_body(core, cell, budget.messages, full) {
+            Ok(Stop::Ended) => Ok(()),
+            Ok(stop) => match Core::after(core, cell, stop, &budget) {
+                Ok(()) => return,
+                Err(reason) => Err(Fault::found(reason)),
+            },
+            Err(panic) => Err(Fault::panicked(&*panic)),
+        };
+        Core::end(core, task, outcome);
+    }
+
+    /// Publishes, arms and requeues.
+    #[inline]
+    pub(super) fn after(
+        core: NonNull<Core>,
+        task: &TaskCell,
+        stop: Stop,
+        budget: &Budget,
+    ) -> Result<(), &'static str> {
+        {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            let unread = core.unread(budget);
+            core.publish_dispatch(stop);
+            core.finish_budget(task, budget, unread);
+            let sleeps = match core.arm(task, stop) {
+                Ok(sleeps) => sleeps && !task.notified.get(),
+                Err(reason) => {
+                    core.let_go();
+                    return Err(reason);
+                }
+            };
+            task.notified.set(false);
+            core.stops(task, stop, sleeps);
+            core.let_go();
+            core.task = Current::NONE;
+            if sleeps {
+                task.state.set(State::Idle);
+                core.tasks.wait_for_room += u64::from(stop == Stop::OutputFull);
+            } else {
+                core.make_ready(task);
+            }
+            if core.used.released.is_empty() {
+                return Ok(());
+            }
+        }
+        Core::free_released(core);
+        Ok(())
+    }
+
+    /// A task has stopped for this reason and sleeps, or is ready again.
+    #[inline]
+    pub(super) fn stops(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
+        let waits_for = match sleeps {
+            false => Share::Ready,
+            true if stop == Stop::OutputFull => Share::OutputWait,
+            true => Share::InputWait,
+        };
+        task.waits_for.set(waits_for);
+        if self.telemetry.measures() {
+            self.tell_stop(task, stop, sleeps);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
+        self.telemetry.task_stops(task, stop, sleeps);
+    }
+
+    /// Ends a task: drops it (its ports close), publishes, forgets it.
+    #[cold]
+    pub(super) fn end(core: NonNull<Core>, task: NonNull<TaskCell>, outcome: Result<(), Fault>) {
+        // SAFETY: the task's own thread; its life's reference is given up at the end of this function.
+        let cell = unsafe { task.as_ref() };
+        // SAFETY: as above; the reference to the body ends with this line.
+        let body = unsafe { cell.body() }.take();
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        let outcome = match dropped {
+            Ok(()) => outcome,
+            Err(panic) => outcome.and(Err(Fault::panicked(&*panic))),
+        };
+        Core::close_task(core, cell, &outcome);
+        let shared = {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            core.forget(cell);
+            core.shared.clone()
+        };
+        shared.task_ended(cell, outcome);
+        // SAFETY: the reference the task lived by.
+        unsafe { TaskCell::release(task.as_ptr()) }
+    }
+
+    /// Publishes the last of an ended task, closes its ports, tells its end.
+    pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
+        {
+            // SAFETY: the thread's own core; no user's code runs inside this block.
+            let core = unsafe { &mut *core.as_ptr() };
+            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            core.publish_all(Stop::Ended);
+            core.let_go();
+            core.task = Current::NONE;
+            task.state.set(State::Ended);
+            core.telemetry.task_ended(task, outcome);
+        }
+        // SAFETY: the task's own thread.
+        unsafe { task.forget_waits() };
+        Core::free_released(core);
+    }
+
+    pub(crate) fn forget(&mut self, task: &TaskCell) {
+        self.moving.forget(task);
+        let at = task.live_index.get() as usize;
+        self.tasks.live.swap_remove(at);
+        if let Some(moved) = self.tasks.live.get(at) {
+            // SAFETY: tasks in the list are alive.
+            unsafe { moved.as_ref() }.live_index.set(at as u32);
+        }
+    }
+
+    /// Drops every task that is left (after an abort).
+    pub(crate) fn drop_tasks(core: NonNull<Core>) {
+        loop {
+            // SAFETY: the thread's own core; the reference ends before a task is dropped.
+            let task = unsafe {
+                let core = &mut *core.as_ptr();
+                let Some(&task) = core.tasks.live.last() else { break };
+                core.task = Current::of(task);
+                let cell = task.as_ref();
+                let waited_for = (cell.state.get() == State::Idle).then(|| cell.waits_for.get());
+                core.telemetry.task_dropped(cell, waited_for);
+                task
+            };
+            Core::end(core, task, Ok(()));
+        }
+        // SAFETY: as above.
+        let core = unsafe { &mut *core.as_ptr() };
+        core.tasks.ready = ReadyQueue::new();
+    }
+}
+
+#[inline]
+fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -> thread::Result<Stop> {
+    catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the thread's own core; the reference ends with the block.
+        let (current, times_each) = unsafe {
+            let core = &mut *core.as_ptr();
+            (core.task, full && core.times_messages())
+        };
+        let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
+        // SAFETY: the task's own thread, and its body is not borrowed elsewhere.
+        match unsafe { task.body() } {
+            Some(body) => body.run(&mut cx),
+            None => Stop::Ended,
+        }
+    }))
+}

@@ -1,0 +1,78 @@
+//! The ends of streams that a dispatch uses.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use crate::ring::NOTED;
+use crate::sync::{AtomicU8, Ordering};
+use crate::task::cell::Ring;
+
+/// What the current dispatch did with streams.
+pub(crate) struct Used {
+    /// The ends used; after publishing, those that were found empty or full.
+    pub(crate) touched: Vec<Touch>,
+    /// The stream that the last message was popped from; null: none was.
+    pub(crate) popped_last: Cell<*const Ring>,
+    /// `Inputs::next_ready` said `None`.
+    pub(crate) ports_wait: bool,
+    /// References that are to be given up when no core is borrowed any more.
+    pub(crate) released: Vec<NonNull<Ring>>,
+}
+
+impl Used {
+    pub(crate) fn new() -> Used {
+        Used {
+            touched: Vec::new(),
+            popped_last: Cell::new(std::ptr::null()),
+            ports_wait: false,
+            released: Vec::new(),
+        }
+    }
+}
+
+/// An end of a stream used in this dispatch.
+#[derive(Clone, Copy)]
+pub(crate) struct Touch {
+    pub(crate) ring: NonNull<Ring>,
+    pub(crate) writes: bool,
+}
+
+impl Touch {
+    /// What the dispatch knows of the end.
+    #[inline]
+    pub(crate) fn state<'a>(self) -> &'a AtomicU8 {
+        // SAFETY: an end on the list is kept until the list is emptied, and the reference is not kept longer.
+        let ring = unsafe { self.ring.as_ref() };
+        if self.writes { &ring.writing.state } else { &ring.reading.state }
+    }
+
+    /// Messages that wait at a reading end; less those behind a writing one.
+    pub(crate) fn demand(self) -> i32 {
+        // SAFETY: an end on the list is kept until the list is emptied.
+        let ring = unsafe { self.ring.as_ref() };
+        if self.writes { -(ring.look_for_room() as i32) } else { ring.look_for_messages() as i32 }
+    }
+
+    /// Whether the dispatch found the end empty or full.
+    #[inline]
+    pub(crate) fn waits(self) -> bool {
+        self.state().load(Ordering::Relaxed) & NOTED != 0
+    }
+}
+
+/// The message popped last from a stream that the dispatch read: its stream, its index there. What a leaving reader dropped was not
+/// popped.
+pub(crate) fn popped_last_of(ring: &Ring) -> (u64, u64) {
+    (ring.id, (ring.reading.popped.get() - ring.discarded.get()) as u64 - 1)
+}
+
+/// The stream whose writing (else reading) end the dispatch found full (else empty), if it is only one; else 0.
+#[inline(never)]
+pub(crate) fn only_one_noted(touched: &[Touch], writes: bool) -> u64 {
+    let mut noted = touched.iter().filter(|touch| touch.writes == writes && touch.waits());
+    match (noted.next(), noted.next()) {
+        // SAFETY: an end is kept until its state is 0.
+        (Some(one), None) => unsafe { one.ring.as_ref() }.id,
+        _ => 0,
+    }
+}

@@ -1,0 +1,160 @@
+//! Waking: a task becomes ready because of what another one did, and tasks come to a worker.
+
+use std::ptr::NonNull;
+
+use super::core::Core;
+use crate::ring::{AWAKE, BORDER, Holder, PORT_WAITS};
+use crate::sync::{Ordering, fetch_to_write};
+use crate::task::cell::{Ring, State, TaskCell};
+use crate::telemetry::{Cause, Share};
+use crate::wake::{Woken, wake_elsewhere};
+
+impl Core {
+    /// Makes a task ready (or tells it so while it runs).
+    #[inline(always)]
+    pub(crate) fn wake(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
+        if task.worker() != self.worker {
+            self.wake_away(task, cause, by_stream);
+            return;
+        }
+        match task.state.get() {
+            State::Idle => {
+                self.telemetry.task_woken(task, cause, by_stream);
+                self.no_longer_idle(task);
+                task.state.set(State::Ready);
+                if self.adopted.by_demand {
+                    task.adds_demand();
+                }
+                if matches!(cause, Cause::Input | Cause::End) {
+                    self.tasks.ready.push_front(task);
+                } else {
+                    self.tasks.ready.push(task);
+                }
+            }
+            State::Running => task.notified.set(true),
+            State::New | State::Moving | State::Ready | State::Ended => {}
+        }
+    }
+
+    /// An idle task is woken, or goes to another worker.
+    #[inline]
+    pub(crate) fn no_longer_idle(&mut self, task: &TaskCell) {
+        self.tasks.wait_for_room -= u64::from(task.waits_for.get() == Share::OutputWait);
+    }
+
+    /// Likewise a task of another thread.
+    #[inline(never)]
+    pub(super) fn wake_away(&mut self, task: &TaskCell, cause: Cause, by_stream: u64) {
+        let woken = wake_elsewhere(&self.shared.home, task, self.telemetry.waking(cause, by_stream));
+        if woken == Woken::Already {
+            return;
+        }
+        if woken == Woken::Roused {
+            self.did_aside();
+        }
+        self.telemetry.task_woken_away(task);
+    }
+
+    #[inline]
+    pub(crate) fn make_ready(&mut self, task: &TaskCell) {
+        task.state.set(State::Ready);
+        self.tasks.ready.push(task);
+    }
+
+    #[inline(never)]
+    pub(super) fn wake_reader(&mut self, ring: &Ring, how: u8, cause: Cause) {
+        // SAFETY: we are in the writer's section, so a reference of the ring's that we can still see is not
+        // given up.
+        let Some(task) = (unsafe { ring.reading.task.load(Ordering::SeqCst).as_ref() }) else { return };
+        let (border, how) = (how & BORDER != 0, how & !BORDER);
+        if border {
+            if how != AWAKE {
+                fetch_to_write(&task.in_inbox);
+            }
+            self.moving.border(self.task.pointer(), task.worker());
+        }
+        if how == AWAKE {
+            return;
+        }
+        if how == PORT_WAITS {
+            task.push_ready_port(ring);
+        }
+        self.wake(task, cause, ring.id);
+    }
+
+    #[inline(never)]
+    pub(super) fn wake_writer(&mut self, ring: &Ring, how: u8, cause: Cause) {
+        // SAFETY: as above, in the reader's section.
+        let Some(task) = (unsafe { ring.writing.task.load(Ordering::SeqCst).as_ref() }) else { return };
+        if how & BORDER != 0 {
+            self.moving.border(self.task.pointer(), task.worker());
+        }
+        if how != BORDER {
+            self.wake(task, cause, ring.id);
+        }
+    }
+
+    /// A task new to this worker: `task` carries the reference it lives by.
+    pub(crate) fn adopt(&mut self, task: NonNull<TaskCell>) {
+        // SAFETY: the reference handed over.
+        let cell = unsafe { task.as_ref() };
+        debug_assert!(matches!(cell.state.get(), State::New | State::Moving));
+        cell.live_index.set(self.tasks.live.len() as u32);
+        self.tasks.live.push(task);
+        self.make_ready(cell);
+    }
+
+    /// Likewise, telling that it is ready.
+    pub(crate) fn adopt_new(&mut self, task: NonNull<TaskCell>) {
+        self.adopt(task);
+        // SAFETY: the reference handed over.
+        self.telemetry.task_ready(unsafe { task.as_ref() }, Cause::Created, 0);
+    }
+
+    /// Takes what other threads made ready.
+    pub(crate) fn empty_inbox(&mut self) {
+        let tasks = self.shared.home.inboxes[self.worker as usize].take();
+        for task in tasks {
+            // SAFETY: the inbox's reference, now ours.
+            let cell = unsafe { task.as_ref() };
+            if cell.state.get() == State::Moving {
+                self.arrive(task);
+                self.send_on_if_parked(task);
+                continue;
+            }
+            if self.forward(task) {
+                continue;
+            }
+            // A swap, so that we see what the waker did before it found the flag already set.
+            cell.in_inbox.swap(false, Ordering::AcqRel);
+            if cell.state.get() == State::New {
+                self.adopt(task);
+                self.send_on_if_parked(task);
+                continue;
+            }
+            if cell.state.get() == State::Idle {
+                self.no_longer_idle(cell);
+                if self.adopted.by_demand {
+                    cell.adds_demand();
+                }
+                self.telemetry.task_taken(cell);
+                self.make_ready(cell);
+            } else {
+                debug_assert_ne!(cell.state.get(), State::Running);
+            }
+            // SAFETY: the inbox's reference.
+            unsafe { TaskCell::release(task.as_ptr()) }
+        }
+    }
+
+    pub(super) fn send_on_if_parked(&mut self, task: NonNull<TaskCell>) {
+        if self.tasks.parked {
+            self.send_on(task);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next_task(&mut self) -> Option<NonNull<TaskCell>> {
+        if self.adopted.by_demand { self.tasks.ready.pop_demanded() } else { self.tasks.ready.pop() }
+    }
+}

@@ -1,0 +1,719 @@
+//! The part of a stream that does not depend on the type of its messages: positions, flags and the two
+//! ends' protocol.
+//!
+//! A stream is a bounded ring with one writer and one reader. Each end moves a private position (`pushed`,
+//! `popped`) message by message, and publishes it (`tail`, `head`) once a dispatch. Both ends follow the same
+//! protocol against lost wake-ups:
+//!
+//! - who publishes stores the position, *fence*, and looks whether the other end waits;
+//! - who is about to wait stores that it waits, *fence*, and looks at the other's position again.
+//!
+//! One of the two sees the other. The fence is needed only between threads: where both tasks live on one
+//! worker ("local") plain accesses do, because a task is never dispatched there while the other is.
+//!
+//! **Where the other end lives** an end learns when it publishes with a fence, and keeps together with its worker's
+//! *token* (`reader_home`, `writer_home`). A worker takes a new token whenever it gives a task away or gets one, so
+//! what all its streams knew is void at once, and the next publication of each is fenced and learns anew. So moving a
+//! task costs the same however many streams it has.
+//!
+//! **Moving an end** to another task swaps the pointer to the task and waits until the peer is in no
+//! `section` that could still use the old one. A peer that took the local way made no fence, so if the old task
+//! belonged to another thread the mover lets the kernel make it (`membarrier`): an asymmetric hazard pointer.
+
+pub(crate) mod stream;
+pub(crate) mod tokens;
+
+use std::cell::Cell;
+
+use crate::sync::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreFenced, barrier, spin_loop,
+    yield_now,
+};
+
+use crate::telemetry::{StreamTelemetry, WatchedStream, WatchedTask};
+
+/// "No worker": of a task on its way to one, or of a blocking task.
+pub(crate) const NOBODY: u32 = u32::MAX;
+/// What a thread that is no worker calls itself: never equal to anybody.
+pub(crate) const FOREIGN: u32 = u32::MAX - 1;
+
+/// Tokens are multiples of [`TOKEN_STEP`]. The home of an end: the token of the worker that the other end shares with
+/// it; with [`ELSEWHERE`], of the worker that knows that the other end is on another one, or with [`OWN`] on a thread
+/// of its own.
+pub(crate) const TOKEN_STEP: u64 = 4;
+pub(crate) const ELSEWHERE: u64 = 1;
+pub(crate) const OWN: u64 = 2;
+/// No worker's token.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+/// The token of a thread that is no worker: all its streams are fenced.
+pub(crate) const NO_TOKEN: u64 = u64::MAX - 7;
+
+/// The reader waits: not, the task sleeps, or the port is to be named in the wake-up.
+pub(crate) const AWAKE: u8 = 0;
+pub(crate) const TASK_WAITS: u8 = 1;
+pub(crate) const PORT_WAITS: u8 = 2;
+/// Besides: the other end lives on another worker.
+pub(crate) const BORDER: u8 = 4;
+
+/// The end is on a dispatch's list.
+pub(crate) const TOUCHED: u8 = 1;
+/// The dispatch found the stream empty (reading) or full (writing).
+pub(crate) const NOTED: u8 = 2;
+/// The end was dropped in the dispatch.
+pub(crate) const LEAVES: u8 = 4;
+
+/// What came of an attempt to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// The other end will wake us.
+    Armed,
+    /// There is something to do at once.
+    Ready,
+    /// Nothing will ever come, and the task was told so.
+    Over,
+}
+
+/// What holds an end of a stream: a task, in references that are counted.
+pub(crate) trait Holder: WatchedTask + Sized {
+    /// Takes another reference.
+    fn counted(&self) -> *mut Self;
+
+    /// Gives up a reference.
+    ///
+    /// # Safety
+    /// The caller owned it and does not use `holder` any more.
+    unsafe fn release(holder: *mut Self);
+
+    /// An end of this stream is the holder's no more, while it may say that it waits for it.
+    fn loses_end(&self, ring: &Ring<Self>);
+}
+
+/// What each end writes stands together, a line apart from what the other writes, wherever the allocator
+/// puts a ring: lines of the cache of which only parts are ours cost less than the room that would fill them up.
+#[repr(C)]
+pub(crate) struct Ring<H> {
+    pub(crate) writing: Writing<H>,
+    pub(crate) capacity: u32,
+    /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
+    pub(crate) refs: AtomicU32,
+    pub(crate) id: u64,
+    pub(crate) telemetry: StreamTelemetry,
+    /// Messages given to a stream without reader. The writer's own.
+    pub(crate) refused: Cell<usize>,
+    /// Messages that the leaving reader dropped unread. The reader's own.
+    pub(crate) discarded: Cell<usize>,
+    /// Null unless the reader's task has it among others. Made by that task's thread before the port first waits, and kept
+    /// as long as the ring.
+    port: AtomicPtr<Port<H>>,
+    /// Frees the ring with its slots and the messages in them.
+    free: unsafe fn(*mut Ring<H>),
+    pub(crate) reading: Reading<H>,
+}
+
+/// What the writer has of a stream. Nobody else writes it, unless that is said.
+#[repr(C)]
+pub(crate) struct Writing<H> {
+    /// Messages published. Written by the writer (release, or fenced when the reader is elsewhere), read by
+    /// the reader with acquire.
+    pub(crate) tail: AtomicUsize,
+    /// Messages written, published or not. The writer's own.
+    pub(crate) pushed: Cell<usize>,
+    /// `pushed` may grow to here without another look at `head`, in a dispatch of `task`. The writer's own; equal to
+    /// `pushed` between dispatches, so that the first push of each takes the long way.
+    pub(crate) limit: Cell<usize>,
+    /// The writing task: a counted reference. Written by who attaches the end; the end itself reads it relaxed, to tell
+    /// somebody else apart.
+    pub(crate) task: AtomicPtr<H>,
+    /// The slots of the writer's block, and their mask.
+    pub(crate) slots: Cell<*mut u8>,
+    /// Where the reader lives, as the writer learned it. Written (relaxed) inside the section of who learned it, and to
+    /// [`UNKNOWN`] by who moves the end.
+    reader_home: AtomicU64,
+    pub(crate) mask: Cell<u32>,
+    /// Room there is besides that up to `limit`, in a block that is not made yet.
+    pub(crate) beyond: Cell<u32>,
+    /// The low half of `pushed` when the writer's dispatch began. The writer's own.
+    mark: Cell<u32>,
+    /// 1 while the writer may use the reading task. Written by the writer (relaxed, then release), read by who moves
+    /// the reading end after its fence.
+    section: AtomicU8,
+    /// What the dispatch that uses the writing end knows of it: [`TOUCHED`], [`NOTED`], [`LEAVES`]. Written by that
+    /// dispatch alone, to 0 with release when it lets go of the end; read with acquire by who takes the end over.
+    pub(crate) state: AtomicU8,
+    /// [`AWAKE`], [`TASK_WAITS`] or [`PORT_WAITS`]. Set by the reader, which waits, cleared by the writer, which wakes it. Here,
+    /// because each looks at `tail` just before: so one line goes to and fro between them instead of two.
+    pub(crate) reader_waiting: AtomicU8,
+    /// The writing end is gone: set once by the writer after its last `tail`.
+    pub(crate) closed: AtomicU8,
+}
+
+/// What the reader has of a stream, likewise.
+#[repr(C)]
+pub(crate) struct Reading<H> {
+    /// The reading task, likewise counted.
+    pub(crate) task: AtomicPtr<H>,
+    /// Messages whose slots are free again. Written by the reader, read by the writer with acquire.
+    pub(crate) head: AtomicUsize,
+    /// Messages read. The reader's own.
+    pub(crate) popped: Cell<usize>,
+    /// `popped` may grow to here without another look at `tail`, in a dispatch of `task`. Equal to `popped` between
+    /// dispatches.
+    pub(crate) available: Cell<usize>,
+    /// The slots of the reader's block: of the first one written by the writer, before the `tail` that covers them, and from
+    /// then on by the reader.
+    pub(crate) slots: AtomicPtr<u8>,
+    /// Where the writer lives: like `reader_home`.
+    writer_home: AtomicU64,
+    /// The mask of the reader's block; [`NO_BLOCK`] before the first.
+    pub(crate) mask: Cell<u32>,
+    /// The low half of `popped` when the reader's dispatch began.
+    mark: Cell<u32>,
+    /// 1 while the reader may use the writing task.
+    section: AtomicU8,
+    /// What the dispatch that uses the reading end knows of it, likewise.
+    pub(crate) state: AtomicU8,
+    /// [`AWAKE`] or [`TASK_WAITS`], of the writer, which waits for room.
+    pub(crate) writer_waiting: AtomicU8,
+    /// The reading end is gone: set once by the reader after its last `head`.
+    pub(crate) reader_gone: AtomicU8,
+    /// The reader was woken for the stream's end, or has seen it.
+    pub(crate) end_told: Cell<bool>,
+    /// The reader's block is the largest, and so the last.
+    pub(crate) in_last_block: Cell<bool>,
+    /// Ends that are gone. Counted up by each end as it goes (acquire-release).
+    ends_gone: AtomicU8,
+}
+
+/// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
+pub(crate) struct Port<H> {
+    /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
+    pub(crate) next: AtomicPtr<Ring<H>>,
+    /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
+    /// own, written before the port first waits.
+    pub(crate) group: Cell<u32>,
+    pub(crate) index: Cell<u32>,
+}
+
+/// No block was read from yet.
+pub(crate) const NO_BLOCK: u32 = u32::MAX;
+
+impl<H: Holder> Ring<H> {
+    pub(crate) fn new(
+        id: u64,
+        capacity: usize,
+        telemetry: StreamTelemetry,
+        free: unsafe fn(*mut Ring<H>),
+    ) -> Ring<H> {
+        assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
+        let writing = Writing {
+            tail: AtomicUsize::new(0),
+            pushed: Cell::new(0),
+            limit: Cell::new(0),
+            task: AtomicPtr::new(std::ptr::null_mut()),
+            slots: Cell::new(std::ptr::null_mut()),
+            reader_home: AtomicU64::new(UNKNOWN),
+            mask: Cell::new(0),
+            beyond: Cell::new(0),
+            mark: Cell::new(0),
+            section: AtomicU8::new(0),
+            state: AtomicU8::new(0),
+            reader_waiting: AtomicU8::new(AWAKE),
+            closed: AtomicU8::new(0),
+        };
+        let reading = Reading {
+            task: AtomicPtr::new(std::ptr::null_mut()),
+            head: AtomicUsize::new(0),
+            popped: Cell::new(0),
+            available: Cell::new(0),
+            slots: AtomicPtr::new(std::ptr::null_mut()),
+            writer_home: AtomicU64::new(UNKNOWN),
+            mask: Cell::new(NO_BLOCK),
+            mark: Cell::new(0),
+            section: AtomicU8::new(0),
+            state: AtomicU8::new(0),
+            writer_waiting: AtomicU8::new(AWAKE),
+            reader_gone: AtomicU8::new(0),
+            end_told: Cell::new(false),
+            in_last_block: Cell::new(false),
+            ends_gone: AtomicU8::new(0),
+        };
+        Ring {
+            writing,
+            capacity: capacity as u32,
+            refs: AtomicU32::new(2),
+            id,
+            telemetry,
+            refused: Cell::new(0),
+            discarded: Cell::new(0),
+            port: AtomicPtr::new(std::ptr::null_mut()),
+            free,
+            reading,
+        }
+    }
+
+    /// The writer's dispatch begins to use its end.
+    #[inline]
+    pub(crate) fn begin_writing(&self) {
+        self.writing.mark.set(self.writing.pushed.get() as u32);
+    }
+
+    /// Likewise the reader's.
+    #[inline]
+    pub(crate) fn begin_reading(&self) {
+        self.reading.mark.set(self.reading.popped.get() as u32);
+    }
+
+    /// Messages written since the writer's dispatch began. None writes 2^32.
+    #[inline]
+    pub(crate) fn written_since(&self) -> usize {
+        (self.writing.pushed.get() as u32).wrapping_sub(self.writing.mark.get()) as usize
+    }
+
+    /// Messages taken out since the reader's dispatch began, those that it dropped unread as it left included.
+    #[inline]
+    pub(crate) fn taken_since(&self) -> usize {
+        (self.reading.popped.get() as u32).wrapping_sub(self.reading.mark.get()) as usize
+    }
+
+    /// What it has as one of many that its reader's task takes from.
+    #[inline]
+    pub(crate) fn port(&self) -> Option<&Port<H>> {
+        // SAFETY: it is kept as long as the ring.
+        unsafe { self.port.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Makes it port `index` of a group. Called on its reader's task's thread.
+    pub(crate) fn enroll(&self, group: u32, index: u32) {
+        match self.port() {
+            Some(port) => {
+                port.group.set(group);
+                port.index.set(index);
+            }
+            None => {
+                let next = AtomicPtr::new(std::ptr::null_mut());
+                let made = Box::new(Port { next, group: Cell::new(group), index: Cell::new(index) });
+                self.port.store(Box::into_raw(made), Ordering::Release);
+            }
+        }
+    }
+
+    /// Which of its task's groups of inputs it is in, if it is in one.
+    #[inline]
+    pub(crate) fn group(&self) -> Option<usize> {
+        self.port().map(|port| port.group.get() as usize).filter(|&group| group != u32::MAX as usize)
+    }
+
+    // ---- the writer
+
+    /// Publishes what was written and says whether the reader has to be woken, and how. The caller wakes it,
+    /// then calls [`Ring::leave_writer_section`].
+    #[inline]
+    pub(crate) fn publish_written(&self, me: u64, worker: u32) -> u8 {
+        let tail = self.writing.pushed.get();
+        self.writing.section.store(1, Ordering::Relaxed);
+        if self.writing.reader_home.load(Ordering::Relaxed) == me {
+            self.writing.tail.store(tail, Ordering::Release);
+            take_waiting_here(&self.writing.reader_waiting)
+        } else {
+            self.writing.tail.store_fenced(tail);
+            let border = learn_home(&self.writing.reader_home, &self.reading.task, me, worker);
+            self.take_waiting(&self.writing.reader_waiting) | border
+        }
+    }
+
+    /// Says that nothing more will be written (after the last [`Ring::publish_written`]) and lets go of the writing task; else
+    /// like that. `me` and `worker` are the calling thread's.
+    pub(crate) fn end_writing(&self, me: u64, worker: u32) -> u8 {
+        if is_gone(&self.reading.reader_gone, &self.reading.section) {
+            self.let_go_of(&self.writing.task);
+            self.writing.closed.store(1, Ordering::Release);
+            return AWAKE;
+        }
+        self.writing.section.store(1, Ordering::Relaxed);
+        if self.writing.reader_home.load(Ordering::Relaxed) == me {
+            self.let_go_of(&self.writing.task);
+            self.reading.writer_home.store(UNKNOWN, Ordering::Relaxed);
+            self.writing.closed.store(1, Ordering::Release);
+            return take_waiting_here(&self.writing.reader_waiting);
+        }
+        // Who moves the reading end meanwhile waits for us, and we may wait for them.
+        self.leave_writer_section();
+        // First of all, because the end may be a task's that the reader takes for its neighbour, and this not its thread.
+        self.move_writer(None, worker);
+        self.close()
+    }
+
+    /// Says that nothing more will be written; else like [`Ring::publish_written`].
+    pub(crate) fn close(&self) -> u8 {
+        self.writing.section.store(1, Ordering::Relaxed);
+        self.writing.closed.store_fenced(1);
+        self.take_waiting(&self.writing.reader_waiting)
+    }
+
+    #[inline]
+    pub(crate) fn leave_writer_section(&self) {
+        self.writing.section.store(0, Ordering::Release);
+    }
+
+    /// Looks for room: how many of the messages written were not read yet.
+    #[inline]
+    pub(crate) fn look_for_room(&self) -> usize {
+        self.writing.pushed.get() - self.reading.head.load(Ordering::Acquire)
+    }
+
+    /// How many messages the reader has not read yet, of those published.
+    #[inline]
+    pub(crate) fn look_for_messages(&self) -> usize {
+        self.writing.tail.load(Ordering::Acquire) - self.reading.popped.get()
+    }
+
+    /// Arms the wake-up for room, unless there is some (or the reader is gone).
+    pub(crate) fn wait_for_room(&self, me: u64) -> Wait {
+        self.writing.section.store(1, Ordering::Relaxed);
+        if self.writing.reader_home.load(Ordering::Relaxed) == me {
+            self.reading.writer_waiting.store(TASK_WAITS, Ordering::Relaxed);
+        } else {
+            // A swap is the same `xchg`, and reads the waker's change before it (as in `Inbox::sleep`).
+            self.reading.writer_waiting.swap(TASK_WAITS, Ordering::SeqCst);
+            barrier();
+        }
+        let gone = self.reading.reader_gone.load(Ordering::SeqCst) != 0;
+        let free =
+            self.writing.pushed.get() - self.reading.head.load(Ordering::SeqCst) < self.capacity as usize;
+        if gone || free {
+            self.reading.writer_waiting.swap(AWAKE, Ordering::AcqRel);
+        }
+        self.writing.section.store(0, Ordering::Release);
+        if gone || free { Wait::Ready } else { Wait::Armed }
+    }
+
+    // ---- the reader
+
+    /// Gives the slots of what was read back and says whether the writer has to be woken; the caller does,
+    /// then calls [`Ring::leave_reader_section`].
+    #[inline]
+    pub(crate) fn publish_read(&self, me: u64, worker: u32) -> u8 {
+        let head = self.reading.popped.get();
+        self.reading.section.store(1, Ordering::Relaxed);
+        if self.reading.writer_home.load(Ordering::Relaxed) == me {
+            self.reading.head.store(head, Ordering::Release);
+            take_waiting_here(&self.reading.writer_waiting)
+        } else {
+            self.reading.head.store_fenced(head);
+            let border = learn_home(&self.reading.writer_home, &self.writing.task, me, worker);
+            self.take_waiting(&self.reading.writer_waiting) | border
+        }
+    }
+
+    /// Says that nobody reads any more, and lets go of the reading task; else like [`Ring::publish_read`]. `me` and `worker`
+    /// are the calling thread's.
+    pub(crate) fn end_reading(&self, me: u64, worker: u32) -> u8 {
+        if is_gone(&self.writing.closed, &self.writing.section) {
+            self.let_go_of(&self.reading.task);
+            self.reading.reader_gone.store(1, Ordering::Release);
+            return AWAKE;
+        }
+        self.reading.section.store(1, Ordering::Relaxed);
+        if self.reading.writer_home.load(Ordering::Relaxed) == me {
+            self.let_go_of(&self.reading.task);
+            self.writing.reader_home.store(UNKNOWN, Ordering::Relaxed);
+            self.reading.reader_gone.store(1, Ordering::Release);
+            return take_waiting_here(&self.reading.writer_waiting);
+        }
+        // As in `end_writing`.
+        self.leave_reader_section();
+        self.move_reader(None, worker);
+        self.leave()
+    }
+
+    /// Says that nobody reads any more; else like [`Ring::publish_read`].
+    pub(crate) fn leave(&self) -> u8 {
+        self.reading.section.store(1, Ordering::Relaxed);
+        self.reading.reader_gone.store_fenced(1);
+        self.take_waiting(&self.reading.writer_waiting)
+    }
+
+    #[inline]
+    pub(crate) fn leave_reader_section(&self) {
+        self.reading.section.store(0, Ordering::Release);
+    }
+
+    /// Whether the writer is gone and everything was read.
+    #[inline]
+    pub(crate) fn ended(&self) -> bool {
+        // `closed` first: with it seen, `tail` is the last one.
+        self.writing.closed.load(Ordering::Acquire) != 0
+            && self.writing.tail.load(Ordering::Acquire) == self.reading.popped.get()
+    }
+
+    /// Arms the wake-up for messages or the end, unless there are some. `how` is [`TASK_WAITS`] or
+    /// [`PORT_WAITS`]. The end of a stream makes its reader ready once.
+    pub(crate) fn wait_for_messages(&self, me: u64, how: u8) -> Wait {
+        self.reading.section.store(1, Ordering::Relaxed);
+        if self.reading.writer_home.load(Ordering::Relaxed) == me {
+            self.writing.reader_waiting.store(how, Ordering::Relaxed);
+        } else {
+            // A swap, as in `wait_for_room`.
+            self.writing.reader_waiting.swap(how, Ordering::SeqCst);
+            barrier();
+        }
+        let closed = self.writing.closed.load(Ordering::SeqCst) != 0;
+        let some = self.writing.tail.load(Ordering::SeqCst) != self.reading.popped.get();
+        let mut outcome = match (some, closed) {
+            (true, _) => Wait::Ready,
+            (false, true) if self.reading.end_told.get() => Wait::Over,
+            (false, true) => Wait::Ready,
+            (false, false) => Wait::Armed,
+        };
+        if outcome != Wait::Armed {
+            let lost = self.writing.reader_waiting.swap(AWAKE, Ordering::AcqRel) == AWAKE;
+            if lost && how == PORT_WAITS {
+                outcome = Wait::Armed; // the writer was first: the port is on its way to the stack
+            } else if closed && !some {
+                self.reading.end_told.set(true);
+            }
+        }
+        self.reading.section.store(0, Ordering::Release);
+        outcome
+    }
+
+    // ---- both
+
+    pub(crate) fn writer_section(&self) -> &AtomicU8 {
+        &self.writing.section
+    }
+
+    #[inline]
+    fn take_waiting(&self, waiting: &AtomicU8) -> u8 {
+        match waiting.load(Ordering::SeqCst) {
+            AWAKE => AWAKE,
+            _ => waiting.swap(AWAKE, Ordering::AcqRel),
+        }
+    }
+
+    /// Makes `task` (or nobody) the reader and lets go of the reference to the former one. `worker` is the
+    /// calling thread's.
+    pub(crate) fn move_reader(&self, task: Option<&H>, worker: u32) {
+        if let Some(task) = task {
+            self.telemetry.attached_to(task.number(), false);
+        }
+        self.move_end(&self.reading.task, &self.writing.reader_home, &self.writing.section, task, worker);
+    }
+
+    /// Likewise the writer.
+    pub(crate) fn move_writer(&self, task: Option<&H>, worker: u32) {
+        if let Some(task) = task {
+            self.telemetry.attached_to(task.number(), true);
+        }
+        self.move_end(&self.writing.task, &self.reading.writer_home, &self.reading.section, task, worker);
+    }
+
+    /// Makes `task` (or nobody) the one at `end`, of which the peer knows `home` and sees it in its section.
+    fn move_end(
+        &self,
+        end: &AtomicPtr<H>,
+        home: &AtomicU64,
+        peer_section: &AtomicU8,
+        task: Option<&H>,
+        worker: u32,
+    ) {
+        let new = task.map_or(std::ptr::null_mut(), H::counted);
+        // Only who moves the end changes it, and while it is nobody's, nobody's home was learned.
+        if end.load(Ordering::Relaxed).is_null() {
+            return end.store(new, Ordering::Release);
+        }
+        let before = end.swap(new, Ordering::SeqCst);
+        home.store_fenced(UNKNOWN);
+        // SAFETY: the stream's reference, taken out above.
+        let theirs = unsafe { (*before).on_worker() };
+        let barrier = || {
+            if theirs != NOBODY && theirs != worker {
+                barrier_everywhere();
+            }
+        };
+        barrier();
+        wait_until_zero(peer_section);
+        if home.load(Ordering::SeqCst) != UNKNOWN {
+            // The peer learned the former task's home meanwhile, and may trust it until it has seen this.
+            home.store_fenced(UNKNOWN);
+            barrier();
+            wait_until_zero(peer_section);
+        }
+        // SAFETY: the stream's reference, taken out above; the peer is in no section that began before.
+        unsafe {
+            (*before).loses_end(self);
+            H::release(before)
+        }
+    }
+
+    /// Gives up the reference to the task at an end that the other end does not look at now.
+    fn let_go_of(&self, end: &AtomicPtr<H>) {
+        let task = end.load(Ordering::Relaxed);
+        end.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if !task.is_null() {
+            // SAFETY: the stream's reference, taken out above.
+            unsafe {
+                (*task).loses_end(self);
+                H::release(task)
+            }
+        }
+    }
+
+    /// The task that holds the other end of a stream that the calling thread's task writes (else reads), or 0.
+    pub(crate) fn task_at_other_end(&self, writes: bool) -> u64 {
+        let (section, peer) = if writes {
+            (&self.writing.section, &self.reading.task)
+        } else {
+            (&self.reading.section, &self.writing.task)
+        };
+        if peer.load(Ordering::Relaxed).is_null() {
+            return 0;
+        }
+        section.store_fenced(1);
+        // SAFETY: in the section, so a reference of the ring's that we can still see is not given up.
+        let id = unsafe { peer.load(Ordering::SeqCst).as_ref() }.map_or(0, WatchedTask::number);
+        section.store(0, Ordering::Release);
+        id
+    }
+
+    /// Counts an end that is gone; true for the second.
+    pub(crate) fn count_end(&self) -> bool {
+        self.reading.ends_gone.fetch_add(1, Ordering::AcqRel) == 1
+    }
+
+    /// Gives up one of the references; the last frees the stream.
+    ///
+    /// # Safety
+    /// The caller owned a reference and does not use `ring` any more.
+    pub(crate) unsafe fn release(ring: *mut Ring<H>) {
+        // SAFETY: the reference given up here kept it alive until now.
+        let (refs, free) = unsafe { (&(*ring).refs, (*ring).free) };
+        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it was the last one.
+            unsafe { free(ring) }
+        }
+    }
+}
+
+impl<H: Holder> WatchedStream for Ring<H> {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    fn holds(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    fn telemetry(&self) -> &StreamTelemetry {
+        &self.telemetry
+    }
+
+    #[inline]
+    fn position(&self, writes: bool) -> usize {
+        if writes { self.writing.pushed.get() } else { self.reading.popped.get() }
+    }
+
+    #[inline]
+    fn passed_now(&self, writes: bool) -> usize {
+        if writes { self.written_since() } else { self.taken_since() - self.discarded.get() }
+    }
+
+    #[inline]
+    fn lost(&self, writes: bool) -> usize {
+        if writes { self.refused.get() } else { self.discarded.get() }
+    }
+
+    fn peer(&self, writes: bool) -> u64 {
+        self.task_at_other_end(writes)
+    }
+
+    fn totals(&self) -> (u64, u64, u64) {
+        let read = (self.reading.popped.get() - self.discarded.get()) as u64;
+        let written = (self.writing.pushed.get() + self.refused.get()) as u64;
+        (written, read, written - read)
+    }
+}
+
+impl<H> Drop for Ring<H> {
+    fn drop(&mut self) {
+        let port = self.port.load(Ordering::Relaxed);
+        if !port.is_null() {
+            // SAFETY: made by `Box` in `enroll`, and nobody else has the ring any more.
+            drop(unsafe { Box::from_raw(port) });
+        }
+    }
+}
+
+/// Takes who waits at the other end, which lives on this thread.
+#[inline]
+fn take_waiting_here(waiting: &AtomicU8) -> u8 {
+    let waits = waiting.load(Ordering::Relaxed);
+    if waits != AWAKE {
+        waiting.store(AWAKE, Ordering::Relaxed);
+    }
+    waits
+}
+
+/// Whether the other end is gone, and whoever closed it has done its last with the tasks at the ends.
+fn is_gone(end: &AtomicU8, section: &AtomicU8) -> bool {
+    let gone = end.load(Ordering::Acquire) != 0;
+    if gone {
+        wait_until_zero(section);
+    }
+    gone
+}
+
+/// Learns, in one's section and after its fence, where the other end lives; [`BORDER`]: on another worker. `me` and
+/// `worker` are the calling thread's.
+#[inline]
+fn learn_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
+    match home.load(Ordering::Relaxed).wrapping_sub(me) {
+        ELSEWHERE => BORDER,
+        OWN => 0,
+        _ if me == NO_TOKEN => 0,
+        _ => look_for_home(home, end, me, worker),
+    }
+}
+
+#[cold]
+fn look_for_home<H: Holder>(home: &AtomicU64, end: &AtomicPtr<H>, me: u64, worker: u32) -> u8 {
+    // SAFETY: we are in our section and past its fence, so a reference that we can still see is not given up.
+    let Some(task) = (unsafe { end.load(Ordering::SeqCst).as_ref() }) else { return 0 };
+    let learned = match task.on_worker() {
+        // Its worker's next token will make us look again, if that is ours.
+        NOBODY if !task.has_own_thread() => return 0,
+        NOBODY => me + OWN,
+        theirs if theirs == worker => me,
+        _ => me + ELSEWHERE,
+    };
+    home.store(learned, Ordering::Relaxed);
+    if learned == me + ELSEWHERE { BORDER } else { 0 }
+}
+
+/// Adds a mark to the state of an end that the calling dispatch uses.
+#[inline]
+pub(crate) fn mark(state: &AtomicU8, mark: u8) -> bool {
+    let before = state.load(Ordering::Relaxed);
+    state.store(before | mark, Ordering::Relaxed);
+    before & mark == 0
+}
+
+/// Waits for a flag that another thread clears within a few instructions (or when its dispatch ends).
+pub(crate) fn wait_until_zero(flag: &AtomicU8) {
+    let mut turns = 0_u32;
+    while flag.load(Ordering::SeqCst) != 0 {
+        turns += 1;
+        if turns.is_multiple_of(64) { yield_now() } else { spin_loop() }
+    }
+}
+
+/// Makes every thread of the process pass a full barrier (Linux's `membarrier`).
+fn barrier_everywhere() {
+    #[cfg(not(loom))]
+    crate::affinity::barrier_everywhere();
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}

@@ -1,0 +1,218 @@
+//! The messages of a stream: blocks of slots, which its [`Ring`] says how far they are used.
+
+use std::alloc::Layout;
+
+use crate::ring::{Holder, NO_BLOCK, Ring};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, Slot};
+
+/// Slots that a stream begins with. Whenever they are all in use, it goes on in a block of twice as many, up to its
+/// capacity; so a stream that is seldom full stays small.
+const SLOTS_AT_FIRST: usize = if cfg!(loom) { 1 } else { 4 };
+
+/// What stands before a block's slots.
+struct Header {
+    /// The slots of the block that the writer went on in, if it did. Set once by the writer (release) after `end`, read
+    /// by the reader (acquire), which then gives this block back.
+    next: AtomicPtr<u8>,
+    /// The message that the next block begins with. Written (relaxed) before `next`, read after it.
+    end: AtomicUsize,
+    /// The message that this block begins with. Written before anybody else sees the block.
+    begin: usize,
+    /// Slots less one; the slots are a power of two.
+    mask: u32,
+}
+
+/// How a block of `count` slots lies in memory, and where in it the slots begin.
+fn layout<T>(count: usize) -> (Layout, usize) {
+    let slots = Layout::array::<Slot<T>>(count).expect("2^30 messages fit into an address space");
+    Layout::new::<Header>().extend(slots).expect("a header fits, too")
+}
+
+/// A new block that begins with message `begin`: its slots.
+fn new_block<T>(count: usize, begin: usize) -> *mut u8 {
+    let (layout, offset) = layout::<T>(count);
+    let header = Header {
+        next: AtomicPtr::new(std::ptr::null_mut()),
+        end: AtomicUsize::new(0),
+        begin,
+        mask: count as u32 - 1,
+    };
+    // SAFETY: a header has a size; header and slots lie inside what was allocated for them.
+    unsafe {
+        let block = std::alloc::alloc(layout);
+        if block.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        block.cast::<Header>().write(header);
+        let slots = block.add(offset);
+        (0..count).for_each(|at| slots.cast::<Slot<T>>().add(at).write(Slot::empty()));
+        slots
+    }
+}
+
+/// # Safety
+/// `slots` are those of a block of a ring of `T`.
+unsafe fn header<'a, T>(slots: *mut u8) -> &'a Header {
+    let (_, offset) = layout::<T>(1);
+    // SAFETY: as demanded of the caller; the offset does not depend on the count.
+    unsafe { &*slots.sub(offset).cast::<Header>() }
+}
+
+/// Gives a block back. The messages in it are not dropped.
+///
+/// # Safety
+/// `slots` are those of a block of a ring of `T`, which nobody uses any more.
+unsafe fn free_block<T>(slots: *mut u8) {
+    // SAFETY: as demanded of the caller; slots do not drop their messages.
+    unsafe {
+        let count = header::<T>(slots).mask as usize + 1;
+        let (layout, offset) = layout::<T>(count);
+        let block = slots.sub(offset);
+        (0..count).for_each(|at| std::ptr::drop_in_place(slots.cast::<Slot<T>>().add(at)));
+        std::ptr::drop_in_place(block.cast::<Header>());
+        std::alloc::dealloc(block, layout);
+    }
+}
+
+/// Gives back all blocks, from the one that was read last.
+///
+/// # Safety
+/// `block` is the slots of that of a ring of `T`, or null; all messages were read, and nobody else has the ring.
+pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
+    // The writer may have looked for room and then written nothing: a block behind the last that was read is empty.
+    while !block.is_null() {
+        // SAFETY: as demanded of the caller.
+        unsafe {
+            let next = header::<T>(block).next.load(Ordering::Acquire);
+            free_block::<T>(block);
+            block = next;
+        }
+    }
+}
+
+/// Looks for room: how many messages may be written, now (up to `limit`) and in a block to come.
+#[inline]
+pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
+    let used = ring.look_for_room();
+    let room = ring.capacity as usize - used;
+    let in_block = if room == 0 { 0 } else { room_in_block::<T>(ring, used).min(room) };
+    ring.writing.limit.set(ring.writing.pushed.get() + in_block);
+    ring.writing.beyond.set((room - in_block) as u32);
+    room
+}
+
+/// How many slots of the writer's block are free; makes it a new one if none is. `used` messages are not read yet, and
+/// the stream is not full.
+#[inline]
+fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
+    let count = ring.writing.mask.get() as usize + 1;
+    if !ring.writing.slots.get().is_null() {
+        if used == 0 || count >= ring.capacity as usize {
+            return count;
+        }
+        // SAFETY: the writer's own block.
+        let begin = unsafe { header::<T>(ring.writing.slots.get()) }.begin;
+        let in_use = used.min(ring.writing.pushed.get() - begin);
+        if in_use < count {
+            return count - in_use;
+        }
+    }
+    grow::<T>(ring)
+}
+
+#[cold]
+#[inline(never)]
+fn grow<T>(ring: &Ring<impl Holder>) -> usize {
+    let before = ring.writing.slots.get();
+    let most = (ring.capacity as usize).next_power_of_two();
+    let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
+    let (count, begin) = (count.min(most), ring.writing.pushed.get());
+    let slots = new_block::<T>(count, begin);
+    if before.is_null() {
+        ring.reading.slots.store(slots, Ordering::Release);
+    } else {
+        // SAFETY: the writer's own block until `next` is set.
+        let header = unsafe { header::<T>(before) };
+        header.end.store(begin, Ordering::Relaxed);
+        header.next.store(slots, Ordering::Release);
+    }
+    ring.writing.slots.set(slots);
+    ring.writing.mask.set(count as u32 - 1);
+    count
+}
+
+/// Looks for messages: how many may be read from the reader's block, which is the next one if this was read to its end.
+#[inline]
+pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
+    let (tail, popped) = (ring.writing.tail.load(Ordering::Acquire), ring.reading.popped.get());
+    ring.reading.available.set(popped);
+    if tail == popped {
+        return 0;
+    }
+    if ring.reading.mask.get() == NO_BLOCK {
+        // The `tail` just seen covers it.
+        enter_block::<T>(ring, ring.reading.slots.load(Ordering::Relaxed));
+    }
+    let mut end = end_of_block::<T>(ring, tail);
+    if end == popped {
+        enter_next_block::<T>(ring);
+        end = end_of_block::<T>(ring, tail);
+    }
+    ring.reading.available.set(end);
+    end - popped
+}
+
+/// Up to where the messages before `tail` stand in the reader's block.
+#[inline]
+fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
+    if ring.reading.in_last_block.get() {
+        return tail;
+    }
+    // SAFETY: the reader's own block.
+    let header = unsafe { header::<T>(ring.reading.slots.load(Ordering::Relaxed)) };
+    // A message behind the block's end was published after `next`, so a `tail` that covers one shows it.
+    if header.next.load(Ordering::Acquire).is_null() {
+        tail
+    } else {
+        tail.min(header.end.load(Ordering::Relaxed))
+    }
+}
+
+/// Goes on in the next block and gives back this, which is the reader's own, read to its end, and left by the writer.
+#[cold]
+#[inline(never)]
+fn enter_next_block<T>(ring: &Ring<impl Holder>) {
+    let block = ring.reading.slots.load(Ordering::Relaxed);
+    // SAFETY: as said, so nobody uses it after this.
+    unsafe {
+        enter_block::<T>(ring, header::<T>(block).next.load(Ordering::Acquire));
+        free_block::<T>(block);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn enter_block<T>(ring: &Ring<impl Holder>, slots: *mut u8) {
+    ring.reading.slots.store(slots, Ordering::Relaxed);
+    // SAFETY: the block was published to the reader.
+    let mask = unsafe { header::<T>(slots) }.mask;
+    ring.reading.mask.set(mask);
+    ring.reading.in_last_block.set(mask >= ring.capacity - 1);
+}
+
+/// Reads a message that [`messages`] found.
+#[inline(always)]
+pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
+    let at = ring.reading.popped.get();
+    ring.reading.popped.set(at + 1);
+    // SAFETY: the caller is the reader, and `available` says that the slot holds a message.
+    unsafe { slot::<T>(ring.reading.slots.load(Ordering::Relaxed), ring.reading.mask.get(), at).read() }
+}
+
+/// # Safety
+/// `slots` are those of a block of a ring of `T` with this mask.
+#[inline(always)]
+pub(crate) unsafe fn slot<'a, T>(slots: *mut u8, mask: u32, at: usize) -> &'a Slot<T> {
+    // SAFETY: as demanded of the caller; the mask keeps the index inside.
+    unsafe { &*slots.cast::<Slot<T>>().add(at & mask as usize) }
+}

@@ -1,0 +1,297 @@
+//! The runtime: its workers, what they share, its beginning and its end.
+
+pub(crate) mod asking;
+pub(crate) mod blocking;
+pub(crate) mod deadlock;
+pub(crate) mod inputs;
+pub(crate) mod moves;
+pub(crate) mod parking;
+pub(crate) mod ports;
+pub(crate) mod spawning;
+pub(crate) mod worker;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use thalweg_space::Space;
+
+use crate::dispatch::Core;
+use crate::error::Error;
+use crate::ring::{FOREIGN, Holder};
+use crate::runtime::blocking::{Blocking, always_well};
+use crate::runtime::deadlock::Watch;
+use crate::runtime::moves::TaskMover;
+use crate::runtime::parking::Workers;
+use crate::runtime::ports::{In, Out, StreamSpec};
+use crate::runtime::spawning::release_into;
+use crate::shared::Shared;
+use crate::shared::ends::Failure;
+use crate::shared::options::{self, Options};
+use crate::shared::own_threads::Handed;
+use crate::shared::spread::Spread;
+use crate::sync::{AtomicBool, Ordering, lock};
+use crate::task::cell::TaskCell;
+use crate::task::context::{Ports, Task};
+use crate::task::spec::{TaskId, TaskSpec};
+use crate::telemetry::OWN_THREAD;
+
+/// What a run was.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// From the runtime's beginning to its last task's end.
+    pub wall: Duration,
+    /// Tasks that ended.
+    pub tasks: u64,
+    /// Tasks that ended badly.
+    pub failed: u64,
+    /// The first of them (at most [`FAILURES_KEPT`](crate::FAILURES_KEPT)).
+    pub failures: Vec<Failure>,
+    /// Whether the run was aborted.
+    pub aborted: bool,
+}
+
+/// A running set of workers. Dropping it without [`Runtime::join`] aborts.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    /// Tasks that wait for [`Runtime::start`], in the order they were created.
+    waiting: Mutex<VecDeque<Handed>>,
+    /// Whether it was started: until then held sources wait for that.
+    started: AtomicBool,
+    began: Instant,
+}
+
+impl Runtime {
+    /// Starts the workers.
+    pub fn new(mut options: Options) -> Result<Runtime, Error> {
+        options::check(&options)?;
+        if cfg!(thalweg_no_probes) {
+            options.space = None;
+        }
+        let count = options.workers;
+        let shared = Shared::new(&options)?;
+        shared.home.board.open_to_others()?;
+        shared.home.board.begins(options.mode);
+        let runtime = Runtime {
+            shared,
+            waiting: Mutex::default(),
+            started: AtomicBool::new(false),
+            began: Instant::now(),
+        };
+        runtime.shared.start_workers(&mut lock(&runtime.shared.crew.threads), count)?;
+        Ok(runtime)
+    }
+
+    /// The replicas of a split that are made later.
+    pub fn spread(&self) -> Spread {
+        self.shared.spreading.new_spread()
+    }
+
+    /// The space it tells what it does, if there is one.
+    pub fn space(&self) -> Option<&Space> {
+        self.shared.home.board.space()
+    }
+
+    /// Creates a stream.
+    pub fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        self.shared.stream(spec)
+    }
+
+    /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so that the
+    /// mapper sees all tasks of a network before it cuts it. One that is placed on another node fails at once.
+    pub fn spawn(&self, spec: TaskSpec, mut task: impl Task) -> TaskId {
+        if spec.place.here().is_err() {
+            // It is refused there.
+            return self.spawn_blocking_attached(spec, |ports| {
+                task.attach(ports);
+                move |_| drop(task)
+            });
+        }
+        let cell = self.shared.new_task(spec, Some(Box::new(task)), self.shared.mapping.thread_per_task);
+        // SAFETY: the reference just made.
+        let task = unsafe { cell.as_ref() };
+        let id = task.id;
+        self.shared.home.board.task_made(task, spec.origin());
+        lock(&self.waiting).push_back(Handed(cell));
+        id
+    }
+
+    /// Creates a task with a thread of its own, which runs at once. Its streams are told as opened when it first uses
+    /// them. If the system refuses it a thread, the task fails: see [`Summary::failures`].
+    pub fn spawn_blocking(
+        &self,
+        spec: TaskSpec,
+        work: impl FnOnce(&mut Blocking) + Send + 'static,
+    ) -> TaskId {
+        self.spawn_blocking_attached(spec, |_| work)
+    }
+
+    /// Likewise, with streams that are opened before anything runs: `attach` names them and gives the work. So a reader
+    /// of the events knows who reads a stream before the first message is in it.
+    ///
+    /// ```
+    /// # use thalweg_exec::{Options, Runtime, StreamSpec, TaskSpec};
+    /// # let runtime = Runtime::new(Options::default())?;
+    /// let (mut output, mut input) = runtime.stream::<u64>(StreamSpec::default());
+    /// runtime.spawn_blocking_attached(TaskSpec::default(), move |ports| {
+    ///     ports.input(&mut input);
+    ///     move |task| while task.pop(&mut input).is_some() {}
+    /// });
+    /// runtime.spawn_blocking(TaskSpec::default(), move |task| task.push(&mut output, 1).expect("the reader lives"));
+    /// runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn_blocking_attached<W>(
+        &self,
+        spec: TaskSpec,
+        attach: impl FnOnce(&mut Ports<'_>) -> W,
+    ) -> TaskId
+    where
+        W: FnOnce(&mut Blocking) + Send + 'static,
+    {
+        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
+        self.shared.spawn_blocking(NonNull::from(&mut core), spec, |ports| always_well(attach(ports)))
+    }
+
+    /// Places the tasks created so far and lets them run. [`Runtime::join`] does it too.
+    pub fn start(&self) {
+        let tasks: Vec<Handed> = lock(&self.waiting).drain(..).collect();
+        if !tasks.is_empty() {
+            self.start_tasks(&tasks);
+        }
+        if !self.started.swap(true, Ordering::Relaxed) {
+            self.shared.home.admission.falls_asleep();
+        }
+    }
+
+    fn start_tasks(&self, tasks: &[Handed]) {
+        let places = self.places(tasks);
+        let mut core = Core::new(self.shared.clone(), FOREIGN, None);
+        let core = NonNull::from(&mut core);
+        for (task, &place) in tasks.iter().zip(&places) {
+            // SAFETY: the reference handed over; nobody else knows the cell's body yet.
+            let cell = unsafe { task.0.as_ref() };
+            if !cell.blocking {
+                cell.place(place);
+            }
+            self.shared.home.board.task_placed(cell, place);
+            // SAFETY: as above.
+            if let Some(body) = unsafe { cell.body() } {
+                body.attach(&mut Ports { thread: core.cast(), task: cell });
+            }
+        }
+        for task in tasks {
+            // SAFETY: as above.
+            match unsafe { task.0.as_ref().body() }.take_if(|_| self.shared.mapping.thread_per_task) {
+                Some(body) => {
+                    self.shared.start_blocking(task.0, move |blocking: &mut Blocking| blocking.drive(body))
+                }
+                None => release_into(&self.shared, task.0),
+            }
+        }
+    }
+
+    /// The workers that the mapper chooses for tasks before the start.
+    fn places(&self, tasks: &[Handed]) -> Vec<u32> {
+        if self.shared.mapping.thread_per_task {
+            return vec![OWN_THREAD; tasks.len()];
+        }
+        // SAFETY: the references handed over.
+        let specs: Vec<TaskSpec> = tasks.iter().map(|task| unsafe { task.0.as_ref() }.spec()).collect();
+        let places = lock(&self.shared.mapping.placing).cut(&specs);
+        places.into_iter().map(|place| place as u32).collect()
+    }
+
+    /// A way to move tasks while the runtime runs, for other threads.
+    pub fn mover(&self) -> TaskMover {
+        TaskMover(self.shared.clone())
+    }
+
+    /// How many workers take part, to be changed while the runtime runs, also by other threads.
+    ///
+    /// ```
+    /// # use thalweg_exec::{Options, Runtime};
+    /// let runtime = Runtime::new(Options { workers: 1, workers_max: 4, ..Options::default() })?;
+    /// runtime.workers().set(3)?;
+    /// assert_eq!(runtime.workers().count(), 3);
+    /// assert!(runtime.workers().set(5).is_err());
+    /// # runtime.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn workers(&self) -> Workers {
+        Workers(self.shared.clone())
+    }
+
+    /// Waits until every task has ended, then ends the workers.
+    ///
+    /// # Errors
+    /// A deadlock: tasks of which none can go on without another of them. Which they are, and for which streams they wait.
+    pub fn join(mut self) -> Result<Summary, Error> {
+        self.start();
+        let shared = &self.shared;
+        let mut watch = Watch::default();
+        let is_over = || shared.stop.load(Ordering::Relaxed);
+        let deadlock = shared.ends.wait(is_over, deadlock::LOOK_EVERY, || {
+            // Also if all workers sleep.
+            shared.see_to_leases();
+            shared.adopt_workers();
+            shared.look_at_limit();
+            watch.look(shared)
+        });
+        let aborted = self.shared.stop.load(Ordering::Relaxed) || deadlock.is_some();
+        let wall = self.began.elapsed();
+        self.end_workers()?;
+        self.shared.own_threads.end(aborted);
+        if let Some(deadlock) = deadlock {
+            return Err(Error::new(deadlock));
+        }
+        let bad = self.shared.ends.take_bad();
+        let tasks = self.shared.ends.ended();
+        Ok(Summary { wall, tasks, failed: bad.failed, failures: bad.failures, aborted })
+    }
+
+    /// Ends at once: running tasks finish their dispatch, all others are dropped with their messages; blocking tasks
+    /// are told ([`Blocking::stopping`]).
+    pub fn abort(&self) {
+        self.shared.stop();
+        self.shared.ends.wake();
+    }
+
+    fn end_workers(&mut self) -> Result<(), Error> {
+        self.shared.stop();
+        let threads = std::mem::take(&mut *lock(&self.shared.crew.threads));
+        let mut outcome = Ok(());
+        for (number, handle) in threads.into_iter().enumerate() {
+            if handle.join().is_err() {
+                outcome = Err(Error::new(format!(
+                    "worker {number} panicked: a defect of the runtime, please report it"
+                )));
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let _ = self.end_workers();
+        self.shared.own_threads.end(true);
+        for task in lock(&self.waiting).drain(..) {
+            // SAFETY: the reference kept for the start that never came.
+            unsafe {
+                let cell = task.0.as_ref();
+                drop(cell.body().take());
+                self.shared.home.board.task_ended(cell, &Ok(()));
+                TaskCell::release(task.0.as_ptr());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runtime({} workers)", self.shared.taking_part())
+    }
+}

@@ -1,0 +1,432 @@
+//! Tasks that change workers: because somebody asked for it, or because a worker has nothing to do.
+//!
+//! **A move** is made by the task's own worker, between dispatches. It takes the task's place in inboxes
+//! (`in_inbox`), so that no waker can send it anywhere meanwhile; gives up its worker number, and takes a new token,
+//! so that its streams are fenced from now on (see `ring`); and pushes it into the other's inbox. Who wakes it on the
+//! way finds `in_inbox` set and need do no more: a task that arrives is ready. If the task already is in its worker's
+//! inbox, because somebody woke it, the worker sends it on from there.
+//!
+//! **Stealing** is giving: a worker that has waited for more than a quarter of its time, and longer than its patience
+//! beyond that, says that it is hungry; one that has been
+//! busy for a while and has more than one ready task gives it a task for good: the one at their border if there
+//! is one, so that the cut between the two moves and neighbours stay together. A task that comes straight back
+//! makes the worker that gave it more patient, so that balanced workers leave each other alone.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::dispatch::Core;
+use crate::error::Error;
+use crate::parker::Parker;
+use crate::ring::{Holder, NOBODY};
+use crate::shared::Shared;
+use crate::shared::letters::{Answering, Asked};
+use crate::shared::spread::Sample;
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::task::cell::{State, TaskCell};
+use crate::task::inbox::{Inbox, Pushed};
+use crate::task::placement::Placement;
+use crate::task::spec::TaskId;
+use crate::telemetry::{Cause, Share};
+
+/// How long a worker waits, in sum and beyond what is tolerated, before it gets a task of another's: at least, at most.
+const PATIENCE_NS: (u64, u64) = (500_000, 100_000_000);
+/// How long a worker waits at a stretch before it says that it is hungry.
+pub(crate) const ASK_AFTER_NS: u64 = 5_000;
+/// How long a worker has been busy before it gives a task away.
+const BUSY_NS: u64 = 20_000;
+/// Dispatches between two looks whether there is something to give.
+const LOOK_EVERY: u32 = 4;
+/// How many ready tasks are looked through for one that may go.
+const LOOKED_THROUGH: usize = 64;
+/// How often all workers are asked for a task before it is nowhere: it may be on its way from one to another.
+const SEARCHES: usize = 4;
+/// How long who waits for a move sleeps before looking whether the workers have ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(10);
+
+/// A request to move a task to a worker, of which every worker has a letter.
+struct Request {
+    task: TaskId,
+    worker: u32,
+    /// Letters that were not read yet. Counted down (release) by the workers.
+    unread: AtomicU32,
+    /// The worker that had the task; [`NOBODY`]: none. Set once, before that worker counts `unread` down.
+    from: AtomicU32,
+    /// The sleep of who waits for the move.
+    parker: Parker,
+}
+
+impl Asked for Request {
+    fn answer(&self, thread: &mut dyn Answering) {
+        // SAFETY: tasks in the list are alive.
+        let here = thread.tasks().iter().copied().find(|task| unsafe { task.as_ref() }.id == self.task);
+        // It may have been given to us before we came to this letter.
+        let first = || {
+            self.from.compare_exchange(NOBODY, thread.number(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if let Some(task) = here
+            && first()
+        {
+            thread.give(task, self.worker);
+            // SAFETY: as above.
+            if let Some(replica) = unsafe { task.as_ref() }.member_of() {
+                thread.shared().spreading.stays(replica);
+            }
+        }
+        if self.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.parker.unpark();
+        }
+    }
+}
+
+/// Moves tasks of a runtime from one worker to another, from any thread.
+#[derive(Clone)]
+pub struct TaskMover(pub(crate) Arc<Shared>);
+
+/// A move that was asked for.
+#[must_use = "only `wait` tells whether the task was there to be moved"]
+pub struct Move {
+    mover: TaskMover,
+    request: Arc<Request>,
+}
+
+impl TaskMover {
+    /// Asks for a task to be moved: between two of its dispatches, with nothing lost or reordered. What is placed by
+    /// name or by the user's mapper is moved, too.
+    ///
+    /// # Errors
+    /// There is no such node or worker, or the worker takes no part now; or no worker is said.
+    pub fn move_task(&self, task: TaskId, to: Placement) -> Result<Move, Error> {
+        let worker = to.here()?.ok_or_else(|| {
+            Error::new("a move goes to a worker of this node: say which, as in `worker 1`".to_owned())
+        })?;
+        let workers = self.0.taking_part();
+        if worker >= workers {
+            return Err(Error::new(format!("no worker {worker} takes part: there are {workers}, from 0")));
+        }
+        Ok(Move { mover: self.clone(), request: self.0.request_move(task, worker as u32) })
+    }
+}
+
+impl std::fmt::Debug for TaskMover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TaskMover")
+    }
+}
+
+impl std::fmt::Debug for Move {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Move(task {} to worker {})", self.request.task.0, self.request.worker)
+    }
+}
+
+impl Move {
+    /// Waits until the task's worker has taken note, and says which it was. Must not be called by a task that runs on
+    /// a worker: it would wait for itself.
+    ///
+    /// # Errors
+    /// No worker has the task, the runtime has ended, or a worker did not look for so long.
+    pub fn wait(mut self, patience: Duration) -> Result<usize, Error> {
+        let deadline = Instant::now() + patience;
+        let Request { task, worker, .. } = *self.request;
+        for _ in 0..SEARCHES {
+            self.wait_for_letters(deadline)?;
+            match self.request.from.load(Ordering::Relaxed) {
+                NOBODY => self.request = self.mover.0.request_move(task, worker),
+                from => return Ok(from as usize),
+            }
+        }
+        let TaskId(number) = task;
+        Err(Error::new(format!(
+            "task {number} is on no worker: it has ended, has a thread of its own, or never was"
+        )))
+    }
+
+    fn wait_for_letters(&self, deadline: Instant) -> Result<(), Error> {
+        loop {
+            let unread = self.request.unread.load(Ordering::Acquire);
+            if unread == 0 {
+                return Ok(());
+            }
+            if self.mover.0.stop.load(Ordering::Relaxed) {
+                return Err(Error::new("the runtime has ended".to_owned()));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::new(format!(
+                    "{unread} workers have not looked yet: each does so when the box that it runs returns"
+                )));
+            }
+            self.mover.0.see_to_leases();
+            self.request.parker.park_timeout(left.min(LOOK_FOR_END));
+        }
+    }
+}
+
+impl Shared {
+    /// Asks every worker whether it has the task.
+    fn request_move(&self, task: TaskId, worker: u32) -> Arc<Request> {
+        let asked = self.manned().len();
+        let request = Arc::new(Request {
+            task,
+            worker,
+            unread: AtomicU32::new(asked as u32),
+            from: AtomicU32::new(NOBODY),
+            parker: Parker::new(),
+        });
+        self.ask(asked, request.clone());
+        request
+    }
+
+    /// Says that the worker waits for a task from `at` on.
+    fn hungry(&self, inbox: &Inbox<TaskCell>, at: u64) {
+        inbox.hungry_at.store(at.max(1), Ordering::Release);
+        self.post.attention.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends a worker's waiting for a task; false if it did not.
+    fn no_longer_hungry(&self, inbox: &Inbox<TaskCell>) -> bool {
+        let hungry = inbox.hungry_at.swap(0, Ordering::AcqRel) != 0;
+        if hungry {
+            self.post.attention.fetch_sub(1, Ordering::Relaxed);
+        }
+        hungry
+    }
+}
+
+impl Answering for Core {
+    fn number(&self) -> u32 {
+        self.worker
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    fn tasks(&self) -> &[NonNull<TaskCell>] {
+        &self.tasks.live
+    }
+
+    fn own_task(&self) -> Option<&TaskCell> {
+        self.task.look().filter(|task| task.blocking)
+    }
+
+    fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
+        Core::give(self, task, to);
+    }
+
+    fn park(&mut self, parked: bool) {
+        if self.tasks.parked != parked {
+            self.tasks.parked = parked;
+            self.telemetry.worker_parks(parked);
+        }
+    }
+}
+
+impl Core {
+    /// Says that this worker is hungry if it has waited long enough since `before`; true if it said so.
+    pub(crate) fn ask(&mut self, before: u64) -> bool {
+        if self.tasks.parked || self.shared.taking_part() == 1 || !self.may_steal() {
+            return false;
+        }
+        let at_least = self.shared.clock.ns_to_ticks(PATIENCE_NS.0);
+        let moving = &mut self.moving;
+        moving.count_until(before);
+        moving.patience = moving.patience.max(at_least);
+        let at = before + moving.patience.saturating_sub(moving.waited);
+        self.shared.hungry(&self.shared.home.inboxes[self.worker as usize], at);
+        true
+    }
+
+    fn may_steal(&mut self) -> bool {
+        !self.shared.mapping.places && self.shared.tuning.steals(&mut self.telemetry)
+    }
+
+    /// A replica was sampled, on a worker.
+    pub(crate) fn sampled(&mut self, replica: u32, sample: Sample) {
+        let now = self.telemetry.now();
+        if self.loads.add(replica, sample, now) {
+            self.look_at_loads(now);
+        }
+    }
+
+    #[cold]
+    fn look_at_loads(&mut self, now: u64) {
+        let (shared, telemetry) = (self.shared.clone(), &mut self.telemetry);
+        let here = (self.worker, shared.taking_part());
+        let may_move = || shared.tuning.spreads_now(telemetry);
+        let moves = shared.spreading.look(&mut self.loads, here, &shared.clock, now, may_move);
+        if !moves.is_empty() {
+            shared.ask_all(Arc::new(Moves { of_replica: moves.into_iter().collect() }));
+        }
+    }
+
+    /// The worker waited from `before` until now.
+    pub(crate) fn waited_since(&mut self, before: u64, asked: bool) {
+        if asked {
+            self.shared.no_longer_hungry(&self.shared.home.inboxes[self.worker as usize]);
+        }
+        let now = self.telemetry.now();
+        self.moving.waited += now - before;
+        self.moving.count_until(now);
+        self.moving.busy_since = now;
+    }
+
+    /// Somebody is hungry, or there are letters.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn attend(&mut self) {
+        let letters = self.shared.post.of_worker[self.worker as usize].read();
+        if !letters.is_empty() {
+            self.shared.post.attention.fetch_sub(1, Ordering::Relaxed);
+        }
+        for asked in letters {
+            asked.answer(self);
+            self.did_aside();
+        }
+        self.feed();
+    }
+
+    /// Gives a hungry worker a task, if there are enough.
+    fn feed(&mut self) {
+        if !self.tasks.ready.has_two() {
+            return;
+        }
+        if self.moving.until_look != 0 {
+            self.moving.until_look -= 1;
+            return;
+        }
+        self.moving.until_look = LOOK_EVERY;
+        let now = self.telemetry.own_work();
+        if now < self.moving.busy_since + self.shared.clock.ns_to_ticks(BUSY_NS) {
+            return;
+        }
+        let shared = self.shared.clone();
+        for (thief, inbox) in shared.manned().iter().enumerate() {
+            let hungry_at = inbox.hungry_at.load(Ordering::Relaxed);
+            if thief as u32 == self.worker || hungry_at == 0 || hungry_at > now {
+                continue;
+            }
+            if let Some(task) = self.spare(thief as u32)
+                && shared.no_longer_hungry(inbox)
+            {
+                self.give(task, thief as u32);
+                return;
+            }
+        }
+    }
+
+    /// A task that may go to `thief`.
+    fn spare(&self, thief: u32) -> Option<NonNull<TaskCell>> {
+        let free = |task: &NonNull<TaskCell>| {
+            // SAFETY: tasks at borders and in the queue are alive.
+            let task = unsafe { task.as_ref() };
+            !task.is_placed() && task.wanted.get() == NOBODY
+        };
+        let border = self.moving.at_border_with(thief).filter(free);
+        border.or_else(|| self.tasks.ready.last_of(LOOKED_THROUGH, free))
+    }
+
+    /// Sends a task on that came to this worker, which is parked.
+    pub(crate) fn send_on(&mut self, task: NonNull<TaskCell>) {
+        // SAFETY: it is one of the worker's live tasks.
+        let spec = unsafe { task.as_ref() }.spec();
+        let place = lock(&self.shared.mapping.placing).instead_of(self.worker as usize, &spec);
+        self.give(task, place as u32);
+    }
+
+    /// Moves a task of this worker that is ready or idle, now or as soon as its inbox was emptied.
+    pub(crate) fn give(&mut self, task: NonNull<TaskCell>, to: u32) {
+        // SAFETY: it is one of the worker's live tasks.
+        let cell = unsafe { task.as_ref() };
+        if to == self.worker {
+            return;
+        }
+        cell.wanted.set(to);
+        if !cell.in_inbox.swap(true, Ordering::AcqRel) {
+            self.send_away(task);
+        }
+    }
+
+    /// Sends a task on that came into the inbox and is wanted elsewhere; `task` carries the inbox's reference.
+    pub(crate) fn forward(&mut self, task: NonNull<TaskCell>) -> bool {
+        // SAFETY: the inbox's reference.
+        let cell = unsafe { task.as_ref() };
+        if cell.wanted.get() == NOBODY || !matches!(cell.state.get(), State::Idle | State::Ready) {
+            return false;
+        }
+        // SAFETY: the inbox's reference; the task lives on by its own.
+        unsafe { TaskCell::release(task.as_ptr()) }
+        self.send_away(task);
+        true
+    }
+
+    /// Moves a task whose place in inboxes is ours.
+    fn send_away(&mut self, task: NonNull<TaskCell>) {
+        // SAFETY: it is one of the worker's live tasks; its reference goes with it.
+        let cell = unsafe { task.as_ref() };
+        let to = cell.wanted.replace(self.worker);
+        if cell.state.get() == State::Ready {
+            self.tasks.ready.remove(cell);
+        } else {
+            self.no_longer_idle(cell);
+            self.telemetry.task_woken(cell, Cause::Yield, 0);
+        }
+        cell.waits_for.set(Share::Ready);
+        self.forget(cell);
+        self.me = self.shared.tokens.take(self.worker);
+        self.moving.gave_to = Some(to);
+        self.telemetry.task_moves(cell, to);
+        cell.state.set(State::Moving);
+        cell.leave_worker();
+        let shared = self.shared.clone();
+        // What a move takes is no part of the next dispatch.
+        self.did_aside();
+        if shared.home.inboxes[to as usize].push(task) == Pushed::Refused {
+            // The other has ended (the run is aborted): it stays.
+            self.arrive(task);
+        }
+    }
+
+    /// Takes a task that was moved here; `task` carries the reference it lives by.
+    pub(crate) fn arrive(&mut self, task: NonNull<TaskCell>) {
+        // SAFETY: the reference handed over.
+        let cell = unsafe { task.as_ref() };
+        cell.place(self.worker);
+        let from = cell.wanted.replace(NOBODY);
+        self.shared.mapping.task_moved(cell, from);
+        cell.in_inbox.swap(false, Ordering::AcqRel);
+        self.me = self.shared.tokens.take(self.worker);
+        self.did_aside();
+        self.adopt(task);
+        let (least, most) = PATIENCE_NS;
+        let clock = &self.shared.clock;
+        let (least, most) = (clock.ns_to_ticks(least), clock.ns_to_ticks(most));
+        let moving = &mut self.moving;
+        let patience =
+            if moving.gave_to.take() == Some(from) { moving.patience * 4 } else { moving.patience / 2 };
+        moving.patience = patience.clamp(least, most);
+        moving.waited = 0;
+    }
+}
+
+/// Where replicas are to go, for every worker.
+struct Moves {
+    of_replica: HashMap<u32, u32>,
+}
+
+impl Asked for Moves {
+    fn answer(&self, thread: &mut dyn Answering) {
+        let elsewhere = |task: &NonNull<TaskCell>| {
+            // SAFETY: tasks in the list are alive.
+            let worker = *self.of_replica.get(&unsafe { task.as_ref() }.member_of()?)?;
+            (worker != thread.number()).then_some((*task, worker))
+        };
+        let moves: Vec<_> = thread.tasks().iter().filter_map(elsewhere).collect();
+        for (task, worker) in moves {
+            thread.give(task, worker);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! How many workers take part: threads are added and parked while the runtime runs.
+//!
+//! Workers `0..taking_part` have the tasks; each of the others that have a thread is *parked*: it sleeps, and sends on what still comes to
+//! it. A change starts the threads that are missing, then asks every worker for its tasks; who answers last lets the mapper
+//! place all of them anew, and tells every worker where its tasks go. They move as in `moving`, so nothing is lost or reordered. What
+//! is on its way between two workers meanwhile stays where it arrives, unless that worker is parked.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use crate::error::Error;
+use crate::runtime::worker;
+use crate::shared::Shared;
+use crate::shared::letters::{Answering, Asked};
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::task::cell::TaskCell;
+use crate::task::spec::{TaskId, TaskSpec};
+
+/// How many workers of a runtime take part, to be changed from any thread while it runs: see [`Runtime::workers`](crate::Runtime::workers).
+#[derive(Clone)]
+pub struct Workers(pub(crate) Arc<Shared>);
+
+impl Workers {
+    /// Lets so many workers take part: threads that are missing are started, the tasks of those that are too many go to the others, and
+    /// the mapper places all tasks anew. Returns before they have moved, which each worker does between two
+    /// dispatches. With a space, the setting `exec.workers` does the same.
+    ///
+    /// # Errors
+    /// Not 1 to [`Workers::max`]; the runtime has ended; or the system refuses a thread or a file, in which case those
+    /// that it allowed take part.
+    pub fn set(&self, count: usize) -> Result<(), Error> {
+        self.0.set_workers(count)
+    }
+
+    /// How many take part.
+    pub fn count(&self) -> usize {
+        self.0.taking_part()
+    }
+
+    /// How many may take part at most ([`Options::workers_max`](crate::Options::workers_max)).
+    pub fn max(&self) -> usize {
+        self.0.home.inboxes.len()
+    }
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Workers({} of {})", self.count(), self.max())
+    }
+}
+
+/// The question which tasks a worker has, when another number of workers takes part.
+struct Census {
+    workers: usize,
+    unanswered: AtomicU32,
+    tasks: Mutex<Vec<(TaskId, TaskSpec, Option<u32>)>>,
+}
+
+impl Asked for Census {
+    fn answer(&self, thread: &mut dyn Answering) {
+        thread.park(thread.number() as usize >= self.workers);
+        // SAFETY: tasks in the list are alive.
+        let tasks = thread.tasks().iter().map(|task| unsafe { task.as_ref() });
+        lock(&self.tasks).extend(tasks.map(|task| (task.id, task.spec(), task.member_of())));
+        if self.unanswered.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.conclude(&thread.shared());
+        }
+    }
+}
+
+impl Census {
+    /// Places all tasks, in the order they were created.
+    fn conclude(&self, shared: &Shared) {
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        tasks.sort_unstable_by_key(|(task, ..)| *task);
+        let specs: Vec<TaskSpec> = tasks.iter().map(|(_, spec, _)| *spec).collect();
+        let places = lock(&shared.mapping.placing).cut_anew(&specs);
+        let mut of_replica = HashMap::new();
+        let together = |((task, _, replica), place): (&(TaskId, TaskSpec, Option<u32>), usize)| {
+            // A replica's tasks go where the first of them goes.
+            let place = replica.map_or(place, |replica| *of_replica.entry(replica).or_insert(place));
+            (*task, place as u32)
+        };
+        let of_task = tasks.iter().zip(places).map(together).collect();
+        of_replica.iter().for_each(|(&replica, &place)| shared.spreading.was_placed(replica, place as u32));
+        shared.ask_all(Arc::new(Places { workers: self.workers, of_task }));
+    }
+}
+
+/// Where every task is to be.
+struct Places {
+    workers: usize,
+    of_task: HashMap<TaskId, u32>,
+}
+
+impl Asked for Places {
+    fn answer(&self, thread: &mut dyn Answering) {
+        if thread.shared().taking_part() != self.workers {
+            return; // A later census asks anew.
+        }
+        let elsewhere = |task: &NonNull<TaskCell>| {
+            // SAFETY: tasks in the list are alive.
+            let place = *self.of_task.get(&unsafe { task.as_ref() }.id)?;
+            (place != thread.number()).then_some((*task, place))
+        };
+        let moves: Vec<_> = thread.tasks().iter().filter_map(elsewhere).collect();
+        for (task, place) in moves {
+            thread.give(task, place);
+        }
+    }
+}
+
+impl Shared {
+    /// Adopts `exec.workers`, if it was set.
+    pub(crate) fn adopt_workers(self: &Arc<Shared>) {
+        let Some(count) = self.tuning.settings.workers.set_value() else { return };
+        if count as usize == self.taking_part() {
+            return;
+        }
+        if self.set_workers(count as usize).is_err() {
+            // If the space was removed, nobody looks.
+            let _ = self.tuning.settings.workers.show(self.taking_part() as u64);
+        }
+    }
+
+    fn set_workers(self: &Arc<Shared>, count: usize) -> Result<(), Error> {
+        let most = self.home.inboxes.len();
+        if !(1..=most).contains(&count) {
+            return Err(Error::new(format!("{count} workers: this runtime may have 1 to {most}")));
+        }
+        let mut threads = lock(&self.crew.threads);
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(Error::new("the runtime has ended".to_owned()));
+        }
+        let started = self.start_workers(&mut threads, count);
+        let (old, new) = (self.taking_part(), count.min(threads.len()));
+        if old != new {
+            lock(&self.mapping.placing).set_workers(new);
+            self.crew.taking_part.store(new, Ordering::Release);
+            // As above.
+            let _ = self.tuning.settings.workers.show(new as u64);
+            self.home.board.setting_adopted(self.tuning.settings.workers.name(), old as u64, new as u64);
+            self.count_tasks();
+        }
+        started
+    }
+
+    /// Starts the threads that are missing for `count` workers.
+    pub(crate) fn start_workers(
+        self: &Arc<Shared>,
+        threads: &mut Vec<JoinHandle<()>>,
+        count: usize,
+    ) -> Result<(), Error> {
+        for number in threads.len()..count {
+            let recorder = self.home.board.recorder(&format!("worker {number}"))?;
+            let shared = self.clone();
+            self.home.admission.wakes();
+            let thread = thread::Builder::new()
+                .name(format!("thalweg-{number}"))
+                .spawn(move || worker::run(shared, number as u32, recorder));
+            threads.push(thread.map_err(|error| {
+                self.home.admission.falls_asleep();
+                Error::new(format!("cannot start worker {number} of {count}")).because(error)
+            })?);
+            self.crew.manned.store(threads.len(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Asks every worker for its tasks, to place them anew.
+    fn count_tasks(&self) {
+        let unanswered = AtomicU32::new(self.manned().len() as u32);
+        let tasks = Mutex::default();
+        self.ask_all(Arc::new(Census { workers: self.taking_part(), unanswered, tasks }));
+    }
+}

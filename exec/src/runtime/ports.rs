@@ -1,0 +1,468 @@
+//! Streams as users see them: a typed writing end ([`Out`]) and reading end ([`In`]) of one [`Ring`].
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use thalweg_space::NameRef;
+
+use crate::dispatch::{self, Core};
+use crate::ring::stream::{self, messages, room, slot, take};
+use crate::ring::{NOTED, TOUCHED, mark, wait_until_zero};
+use crate::shared::Shared;
+use crate::spare::Spare;
+use crate::sync::Ordering;
+#[cfg(not(loom))]
+use crate::sync::Slot;
+use crate::task::cell::Ring;
+use crate::task::context::Context;
+use crate::telemetry::StreamTelemetry;
+
+/// What the runtime is told about a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamSpec {
+    /// Its name in the space, or 0.
+    pub name: NameRef,
+    /// How many messages it holds (1 to 2^30); none: the setting `exec.capacity`.
+    pub capacity: Option<usize>,
+}
+
+/// The writing end of a stream. Dropping it closes the stream: what was written remains to be read, then the
+/// reader sees the end.
+pub struct Out<T: Send + 'static> {
+    ring: NonNull<Ring>,
+    _messages: PhantomData<fn(T)>,
+}
+
+/// The reading end of a stream. Dropping it before the end makes later pushes succeed, but drop what they
+/// push and count it.
+pub struct In<T: Send + 'static> {
+    ring: NonNull<Ring>,
+    _messages: PhantomData<fn() -> T>,
+}
+
+// SAFETY: the end's private positions move with it: whoever receives the end acquires them, and who still has it
+// on a dispatch's list is waited for (`Core::own_*`). Messages are `Send`.
+unsafe impl<T: Send + 'static> Send for Out<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + 'static> Send for In<T> {}
+// SAFETY: `&Out` gives the stream's number only.
+unsafe impl<T: Send + 'static> Sync for Out<T> {}
+
+impl Shared {
+    pub(crate) fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        let (id, capacity) = self.new_stream(spec.capacity);
+        let telemetry = StreamTelemetry::new(&self.home.board, id, spec.name, capacity as u32);
+        new_stream(id, capacity, telemetry)
+    }
+}
+
+pub(crate) fn new_stream<T: Send + 'static>(
+    id: u64,
+    capacity: usize,
+    telemetry: StreamTelemetry,
+) -> (Out<T>, In<T>) {
+    let ring = Spare::make(Ring::new(id, capacity, telemetry, free::<T>));
+    (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
+}
+
+/// # Safety
+/// `ring` came from [`new_stream`] with this `T`, and nobody else has it any more.
+pub(crate) unsafe fn free<T>(ring: *mut Ring) {
+    let pointer = ring;
+    // SAFETY: as demanded of the caller; the reference ends before the ring is freed.
+    let ring = unsafe { &*pointer };
+    ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Relaxed);
+    let mut unread = 0;
+    while messages::<T>(ring) > 0 {
+        drop(take::<T>(ring));
+        unread += 1;
+    }
+    if let Some(core) = dispatch::current() {
+        // SAFETY: the thread's own core; its share of the runtime stays as it is.
+        unsafe { &(*core.as_ptr()).shared }.home.admission.drop_unread(unread);
+    }
+    let block = ring.reading.slots.load(Ordering::Acquire);
+    // SAFETY: as demanded of the caller.
+    unsafe { Spare::free(pointer) };
+    // SAFETY: as demanded of the caller; all messages were read above.
+    unsafe { stream::free_blocks::<T>(block) }
+}
+
+/// The dispatch found the stream empty. In a group of inputs that is seen to elsewhere.
+#[inline]
+fn note_empty(ring: &Ring) {
+    if ring.group().is_none() {
+        mark(&ring.reading.state, NOTED);
+    }
+}
+
+/// What stands before a push that has no known room.
+enum Room {
+    Some,
+    Full,
+    NoReader,
+}
+
+impl<T: Send + 'static> Out<T> {
+    #[inline]
+    pub(crate) fn ring(&self) -> &Ring {
+        // SAFETY: this end holds a reference.
+        unsafe { self.ring.as_ref() }
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> u64 {
+        self.ring().id
+    }
+
+    /// Writes a message; gives it back when the stream is full.
+    #[inline(always)]
+    pub fn push(&mut self, cx: &mut Context<'_>, message: T) -> Result<(), T> {
+        let ring = self.ring();
+        let at = ring.writing.pushed.get();
+        if at == ring.writing.limit.get() || ring.writing.task.load(Ordering::Relaxed) != cx.task.pointer() {
+            match self.reserve(cx) {
+                Room::Some => {}
+                Room::Full => return Err(message),
+                Room::NoReader => {
+                    self.refuse(message);
+                    return Ok(());
+                }
+            }
+        }
+        // SAFETY: we are the writer, and `limit` says that the slot is free.
+        unsafe { slot::<T>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+        ring.writing.pushed.set(at + 1);
+        Ok(())
+    }
+
+    /// Drops and counts a message that nobody will read.
+    #[inline(never)]
+    fn refuse(&self, message: T) {
+        self.ring().refused.set(self.ring().refused.get() + 1);
+        drop(message);
+    }
+
+    /// How many messages can be written now at least. 0 notes this stream as one the task is blocked on.
+    #[inline]
+    pub fn room(&mut self, cx: &mut Context<'_>) -> usize {
+        let ring = self.ring();
+        if ring.writing.pushed.get() == ring.writing.limit.get()
+            || ring.writing.task.load(Ordering::Relaxed) != cx.task.pointer()
+        {
+            match self.reserve(cx) {
+                Room::Some => {}
+                Room::Full => return 0,
+                Room::NoReader => return ring.capacity as usize,
+            }
+        }
+        ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
+    }
+
+    /// Closes the stream; the same as dropping this end.
+    pub fn close(self, cx: &mut Context<'_>) {
+        let _ = cx;
+    }
+
+    #[inline(never)]
+    fn reserve(&self, cx: &mut Context<'_>) -> Room {
+        let ring = self.ring();
+        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        let core = unsafe { cx.core().as_mut() };
+        core.own_writer(self.ring);
+        if ring.reading.reader_gone.load(Ordering::Acquire) != 0 {
+            ring.writing.limit.set(ring.writing.pushed.get());
+            return Room::NoReader;
+        }
+        if room::<T>(ring) == 0 {
+            mark(&ring.writing.state, NOTED);
+            return Room::Full;
+        }
+        Room::Some
+    }
+
+    pub(crate) fn ring_pointer(&self) -> NonNull<Ring> {
+        self.ring
+    }
+}
+
+impl<T: Send + 'static> Drop for Out<T> {
+    fn drop(&mut self) {
+        if let Some(core) = dispatch::current()
+            && Core::writer_leaves_at_end(core, self.ring)
+        {
+            return;
+        }
+        wait_until_zero(&self.ring().writing.state);
+        dispatch::close_writer(self.ring);
+    }
+}
+
+impl<T: Send + 'static> In<T> {
+    #[inline]
+    pub(crate) fn ring(&self) -> &Ring {
+        // SAFETY: this end holds a reference.
+        unsafe { self.ring.as_ref() }
+    }
+
+    /// The stream's number.
+    pub fn id(&self) -> u64 {
+        self.ring().id
+    }
+
+    /// The message that comes next, whether it is there already or not: its stream and its index there, for
+    /// [`Context::derived_from`].
+    #[inline]
+    pub fn next_message(&self) -> (u64, u64) {
+        (self.ring().id, self.ring().reading.popped.get() as u64)
+    }
+
+    /// Reads the next message. `None`: there is none now, or the stream has [`In::ended`].
+    #[inline(always)]
+    pub fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
+        let ring = self.ring();
+        if (ring.reading.popped.get() == ring.reading.available.get()
+            || ring.reading.task.load(Ordering::Relaxed) != cx.task.pointer())
+            && !self.refill(cx)
+        {
+            return None;
+        }
+        let message = take::<T>(ring);
+        // SAFETY: the context's core outlives it, and this is its thread.
+        unsafe { &(*cx.core().as_ptr()).used.popped_last }.set(self.ring.as_ptr());
+        Some(message)
+    }
+
+    /// The messages that come next, as many of them as stand side by side in memory, to be looked at and changed where
+    /// they are: at most `max`. Empty: there are none now, or the stream has [`In::ended`].
+    #[inline(always)]
+    #[cfg(not(loom))]
+    pub fn upcoming(&mut self, cx: &mut Context<'_>, max: usize) -> &mut [T] {
+        let ring = self.ring();
+        if (ring.reading.popped.get() == ring.reading.available.get()
+            || ring.reading.task.load(Ordering::Relaxed) != cx.task.pointer())
+            && !self.refill(cx)
+        {
+            return &mut [];
+        }
+        let (slots, at, side_by_side) = self.readable();
+        // SAFETY: we are the reader, and `available` says that these slots hold messages, which the writer does not
+        // touch until they were popped. A slot is a message in a transparent cell.
+        unsafe { std::slice::from_raw_parts_mut(slots.cast::<T>().add(at), side_by_side.min(max)) }
+    }
+
+    /// Moves messages to `out`, as [`In::pop`], [`Out::push`] and [`Context::derived`] would one by one: the next `count`,
+    /// or as many of them as there are now and have room. Returns how many.
+    #[cfg(not(loom))]
+    pub fn transfer(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
+        let mut left = count;
+        while left > 0 && out.room(cx) > 0 {
+            if out.ring().reading.reader_gone.load(Ordering::Relaxed) != 0 {
+                return count - left + self.refuse(cx, left, out);
+            }
+            let moved = self.transfer_to_block(cx, left, out);
+            left -= moved;
+            // Else the input is empty, or there is room in the next block.
+            if out.ring().writing.limit.get() != out.ring().writing.pushed.get() {
+                break;
+            }
+        }
+        count - left
+    }
+
+    /// Likewise up to the end of the block that `out` writes into, in which there is room.
+    #[cfg(not(loom))]
+    fn transfer_to_block(&mut self, cx: &mut Context<'_>, count: usize, out: &mut Out<T>) -> usize {
+        let mut left = count.min(out.ring().writing.limit.get() - out.ring().writing.pushed.get());
+        let before = left;
+        while left > 0 {
+            let moved = self.upcoming(cx, left).len();
+            if moved == 0 {
+                break;
+            }
+            left -= self.move_run(moved, out);
+            // SAFETY: the context's core outlives it, and this is its thread.
+            unsafe { &(*cx.core().as_ptr()).used.popped_last }.set(self.ring.as_ptr());
+        }
+        let moved = before - left;
+        if cx.full && moved > 0 {
+            // SAFETY: the context's core outlives it, and we hold no other reference to it.
+            unsafe { cx.core().as_mut() }.note_derived_run(out.ring(), moved);
+        }
+        moved
+    }
+
+    /// Moves messages that stand side by side, up to where the room in `out` does; there is room for all. Returns how many.
+    #[inline]
+    #[cfg(not(loom))]
+    fn move_run(&mut self, count: usize, out: &mut Out<T>) -> usize {
+        let (from, from_at, _) = self.readable();
+        let (read, written) = (self.ring(), out.ring());
+        let to_at = written.writing.pushed.get() & written.writing.mask.get() as usize;
+        let count = count.min(written.writing.mask.get() as usize + 1 - to_at);
+        let to = written.writing.slots.get().cast::<Slot<T>>();
+        // SAFETY: both ends are ours. The messages in `from` are given away, by `popped`; the slots in `to` are free, by
+        // `limit`. Slots that hold messages and free ones do not overlap, not even in one ring.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(from_at), to.add(to_at), count) };
+        read.reading.popped.set(read.reading.popped.get() + count);
+        written.writing.pushed.set(written.writing.pushed.get() + count);
+        count
+    }
+
+    /// The slots, where in them the next message stands, and how many stand side by side from there on.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    fn readable(&self) -> (*mut Slot<T>, usize, usize) {
+        let ring = self.ring();
+        let (popped, mask) = (ring.reading.popped.get(), ring.reading.mask.get() as usize);
+        let at = popped & mask;
+        let side_by_side = (ring.reading.available.get() - popped).min(mask + 1 - at);
+        (ring.reading.slots.load(Ordering::Relaxed).cast(), at, side_by_side)
+    }
+
+    /// Reads messages that nobody will read.
+    #[cold]
+    #[cfg(not(loom))]
+    fn refuse(&mut self, cx: &mut Context<'_>, count: usize, out: &Out<T>) -> usize {
+        let messages = std::iter::from_fn(|| self.pop(cx)).take(count);
+        messages.map(|message| out.refuse(message)).count()
+    }
+
+    /// Whether the writer is gone and everything was read.
+    pub fn ended(&self) -> bool {
+        let ended = self.ring().ended();
+        if ended {
+            self.ring().reading.end_told.set(true);
+        }
+        ended
+    }
+
+    /// Messages published and not read yet.
+    pub fn len(&self) -> usize {
+        self.ring().look_for_messages()
+    }
+
+    /// Whether there is no message to read now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline(never)]
+    fn refill(&self, cx: &mut Context<'_>) -> bool {
+        let ring = self.ring();
+        let used_before = ring.reading.state.load(Ordering::Relaxed) & TOUCHED != 0
+            && ring.reading.task.load(Ordering::Relaxed) == cx.task.pointer();
+        if used_before && ring.look_for_messages() == 0 {
+            note_empty(ring);
+            return false;
+        }
+        self.look(cx)
+    }
+
+    #[inline(never)]
+    fn look(&self, cx: &mut Context<'_>) -> bool {
+        // SAFETY: the context's core outlives it, and we hold no other reference to it.
+        let core = unsafe { cx.core().as_mut() };
+        core.own_reader(self.ring);
+        let ring = self.ring();
+        let found = messages::<T>(ring) > 0;
+        if !found {
+            note_empty(ring);
+        }
+        found
+    }
+
+    /// Drops what can be read.
+    fn drain(&mut self) {
+        let ring = self.ring();
+        while messages::<T>(ring) > 0 {
+            while ring.reading.popped.get() != ring.reading.available.get() {
+                drop(take::<T>(ring));
+            }
+        }
+    }
+
+    pub(crate) fn ring_pointer(&self) -> NonNull<Ring> {
+        self.ring
+    }
+}
+
+impl<T: Send + 'static> Drop for In<T> {
+    fn drop(&mut self) {
+        let core = dispatch::current();
+        let own = core.is_some_and(|core| Core::reader_leaves_at_end(core, self.ring));
+        if !own {
+            wait_until_zero(&self.ring().reading.state);
+        }
+        let read = self.ring().reading.popped.get();
+        self.drain();
+        self.ring().discarded.set(self.ring().reading.popped.get() - read);
+        if !own {
+            dispatch::leave_reader(self.ring);
+        }
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Out<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Out({})", self.id())
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for In<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "In({})", self.id())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn fill(ring: &Ring, count: u64) {
+        for message in 0..count {
+            assert!(room::<u64>(ring) > 0);
+            let at = ring.writing.pushed.get();
+            // SAFETY: this is the writer, and there is room.
+            unsafe { slot::<u64>(ring.writing.slots.get(), ring.writing.mask.get(), at).write(message) };
+            ring.writing.pushed.set(at + 1);
+        }
+        ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Release);
+    }
+
+    fn drain(ring: &Ring, count: u64) {
+        for message in 0..count {
+            assert!(messages::<u64>(ring) > 0);
+            assert_eq!(take::<u64>(ring), message);
+        }
+        assert_eq!(messages::<u64>(ring), 0);
+        ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
+    }
+
+    #[test]
+    fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
+        let (output, input) = new_stream::<u64>(1, 100, StreamTelemetry::none());
+        let ring = output.ring();
+        assert!(ring.writing.slots.get().is_null());
+        for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
+            fill(ring, waiting);
+            assert_eq!(ring.writing.mask.get() + 1, slots, "{waiting} wait");
+            assert_eq!(room::<u64>(ring), 100 - waiting as usize);
+            drain(ring, waiting);
+        }
+        drop((output, input));
+    }
+
+    #[test]
+    fn a_block_is_read_to_its_end_before_the_next() {
+        let (output, input) = new_stream::<u64>(1, 64, StreamTelemetry::none());
+        fill(output.ring(), 6);
+        assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
+        assert_eq!(input.ring().reading.available.get(), 4);
+        for message in 1..6 {
+            assert!(messages::<u64>(input.ring()) > 0);
+            assert_eq!(take::<u64>(input.ring()), message);
+        }
+        drop((output, input));
+    }
+}

@@ -1,0 +1,159 @@
+//! How tasks are made.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::dispatch::Core;
+use crate::fault::Fault;
+use crate::ring::{FOREIGN, Holder};
+use crate::runtime::blocking::{self, Blocking};
+use crate::shared::Shared;
+use crate::shared::own_threads::Sleep;
+use crate::shared::spread;
+use crate::sync::Ordering;
+use crate::task::cell::TaskCell;
+use crate::task::context::{Ports, Task};
+use crate::task::inbox::Pushed;
+use crate::task::placement::Placement;
+use crate::task::spec::{TaskId, TaskSpec};
+use crate::telemetry::{Cause, WatchedTask};
+use crate::wake;
+
+impl Shared {
+    /// Creates a blocking task and starts its thread, with streams that are opened before it runs. `core` is the calling
+    /// thread's. If the system refuses a thread, the task fails.
+    pub(crate) fn spawn_blocking<W>(
+        self: &Arc<Shared>,
+        core: NonNull<Core>,
+        spec: TaskSpec,
+        attach: impl FnOnce(&mut Ports<'_>) -> W,
+    ) -> TaskId
+    where
+        W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
+    {
+        let task = self.new_task(spec, None, true);
+        // SAFETY: the reference just made.
+        let cell = unsafe { task.as_ref() };
+        let id = cell.id;
+        self.home.board.blocking_task_made(cell, spec.origin());
+        let work = attach(&mut Ports { thread: core.cast(), task: cell });
+        match spec.place.here() {
+            Ok(_) => self.start_blocking(task, work),
+            Err(elsewhere) => {
+                drop(work);
+                self.refuse(task, elsewhere.to_string());
+            }
+        }
+        id
+    }
+
+    /// Starts a blocking task's thread, with the caller's reference. If the system refuses one, the task fails.
+    pub(crate) fn start_blocking<W>(self: &Arc<Shared>, task: NonNull<TaskCell>, work: W)
+    where
+        W: FnOnce(&mut Blocking) -> Result<(), String> + Send + 'static,
+    {
+        // SAFETY: the caller's reference.
+        let cell = unsafe { task.as_ref() };
+        let sleep = Arc::new(Sleep::default());
+        self.own_threads.add(cell, sleep.clone());
+        match blocking::start(self, task, sleep, work) {
+            Ok(thread) => self.own_threads.keep(thread),
+            Err(error) => {
+                let reason = format!(
+                    "the system refuses it a thread of its own ({error}): allow more threads or memory (`ulimit -u`, \
+                     `ulimit -v`, the cgroup's `pids.max`), or run fewer tasks that need one"
+                );
+                self.refuse(task, reason);
+            }
+        }
+    }
+
+    /// Lets a blocking task fail that has no thread, with the caller's reference.
+    fn refuse(self: &Arc<Shared>, task: NonNull<TaskCell>, reason: String) {
+        // SAFETY: the caller's reference.
+        let cell = unsafe { task.as_ref() };
+        let outcome = Err(Fault::found(reason));
+        // SAFETY: no thread has the task.
+        unsafe { cell.forget_waits() };
+        cell.takes_no_part();
+        cell.show_end(&outcome);
+        self.home.board.task_ended(cell, &outcome);
+        self.own_threads.forget(cell.id);
+        self.task_ended(cell, outcome);
+        // SAFETY: no thread has it, so the reference is still ours.
+        unsafe { TaskCell::release(task.as_ptr()) }
+    }
+}
+
+impl Core {
+    /// Creates a task from a running one.
+    pub(crate) fn spawn(core: NonNull<Core>, spec: TaskSpec, mut body: Box<dyn Task>) -> TaskId {
+        let (shared, here, creator) = {
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            let core = unsafe { core.as_ref() };
+            let here = if core.worker == FOREIGN { 0 } else { core.worker as usize };
+            (core.shared.clone(), here, core.task.get())
+        };
+        // One for another node is refused there.
+        if shared.mapping.thread_per_task || spec.place.here().is_err() {
+            return shared.spawn_blocking(core, spec, |ports| {
+                body.attach(ports);
+                move |blocking: &mut Blocking| blocking.drive(body)
+            });
+        }
+        let worker = match spec.together.filter(|_| spec.place == Placement::ANYWHERE) {
+            Some(replica) => replica.worker as usize,
+            None => shared.mapping.place(&spec, creator.component.0, (here, shared.taking_part())),
+        };
+        let mut task = shared.new_task(spec, None, false);
+        if let Some(replica) = spread::joins(&spec, creator, worker == here) {
+            // SAFETY: nobody else has the cell yet.
+            unsafe { task.as_mut() }.belongs_to(replica);
+            shared.spreading.task_created(replica);
+        }
+        Core::let_run(core, (task, &spec), worker as u32, body)
+    }
+
+    /// Lets a new task run on a worker, with the caller's reference to it.
+    fn let_run(
+        core: NonNull<Core>,
+        (task, spec): (NonNull<TaskCell>, &TaskSpec),
+        worker: u32,
+        mut body: Box<dyn Task>,
+    ) -> TaskId {
+        // SAFETY: the caller's reference.
+        let cell = unsafe { task.as_ref() };
+        let id = cell.id;
+        cell.place(worker);
+        // SAFETY: the thread's own core; the reference ends before a user's code runs.
+        unsafe { &mut *core.as_ptr() }.telemetry.task_made(cell, spec.origin(), worker);
+        body.attach(&mut Ports { thread: core.cast(), task: cell });
+        // SAFETY: nobody else knows the cell's body yet.
+        unsafe { *cell.body() = Some(body) };
+        // SAFETY: the thread's own core; adopting runs no user's code.
+        let core = unsafe { &mut *core.as_ptr() };
+        if worker == core.worker {
+            core.adopt_new(task);
+        } else {
+            core.telemetry.task_ready(cell, Cause::Created, 0);
+            release_into(&core.shared, task);
+        }
+        id
+    }
+}
+
+/// Sends a new task to its worker; if that has ended, the task ends unborn.
+pub(crate) fn release_into(shared: &Shared, task: NonNull<TaskCell>) {
+    // SAFETY: the caller's reference.
+    let cell = unsafe { task.as_ref() };
+    let keep = cell.counted();
+    cell.in_inbox.store(true, Ordering::Relaxed);
+    if wake::send(&shared.home, task) == Pushed::Refused {
+        // SAFETY: the worker refused it, so nobody else touches the body.
+        drop(unsafe { cell.body() }.take());
+        shared.home.board.task_ended(cell, &Ok(()));
+        shared.task_ended(cell, Ok(()));
+    }
+    // SAFETY: taken above.
+    unsafe { TaskCell::release(keep) }
+}

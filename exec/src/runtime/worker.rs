@@ -1,0 +1,148 @@
+//! A worker: a thread that dispatches its ready tasks, spins a little when there are none, then sleeps.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::affinity;
+use crate::dispatch::Core;
+use crate::ring::Holder;
+use crate::runtime::moves::ASK_AFTER_NS;
+use crate::shared::Shared;
+use crate::shared::letters::Letters;
+use crate::spare::Keeps;
+use crate::sync::Ordering;
+use crate::task::cell::{Ring, State, TaskCell};
+use crate::telemetry::{Board, ObservedTask, Recorder, ShownStream};
+
+/// Looks whether something came between two readings of the clock.
+const LOOKS: u32 = 16;
+
+/// So long a worker looks without a pause between two looks: one may take 140 cycles, as long as the way of a message.
+const BARE_NS: u64 = 2_000;
+
+/// Runs worker `number` until the runtime stops.
+pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) {
+    let _kept = (Keeps::<TaskCell>::new(), Keeps::<Ring>::new(), keep_observed(&shared.home.board));
+    // A refused pinning costs speed, not correctness.
+    let pinned = shared.crew.processor_of(number).filter(|processor| affinity::pin(processor.number).is_ok());
+    let mut core = Core::new(shared.clone(), number, recorder);
+    core.telemetry.worker_begins(pinned);
+    let core = NonNull::from(Box::leak(Box::new(core)));
+    Core::with(core, || {
+        work(core, &shared, number);
+        Core::drop_tasks(core);
+        close_inbox(core, &shared, number);
+    });
+    // SAFETY: the thread's own core; no user's code runs.
+    unsafe { &mut *core.as_ptr() }.telemetry.worker_ends();
+    // SAFETY: leaked above, and nobody else has it.
+    drop(unsafe { Box::from_raw(core.as_ptr()) });
+    shared.home.admission.falls_asleep();
+}
+
+/// Keeps what the space shows of tasks and streams to come.
+fn keep_observed(board: &Board) -> impl Sized {
+    board
+        .space()
+        .map(|space| (Keeps::<ObservedTask>::new(), Keeps::<ShownStream>::new(), space.keep_live_rows()))
+}
+
+fn work(core: NonNull<Core>, shared: &Shared, number: u32) {
+    let inbox = &shared.home.inboxes[number as usize];
+    while !shared.stop.load(Ordering::Relaxed) {
+        if !inbox.is_empty() {
+            // SAFETY: the thread's own core; waking runs no user's code.
+            unsafe { &mut *core.as_ptr() }.empty_inbox();
+        }
+        if shared.post.attention.load(Ordering::Relaxed) != 0 {
+            // SAFETY: as above.
+            unsafe { &mut *core.as_ptr() }.attend();
+        }
+        // SAFETY: as above.
+        match unsafe { &mut *core.as_ptr() }.next_task() {
+            Some(task) => Core::dispatch(core, task),
+            // SAFETY: as above.
+            None => unsafe { &mut *core.as_ptr() }.wait(number),
+        }
+    }
+}
+
+impl Core {
+    /// Looks for about the price of a sleep whether something came, then sleeps.
+    fn wait(&mut self, number: u32) {
+        let before = self.telemetry.own_work();
+        self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
+        if self.tasks.parked {
+            self.telemetry.worker_sleeps_parked();
+            self.sleep();
+            return self.telemetry.worker_has_slept_parked(before);
+        }
+        self.telemetry.worker_waits();
+        self.shared.spreading.waits(number, before);
+        let (asked, slept) = self.look_out(before);
+        self.telemetry.clock();
+        self.waited_since(before, asked);
+        let in_all = self.telemetry.worker_has_waited(before, slept);
+        self.shared.spreading.has_waited(number, in_all);
+    }
+
+    /// Returns when something came, or after a sleep: whether it said meanwhile that this worker is hungry, and whether it slept.
+    fn look_out(&mut self, before: u64) -> (bool, bool) {
+        let spin_ticks = self.shared.tuning.spin_ticks(&mut self.telemetry);
+        let ask_ticks = self.shared.clock.ns_to_ticks(ASK_AFTER_NS).min(spin_ticks);
+        let bare_ticks = self.shared.clock.ns_to_ticks(BARE_NS);
+        let (mut asked, mut waited) = (false, 0);
+        while waited < spin_ticks {
+            let bare = waited < bare_ticks;
+            if (0..LOOKS).any(|_| self.something_came(bare)) {
+                return (asked, false);
+            }
+            waited = self.shared.clock.now().saturating_sub(before);
+            if waited >= ask_ticks && !asked {
+                asked = self.ask(before);
+            }
+        }
+        self.sleep();
+        (asked, true)
+    }
+
+    fn sleep(&self) {
+        let inbox = &self.shared.home.inboxes[self.worker as usize];
+        inbox.dispatches.store(self.telemetry.dispatches(), Ordering::Relaxed);
+        inbox.wait_for_room.store(self.tasks.wait_for_room, Ordering::Relaxed);
+        let (stop, letters) = (&self.shared.stop, self.letters());
+        inbox.sleep(|| stop.load(Ordering::SeqCst) || !letters.is_empty_for_sure());
+    }
+
+    fn letters(&self) -> &Letters {
+        &self.shared.post.of_worker[self.worker as usize]
+    }
+
+    /// Whether there is something to do; if not, lets the other thread of the same core go first, unless the wait is `bare`.
+    #[inline]
+    fn something_came(&self, bare: bool) -> bool {
+        let inbox = &self.shared.home.inboxes[self.worker as usize];
+        let came =
+            !inbox.is_still_empty() || !self.letters().is_empty() || self.shared.stop.load(Ordering::Relaxed);
+        if !came && !bare {
+            std::hint::spin_loop();
+        }
+        came
+    }
+}
+
+/// Refuses more tasks and drops those that never ran.
+fn close_inbox(core: NonNull<Core>, shared: &Shared, number: u32) {
+    let inbox = &shared.home.inboxes[number as usize];
+    for task in inbox.shut() {
+        // SAFETY: the thread's own core; adopting runs no user's code. The inbox's reference is ours.
+        unsafe {
+            let core = &mut *core.as_ptr();
+            match task.as_ref().state.get() {
+                State::New | State::Moving => core.adopt(task),
+                _ => TaskCell::release(task.as_ptr()),
+            }
+        }
+    }
+    Core::drop_tasks(core);
+}

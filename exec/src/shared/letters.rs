@@ -1,0 +1,107 @@
+//! Letters: what other threads ask of a worker, or of a task with a thread of its own, which answers between two dispatches.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::shared::Shared;
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::task::cell::TaskCell;
+
+/// What another thread asks of a worker, which answers between two dispatches.
+pub(crate) trait Asked: Send + Sync {
+    /// Does it, on the worker's thread.
+    fn answer(&self, thread: &mut dyn Answering);
+}
+
+/// A thread that answers letters.
+pub(crate) trait Answering {
+    /// The worker that it is, or [`FOREIGN`](crate::ring::FOREIGN).
+    fn number(&self) -> u32;
+    fn shared(&self) -> Arc<Shared>;
+    /// The worker's tasks, which are alive as long as nothing else is done.
+    fn tasks(&self) -> &[NonNull<TaskCell>];
+    /// Of a thread that is a task's own: the task.
+    fn own_task(&self) -> Option<&TaskCell>;
+    /// Moves a task of the worker that is ready or idle.
+    fn give(&mut self, task: NonNull<TaskCell>, to: u32);
+    /// The worker takes no part from now on, or takes part again.
+    fn park(&mut self, parked: bool);
+}
+
+/// A worker's copy of what is asked, and the letter that came before it.
+struct Letter {
+    next: *mut Letter,
+    asked: Arc<dyn Asked>,
+}
+
+/// A worker's letters.
+pub(crate) struct Letters {
+    /// The newest letter. Pushed by any thread (sequentially consistent), taken by the worker (acquire).
+    newest: AtomicPtr<Letter>,
+}
+
+impl Letters {
+    fn none() -> Letters {
+        Letters { newest: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Leaves a letter for the worker, which the caller then [wakes](crate::task::inbox::Inbox::wake). True: there was none before.
+    pub(crate) fn write(&self, asked: Arc<dyn Asked>) -> bool {
+        let letter = Box::into_raw(Box::new(Letter { next: std::ptr::null_mut(), asked }));
+        let mut first = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: nobody else has the letter yet.
+            unsafe { (*letter).next = first };
+            match self.newest.compare_exchange_weak(first, letter, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return first.is_null(),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Takes all letters, oldest first.
+    pub(crate) fn read(&self) -> Vec<Arc<dyn Asked>> {
+        let mut letters = Vec::new();
+        if !self.is_empty() {
+            let mut newest = self.newest.swap(std::ptr::null_mut(), Ordering::Acquire);
+            while !newest.is_null() {
+                // SAFETY: made by `Box` in `write`, and ours since we took it.
+                let letter = *unsafe { Box::from_raw(newest) };
+                newest = letter.next;
+                letters.push(letter.asked);
+            }
+        }
+        letters.reverse();
+        letters
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.newest.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Likewise, for who is about to sleep.
+    pub(crate) fn is_empty_for_sure(&self) -> bool {
+        self.newest.load(Ordering::SeqCst).is_null()
+    }
+}
+
+impl Drop for Letters {
+    fn drop(&mut self) {
+        self.read();
+    }
+}
+
+/// The letters of all workers.
+pub(crate) struct Post {
+    /// One for each worker that there may be.
+    pub(crate) of_worker: Vec<Letters>,
+    /// Workers that are hungry plus workers that have letters: looked at before every dispatch.
+    pub(crate) attention: AtomicU32,
+}
+
+impl Post {
+    pub(crate) fn new(workers: usize) -> Post {
+        Post { of_worker: (0..workers).map(|_| Letters::none()).collect(), attention: AtomicU32::new(0) }
+    }
+}

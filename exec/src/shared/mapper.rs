@@ -1,0 +1,275 @@
+//! The mapper: which worker a new task runs on.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+#[cfg(test)]
+use crate::task::placement::Placement;
+use crate::task::spec::TaskSpec;
+
+/// How tasks are placed. A [`TaskSpec::place`] comes before all of them.
+#[derive(Clone)]
+pub enum Mapper {
+    /// Neighbours together. Tasks created before the start are cut, in order, into one piece for each worker, by
+    /// weight. Replicas of a [`Spread`](crate::Spread) are placed and moved by what they cost. Any other task created while running stays with its creator until `block` tasks of its component and its
+    /// creator's component were placed there; then the next worker gets the next `block`.
+    Contiguous {
+        /// Tasks of a kind that stay together.
+        block: usize,
+    },
+    /// One worker after the other.
+    RoundRobin,
+    /// The worker whose live tasks weigh least; among several, the creator's. Of tasks created before the start the heaviest
+    /// are placed first.
+    LeastLoaded,
+    /// The user's: the worker, modulo the number of those that take part.
+    User(Arc<dyn Fn(&TaskSpec) -> usize + Send + Sync>),
+}
+
+impl Default for Mapper {
+    fn default() -> Mapper {
+        Mapper::Contiguous { block: 8 }
+    }
+}
+
+impl std::fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mapper::Contiguous { block } => write!(f, "Contiguous {{ block: {block} }}"),
+            Mapper::RoundRobin => f.write_str("RoundRobin"),
+            Mapper::LeastLoaded => f.write_str("LeastLoaded"),
+            Mapper::User(_) => f.write_str("User"),
+        }
+    }
+}
+
+/// A mapper and what it remembers: a counter for each kind of task and worker, however many tasks there were.
+pub(crate) struct Placing {
+    mapper: Mapper,
+    workers: usize,
+    next: usize,
+    placed: HashMap<(u64, u64), Vec<usize>, BuildHasherDefault<OfKind>>,
+    /// What the live tasks of each worker weigh ([`Mapper::LeastLoaded`] alone).
+    loads: Vec<u64>,
+}
+
+/// Mixes the numbers of two components, which no stranger chooses: each kind of task that is made is looked up by them.
+#[derive(Default)]
+pub(crate) struct OfKind(u64);
+
+impl Hasher for OfKind {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its place from the low bits and a mark from the high ones, and a product is mixed at the high end.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+fn weight(spec: &TaskSpec) -> u64 {
+    u64::from(spec.weight.max(1))
+}
+
+impl Placing {
+    /// For `workers` at first, and `most` at most.
+    pub(crate) fn new(mapper: Mapper, workers: usize, most: usize) -> Placing {
+        Placing { mapper, workers, next: 0, placed: HashMap::default(), loads: vec![0; most] }
+    }
+
+    /// Lets so many workers take part from now on.
+    pub(crate) fn set_workers(&mut self, workers: usize) {
+        self.workers = workers;
+        self.next = 0;
+        self.placed.clear();
+    }
+
+    /// The worker of a task created while running, by a task of component `creator` on worker `here`.
+    pub(crate) fn place(&mut self, spec: &TaskSpec, creator: u64, here: usize) -> usize {
+        let chosen = spec.place.worker.map(|worker| worker % self.workers);
+        match &self.mapper {
+            Mapper::LeastLoaded => self.least_loaded(spec, chosen, here),
+            _ if chosen.is_some() => chosen.unwrap_or_default(),
+            Mapper::User(choose) => choose(spec) % self.workers,
+            Mapper::RoundRobin => self.one_after_another(),
+            Mapper::Contiguous { block } => {
+                let block = (*block).max(1);
+                self.in_blocks((spec.component.0, creator), here, block)
+            }
+        }
+    }
+
+    /// The workers of tasks created before the start, in their order.
+    pub(crate) fn cut(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
+        if !matches!(self.mapper, Mapper::Contiguous { .. }) {
+            return self.one_by_one(specs);
+        }
+        // Tasks that the user placed do not shift the pieces of the others.
+        let total: u64 = specs.iter().filter(|spec| spec.place.worker.is_none()).map(weight).sum();
+        let mut before = 0;
+        let mut places = Vec::with_capacity(specs.len());
+        for spec in specs {
+            if let Some(place) = spec.place.worker {
+                places.push(place % self.workers);
+                continue;
+            }
+            // A task belongs to the piece that its middle lies in.
+            let middle = 2 * before + weight(spec);
+            let piece = (u128::from(middle) * self.workers as u128 / (2 * u128::from(total))) as usize;
+            places.push(piece.min(self.workers - 1));
+            before += weight(spec);
+        }
+        places
+    }
+
+    /// The workers that tasks go to which are on others now, as if they were created before the start.
+    pub(crate) fn cut_anew(&self, specs: &[TaskSpec]) -> Vec<usize> {
+        // What each worker bears changes with the moves themselves.
+        Placing::new(self.mapper.clone(), self.workers, self.loads.len()).cut(specs)
+    }
+
+    /// The worker of a task that came to `parked`, which takes no part.
+    pub(crate) fn instead_of(&self, parked: usize, spec: &TaskSpec) -> usize {
+        let user = || match &self.mapper {
+            Mapper::User(choose) => choose(spec),
+            _ => parked,
+        };
+        spec.place.worker.unwrap_or_else(user) % self.workers
+    }
+
+    fn one_by_one(&mut self, specs: &[TaskSpec]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        if matches!(self.mapper, Mapper::LeastLoaded) {
+            order.sort_by_key(|&at| std::cmp::Reverse(weight(&specs[at])));
+        }
+        let mut places = vec![0; specs.len()];
+        for at in order {
+            places[at] = self.place(&specs[at], 0, 0);
+        }
+        places
+    }
+
+    fn least_loaded(&mut self, spec: &TaskSpec, chosen: Option<usize>, here: usize) -> usize {
+        let least = || (0..self.workers).min_by_key(|&worker| (self.loads[worker], worker != here));
+        let worker = chosen.or_else(least).unwrap_or_default();
+        self.loads[worker] += weight(spec);
+        worker
+    }
+
+    /// A task that was placed has ended on `worker`.
+    pub(crate) fn ended(&mut self, spec: &TaskSpec, worker: u32) {
+        if let Some(load) = self.loads.get_mut(worker as usize) {
+            *load = load.saturating_sub(weight(spec));
+        }
+    }
+
+    /// A task has moved.
+    pub(crate) fn moved(&mut self, spec: &TaskSpec, from: u32, to: u32) {
+        self.ended(spec, from);
+        self.loads[to as usize] += weight(spec);
+    }
+
+    fn one_after_another(&mut self) -> usize {
+        let worker = self.next;
+        self.next = (self.next + 1) % self.workers;
+        worker
+    }
+
+    fn in_blocks(&mut self, kind: (u64, u64), here: usize, block: usize) -> usize {
+        let workers = self.workers;
+        let counts = self.placed.entry(kind).or_insert_with(|| vec![0; workers]);
+        let found = (0..workers).map(|step| (here + step) % workers).find(|&worker| counts[worker] < block);
+        let worker = found.unwrap_or_else(|| {
+            counts.fill(0);
+            (here + 1) % workers
+        });
+        counts[worker] += 1;
+        worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SiteRef;
+
+    fn placing(workers: usize) -> Placing {
+        Placing::new(Mapper::default(), workers, workers)
+    }
+
+    #[test]
+    fn a_chain_is_cut_into_equal_pieces() {
+        let specs = [TaskSpec::default(); 6];
+        assert_eq!(placing(2).cut(&specs), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(placing(3).cut(&specs), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(placing(4).cut(&specs[..1]).len(), 1);
+    }
+
+    #[test]
+    fn weights_and_wishes_count() {
+        let heavy = TaskSpec { weight: 3, ..TaskSpec::default() };
+        let placed = TaskSpec { place: Placement::on_worker(5), ..TaskSpec::default() };
+        assert_eq!(placing(2).cut(&[heavy, TaskSpec::default(), TaskSpec::default(), placed]), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_the_user_placed_does_not_shift_the_pieces_of_the_others() {
+        let placed = |worker| TaskSpec { place: Placement::on_worker(worker), ..TaskSpec::default() };
+        let collector = TaskSpec { weight: 2, ..TaskSpec::default() };
+        let network = [TaskSpec::default(), collector];
+        assert_eq!(placing(2).cut(&network), [0, 1]);
+        assert_eq!(placing(2).cut(&[network[0], network[1], placed(0), placed(1)]), [0, 1, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1), network[0], placed(0), network[1]]), [1, 0, 0, 1]);
+        assert_eq!(placing(2).cut(&[placed(1); 3]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn the_least_loaded_worker_gets_the_next_task() {
+        let of_weight = |weight| TaskSpec { weight, ..TaskSpec::default() };
+        let mut placing = Placing::new(Mapper::LeastLoaded, 2, 2);
+        assert_eq!(placing.cut(&[1, 1, 5, 3].map(of_weight)), [1, 1, 0, 1]);
+        assert_eq!(placing.place(&of_weight(2), 0, 1), 1, "both have 5: the creator's");
+        assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
+        placing.moved(&of_weight(5), 0, 1);
+        placing.ended(&of_weight(1), 0);
+        assert_eq!(
+            placing.place(&TaskSpec { place: Placement::on_worker(3), ..of_weight(20) }, 0, 0),
+            1,
+            "as it is told"
+        );
+        assert_eq!(placing.place(&of_weight(1), 0, 1), 0);
+    }
+
+    #[test]
+    fn a_star_of_sixteen_replicas_lands_half_and_half() {
+        let mut placing = placing(2);
+        let spec = TaskSpec { component: SiteRef(7), ..TaskSpec::default() };
+        let mut here = 0;
+        let mut places = Vec::new();
+        for _ in 0..16 {
+            here = placing.place(&spec, 7, here);
+            places.push(here);
+        }
+        assert_eq!(places, [[0; 8], [1; 8]].concat());
+    }
+
+    #[test]
+    fn a_split_fills_both_workers_in_turn() {
+        let mut placing = placing(2);
+        let spec = TaskSpec { component: SiteRef(7), ..TaskSpec::default() };
+        let places: Vec<usize> = (0..1000).map(|_| placing.place(&spec, 1, 0)).collect();
+        assert_eq!(places[..16], [[0; 8], [1; 8]].concat());
+        let on_first = places.iter().filter(|&&worker| worker == 0).count();
+        assert!((490..=510).contains(&on_first), "{on_first} of 1000");
+    }
+}

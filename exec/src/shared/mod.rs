@@ -1,0 +1,189 @@
+//! What all threads of a runtime share.
+
+pub(crate) mod balance;
+pub(crate) mod ends;
+pub(crate) mod letters;
+pub(crate) mod mapper;
+pub(crate) mod mapping;
+pub(crate) mod options;
+pub(crate) mod own_threads;
+pub(crate) mod settings;
+pub(crate) mod spread;
+pub(crate) mod tuning;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+use thalweg_space::{Clock, Space};
+
+use crate::affinity::{self, Processor};
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::ring::tokens::Tokens;
+use crate::shared::ends::Ends;
+use crate::shared::letters::{Asked, Post};
+use crate::shared::mapper::Mapper;
+use crate::shared::mapping::Mapping;
+use crate::shared::options::Options;
+use crate::shared::own_threads::OwnThreads;
+use crate::shared::spread::Spreading;
+use crate::shared::tuning::Tuning;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::task::cell::{Kind, TaskCell};
+use crate::task::context::Task;
+use crate::task::home::Home;
+use crate::task::inbox::Inbox;
+use crate::task::spec::TaskSpec;
+use crate::telemetry::Mode;
+
+/// What all threads share, in other cache lines than the count of who shares it.
+#[cfg_attr(not(loom), repr(align(64)))]
+pub(crate) struct Shared {
+    /// What tasks know of it, too.
+    pub(crate) home: Arc<Home>,
+    pub(crate) clock: Clock,
+    pub(crate) tuning: Tuning,
+    /// Set once, when the workers are to end.
+    pub(crate) stop: AtomicBool,
+    pub(crate) crew: Crew,
+    pub(crate) post: Post,
+    pub(crate) tokens: Tokens,
+    pub(crate) mapping: Mapping,
+    pub(crate) spreading: Spreading,
+    pub(crate) own_threads: OwnThreads,
+    pub(crate) ends: Ends,
+    next_stream: AtomicU64,
+}
+
+/// The workers' threads.
+pub(crate) struct Crew {
+    /// How many workers have a thread, and how many of those take part. Written under the lock of `threads`.
+    pub(crate) manned: AtomicUsize,
+    pub(crate) taking_part: AtomicUsize,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What workers are bound to, in turn; empty: they are not.
+    processors: Vec<Processor>,
+}
+
+impl Crew {
+    fn new(options: &Options) -> Crew {
+        Crew {
+            manned: AtomicUsize::new(0),
+            taking_part: AtomicUsize::new(options.workers),
+            threads: Mutex::default(),
+            processors: if options.pin { affinity::processors() } else { Vec::new() },
+        }
+    }
+
+    /// What a worker is to be bound to.
+    pub(crate) fn processor_of(&self, worker: u32) -> Option<Processor> {
+        self.processors.get(worker as usize % self.processors.len().max(1)).copied()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: &Options) -> Result<Arc<Shared>, Error> {
+        let most = options.workers.max(options.workers_max);
+        let home = Home::new(most, options.space.clone())?;
+        let clock = *home.board.clock();
+        let may_spread = !options.thread_per_task && matches!(options.mapper, Mapper::Contiguous { .. });
+        Ok(Arc::new(Shared {
+            home: Arc::new(home),
+            clock,
+            tuning: Tuning::new(options, clock)?,
+            stop: AtomicBool::new(false),
+            crew: Crew::new(options),
+            post: Post::new(most),
+            tokens: Tokens::new(),
+            mapping: Mapping::new(options, most),
+            spreading: Spreading::new(may_spread, most),
+            own_threads: OwnThreads::default(),
+            ends: Ends::new(),
+            next_stream: AtomicU64::new(1),
+        }))
+    }
+
+    /// Puts back settings whose lease is over, from a thread that runs no tasks and wakes at intervals.
+    pub(crate) fn see_to_leases(&self) {
+        // Where that fails the space was removed, and nobody sets anything.
+        _ = self.home.board.space().map(Space::see_to_leases);
+    }
+
+    /// Lets held sources in if nobody has adopted the limit that is set: they will.
+    pub(crate) fn look_at_limit(&self) {
+        if !self.tuning.is_limit_adopted() {
+            self.home.admission.let_in();
+        }
+    }
+
+    /// The number of a new stream, and how many messages it holds.
+    pub(crate) fn new_stream(&self, capacity: Option<usize>) -> (u64, usize) {
+        let id = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        let capacity = capacity.unwrap_or_else(|| self.tuning.settings.capacity.load() as usize);
+        (id, capacity.clamp(1, 1 << 30))
+    }
+
+    /// A new task's cell, counted as alive; the caller owns its one reference.
+    pub(crate) fn new_task(
+        &self,
+        spec: TaskSpec,
+        body: Option<Box<dyn Task>>,
+        blocking: bool,
+    ) -> NonNull<TaskCell> {
+        let is_shown = blocking || self.tuning.mode_now() != Mode::Off;
+        // Of all mappers only a user's looks at the whole of a specification.
+        let kind = Kind { blocking, is_shown, keeps_spec: self.mapping.places };
+        TaskCell::new(self.home.clone(), self.ends.task_made(), spec, body, kind)
+    }
+
+    /// A task has ended, and said so in the space.
+    pub(crate) fn task_ended(&self, task: &TaskCell, outcome: Result<(), Fault>) {
+        if let Err(fault) = outcome {
+            self.ends.task_failed(task, fault);
+        }
+        self.mapping.task_ended(task);
+        if let Some(replica) = task.member_of() {
+            self.spreading.task_ended(replica);
+        }
+        self.ends.task_ended();
+    }
+
+    /// How many workers take part.
+    pub(crate) fn taking_part(&self) -> usize {
+        self.crew.taking_part.load(Ordering::Acquire)
+    }
+
+    /// The inboxes of the workers that have a thread.
+    pub(crate) fn manned(&self) -> &[Inbox<TaskCell>] {
+        &self.home.inboxes[..self.crew.manned.load(Ordering::Acquire)]
+    }
+
+    /// Ends the run.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        crate::sync::barrier();
+        for inbox in self.manned() {
+            inbox.wake();
+        }
+        self.own_threads.each(|task, _| _ = self.home.admission.unpark(&task.parker));
+    }
+
+    /// Writes a letter to every worker that has a thread.
+    pub(crate) fn ask_all(&self, asked: Arc<dyn Asked>) {
+        self.ask(self.manned().len(), asked);
+    }
+
+    /// Writes a letter to the first so many workers.
+    pub(crate) fn ask(&self, workers: usize, asked: Arc<dyn Asked>) {
+        for (inbox, letters) in self.home.inboxes.iter().zip(&self.post.of_worker).take(workers) {
+            if letters.write(asked.clone()) {
+                self.post.attention.fetch_add(1, Ordering::SeqCst);
+            }
+            crate::sync::barrier();
+            inbox.wake();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How to start a runtime.
+
+use std::thread;
+
+use thalweg_space::Space;
+
+use crate::error::Error;
+use crate::shared::mapper::Mapper;
+use crate::shared::settings::{Order, Settings};
+use crate::telemetry::Mode;
+
+/// How to start a runtime.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many workers (at least one). Default: the cores that the process may use, or fewer if its cgroup may not use
+    /// all of their time.
+    pub workers: usize,
+    /// How many workers there may be, if some are added while the runtime runs ([`Runtime::workers`](crate::Runtime::workers), the setting
+    /// `exec.workers`); no fewer than `workers`. Default: the same as that of `workers`.
+    pub workers_max: usize,
+    /// Whether each worker is bound to a core of its own; cores of one NUMA node follow one another.
+    pub pin: bool,
+    /// How tasks are placed on workers.
+    pub mapper: Mapper,
+    /// Where to publish what happens; none: nothing is recorded. A build with `--cfg thalweg_no_probes`, to measure
+    /// against, does without.
+    pub space: Option<Space>,
+    /// How much is recorded at first; the setting `monitor.mode` changes it while running.
+    pub mode: Mode,
+    /// Messages a dispatch takes at most.
+    pub quantum: usize,
+    /// Messages a stream holds, unless its own specification says otherwise.
+    pub capacity: usize,
+    /// As long as so many messages are under way in streams, no source reads a further input
+    /// ([`Blocking::admit`](crate::Blocking::admit)); 0: no limit.
+    pub unfinished: u64,
+    /// Which ready task a worker takes next.
+    pub order: Order,
+    /// How long a dispatch should last, in microseconds: the number of its messages follows from that.
+    pub quantum_us: u64,
+    /// How long a worker without work spins before it sleeps, in microseconds.
+    pub spin_us: u64,
+    /// Whether a worker that has waited for a while gets tasks of a busy one, for good. Tasks that were placed by name
+    /// ([`TaskSpec::place`](crate::TaskSpec::place)) or by [`Mapper::User`] stay.
+    pub steal: bool,
+    /// Whether the replicas of a split move to where there is time for them ([`Spread`](crate::Spread)), if the mapper is
+    /// [`Mapper::Contiguous`] and nothing is stolen.
+    pub spread: bool,
+    /// Whether each task has a thread of its own, as if it were a blocking one: to compare with workers, which then have
+    /// nothing to do.
+    pub thread_per_task: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let declared = Settings::DECLARED;
+        Options {
+            workers,
+            workers_max: workers,
+            pin: false,
+            mapper: Mapper::default(),
+            space: None,
+            mode: Mode::default(),
+            quantum: declared.quantum.default as usize,
+            capacity: declared.capacity.default as usize,
+            unfinished: declared.unfinished.default,
+            order: Order::default(),
+            quantum_us: declared.quantum_us.default,
+            spin_us: declared.spin_us.default,
+            steal: declared.steal.default != 0,
+            spread: declared.spread.default != 0,
+            thread_per_task: false,
+        }
+    }
+}
+
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    let workers = options.workers;
+    if (1..=4096).contains(&workers) && options.workers_max <= 4096 {
+        return Ok(());
+    }
+    let most = options.workers_max;
+    Err(Error::new(format!(
+        "options: workers is {workers}, workers_max {most}, but they have to be 1 to 4096"
+    )))
+}
+
+/// The settings, as the options want them at first.
+pub(crate) fn settings(options: &Options) -> Result<Settings, Error> {
+    let mut specs = Settings::DECLARED;
+    specs.mode.default = options.mode as u64;
+    specs.workers.max = options.workers.max(options.workers_max) as u64;
+    specs.workers.default = options.workers as u64;
+    specs.quantum.default = options.quantum as u64;
+    specs.quantum_us.default = options.quantum_us;
+    specs.spin_us.default = options.spin_us;
+    specs.capacity.default = options.capacity as u64;
+    specs.unfinished.default = options.unfinished;
+    specs.order.default = options.order as u64;
+    specs.steal.default = u64::from(options.steal);
+    specs.spread.default = u64::from(options.spread);
+    for spec in specs.all() {
+        let (name, value, min, max) = (spec.name, spec.default, spec.min, spec.max);
+        if !(min..=max).contains(&value) {
+            return Err(Error::new(format!("options: {name} is {value}, but has to be {min} to {max}")));
+        }
+    }
+    let settings = specs.make(options.space.as_ref()).map_err(Error::from)?;
+    for (setting, spec) in settings.all().into_iter().zip(specs.all()) {
+        // A second runtime of the same space finds the cell there, and its options count.
+        setting.show(spec.default).map_err(Error::from)?;
+    }
+    Ok(settings)
+}

@@ -1,0 +1,126 @@
+//! The tasks with threads of their own, as the others see them.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::ring::Holder;
+use crate::shared::letters::Asked;
+use crate::stop::Stop;
+use crate::sync::{AtomicU64, Ordering, lock};
+use crate::task::cell::TaskCell;
+use crate::task::spec::TaskId;
+
+/// How long an abort waits for blocking tasks.
+const ABORT_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Tasks with threads of their own, and the threads.
+#[derive(Default)]
+pub(crate) struct OwnThreads {
+    /// The tasks that have not ended, each with a reference.
+    tasks: Mutex<HashMap<TaskId, (Handed, Arc<Sleep>)>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl OwnThreads {
+    /// A task is about to get a thread.
+    pub(crate) fn add(&self, task: &TaskCell, sleep: Arc<Sleep>) {
+        lock(&self.tasks).insert(task.id, (Handed(task.counted_reference()), sleep));
+    }
+
+    /// Goes through the blocking tasks that have not ended.
+    pub(crate) fn each(&self, mut each: impl FnMut(&TaskCell, &Sleep)) {
+        for (task, sleep) in lock(&self.tasks).values() {
+            // SAFETY: the map's reference.
+            each(unsafe { task.0.as_ref() }, sleep);
+        }
+    }
+
+    /// Keeps a blocking task's thread until it has ended. A panic in it is caught and told with the task's end, so there is
+    /// nothing more to hear of it here.
+    pub(crate) fn keep(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.threads);
+        let (ended, running): (Vec<_>, _) = threads.drain(..).partition(JoinHandle::is_finished);
+        *threads = running;
+        threads.push(thread);
+        drop(threads);
+        ended.into_iter().for_each(|thread| _ = thread.join());
+    }
+
+    /// A blocking task ends: no abort need wake it any more.
+    pub(crate) fn forget(&self, id: TaskId) {
+        if let Some((task, _)) = lock(&self.tasks).remove(&id) {
+            // SAFETY: the map's reference.
+            unsafe { TaskCell::release(task.0.as_ptr()) }
+        }
+    }
+
+    /// Ends the threads of blocking tasks. After an abort one that does not look at [`Blocking::stopping`] in time is
+    /// left to itself.
+    pub(crate) fn end(&self, aborted: bool) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        let deadline = Instant::now() + ABORT_PATIENCE;
+        for thread in threads {
+            while aborted && !thread.is_finished() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if !aborted || thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// What others see of a blocking task's waits for its streams, and what they ask it meanwhile.
+#[derive(Default)]
+pub(crate) struct Sleep {
+    /// Two for each time that a wait began or ended, so while it waits this is twice something odd; and one more if it is for
+    /// room. Written by the task's thread (release).
+    waits: AtomicU64,
+    /// Answered by the task's thread, between two looks whether it was woken.
+    asked: Mutex<Option<Arc<dyn Asked>>>,
+}
+
+impl Sleep {
+    const ROOM: u64 = 1;
+    const WAITS: u64 = 2;
+
+    pub(crate) fn begin(&self, stop: Stop) {
+        let room = if stop == Stop::OutputFull { Sleep::ROOM } else { 0 };
+        self.waits.store(self.waits.load(Ordering::Relaxed) + Sleep::WAITS + room, Ordering::Release);
+    }
+
+    pub(crate) fn end(&self) {
+        let now = self.waits.load(Ordering::Relaxed);
+        self.waits.store((now & !Sleep::ROOM) + Sleep::WAITS, Ordering::Release);
+    }
+
+    /// Tells its waits apart.
+    pub(crate) fn wait(&self) -> u64 {
+        self.waits.load(Ordering::Acquire)
+    }
+
+    /// Which of its waits for streams the task is in, if it is in one and its thread sleeps; and whether for room.
+    pub(crate) fn now(&self, task: &TaskCell) -> Option<(u64, bool)> {
+        let asleep = task.parker.is_asleep();
+        let wait = self.wait();
+        (asleep && wait & Sleep::WAITS != 0).then_some((wait, wait & Sleep::ROOM != 0))
+    }
+
+    /// Asks the task, which is to answer as soon as it waits for streams and was not woken.
+    pub(crate) fn ask(&self, task: &TaskCell, asked: Arc<dyn Asked>) {
+        *lock(&self.asked) = Some(asked);
+        task.home.admission.unpark(&task.parker);
+    }
+
+    pub(crate) fn take_asked(&self) -> Option<Arc<dyn Asked>> {
+        lock(&self.asked).take()
+    }
+}
+
+/// A new task's one reference, on its way to a worker.
+pub(crate) struct Handed(pub(crate) NonNull<TaskCell>);
+// SAFETY: the cell is made for sharing.
+unsafe impl Send for Handed {}

@@ -1,0 +1,104 @@
+//! The settings of a runtime: each is declared here and nowhere else.
+
+use thalweg_space::{Adoption, Affects};
+
+use crate::telemetry::Mode;
+
+thalweg_space::settings! {
+    /// What can be set of a runtime while it runs. `Settings::DECLARED` says of each what it is; [`Options`](crate::Options) say what
+    /// some are at first.
+    pub struct Settings {
+        /// How much is recorded
+        mode: {
+            name: "monitor.mode",
+            choices: &Mode::NAMES,
+            default: Mode::Metrics as u64,
+            adoption: Adoption::NextDispatch,
+        },
+        /// How many workers take part; others are parked
+        workers: {
+            name: "exec.workers",
+            unit: "workers",
+            min: 1,
+            max: 4096,
+            default: 1,
+            adoption: Adoption::NextDispatch,
+        },
+        /// Messages that a dispatch takes at most
+        quantum: {
+            name: "exec.quantum",
+            unit: "messages",
+            min: 1,
+            max: 1 << 20,
+            default: 64,
+            affects: Affects::Task,
+            adoption: Adoption::NextDispatch,
+        },
+        /// How long a dispatch should last
+        quantum_us: {
+            name: "exec.quantum_us",
+            unit: "us",
+            min: 1,
+            max: 10_000_000,
+            default: 100,
+            affects: Affects::Task,
+            adoption: Adoption::NextDispatch,
+        },
+        /// How long a worker without work spins before it sleeps
+        spin_us: {
+            name: "exec.spin_us",
+            unit: "us",
+            max: 1_000_000,
+            default: 30,
+            adoption: Adoption::NextDispatch,
+        },
+        /// Messages that a new stream holds
+        capacity: {
+            name: "exec.capacity",
+            unit: "messages",
+            min: 1,
+            max: 1 << 30,
+            default: 64,
+            affects: Affects::Stream,
+            adoption: Adoption::NextMade,
+        },
+        /// Sources read no further input while so many messages are under way in streams; 0: no limit
+        unfinished: {
+            name: "exec.unfinished",
+            unit: "messages",
+            max: 1 << 40,
+            adoption: Adoption::NextDispatch,
+        },
+        /// Which ready task a worker takes next: the first, or the one with most messages to read and fewest unread behind it
+        order: { name: "exec.order", choices: &Order::NAMES, adoption: Adoption::NextDispatch },
+        /// Whether workers without work get tasks of busy ones
+        steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
+        /// Whether replicas of a split move to where there is time for them
+        spread: SWITCH { name: "exec.spread", default: 1, adoption: Adoption::NextDispatch },
+        /// Percent of a message's work that reading the clock for it may take, in mode full; 0: the clock is never read for it
+        clock_budget: { name: "exec.clock_budget", unit: "%", max: 100, default: 1, affects: Affects::Task },
+        /// The task that takes longer than it needs (`thalweg diagnose --perturb`)
+        delay_task: { name: "exec.delay_task", affects: Affects::Task },
+        /// How much longer it takes for each message
+        delay_ns: { name: "exec.delay_ns", unit: "ns", max: 1_000_000_000, affects: Affects::Task },
+        /// Until when, by the space's clock
+        delay_until: { name: "exec.delay_until", unit: "ticks", affects: Affects::Task },
+    }
+}
+
+/// Which ready task a worker takes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// The one that became ready first, but those that were given messages before all others, the last of them first.
+    #[default]
+    Fifo,
+    /// The one with the greatest demand of the first few: messages that wait to be read by it, less those that it wrote and
+    /// nobody has read (LPEL-HRC, ICA3PP 2013).
+    Demand,
+}
+
+impl Order {
+    /// The values of the setting `exec.order`, from 0.
+    pub const NAMES: [&str; 2] = ["fifo", "demand"];
+}

@@ -1,0 +1,846 @@
+//! The replicas of a split, spread over the workers by what they cost.
+//!
+//! A [`Spread`] stands for the replicas of one split; a [`Replica`] for a few tasks that are placed and moved together.
+//!
+//! **A new replica** goes to the worker where what the replicas give is joined: records that are cheap to work on cross from
+//! the dispatcher in batches, and the many short outputs stay on one worker. Where it is known that a message of its siblings takes
+//! long, the workers get new replicas in turn.
+//!
+//! **Later** replicas move. Each worker sums up what its samples of dispatches (see `Core::adapt`) say of each replica, and now
+//! and then adds that to the [`Table`]. The thread that finds that it is time for a look asks whether a worker was busy all the time
+//! while it could have given some of that to another ([`balance`]), and writes letters with the moves. A replica's load is what it
+//! took in the window ([`Family::expected`]) and what waits for it: of workers that are both busy all the time, one may have much
+//! more before it. Replicas whose messages
+//! are light stay together, and move together. What moved rests, eight times as long after each move; what the user moved stays. So
+//! there is nothing to do on the way of messages, and nothing at all without replicas.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_space::Clock;
+
+use crate::ring::{Holder, NOBODY};
+use crate::shared::balance::{self, Part};
+use crate::shared::mapper::OfKind;
+use crate::sync::lock;
+use crate::task::cell::TaskCell;
+use crate::task::context::Ports;
+use crate::task::placement::Placement;
+use crate::task::spec::{Replica, TaskSpec};
+
+/// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
+/// light again below the lesser numbers.
+const HEAVY: Price = Price { cold_ns: COLD_NS, message_ns: 350, dispatch_ns: 600 };
+const LIGHT: Price = Price { cold_ns: 0, message_ns: 250, dispatch_ns: 400 };
+/// So much longer the first messages may take, whose code and memory are not in the caches yet.
+const COLD_NS: u64 = 20_000;
+/// The replicas whose first messages may count into what is known of all of them.
+const COLD_REPLICAS: u64 = 4;
+/// After so many messages a replica that is not heavy is light.
+const LIGHT_FROM: u64 = 64;
+/// A worker that is busy for less of the window, in percent, has no need to give anything.
+const BUSY_PERCENT: u64 = 80;
+/// Time between two looks at the workers' loads: at first, when a replica is made, and at most. It doubles with each look.
+const LOOK_NS: (u64, u64, u64) = (200_000, 1_000_000, 50_000_000);
+/// What a look takes is less than this part of the time until the next.
+const LOOK_COST: u64 = 32;
+/// How long a replica stays after its first move; eight times as long after each further one.
+const REST_NS: u64 = 4_000_000;
+const REST_GROWS: u64 = 8;
+/// Messages that are remembered of a spread, about.
+const REMEMBERED: u64 = 1 << 20;
+/// What replicas have in common weighs as many samples of each.
+const PRIOR_SAMPLES: u64 = 2;
+/// A sample counts for no more than so many times what a message of the replica took so far: the worker may have been
+/// without its processor.
+const OUTLIER: u64 = 8;
+
+/// What is paid for work on another worker.
+#[derive(Clone, Copy)]
+struct Price {
+    cold_ns: u64,
+    message_ns: u64,
+    dispatch_ns: u64,
+}
+
+/// Work that was sampled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    ticks: u64,
+    messages: u64,
+    dispatches: u64,
+    samples: u64,
+}
+
+impl Work {
+    fn add(&mut self, other: Work) {
+        self.ticks += other.ticks;
+        self.messages += other.messages;
+        self.dispatches += other.dispatches;
+        self.samples += other.samples;
+    }
+
+    fn halve(&mut self) {
+        let Work { ticks, messages, dispatches, samples } = *self;
+        *self = Work {
+            ticks: ticks / 2,
+            messages: messages / 2,
+            dispatches: dispatches / 2,
+            samples: samples.div_ceil(2),
+        };
+    }
+
+    /// Whether it took longer than that.
+    fn exceeds(&self, price: Price, clock: &Clock) -> bool {
+        let ns = price.cold_ns + self.messages * price.message_ns + self.dispatches * price.dispatch_ns;
+        self.messages > 0 && self.ticks > clock.ns_to_ticks(ns)
+    }
+}
+
+/// The replicas of a split: the runtime chooses their workers, and moves them. Without effect where the user chooses, or where
+/// there is one worker.
+#[derive(Clone, Default)]
+pub struct Spread(pub(crate) Option<Arc<Siblings>>);
+
+/// What the replicas of a split have in common.
+#[derive(Default)]
+pub(crate) struct Siblings {
+    /// The task that joins what they give: a counted reference. Set once, before any replica is made.
+    joined_by: AtomicPtr<TaskCell>,
+    /// What was sampled of all of them; and the worker whose turn it is, relaxed.
+    work: Mutex<Work>,
+    next: AtomicUsize,
+}
+
+impl Drop for Siblings {
+    fn drop(&mut self) {
+        if let Some(task) = NonNull::new(*self.joined_by.get_mut()) {
+            // SAFETY: the reference taken when it was set.
+            unsafe { TaskCell::release(task.as_ptr()) }
+        }
+    }
+}
+
+impl Siblings {
+    fn are_heavy(&self, clock: &Clock) -> bool {
+        lock(&self.work).exceeds(Price { cold_ns: COLD_REPLICAS * COLD_NS, ..HEAVY }, clock)
+    }
+
+    /// Adds what was sampled. Forgets half of it now and then.
+    fn add(&self, work: Work) {
+        let mut all = lock(&self.work);
+        if all.messages > REMEMBERED {
+            all.halve();
+        }
+        all.add(work);
+    }
+
+    fn joined_on(&self) -> Option<u32> {
+        // SAFETY: a counted reference.
+        let task = unsafe { self.joined_by.load(Ordering::Acquire).as_ref() }?;
+        Some(task.worker()).filter(|&worker| worker != NOBODY)
+    }
+}
+
+impl Spread {
+    /// Says that this task joins what the replicas give.
+    pub fn is_joined_by(&self, ports: &Ports<'_>) {
+        if let Some(siblings) = self.0.as_ref().filter(|of| of.joined_by.load(Ordering::Relaxed).is_null()) {
+            siblings.joined_by.store(ports.task.counted(), Ordering::Release);
+        }
+    }
+}
+
+impl std::fmt::Debug for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Spread({})", if self.0.is_some() { "by cost" } else { "not at all" })
+    }
+}
+
+/// What is known of a replica.
+struct Known {
+    siblings: Arc<Siblings>,
+    worker: u32,
+    /// Its tasks that have not ended, and one while it is made.
+    tasks: u32,
+    /// What was sampled of it in the window, and ever.
+    work: Work,
+    all_messages: u64,
+    /// What the messages that waited for it will take, as of the last sample.
+    backlog_ticks: u64,
+    is_heavy: bool,
+    /// It stays until then.
+    rests_until: u64,
+    moves: u32,
+}
+
+impl Known {
+    /// Whether it is worth another worker's while alone: as its siblings are, if little is known of itself. None: nobody knows.
+    fn is_heavy(&self, clock: &Clock) -> Option<bool> {
+        if self.is_heavy || self.all_messages >= LIGHT_FROM {
+            return Some(self.is_heavy);
+        }
+        self.siblings.are_heavy(clock).then_some(true)
+    }
+}
+
+/// The user moved it.
+const STAYS: u64 = u64::MAX;
+
+/// What is known of replicas and workers.
+pub(crate) struct Table {
+    replicas: Vec<Option<Known>>,
+    free: Vec<u32>,
+    /// When the window began, and how long each worker had waited by then.
+    since: u64,
+    waited: Vec<u64>,
+    /// What was sampled of each worker's other tasks in the window.
+    others: Vec<u64>,
+    look_at: u64,
+    interval: u64,
+}
+
+/// How long a worker has waited, for others to read. Written by the worker, relaxed: a reading that is torn is off by one wait.
+#[derive(Default)]
+#[cfg_attr(not(loom), repr(align(64)))]
+struct Waited {
+    ticks: AtomicU64,
+    /// Since when it waits now; 0: it does not.
+    since: AtomicU64,
+}
+
+/// What spreads the replicas of a runtime.
+pub(crate) struct Spreading {
+    is_possible: bool,
+    waited: Vec<Waited>,
+    table: Mutex<Table>,
+}
+
+impl Spreading {
+    /// Where it `is_possible`, among several workers.
+    pub(crate) fn new(is_possible: bool, workers_max: usize) -> Spreading {
+        let is_possible = is_possible && workers_max > 1;
+        let table = Table {
+            replicas: Vec::new(),
+            free: Vec::new(),
+            since: 0,
+            waited: Vec::new(),
+            others: Vec::new(),
+            look_at: 0,
+            interval: 0,
+        };
+        let waited = (0..workers_max).map(|_| Waited::default()).collect();
+        Spreading { is_possible, waited, table: Mutex::new(table) }
+    }
+
+    /// The worker waits from `now` on.
+    pub(crate) fn waits(&self, worker: u32, now: u64) {
+        self.waited[worker as usize].since.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// The worker has waited for so long since it started.
+    pub(crate) fn has_waited(&self, worker: u32, ticks: u64) {
+        let waited = &self.waited[worker as usize];
+        waited.since.store(0, Ordering::Relaxed);
+        waited.ticks.store(ticks, Ordering::Relaxed);
+    }
+
+    /// How long each worker has waited by `now`.
+    fn waited_by(&self, now: u64) -> Vec<u64> {
+        let until_now = |waited: &Waited| {
+            let since = waited.since.load(Ordering::Relaxed);
+            let waits = if since == 0 { 0 } else { now.saturating_sub(since) };
+            waited.ticks.load(Ordering::Relaxed) + waits
+        };
+        self.waited.iter().map(until_now).collect()
+    }
+
+    fn known<R>(&self, replica: u32, then: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        let mut table = lock(&self.table);
+        table.replicas.get_mut(replica as usize)?.as_mut().map(then)
+    }
+
+    /// A task of the replica was created.
+    pub(crate) fn task_created(&self, replica: u32) {
+        self.known(replica, |known| known.tasks += 1);
+    }
+
+    /// A task of the replica has ended; with the last of them the replica is forgotten.
+    pub(crate) fn task_ended(&self, replica: u32) {
+        let mut table = lock(&self.table);
+        let Some(place) = table.replicas.get_mut(replica as usize) else { return };
+        let Some(known) = place else { return };
+        known.tasks = known.tasks.saturating_sub(1);
+        if known.tasks == 0 {
+            let forgotten = place.take();
+            table.free.push(replica);
+            // Its siblings may go with it, and a task's cell with them.
+            drop(table);
+            drop(forgotten);
+        }
+    }
+
+    /// The user moved a task of the replica: it stays.
+    pub(crate) fn stays(&self, replica: u32) {
+        self.known(replica, |known| known.rests_until = STAYS);
+    }
+
+    /// The replicas of a split that are made later.
+    pub(crate) fn new_spread(&self) -> Spread {
+        Spread(self.is_possible.then(Arc::default))
+    }
+
+    /// A replica that is made now, by a task on worker `here` of so many that take part.
+    pub(crate) fn new_replica(
+        &self,
+        siblings: &Arc<Siblings>,
+        (here, workers): (u32, usize),
+        clock: &Clock,
+        now: u64,
+    ) -> Replica {
+        let mut table = lock(&self.table);
+        let is_heavy = siblings.are_heavy(clock);
+        let worker = match siblings.joined_on() {
+            _ if is_heavy => siblings.next.fetch_add(1, Ordering::Relaxed) % workers,
+            Some(worker) => worker as usize % workers,
+            None => here as usize % workers,
+        };
+        table.expect_replica(clock, now, || self.waited_by(now));
+        let known = Known {
+            siblings: siblings.clone(),
+            worker: worker as u32,
+            tasks: 1,
+            work: Work::default(),
+            all_messages: 0,
+            backlog_ticks: 0,
+            is_heavy,
+            rests_until: 0,
+            moves: 0,
+        };
+        Replica { number: table.insert(known), worker: worker as u32 }
+    }
+
+    /// Adds what was sampled on a worker to the table, and if it is time looks which replicas should go to which of so many workers,
+    /// unless nothing `may_move`.
+    pub(crate) fn look(
+        &self,
+        loads: &mut Loads,
+        (worker, workers): (u32, usize),
+        clock: &Clock,
+        now: u64,
+        may_move: impl FnOnce() -> bool,
+    ) -> Vec<(u32, u32)> {
+        let mut table = lock(&self.table);
+        table.take(loads, worker, clock);
+        loads.look_at = now + table.interval / 4;
+        if now < table.look_at {
+            return Vec::new();
+        }
+        let moves = match may_move() {
+            true => table.plan(self.waited_by(now), workers, clock, now),
+            false => Vec::new(),
+        };
+        let took = clock.now().saturating_sub(now);
+        table.next_look(now, took, clock.ns_to_ticks(LOOK_NS.2));
+        moves
+    }
+
+    /// The mapper placed its tasks anew.
+    pub(crate) fn was_placed(&self, replica: u32, worker: u32) {
+        self.known(replica, |known| known.worker = worker);
+    }
+}
+
+impl Table {
+    fn insert(&mut self, known: Known) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.replicas[number as usize] = Some(known);
+            return number;
+        }
+        self.replicas.push(Some(known));
+        self.replicas.len() as u32 - 1
+    }
+
+    /// A replica is made: begins the first window, or looks soon.
+    fn expect_replica(&mut self, clock: &Clock, now: u64, waited: impl FnOnce() -> Vec<u64>) {
+        let (first, soon, _) = LOOK_NS;
+        if self.replicas.len() == self.free.len() {
+            self.restart(now, clock.ns_to_ticks(first), waited());
+        } else if self.interval > clock.ns_to_ticks(soon) {
+            self.interval = clock.ns_to_ticks(soon);
+            self.look_at = self.look_at.min(now + self.interval);
+        }
+    }
+
+    /// Takes all that was sampled on a worker.
+    fn take(&mut self, loads: &mut Loads, worker: u32, clock: &Clock) {
+        for (&replica, load) in &mut loads.of_replica {
+            self.add(replica, worker, load, clock);
+        }
+        self.others[worker as usize] += std::mem::take(&mut loads.of_others);
+        loads.of_replica.retain(|_, load| load.is_used());
+    }
+
+    /// Begins a window.
+    fn restart(&mut self, now: u64, interval: u64, waited: Vec<u64>) {
+        (self.since, self.interval, self.look_at) = (now, interval, now + interval);
+        self.others = vec![0; waited.len()];
+        self.waited = waited;
+        for known in self.replicas.iter_mut().flatten() {
+            known.work = Work::default();
+        }
+    }
+
+    /// Adds what a worker has sampled of a replica.
+    fn add(&mut self, replica: u32, worker: u32, load: &mut Load, clock: &Clock) {
+        let work = std::mem::take(&mut load.work);
+        let Some(Some(known)) = self.replicas.get_mut(replica as usize).filter(|_| work.messages > 0) else {
+            return;
+        };
+        known.worker = worker;
+        known.work.add(work);
+        known.all_messages += work.messages;
+        known.backlog_ticks = std::mem::take(&mut load.backlog_ticks);
+        known.is_heavy = known.work.exceeds(if known.is_heavy { LIGHT } else { HEAVY }, clock);
+        known.siblings.add(work);
+    }
+
+    /// Halves what is known, so that the window is as long as the two intervals before.
+    fn next_look(&mut self, now: u64, took: u64, interval_max: u64) {
+        self.interval = (2 * self.interval).max(LOOK_COST * took).min(interval_max);
+        self.look_at = now + self.interval;
+    }
+
+    /// The moves that balance so many workers, which have `waited` for so long.
+    fn plan(&mut self, waited: Vec<u64>, workers: usize, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
+        let window = now - self.since;
+        let busy = |worker: usize| {
+            let waits = waited[worker].saturating_sub(self.waited.get(worker).copied().unwrap_or_default());
+            window.saturating_sub(waits)
+        };
+        let busy: Vec<u64> = (0..workers).map(busy).collect();
+        let is_saturated = busy.iter().any(|&busy| busy * 100 >= window * BUSY_PERCENT);
+        let chosen = self.chosen(busy, is_saturated, clock, now);
+        if chosen.is_empty() {
+            self.halve(now, waited);
+            return chosen;
+        }
+        let rest = clock.ns_to_ticks(REST_NS);
+        for &(replica, worker) in &chosen {
+            if let Some(known) = &mut self.replicas[replica as usize] {
+                let grown = rest.saturating_mul(REST_GROWS.saturating_pow(known.moves));
+                known.rests_until = now.saturating_add(grown).min(STAYS - 1);
+                (known.worker, known.moves) = (worker, known.moves + 1);
+            }
+        }
+        self.restart(now, self.interval, waited);
+        chosen
+    }
+
+    /// Forgets half of the window.
+    fn halve(&mut self, now: u64, waited: Vec<u64>) {
+        self.since = now - (now - self.since) / 2;
+        self.waited.resize(waited.len(), 0);
+        for (before, now) in self.waited.iter_mut().zip(waited) {
+            *before = now - (now - now.min(*before)) / 2;
+        }
+        self.others.iter_mut().for_each(|ticks| *ticks /= 2);
+        for known in self.replicas.iter_mut().flatten() {
+            known.work.halve();
+            known.backlog_ticks /= 2;
+        }
+    }
+
+    /// Which replicas should go to which workers, that were `busy` for so long. No load is taken off unless one is saturated.
+    fn chosen(&self, mut busy: Vec<u64>, is_saturated: bool, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
+        let (mut sampled, mut parts, families) = (self.others.clone(), Parts::default(), self.families());
+        sampled.resize(busy.len(), 0);
+        let mut backlog = vec![0; busy.len()];
+        for (number, known) in self.replicas.iter().enumerate() {
+            let Some(known) = known.as_ref().filter(|known| (known.worker as usize) < busy.len()) else {
+                continue;
+            };
+            let family = families.get(&Arc::as_ptr(&known.siblings)).copied().unwrap_or_default();
+            let ticks = family.expected(known.work.ticks);
+            sampled[known.worker as usize] += ticks;
+            let backlog_ticks = if known.all_messages > 0 { known.backlog_ticks } else { family.backlog() };
+            backlog[known.worker as usize] += backlog_ticks;
+            if let Some(is_heavy) = known.is_heavy(clock).filter(|_| known.rests_until <= now) {
+                parts.add(number as u32, known, (ticks, backlog_ticks), !is_heavy);
+            }
+        }
+        parts.scale(&busy, &sampled);
+        busy.iter_mut().zip(backlog).for_each(|(busy, backlog)| *busy += backlog);
+        parts.moves(if is_saturated { busy } else { Vec::new() })
+    }
+
+    /// What was sampled in the window of all replicas of each split.
+    fn families(&self) -> HashMap<*const Siblings, Family> {
+        let mut families: HashMap<*const Siblings, Family> = HashMap::new();
+        for known in self.replicas.iter().flatten() {
+            let family = families.entry(Arc::as_ptr(&known.siblings)).or_default();
+            family.work.add(known.work);
+            family.replicas += 1;
+            family.backlog_ticks += known.backlog_ticks;
+            family.seen += u64::from(known.all_messages > 0);
+        }
+        families
+    }
+}
+
+/// What was sampled in a window of the replicas of a split, together.
+#[derive(Clone, Copy, Default)]
+struct Family {
+    work: Work,
+    replicas: u64,
+    /// What waits for those that were ever sampled, and how many those are.
+    backlog_ticks: u64,
+    seen: u64,
+}
+
+impl Family {
+    /// What waits for a replica that was never sampled: as much as for the others.
+    fn backlog(&self) -> u64 {
+        self.backlog_ticks / self.seen.max(1)
+    }
+
+    /// What a replica is expected to take in such a window of which so much was sampled. Few samples say little: a replica of many may
+    /// have none by chance. So this is the mean of the gamma distribution that follows from the samples (a Poisson process) and
+    /// from the prior that replicas are like the mean of all, with the weight of [`PRIOR_SAMPLES`].
+    fn expected(&self, sampled_ticks: u64) -> u64 {
+        let Family { work, replicas, .. } = self;
+        if work.samples == 0 {
+            return sampled_ticks;
+        }
+        let prior = (PRIOR_SAMPLES * work.ticks / work.samples) as f64;
+        let mean = work.ticks as f64 / *replicas as f64;
+        ((sampled_ticks as f64 + prior) * mean / (mean + prior).max(1.0)) as u64
+    }
+}
+
+/// What may be moved, and the replicas that it consists of.
+#[derive(Default)]
+struct Parts {
+    parts: Vec<Part>,
+    members: Vec<Vec<u32>>,
+    /// What waits for each.
+    backlog: Vec<u64>,
+    /// Light replicas of the same spread on the same worker.
+    lumps: HashMap<(*const Siblings, u32), usize>,
+}
+
+impl Parts {
+    fn add(&mut self, replica: u32, known: &Known, (ticks, backlog): (u64, u64), is_lump: bool) {
+        let next = self.parts.len();
+        let at = match is_lump {
+            true => *self.lumps.entry((Arc::as_ptr(&known.siblings), known.worker)).or_insert(next),
+            false => next,
+        };
+        if at == next {
+            self.parts.push(Part { worker: known.worker as usize, ticks: 0, is_lump });
+            self.members.push(Vec::new());
+            self.backlog.push(0);
+        }
+        self.backlog[at] += backlog;
+        self.parts[at].ticks += ticks;
+        self.members[at].push(replica);
+    }
+
+    /// Divides the time that each worker was busy as what was sampled there divides: not every dispatch is.
+    fn scale(&mut self, busy: &[u64], sampled: &[u64]) {
+        for (part, backlog) in self.parts.iter_mut().zip(&self.backlog) {
+            let (busy, sampled) = (u128::from(busy[part.worker]), u128::from(sampled[part.worker].max(1)));
+            part.ticks = (u128::from(part.ticks) * busy / sampled) as u64 + backlog;
+        }
+    }
+
+    fn moves(&self, load: Vec<u64>) -> Vec<(u32, u32)> {
+        let gathered = self.gathered();
+        let moves = if gathered.is_empty() { balance::moves(load, &self.parts) } else { gathered };
+        let each = |(part, worker): (usize, usize)| {
+            self.members[part].iter().map(move |&replica| (replica, worker as u32))
+        };
+        moves.into_iter().flat_map(each).collect()
+    }
+
+    /// Lumps of the same spread on several workers, to go where most of it is.
+    fn gathered(&self) -> Vec<(usize, usize)> {
+        let mut most: HashMap<*const Siblings, Part> = HashMap::new();
+        for (&(siblings, _), &at) in &self.lumps {
+            let lump = self.parts[at];
+            let most = most.entry(siblings).or_insert(lump);
+            if (lump.ticks, most.worker) > (most.ticks, lump.worker) {
+                *most = lump;
+            }
+        }
+        let elsewhere = |(&(siblings, worker), &at): (&(*const Siblings, u32), &usize)| {
+            let to = most.get(&siblings)?.worker;
+            (to != worker as usize).then_some((at, to))
+        };
+        self.lumps.iter().filter_map(elsewhere).collect()
+    }
+}
+
+/// A dispatch of a replica that was looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) ticks: u64,
+    pub(crate) messages: u64,
+    /// For how many dispatches it stands.
+    pub(crate) dispatches: u64,
+    /// Messages that waited when it ended.
+    pub(crate) unread: u64,
+}
+
+/// What a worker has sampled of replicas and not yet told the others.
+#[derive(Default)]
+pub(crate) struct Loads {
+    of_replica: HashMap<u32, Load, BuildHasherDefault<OfKind>>,
+    /// Of all tasks that belong to none.
+    pub(crate) of_others: u64,
+    look_at: u64,
+}
+
+#[derive(Default)]
+struct Load {
+    work: Work,
+    /// What a message took, on the whole.
+    each: u64,
+    /// What the messages that waited will take, at most since the table was told.
+    backlog_ticks: u64,
+    looks_unused: u8,
+}
+
+impl Loads {
+    /// Adds a sample of a replica: so many dispatches like this one, after which so many messages wait. Returns whether to look at `now`
+    /// what follows.
+    pub(crate) fn add(&mut self, replica: u32, sample: Sample, now: u64) -> bool {
+        let Sample { ticks, messages, dispatches, unread } = sample;
+        let load = self.of_replica.entry(replica).or_default();
+        load.looks_unused = 0;
+        let most = load.each.saturating_mul(OUTLIER).saturating_mul(messages);
+        let ticks = if load.each == 0 { ticks } else { ticks.min(most) };
+        let each = ticks / messages;
+        load.each = if load.each == 0 { each.max(1) } else { ((7 * load.each + each) / 8).max(1) };
+        load.backlog_ticks = load.backlog_ticks.max(unread * load.each);
+        let (ticks, messages) = (ticks * dispatches, messages * dispatches);
+        load.work.add(Work { ticks, messages, dispatches, samples: 1 });
+        now >= self.look_at
+    }
+}
+
+impl Load {
+    /// Whether it is worth keeping: something was sampled lately.
+    fn is_used(&mut self) -> bool {
+        self.looks_unused += 1;
+        self.looks_unused < 8
+    }
+}
+
+/// The replica that a task belongs to which is created by one of `creator`: those that are unfolded inside a replica and placed
+/// beside it belong to it.
+pub(crate) fn joins(spec: &TaskSpec, creator: &TaskCell, here: bool) -> Option<u32> {
+    if spec.place != Placement::ANYWHERE {
+        return None;
+    }
+    spec.together.map(|replica| replica.number).or_else(|| creator.member_of().filter(|_| here))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A runtime's shared part, whose time the test makes up.
+    struct World {
+        spreading: Spreading,
+        clock: Clock,
+        siblings: Arc<Siblings>,
+        now: u64,
+        waited: Vec<u64>,
+    }
+
+    const MS: u64 = 1_000_000;
+
+    impl World {
+        /// With so many replicas on the first worker.
+        fn new(workers: usize, replicas: usize) -> World {
+            let (spreading, clock) = (Spreading::new(true, workers), Clock::new());
+            let world =
+                World { spreading, clock, siblings: Arc::default(), now: MS, waited: vec![0; workers] };
+            let mut table = lock(&world.spreading.table);
+            table.restart(world.ticks(world.now), 0, vec![0; workers]);
+            for _ in 0..replicas {
+                table.insert(Known {
+                    siblings: world.siblings.clone(),
+                    worker: 0,
+                    tasks: 1,
+                    work: Work::default(),
+                    all_messages: 0,
+                    backlog_ticks: 0,
+                    is_heavy: false,
+                    rests_until: 0,
+                    moves: 0,
+                });
+            }
+            drop(table);
+            world
+        }
+
+        fn ticks(&self, ns: u64) -> u64 {
+            self.clock.ns_to_ticks(ns)
+        }
+
+        /// Time passes in which each replica works on so many messages of so many nanoseconds, 8 in a dispatch; each worker has
+        /// nothing else to do. The moves that follow.
+        fn pass(&mut self, work: &[(u64, u64)]) -> Vec<(u32, u32)> {
+            let mut table = lock(&self.spreading.table);
+            let mut busy = vec![0; self.waited.len()];
+            for (replica, &(messages, each)) in work.iter().enumerate() {
+                let Some(known) = &table.replicas[replica] else { continue };
+                let worker = known.worker;
+                busy[worker as usize] += messages * each;
+                let work = Work {
+                    ticks: self.clock.ns_to_ticks(messages * each),
+                    messages,
+                    dispatches: messages.div_ceil(8),
+                    samples: messages.div_ceil(8),
+                };
+                let backlog_ticks = known.backlog_ticks;
+                let mut load = Load { work, backlog_ticks, ..Load::default() };
+                table.add(replica as u32, worker, &mut load, &self.clock);
+            }
+            let longest = busy.iter().copied().max().unwrap_or_default();
+            self.now += longest;
+            for (worker, busy) in busy.into_iter().enumerate() {
+                self.waited[worker] += longest - busy;
+                let ticks = self.clock.ns_to_ticks(self.waited[worker]);
+                self.spreading.has_waited(worker as u32, ticks);
+            }
+            let now = self.clock.ns_to_ticks(self.now);
+            table.plan(self.spreading.waited_by(now), self.waited.len(), &self.clock, now)
+        }
+
+        fn workers(&self) -> Vec<u32> {
+            let table = lock(&self.spreading.table);
+            table.replicas.iter().flatten().map(|known| known.worker).collect()
+        }
+    }
+
+    #[test]
+    fn heavy_replicas_are_balanced_at_once() {
+        for workers in [2, 3, 8] {
+            let mut world = World::new(workers, 2 * workers);
+            assert_eq!(world.pass(&vec![(20, 50_000); 2 * workers]).len(), 2 * workers - 2);
+            let mut places = world.workers();
+            places.sort_unstable();
+            let two_each: Vec<u32> = (0..workers as u32).flat_map(|worker| [worker, worker]).collect();
+            assert_eq!(places, two_each);
+            assert_eq!(world.pass(&vec![(20, 50_000); 2 * workers]), [], "they are balanced now");
+        }
+    }
+
+    #[test]
+    fn a_hot_replica_is_left_alone_and_light_ones_together() {
+        let mut world = World::new(2, 5);
+        world.pass(&[(400, 5_000), (100, 5_000), (100, 5_000), (100, 5_000), (100, 5_000)]);
+        let places = world.workers();
+        assert!(places[1..].iter().all(|&worker| worker != places[0]), "{places:?}");
+        let mut world = World::new(2, 5);
+        assert_eq!(world.pass(&[(10_000, 200); 5]), []);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_taken_to_be_like_its_siblings() {
+        let mut world = World::new(2, 4);
+        // Only the first was sampled, once: all of it is like that.
+        let moves = world.pass(&[(1, 200_000), (0, 0), (0, 0), (0, 0)]);
+        assert_eq!(moves.len(), 2, "{moves:?}");
+    }
+
+    #[test]
+    fn few_samples_are_no_reason_to_think_replicas_unequal() {
+        let mut world = World::new(2, 64);
+        // As equal replicas are sampled when there is time for 24 samples.
+        let work: Vec<(u64, u64)> = (0..64).map(|k| (u64::from(k % 8 < 3), 5_000)).collect();
+        let moves = world.pass(&work);
+        assert!((24..=40).contains(&moves.len()), "{} of 64 move", moves.len());
+    }
+
+    #[test]
+    fn what_waits_for_replicas_counts_where_all_workers_are_busy() {
+        let mut world = World::new(2, 8);
+        (0..3).for_each(|replica| world.spreading.was_placed(replica, 1));
+        lock(&world.spreading.table).replicas.iter_mut().flatten().for_each(|known| {
+            known.backlog_ticks = world.clock.ns_to_ticks(100 * MS);
+        });
+        // Each worker is busy all the time, so those that share theirs with more get less of it.
+        let work: Vec<(u64, u64)> = (0..8).map(|k| (if k < 3 { 5 } else { 3 }, 100_000)).collect();
+        let moves = world.pass(&work);
+        assert_eq!(moves.len(), 1, "{moves:?}");
+        assert_eq!(world.workers().iter().filter(|&&worker| worker == 0).count(), 4);
+    }
+
+    #[test]
+    fn a_slow_first_message_is_not_taken_for_heavy_work() {
+        let mut world = World::new(2, 4);
+        assert_eq!(world.pass(&[(2, 8_000), (1, 15_000), (1, 9_000), (0, 0)]), []);
+    }
+
+    #[test]
+    fn who_has_time_is_not_relieved() {
+        let mut world = World::new(2, 2);
+        world.now += 10 * MS;
+        world.waited = vec![10 * MS; 2];
+        assert_eq!(world.pass(&[(10, 100_000); 2]), []);
+    }
+
+    #[test]
+    fn light_replicas_on_several_workers_are_gathered() {
+        let mut world = World::new(2, 8);
+        for replica in 0..4 {
+            world.spreading.was_placed(replica, 1);
+        }
+        world.pass(&[(10_000, 100); 8]);
+        assert!(world.workers().iter().all(|&worker| worker == world.workers()[0]), "{:?}", world.workers());
+    }
+
+    #[test]
+    fn no_replica_moves_often_however_the_load_changes() {
+        let mut world = World::new(2, 4);
+        let mut moves = [0; 4];
+        let mut random = 1_u64;
+        let begin = world.now;
+        while world.now - begin < 100_000 * MS {
+            let mut next = || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % 1000
+            };
+            let work: Vec<(u64, u64)> = (0..4).map(|_| (1 + next(), 1 + next() * 100)).collect();
+            world.pass(&work).into_iter().for_each(|(replica, _)| moves[replica as usize] += 1);
+        }
+        // 4 ms · 8⁵ are more than a hundred seconds.
+        assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
+    }
+
+    #[test]
+    fn what_the_user_moved_stays() {
+        let mut world = World::new(2, 2);
+        (0..2).for_each(|replica| world.spreading.stays(replica));
+        assert_eq!(world.pass(&[(20, 50_000); 2]), []);
+    }
+
+    #[test]
+    fn a_replica_is_forgotten_with_its_last_task() {
+        let world = World::new(2, 1);
+        let spreading = &world.spreading;
+        spreading.task_created(0);
+        spreading.task_ended(0);
+        assert!(lock(&spreading.table).replicas[0].is_some());
+        spreading.task_ended(0);
+        assert!(lock(&spreading.table).replicas[0].is_none());
+        assert_eq!(Arc::strong_count(&world.siblings), 1);
+    }
+}

@@ -1,0 +1,127 @@
+//! The settings of a running runtime: their values now, and the telling of those that are adopted.
+
+use thalweg_space::{Changes, Clock, Space, Tunable};
+
+use crate::error::Error;
+use crate::shared::options::{self, Options};
+use crate::shared::settings::{Order, Settings};
+use crate::task::spec::TaskId;
+use crate::telemetry::{Mode, Telemetry};
+
+/// The settings of a running runtime.
+pub(crate) struct Tuning {
+    pub(crate) settings: Settings,
+    /// How often something was set.
+    changes: Option<Changes>,
+    clock: Clock,
+}
+
+impl Tuning {
+    pub(crate) fn new(options: &Options, clock: Clock) -> Result<Tuning, Error> {
+        let changes = options.space.as_ref().map(Space::changes);
+        Ok(Tuning { settings: options::settings(options)?, changes, clock })
+    }
+
+    /// How often something was set: as long as it is the same, every setting has the value it had.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.as_ref().map_or(0, Changes::load)
+    }
+
+    pub(crate) fn quantum(&self, telemetry: &mut Telemetry) -> usize {
+        self.adopt(&self.settings.quantum, telemetry) as usize
+    }
+
+    /// Likewise, told by nobody.
+    pub(crate) fn quantum_now(&self) -> usize {
+        self.settings.quantum.load() as usize
+    }
+
+    /// How long a dispatch should last, in ticks.
+    pub(crate) fn quantum_ticks(&self, telemetry: &mut Telemetry) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.settings.quantum_us, telemetry) * 1000)
+    }
+
+    pub(crate) fn spin_ticks(&self, telemetry: &mut Telemetry) -> u64 {
+        self.clock.ns_to_ticks(self.adopt(&self.settings.spin_us, telemetry) * 1000)
+    }
+
+    /// How many messages may be under way before sources are held; 0: any number.
+    pub(crate) fn unfinished(&self, telemetry: &mut Telemetry) -> u64 {
+        self.adopt(&self.settings.unfinished, telemetry)
+    }
+
+    /// Whether somebody has adopted the limit that is set.
+    pub(crate) fn is_limit_adopted(&self) -> bool {
+        let unfinished = &self.settings.unfinished;
+        unfinished.is_adopted(unfinished.load())
+    }
+
+    /// The limit now, told by nobody.
+    pub(crate) fn unfinished_now(&self) -> u64 {
+        self.settings.unfinished.load()
+    }
+
+    pub(crate) fn by_demand(&self, telemetry: &mut Telemetry) -> bool {
+        self.adopt(&self.settings.order, telemetry) == Order::Demand as u64
+    }
+
+    pub(crate) fn steals(&self, telemetry: &mut Telemetry) -> bool {
+        self.adopt(&self.settings.steal, telemetry) != 0
+    }
+
+    /// Whether replicas are spread now, told by nobody.
+    pub(crate) fn spreads(&self) -> bool {
+        self.settings.spread.load() != 0 && self.settings.steal.load() == 0
+    }
+
+    /// Likewise; the first thread to see a change tells.
+    pub(crate) fn spreads_now(&self, telemetry: &mut Telemetry) -> bool {
+        self.adopt(&self.settings.spread, telemetry) != 0 && self.spreads()
+    }
+
+    /// How many percent of a message's work may go into telling how long it took.
+    pub(crate) fn clock_budget(&self, telemetry: &mut Telemetry) -> u64 {
+        self.adopt(&self.settings.clock_budget, telemetry)
+    }
+
+    /// How many ticks longer than it needs `task` is to take for each message now, so that who observes sees whether the whole
+    /// depends on it. It ends by itself at a moment of the clock: who asked for it may die meanwhile.
+    #[inline]
+    pub(crate) fn delay_ticks(&self, task: TaskId, now: u64) -> u64 {
+        let Settings { delay_task, delay_ns, delay_until, .. } = &self.settings;
+        if delay_task.load() != task.0 || now >= delay_until.load() {
+            return 0;
+        }
+        self.clock.ns_to_ticks(delay_ns.load())
+    }
+
+    /// Whether no task is to take longer than it needs.
+    #[inline]
+    pub(crate) fn delays_none(&self) -> bool {
+        self.settings.delay_task.load() == 0
+    }
+
+    #[inline]
+    fn adopt(&self, tunable: &Tunable, telemetry: &mut Telemetry) -> u64 {
+        let value = tunable.load();
+        if !tunable.is_adopted(value) {
+            self.tell_adopted(tunable, telemetry);
+        }
+        value
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_adopted(&self, tunable: &Tunable, telemetry: &mut Telemetry) {
+        let (new, before) = tunable.adopt();
+        if let Some(old) = before {
+            telemetry.setting_adopted(tunable.name(), old, new);
+        }
+    }
+
+    /// The mode now, told by nobody.
+    pub(crate) fn mode_now(&self) -> Mode {
+        Mode::from_setting(self.settings.mode.load())
+    }
+}

@@ -1,0 +1,191 @@
+//! Admission: how many messages are under way in streams, and the sources that are held until there are fewer.
+//!
+//! A source that asks ([`Blocking::admit`](crate::Blocking::admit)) while `exec.unfinished` or more are under way sleeps until half of
+//! them are left, so that it is woken seldom. This bounds memory and latency whatever the streams hold (LPEL-HRC, ICA3PP 2013).
+//!
+//! **The count.** Every thread adds up what it wrote and what it read, each dispatch, in a line that others seldom write; only a
+//! source that asks adds up all lines. A dispatch that read as much as it wrote, as most do, adds nothing: what it read
+//! counts for what it wrote. Messages are counted as written before a reader can see them and as read when the dispatch that
+//! read them has ended; who adds up takes what was read first. So the sum is never less than what was under way at that moment.
+//!
+//! **Never a deadlock.** Messages may lie in streams until another input comes: a deterministic collector waits for one
+//! branch while others fill. So the threads that may still go on are counted, too, and whoever falls asleep last lets the
+//! held sources in. A source that waits for the world outside is none that the others could wait for. Who wakes a thread counts it as
+//! awake before, so while a wake-up is under way the count is not 0.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::parker::Parker;
+use crate::ring::NOBODY;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, barrier};
+
+/// Lines for the threads that are no workers: sources, sinks, and boxes with threads of their own.
+const OWN_LINES: usize = if cfg!(loom) { 1 } else { 8 };
+
+/// What threads wrote and read. A worker has one to itself.
+#[derive(Default)]
+#[cfg_attr(not(loom), repr(align(64)))]
+struct Line {
+    /// Messages that dispatches wrote beyond what they read. Added before they are published.
+    written: AtomicU64,
+    /// Messages that dispatches read beyond what they wrote.
+    read: AtomicU64,
+}
+
+/// What a runtime knows of messages under way, and who waits for that.
+pub(crate) struct Admission {
+    lines: Box<[Line]>,
+    workers: usize,
+    /// Threads that may go on by themselves: workers and tasks with threads of their own that do not sleep, sources that do not
+    /// wait for the world outside, and who is to start the runtime.
+    awake: AtomicU32,
+    /// How many sources are held. Changed under the lock of `held`.
+    holds: AtomicU32,
+    /// Held sources are let in when no more are under way. Written by who is about to be held.
+    let_in_at: AtomicU64,
+    /// The held sources.
+    held: Mutex<Vec<Held>>,
+}
+
+/// A held source: its number, and what wakes it.
+struct Held {
+    source: u64,
+    wake: Box<dyn FnOnce(&Admission) + Send>,
+}
+
+impl Admission {
+    /// Of a runtime of so many workers at most, which somebody is to [start](Admission::falls_asleep).
+    pub(crate) fn new(workers: usize) -> Admission {
+        Admission {
+            lines: (0..workers + OWN_LINES).map(|_| Line::default()).collect(),
+            workers,
+            awake: AtomicU32::new(1),
+            holds: AtomicU32::new(0),
+            let_in_at: AtomicU64::new(0),
+            held: Mutex::new(Vec::new()),
+        }
+    }
+
+    // ---- messages
+
+    /// Counts what a dispatch read and wrote, before it publishes that. `worker` is the calling thread's; if it is none, `task`
+    /// says which line it shares.
+    pub(crate) fn count(&self, worker: u32, task: u64, read: u64, written: u64) {
+        let own = || self.workers + task as usize % OWN_LINES;
+        let line = self.lines.get(worker as usize).unwrap_or_else(|| &self.lines[own()]);
+        if written > read {
+            line.written.fetch_add(written - read, Ordering::Relaxed);
+            return;
+        }
+        line.read.fetch_add(read - written, Ordering::SeqCst);
+        barrier();
+        if self.holds.load(Ordering::SeqCst) != 0 {
+            self.look();
+        }
+    }
+
+    /// Counts messages that will never be read.
+    pub(crate) fn drop_unread(&self, count: usize) {
+        if count > 0 {
+            self.count(NOBODY, 0, count as u64, 0);
+        }
+    }
+
+    /// How many messages are under way; rather more than less.
+    pub(crate) fn under_way(&self) -> u64 {
+        let read: u64 = self.lines.iter().map(|line| line.read.load(Ordering::SeqCst)).sum();
+        let written: u64 = self.lines.iter().map(|line| line.written.load(Ordering::SeqCst)).sum();
+        written.saturating_sub(read)
+    }
+
+    // ---- held sources
+
+    #[cold]
+    fn look(&self) {
+        if self.under_way() <= self.let_in_at.load(Ordering::Relaxed) {
+            self.let_in();
+        }
+    }
+
+    /// Holds a source, which is then to sleep as long as it [is held](Admission::holds), unless fewer than `limit` messages
+    /// are under way. `wake` is called once when it is let in.
+    pub(crate) fn hold(&self, source: u64, wake: impl FnOnce(&Admission) + Send + 'static, limit: u64) {
+        self.let_in_at.store(limit / 2, Ordering::Relaxed);
+        {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.push(Held { source, wake: Box::new(wake) });
+            self.holds.store(held.len() as u32, Ordering::SeqCst);
+            barrier();
+        }
+        // What was read meanwhile looked too early.
+        if self.under_way() < limit {
+            self.let_in();
+        }
+    }
+
+    /// Whether this source is held.
+    pub(crate) fn holds(&self, source: u64) -> bool {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().any(|held| held.source == source)
+    }
+
+    /// Lets all held sources in.
+    pub(crate) fn let_in(&self) {
+        let held = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            self.holds.store(0, Ordering::SeqCst);
+            std::mem::take(&mut *held)
+        };
+        for held in held {
+            (held.wake)(self);
+        }
+    }
+
+    // ---- threads
+
+    /// A thread may go on.
+    pub(crate) fn wakes(&self) {
+        self.awake.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A thread does not go on unless another wakes it. If it was the last that could, held sources are let in.
+    pub(crate) fn falls_asleep(&self) {
+        if self.awake.fetch_sub(1, Ordering::SeqCst) == 1 {
+            barrier();
+            if self.holds.load(Ordering::SeqCst) != 0 {
+                self.let_in();
+            }
+        }
+    }
+
+    /// Counts a thread that is awake as asleep while it works, because it waits for something that no other thread brings.
+    pub(crate) fn asleep_while<R>(&self, work: impl FnOnce() -> R) -> R {
+        struct Awake<'a>(&'a Admission);
+        impl Drop for Awake<'_> {
+            fn drop(&mut self) {
+                self.0.wakes();
+            }
+        }
+        self.falls_asleep();
+        let _awake = Awake(self);
+        work()
+    }
+
+    /// Lets a thread of the runtime sleep: see [`Parker::sleep`].
+    pub(crate) fn park(&self, parker: &Parker, timeout: Option<Duration>) {
+        if !parker.sleep(timeout, || self.falls_asleep()) {
+            self.wakes();
+        }
+    }
+
+    /// Wakes a thread that sleeps so: see [`Parker::unpark`]. Whether it did sleep.
+    pub(crate) fn unpark(&self, parker: &Parker) -> bool {
+        self.wakes();
+        let slept = parker.unpark();
+        if !slept {
+            self.falls_asleep();
+        }
+        slept
+    }
+}

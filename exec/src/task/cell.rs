@@ -1,0 +1,673 @@
+//! The cell that the runtime keeps a task in.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use thalweg_space::SiteRef;
+
+use crate::parker::Parker;
+use crate::ring::{self, Holder, NOBODY};
+use crate::spare::{Spare, spared};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering, lock};
+use crate::task::context::Task;
+use crate::task::home::Home;
+use crate::task::inbox::Linked;
+use crate::task::placement::Placement;
+use crate::task::several;
+use crate::task::spec::{TaskId, TaskSpec};
+use crate::telemetry::{About, Board, Counts, Share, TaskTelemetry, WatchedTask};
+
+/// A stream, whose ends tasks hold.
+pub(crate) type Ring = ring::Ring<TaskCell>;
+pub(crate) type Group = several::Group<TaskCell>;
+type Rare = several::Rare<TaskCell>;
+type Several = several::Several<TaskCell>;
+
+spared!(Ring);
+
+// As much as the allocator gives for three lines. Of a line that has some of what the writer writes (up to byte 64) the
+// reader's begins with its task, which is seldom written.
+#[cfg(not(loom))]
+const _: () = assert!(
+    size_of::<Ring>() <= 184
+        && std::mem::offset_of!(Ring, capacity) == 64
+        && std::mem::offset_of!(Ring, reading) == 120
+);
+
+/// Where a task stands, as its own worker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not seen by its worker yet.
+    New,
+    /// On its way from one worker to another.
+    Moving,
+    Idle,
+    Ready,
+    Running,
+    Ended,
+}
+
+/// A task as the runtime holds it: a million of them fit into memory, so what few tasks need is elsewhere.
+///
+/// References are counted: one for being alive, one per attached end of a stream, one while in an inbox.
+/// Everything in a `Cell` belongs to the task's own worker (or thread).
+pub(crate) struct TaskCell {
+    /// Changed by whoever takes or gives a reference.
+    refs: AtomicU32,
+    pub(crate) blocking: bool,
+    pub(crate) id: TaskId,
+    pub(crate) component: SiteRef,
+    /// What of the specification is as small as it mostly is; else the whole of it is in `rare`.
+    replica: u32,
+    weight: u16,
+    /// The worker that the user says; the replica that it belongs to, from [`REPLICAS`] on; or [`NOBODY`]: where the mapper
+    /// says.
+    wished: u32,
+    /// Where it lives.
+    pub(crate) home: Arc<Home>,
+    /// Set by the mapper before anybody else sees the cell; then by the worker itself: it gives a task away by
+    /// writing [`NOBODY`], and one that arrives it makes its own. So a worker that reads its own number here
+    /// has the task.
+    worker: AtomicU32,
+    /// Where its worker is to send it as soon as it can; [`NOBODY`]: it stays. Its worker's own.
+    pub(crate) wanted: Cell<u32>,
+    /// Whether the task is in an inbox (or, blocking: was woken). Set by who wakes it from another thread
+    /// (acquire-release swap), cleared so by its worker before it looks at its streams.
+    pub(crate) in_inbox: AtomicBool,
+    /// Next in the inbox. Written by who pushes, read by the worker that took the inbox.
+    next_in_inbox: AtomicPtr<TaskCell>,
+    /// The sleep of a blocking task.
+    pub(crate) parker: Parker,
+
+    pub(crate) state: Cell<State>,
+    /// Woken while running.
+    pub(crate) notified: Cell<bool>,
+    /// Next in the worker's queue of ready tasks.
+    pub(crate) next_ready: Cell<*mut TaskCell>,
+    /// Place in the worker's list of live tasks.
+    pub(crate) live_index: Cell<u32>,
+    /// Messages that wait for the task less those that wait behind it, as of its last dispatch and since it was woken; only
+    /// while tasks go by that.
+    pub(crate) demand: Cell<i32>,
+    /// Messages a dispatch may take (0: not known yet), and dispatches until the time is looked at again.
+    pub(crate) budget: Cell<u32>,
+    pub(crate) sampling: Cell<Sampling>,
+    /// The least capacity of a stream whose end was the task's; [`NO_END`]: it never had one, nor waited for one.
+    pub(crate) narrowest: Cell<u32>,
+    pub(crate) counts: Counts,
+    /// What the task waits for while it is idle.
+    pub(crate) waits_for: Cell<Share>,
+    /// The stream it waits for while it is idle; one of them. Written by the task's thread, and to null by who takes the end
+    /// of that stream away meanwhile, under `Home::asking`.
+    waits_on: std::sync::atomic::AtomicPtr<Ring>,
+    telemetry: TaskTelemetry,
+    /// Null for most tasks. Made by the task's thread (release) before a writer may push a port there (acquire), and kept as
+    /// long as the cell.
+    rare: AtomicPtr<Rare>,
+    body: UnsafeCell<Option<Box<dyn Task>>>,
+}
+
+// Few enough for a million tasks, and no byte more than the allocator gives for it.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<TaskCell>() <= 152);
+
+/// The task that a thread dispatches; none, if that is null.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Current(*mut TaskCell);
+
+impl Current {
+    pub(crate) const NONE: Current = Current(std::ptr::null_mut());
+
+    /// # Safety
+    /// The task lives on until it is dispatched no more.
+    #[inline]
+    pub(crate) unsafe fn of(task: NonNull<TaskCell>) -> Current {
+        Current(task.as_ptr())
+    }
+
+    /// The task, while one is dispatched.
+    #[inline(always)]
+    pub(crate) fn get<'a>(self) -> &'a TaskCell {
+        debug_assert!(!self.0.is_null());
+        // SAFETY: a dispatched task is kept: its worker lets go of it only after the dispatch, and a thread of its own when it ends.
+        // A reference is kept no longer than that.
+        unsafe { &*self.0 }
+    }
+
+    /// Likewise, if one is dispatched.
+    #[inline]
+    pub(crate) fn look<'a>(self) -> Option<&'a TaskCell> {
+        (!self.0.is_null()).then(|| self.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn pointer(self) -> *mut TaskCell {
+        self.0
+    }
+}
+
+/// What kind of task a cell is made for.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// It has a thread of its own.
+    pub(crate) blocking: bool,
+    /// Telemetry keeps something of it from the beginning.
+    pub(crate) is_shown: bool,
+    /// The whole of its specification is asked for again.
+    pub(crate) keeps_spec: bool,
+}
+
+/// From here on what a task wishes is a replica.
+const REPLICAS: u32 = 1 << 31;
+
+/// More than any stream holds.
+const NO_END: u32 = u32::MAX;
+
+/// Which of a task's dispatches are looked at: after how many of them the next is, and how many are left until then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sampling(u8);
+
+impl Sampling {
+    pub(crate) const EVERY_MAX: u64 = 16;
+
+    /// One dispatch of so many, up to [`Sampling::EVERY_MAX`], is looked at.
+    pub(crate) fn every(dispatches: u64) -> Sampling {
+        let between = dispatches.clamp(1, Sampling::EVERY_MAX) as u8 - 1;
+        Sampling(between << 4 | between)
+    }
+
+    /// Whether the next dispatch is not looked at; counts it.
+    #[inline]
+    pub(crate) fn skips(this: &Cell<Sampling>) -> bool {
+        let Sampling(before) = this.get();
+        let skips = before & 0xf != 0;
+        if skips {
+            this.set(Sampling(before - 1));
+        }
+        skips
+    }
+
+    /// For how many dispatches one that is looked at stands.
+    pub(crate) fn stands_for(self) -> u64 {
+        u64::from(self.0 >> 4) + 1
+    }
+}
+
+spared!(TaskCell);
+
+// SAFETY: the atomics are made for sharing; the cells and the body are touched only by the thread that the task
+// belongs to (its worker, or its own thread), and a task changes hands only through an inbox (release, acquire).
+unsafe impl Send for TaskCell {}
+// SAFETY: as above.
+unsafe impl Sync for TaskCell {}
+
+impl TaskCell {
+    /// A new cell with one reference, which the caller owns.
+    pub(crate) fn new(
+        home: Arc<Home>,
+        id: TaskId,
+        spec: TaskSpec,
+        body: Option<Box<dyn Task>>,
+        kind: Kind,
+    ) -> NonNull<TaskCell> {
+        let Kind { blocking, is_shown, keeps_spec } = kind;
+        let Placement { node, worker } = spec.place;
+        let wished = worker.and_then(|worker| u32::try_from(worker).ok()).filter(|&worker| worker < REPLICAS);
+        let wished = wished.unwrap_or(NOBODY);
+        let (replica, weight) = (u32::try_from(spec.replica), u16::try_from(spec.weight));
+        let fits =
+            replica.is_ok() && weight.is_ok() && node.is_none() && (wished != NOBODY || worker.is_none());
+        let kept = (keeps_spec || !fits).then(|| Box::new(Rare { spec: Some(spec), ..Rare::default() }));
+        let rare = kept.map_or(std::ptr::null_mut(), Box::into_raw);
+        let telemetry = TaskTelemetry::new(&home.board, id.0, spec.about(), is_shown);
+        Spare::make(TaskCell {
+            refs: AtomicU32::new(1),
+            id,
+            component: spec.component,
+            replica: replica.unwrap_or_default(),
+            weight: weight.unwrap_or_default(),
+            wished,
+            blocking,
+            home,
+            worker: AtomicU32::new(NOBODY),
+            wanted: Cell::new(NOBODY),
+            in_inbox: AtomicBool::new(false),
+            next_in_inbox: AtomicPtr::new(std::ptr::null_mut()),
+            parker: Parker::new(),
+            state: Cell::new(State::New),
+            notified: Cell::new(false),
+            next_ready: Cell::new(std::ptr::null_mut()),
+            live_index: Cell::new(u32::MAX),
+            demand: Cell::new(0),
+            budget: Cell::new(0),
+            sampling: Cell::new(Sampling::default()),
+            narrowest: Cell::new(NO_END),
+            counts: Counts::default(),
+            waits_for: Cell::new(Share::Ready),
+            waits_on: std::sync::atomic::AtomicPtr::new(std::ptr::null_mut()),
+            telemetry,
+            rare: AtomicPtr::new(rare),
+            body: UnsafeCell::new(body),
+        })
+    }
+
+    /// The task's worker; [`NOBODY`] for a blocking task.
+    #[inline]
+    pub(crate) fn worker(&self) -> u32 {
+        self.worker.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn place(&self, worker: u32) {
+        self.worker.store(worker, Ordering::Relaxed);
+        self.show_worker(worker);
+    }
+
+    /// The task is on its way.
+    pub(crate) fn leave_worker(&self) {
+        self.worker.store(NOBODY, Ordering::Release);
+    }
+
+    /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
+    pub(crate) fn gets_end(&self, ring: &Ring) {
+        self.takes_part();
+        self.narrowest.set(self.narrowest.get().min(ring.capacity));
+    }
+
+    /// What the task does on a thread of its own may bring the others on, from now on. Called like [`TaskCell::gets_end`].
+    pub(crate) fn takes_part(&self) {
+        if self.blocking && self.narrowest.get() == NO_END {
+            self.narrowest.set(NO_END - 1);
+            self.home.admission.wakes();
+        }
+    }
+
+    /// A task with a thread of its own has ended.
+    pub(crate) fn takes_no_part(&self) {
+        if self.narrowest.get() != NO_END {
+            self.home.admission.falls_asleep();
+        }
+    }
+
+    /// Takes another reference.
+    pub(crate) fn counted_reference(&self) -> NonNull<TaskCell> {
+        self.counted();
+        NonNull::from(self)
+    }
+
+    /// # Safety
+    /// The caller is the task's own thread, and no other reference to the body lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn body(&self) -> &mut Option<Box<dyn Task>> {
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut *self.body.get() }
+    }
+
+    #[inline]
+    fn rare(&self) -> Option<&Rare> {
+        // SAFETY: it is kept as long as the cell.
+        unsafe { self.rare.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// # Safety
+    /// The caller is the task's own thread, and no other reference to what it waits for lives.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn several(&self) -> &mut Several {
+        let rare = self.rare().unwrap_or_else(|| {
+            let made = Box::into_raw(Box::<Rare>::default());
+            self.rare.store(made, Ordering::Release);
+            // SAFETY: just made, and kept as long as the cell.
+            unsafe { &*made }
+        });
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut *rare.several.get() }
+    }
+
+    /// What the mapper goes by when it places the task anew.
+    pub(crate) fn spec(&self) -> TaskSpec {
+        let place =
+            Placement { node: None, worker: (self.wished < REPLICAS).then_some(self.wished as usize) };
+        let (replica, weight) = (u64::from(self.replica), u32::from(self.weight));
+        let known = TaskSpec { component: self.component, replica, weight, place, ..TaskSpec::default() };
+        self.rare().and_then(|rare| rare.spec).unwrap_or(known)
+    }
+
+    /// Says which replica it belongs to. Called before anybody else sees the cell.
+    pub(crate) fn belongs_to(&mut self, replica: u32) {
+        debug_assert!(self.wished == NOBODY && replica < NOBODY - REPLICAS);
+        self.wished = REPLICAS + replica;
+    }
+
+    /// The replica that it belongs to.
+    #[inline]
+    pub(crate) fn member_of(&self) -> Option<u32> {
+        (self.wished >= REPLICAS && self.wished != NOBODY).then(|| self.wished - REPLICAS)
+    }
+
+    /// Whether the user said where the task is to run.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.spec().place != Placement::ANYWHERE
+    }
+
+    /// # Safety
+    /// The caller is the task's own thread, and no other reference to the groups lives.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn groups(&self) -> &mut Vec<Group> {
+        // SAFETY: as demanded of the caller.
+        unsafe { &mut self.several().groups }
+    }
+
+    // ---- what it waits for
+
+    /// The task, which is its thread's, waits for nothing yet. Gives the references of what it waited for to `released`.
+    #[inline]
+    pub(crate) fn wait_for_none(&self, released: &mut Vec<NonNull<Ring>>) {
+        self.forget_first_wait();
+        if let Some(rare) = self.rare() {
+            // SAFETY: the task's own thread; the reference ends with the line.
+            released.extend(unsafe { &mut *rare.several.get() }.others.drain());
+        }
+    }
+
+    /// The task, which is its thread's and runs, does not wait for the stream named first.
+    pub(crate) fn forget_first_wait(&self) {
+        self.waits_on.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// The task, which is its thread's, waits for this stream, or for those named before.
+    #[inline]
+    pub(crate) fn wait_for(&self, ring: &Ring) {
+        let first = &self.waits_on;
+        if first.load(Ordering::Relaxed).is_null() {
+            first.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Relaxed);
+        } else {
+            // SAFETY: the task's own thread; the reference ends with the line.
+            unsafe { self.several() }.others.add(ring);
+        }
+    }
+
+    /// The stream that the task, which sleeps, waits for; one of them, unless they are a group of inputs.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, has locked `Home::asking`, and unlocks it after the last use.
+    pub(crate) unsafe fn first_wait(&self) -> Option<&Ring> {
+        // SAFETY: the task has an end of the stream, which it cannot drop while it sleeps, and who takes it away waits for
+        // the lock before it gives up the end's reference.
+        unsafe { self.waits_on.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Goes through the streams that the task, which sleeps, waits for: any of them lets it go on.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and has locked `Home::asking`.
+    pub(crate) unsafe fn each_wait(&self, mut each: impl FnMut(&Ring)) {
+        // SAFETY: as demanded of the caller.
+        if let Some(ring) = unsafe { self.first_wait() } {
+            each(ring);
+        }
+        let Some(rare) = self.rare() else { return };
+        // SAFETY: the task's own thread; the reference ends with this function.
+        let several = unsafe { &*rare.several.get() };
+        several.others.iter().for_each(&mut each);
+        if self.waits_for.get() == Share::InputWait {
+            several.groups.iter().flat_map(Group::members).for_each(each);
+        }
+    }
+
+    /// Whether the task, which is its thread's, has groups of inputs at all.
+    #[inline]
+    pub(crate) fn has_groups(&self) -> bool {
+        // SAFETY: the task's own thread; the reference ends with this function.
+        self.rare().is_some_and(|rare| !unsafe { &*rare.several.get() }.groups.is_empty())
+    }
+
+    /// Queues a port of a group, with the caller's reference to its ring.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::groups`].
+    pub(crate) unsafe fn queue_ready_port(&self, group: u32, ring: NonNull<Ring>) {
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe { self.groups() };
+        groups[group as usize].ready.push(ring);
+    }
+
+    /// Puts a port that got messages (or ended) on the stack of the task's ready ports. The stack takes a
+    /// reference to the ring.
+    pub(crate) fn push_ready_port(&self, ring: &Ring) {
+        let (Some(rare), Some(port)) = (self.rare(), ring.port()) else { return };
+        ring.refs.fetch_add(1, Ordering::Relaxed);
+        let node = std::ptr::from_ref(ring).cast_mut();
+        let mut first = rare.ready_ports.load(Ordering::Relaxed);
+        loop {
+            port.next.store(first, Ordering::Relaxed);
+            match rare.ready_ports.compare_exchange_weak(first, node, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Moves the ready ports from the stack into their groups' queues, oldest first.
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and no reference to the groups lives.
+    pub(crate) unsafe fn sort_ready_ports(&self) {
+        let Some(rare) = self.rare().filter(|rare| !rare.ready_ports.load(Ordering::Relaxed).is_null())
+        else {
+            return;
+        };
+        let mut newest = rare.ready_ports.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut oldest: *mut Ring = std::ptr::null_mut();
+        while let Some(ring) = NonNull::new(newest) {
+            // SAFETY: the stack holds a reference to each ring in it; once taken, the links are ours.
+            newest = unsafe { relink(ring, oldest) };
+            oldest = ring.as_ptr();
+        }
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe { self.groups() };
+        while let Some(ring) = NonNull::new(oldest) {
+            // SAFETY: as above; the group was set before the port first waited.
+            let group = unsafe {
+                oldest = relink(ring, std::ptr::null_mut());
+                ring.as_ref().group()
+            };
+            match group.and_then(|group| groups.get_mut(group)) {
+                Some(group) => group.ready.push(ring),
+                // SAFETY: the stack's reference, of a port that left its group.
+                None => unsafe { Ring::release(ring.as_ptr()) },
+            }
+        }
+    }
+
+    /// Whether a port of some group is queued (ports whose reading end is gone are dropped on the way).
+    ///
+    /// # Safety
+    /// The caller is the task's own thread, and no reference to the groups lives.
+    pub(crate) unsafe fn has_ready_port(&self) -> bool {
+        // SAFETY: as demanded of the caller.
+        let groups = unsafe {
+            self.sort_ready_ports();
+            self.groups()
+        };
+        groups.iter_mut().any(|group| group.has_ready())
+    }
+
+    /// Empties the queues of ready ports, whose readiness a model remembers by itself.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::has_ready_port`].
+    #[cfg(all(test, loom))]
+    pub(crate) unsafe fn drop_ready_ports_of_model(&self) {
+        // SAFETY: as demanded of the caller.
+        unsafe { self.groups() }.iter_mut().for_each(|group| group.ready = Default::default());
+    }
+
+    /// Gives back the references of what the task, which has ended, could have waited for.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::has_ready_port`].
+    pub(crate) unsafe fn forget_waits(&self) {
+        self.forget_first_wait();
+        // SAFETY: as demanded of the caller; the reference ends before anything is dropped.
+        drop(unsafe {
+            self.sort_ready_ports();
+            self.rare().map(|rare| std::mem::take(&mut *rare.several.get()))
+        });
+    }
+}
+
+impl WatchedTask for TaskCell {
+    #[inline]
+    fn number(&self) -> u64 {
+        self.id.0
+    }
+
+    #[inline]
+    fn on_worker(&self) -> u32 {
+        self.worker()
+    }
+
+    #[inline]
+    fn has_own_thread(&self) -> bool {
+        self.blocking
+    }
+
+    fn about(&self) -> About {
+        self.spec().about()
+    }
+
+    #[inline]
+    fn did(&self) -> &Counts {
+        &self.counts
+    }
+
+    #[inline]
+    fn waited_for(&self) -> Share {
+        self.waits_for.get()
+    }
+
+    #[inline]
+    fn telemetry(&self) -> &TaskTelemetry {
+        &self.telemetry
+    }
+
+    #[inline]
+    fn board(&self) -> &Board {
+        &self.home.board
+    }
+}
+
+impl Linked for TaskCell {
+    #[inline]
+    fn next_in_inbox(&self) -> &AtomicPtr<TaskCell> {
+        &self.next_in_inbox
+    }
+
+    unsafe fn give_up(task: *mut TaskCell) {
+        // SAFETY: as demanded of the caller.
+        unsafe { TaskCell::release(task) }
+    }
+}
+
+impl Holder for TaskCell {
+    fn counted(&self) -> *mut TaskCell {
+        self.refs.fetch_add(1, Ordering::Relaxed);
+        std::ptr::from_ref(self).cast_mut()
+    }
+
+    /// The last reference frees the cell.
+    ///
+    /// # Safety
+    /// As said there.
+    unsafe fn release(cell: *mut TaskCell) {
+        // SAFETY: the reference given up here kept it alive until now.
+        let refs = unsafe { &(*cell).refs };
+        if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it was the last one, and the cell was made by `TaskCell::new`.
+            unsafe { Spare::free(cell) };
+        }
+    }
+
+    fn loses_end(&self, ring: &Ring) {
+        let pointer = std::ptr::from_ref(ring).cast_mut();
+        if self.waits_on.load(Ordering::Relaxed) == pointer {
+            let _asking = lock(&self.home.asking);
+            let none = std::ptr::null_mut();
+            // Else it waits for another by now.
+            _ = self.waits_on.compare_exchange(pointer, none, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sets which ring comes after `ring` in a stack of ready ports, and returns which did.
+///
+/// # Safety
+/// The stack was taken from its task by the caller, with its references.
+unsafe fn relink(ring: NonNull<Ring>, next: *mut Ring) -> *mut Ring {
+    // SAFETY: the stack's reference.
+    let Some(port) = (unsafe { ring.as_ref() }).port() else { return std::ptr::null_mut() };
+    let before = port.next.load(Ordering::Relaxed);
+    port.next.store(next, Ordering::Relaxed);
+    before
+}
+
+impl Drop for TaskCell {
+    fn drop(&mut self) {
+        let rare = self.rare.load(Ordering::Acquire);
+        if rare.is_null() {
+            return;
+        }
+        // SAFETY: made by `Box`, and nobody else has the cell any more.
+        let rare = unsafe { Box::from_raw(rare) };
+        // Ports that a writer pushed after the task ended.
+        let mut port = rare.ready_ports.load(Ordering::Acquire);
+        while let Some(ring) = NonNull::new(port) {
+            // SAFETY: the stack holds a reference to each ring in it, and nobody else sees this stack any more.
+            unsafe {
+                port = relink(ring, std::ptr::null_mut());
+                Ring::release(ring.as_ptr());
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What is still known of a task's specification when it is placed anew.
+    fn kept(spec: TaskSpec, keeps_spec: bool) -> (TaskSpec, bool) {
+        let home = Arc::new(Home::new(1, None).unwrap());
+        let kind = Kind { blocking: false, is_shown: false, keeps_spec };
+        let cell = TaskCell::new(home, TaskId(1), spec, None, kind);
+        // SAFETY: the one reference, given up here.
+        unsafe {
+            let kept = (cell.as_ref().spec(), cell.as_ref().is_placed());
+            TaskCell::release(cell.as_ptr());
+            kept
+        }
+    }
+
+    #[test]
+    fn what_a_mapper_goes_by_is_kept() {
+        let spec = TaskSpec {
+            component: SiteRef(7),
+            parent: TaskId(3),
+            replica: 5,
+            weight: 2,
+            ..TaskSpec::default()
+        };
+        let (plain, is_placed) = kept(spec, false);
+        assert_eq!((plain.component, plain.weight, is_placed), (SiteRef(7), 2, false));
+        assert_eq!(plain.place, Placement::ANYWHERE);
+        for place in [0, 1, REPLICAS as usize - 1, REPLICAS as usize, u32::MAX as usize, usize::MAX] {
+            for node in [None, Some(0), Some(u32::MAX)] {
+                let place = Placement { node, worker: Some(place) };
+                let (plain, is_placed) = kept(TaskSpec { place, ..spec }, false);
+                assert_eq!((plain.place, is_placed), (place, true));
+            }
+        }
+        let (whole, is_placed) = kept(spec, true);
+        assert_eq!((whole.parent, whole.replica, whole.weight, is_placed), (TaskId(3), 5, 2, false));
+    }
+}

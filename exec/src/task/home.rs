@@ -1,0 +1,36 @@
+//! Where tasks live: what every task knows of its runtime.
+
+use std::sync::{Arc, Mutex};
+
+use thalweg_space::{Error, Space};
+
+use crate::task::admission::Admission;
+use crate::task::cell::TaskCell;
+use crate::task::inbox::Inbox;
+use crate::telemetry::Board;
+
+/// What every task knows of its runtime, in other cache lines than the count of who shares it.
+#[cfg_attr(not(loom), repr(align(64)))]
+pub(crate) struct Home {
+    /// One for each worker that there may be.
+    pub(crate) inboxes: Vec<Inbox<TaskCell>>,
+    /// Messages under way, and sources that are held.
+    pub(crate) admission: Arc<Admission>,
+    /// Where is told what happens.
+    pub(crate) board: Arc<Board>,
+    /// Held while somebody goes through what the tasks of a thread wait for.
+    pub(crate) asking: Mutex<()>,
+}
+
+impl Home {
+    /// Of a runtime of so many workers at most.
+    pub(crate) fn new(workers: usize, space: Option<Space>) -> Result<Home, Error> {
+        let admission = Arc::new(Admission::new(workers));
+        Ok(Home {
+            inboxes: (0..workers).map(|_| Inbox::new(admission.clone())).collect(),
+            admission,
+            board: Arc::new(Board::new(space)?),
+            asking: Mutex::default(),
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Tasks: what a user writes of one, what is said of it, and the cell that it is kept in.
+//!
+//! | file | what of it |
+//! |---|---|
+//! | `spec`, `placement` | what is said of a task |
+//! | `context` | what a user writes, and is given for it |
+//! | `cell` | what a task is kept in |
+//! | `home` | what every task knows of its runtime |
+//! | `inbox`, `admission` | where other threads put tasks that they made ready; messages under way, and sources that are held |
+
+pub(crate) mod admission;
+pub(crate) mod cell;
+pub(crate) mod context;
+pub(crate) mod home;
+pub(crate) mod inbox;
+pub(crate) mod placement;
+pub(crate) mod several;
+pub(crate) mod spec;

@@ -1,0 +1,62 @@
+//! What the runtime is told about a task.
+
+use thalweg_space::SiteRef;
+
+use crate::task::placement::Placement;
+use crate::telemetry::{About, Origin};
+
+/// A task's number: unique in the process, never used again. 0 is no task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u64);
+
+/// What the runtime is told about a task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskSpec {
+    /// The component of the network the task belongs to.
+    pub component: SiteRef,
+    /// The task that it was unfolded by, or 0.
+    pub parent: TaskId,
+    /// Which of the component's replicas it is.
+    pub replica: u64,
+    /// Whether the k-th message written always descends from the k-th read (one input, one output).
+    pub one_to_one: bool,
+    /// How much work to expect, compared with other tasks (for cutting a network into pieces).
+    pub weight: u32,
+    /// Where it must run, if the user says so. A task for another node fails: see [`Summary::failures`](crate::Summary::failures).
+    pub place: Placement,
+    /// The replica whose tasks are on one worker, unless the user says which: see [`Spread`](crate::Spread).
+    pub together: Option<Replica>,
+}
+
+impl Default for TaskSpec {
+    fn default() -> TaskSpec {
+        TaskSpec {
+            component: SiteRef(0),
+            parent: TaskId(0),
+            replica: 0,
+            one_to_one: false,
+            weight: 1,
+            place: Placement::ANYWHERE,
+            together: None,
+        }
+    }
+}
+
+impl TaskSpec {
+    pub(crate) fn about(&self) -> About {
+        About { component: self.component, replica: self.replica }
+    }
+
+    /// What is told of a task when it is made.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { about: self.about(), parent: self.parent.0, one_to_one: self.one_to_one }
+    }
+}
+
+/// Tasks that stay together on a worker: a replica of a [`Spread`](crate::Spread).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    pub(crate) number: u32,
+    /// Where its tasks are created.
+    pub(crate) worker: u32,
+}

@@ -1,0 +1,94 @@
+//! A thread's time: when it read the clock last, and what its time since it started was spent on.
+
+use super::dispatches::ReadyBy;
+use crate::affinity::Delays;
+
+/// When a thread read the clock, and what that stands for.
+pub(super) struct Now {
+    /// The clock, when last read: in modes metrics and full the end of the last dispatch or wait.
+    pub(super) ticks: u64,
+    /// Whether that was for the part of a dispatch that is under way (the task's own, or its end): what is told of tasks and
+    /// streams in one part has one time.
+    pub(super) is_fresh: bool,
+    /// Since the clock was read the thread did what belongs to no dispatch and may take long.
+    pub(super) lags: bool,
+    /// When measuring began, or was switched on.
+    pub(super) measured_since: u64,
+    /// When mode full began, if that was while running.
+    pub(super) full_since: u64,
+    /// When the current dispatch began, for how long its task had been ready then, and what had made it so (metrics and full).
+    pub(super) began: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
+}
+
+impl Now {
+    pub(super) fn new(ticks: u64, is_measured: bool) -> Now {
+        Now {
+            ticks,
+            is_fresh: false,
+            lags: false,
+            measured_since: if is_measured { 0 } else { ticks },
+            full_since: 0,
+            began: ticks,
+            ready_ticks: 0,
+            ready_by: ReadyBy::default(),
+        }
+    }
+}
+
+/// What a thread's time was spent on.
+pub(super) struct Account {
+    /// When it started, put off by all time that was not busy: its busy time is the clock less this.
+    busy_base: u64,
+    pub(super) waiting_ticks: u64,
+    /// Time between dispatches and waits, as far as the clock was read at its end.
+    pub(super) own_ticks: u64,
+    /// Time that the worker could have run and had no processor, part of none of the others.
+    pub(super) kept_ticks: u64,
+    /// For how long it took no part until it last woke.
+    pub(super) parked_ticks: u64,
+    /// The file in which the kernel reports when a thread was kept from its processor.
+    pub(super) delays: Option<Delays>,
+    /// When it was last told what the thread used of its processor.
+    pub(super) used_told: u64,
+}
+
+impl Account {
+    pub(super) fn new(now: u64) -> Account {
+        Account {
+            busy_base: now,
+            waiting_ticks: 0,
+            own_ticks: 0,
+            kept_ticks: 0,
+            parked_ticks: 0,
+            delays: None,
+            used_told: now,
+        }
+    }
+
+    pub(super) fn own(&mut self, ticks: u64) {
+        self.own_ticks += ticks;
+        self.busy_base += ticks;
+    }
+
+    pub(super) fn kept(&mut self, ticks: u64) {
+        self.kept_ticks += ticks;
+        self.busy_base += ticks;
+    }
+
+    pub(super) fn waited(&mut self, ticks: u64) {
+        self.waiting_ticks += ticks;
+        self.busy_base += ticks;
+    }
+
+    pub(super) fn parked(&mut self, ticks: u64) {
+        self.parked_ticks += ticks;
+        self.busy_base += ticks;
+    }
+
+    /// The time until `now` that the worker neither waited nor was parked nor did work of its own nor was kept from its processor.
+    pub(super) fn busy_ticks(&self, now: u64) -> u64 {
+        now.saturating_sub(self.busy_base)
+    }
+}

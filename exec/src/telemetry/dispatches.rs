@@ -1,0 +1,364 @@
+//! How a dispatch is recorded: as one event.
+//!
+//! Most dispatches of a task read the stream that the one before read, from where that ended, and write the same other one. So that much is
+//! said once in each block of the element, in a *base*, and a dispatch names its base by a number. A reader that has a block has its
+//! bases, whatever was overwritten before. What does not fit (more streams, lineage of several runs) are events of their own just before.
+
+use std::cell::Cell;
+
+use super::kinds::{
+    Cause, Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
+    StreamWrote, Which,
+};
+use super::recorder::Recorder;
+use super::stream::WatchedStream;
+
+/// Words of a [`Dispatch`] with its first word, and of a [`DispatchBase`].
+const DISPATCH_WORDS: u64 = 4;
+const LONG_WORDS: u64 = 7;
+const BASE_WORDS: u64 = 7;
+
+/// Messages of one stream that a dispatch read or wrote: `first..first + count`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    pub(super) stream: u64,
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+impl Part {
+    /// What the dispatch that uses an end, the writing one or the other, did there.
+    #[inline]
+    pub(super) fn of<S: WatchedStream>(stream: &S, writes: bool) -> Part {
+        let count = stream.passed_now(writes);
+        // What the reader drops as it leaves is behind what it read.
+        let end = stream.position(writes) - if writes { 0 } else { stream.lost(false) };
+        Part { stream: stream.number(), first: (end - count) as u64, count: count as u64 }
+    }
+}
+
+/// What made a task ready: a stream and a cause in a word, so that another thread can hand it over. The default: it is not known.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReadyBy(u64);
+
+impl ReadyBy {
+    #[inline]
+    pub(super) fn new(cause: Cause, stream: u64) -> ReadyBy {
+        ReadyBy(stream << 3 | (cause as u64 + 1))
+    }
+
+    pub(super) fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn from_word(word: u64) -> ReadyBy {
+        ReadyBy(word)
+    }
+
+    #[inline]
+    fn stream(self) -> u64 {
+        self.0 >> 3
+    }
+
+    #[inline]
+    fn cause(self) -> Cause {
+        match self.0 & 7 {
+            1 => Cause::Created,
+            2 => Cause::Input,
+            3 => Cause::Room,
+            4 => Cause::Yield,
+            5 => Cause::End,
+            _ => Cause::Untold,
+        }
+    }
+}
+
+/// When a task was made ready, and what by.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MadeReady {
+    /// In ticks; 0: that is not measured.
+    pub(super) at: u64,
+    pub(super) by: ReadyBy,
+}
+
+impl MadeReady {
+    /// By a stream, or 0.
+    #[inline]
+    pub(super) fn new(at: u64, cause: Cause, stream: u64) -> MadeReady {
+        MadeReady { at, by: ReadyBy::new(cause, stream) }
+    }
+}
+
+/// The base of a task's dispatches that was recorded last, and where its streams go on. The task's thread's own.
+#[derive(Default)]
+pub(super) struct Stated {
+    /// The block that has it, 0: none; of this writer's element.
+    block: Cell<u64>,
+    writer: Cell<u32>,
+    base: Cell<u32>,
+    input: Cell<u64>,
+    next_read: Cell<u64>,
+    output: Cell<u64>,
+    next_written: Cell<u64>,
+}
+
+impl Stated {
+    /// Whether the base's output (else its input) goes on with these messages.
+    pub(super) fn goes_on(&self, part: &Part, writes: bool) -> bool {
+        if writes { self.writes_on(part) } else { self.reads_on(part) }
+    }
+
+    #[inline]
+    fn holds(&self, block: u64, writer: u32, input: &Part, output: &Part) -> bool {
+        self.block.get() == block
+            && self.writer.get() == writer
+            && (input.count == 0 || self.reads_on(input))
+            && (output.count == 0 || self.writes_on(output))
+    }
+
+    /// Whether its input goes on with these messages.
+    #[inline]
+    fn reads_on(&self, part: &Part) -> bool {
+        self.input.get() == part.stream && self.next_read.get() == part.first
+    }
+
+    /// Whether its output does.
+    #[inline]
+    fn writes_on(&self, part: &Part) -> bool {
+        self.output.get() == part.stream && self.next_written.get() == part.first
+    }
+
+    /// Takes over what a dispatch used; what it did not use stays.
+    fn take(&self, input: &Part, output: &Part) {
+        if input.stream != 0 {
+            self.input.set(input.stream);
+            self.next_read.set(input.first);
+        }
+        if output.stream != 0 {
+            self.output.set(output.stream);
+            self.next_written.set(output.first);
+        }
+    }
+
+    #[inline]
+    fn which(&self, stream: u64) -> Which {
+        if stream == 0 {
+            Which::None
+        } else if stream == self.input.get() {
+            Which::Input
+        } else if stream == self.output.get() {
+            Which::Output
+        } else {
+            Which::Named
+        }
+    }
+}
+
+/// A dispatch that ends now.
+pub(super) struct Ended<'a> {
+    pub(super) task: u64,
+    pub(super) worker: u32,
+    pub(super) duration_ticks: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
+    pub(super) outcome: Outcome,
+    /// The stream that it waits for since; 0: none, or several.
+    pub(super) waits_for: u64,
+    pub(super) input: Part,
+    pub(super) output: Part,
+    /// What descends from what; at most one run is part of the dispatch's event.
+    pub(super) derived: &'a [Derived],
+}
+
+/// A dispatch that ends now, of one input and one output.
+pub(super) struct Relayed {
+    pub(super) duration_ticks: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
+    pub(super) outcome: Outcome,
+    pub(super) waits_for: Which,
+    pub(super) read: Part,
+    pub(super) written: Part,
+}
+
+/// Which bases a writer has recorded in the current block.
+#[derive(Default)]
+pub(super) struct Bases {
+    block: u64,
+    next: u32,
+}
+
+impl Recorder {
+    /// Messages that the dispatch to be recorded next read or wrote besides those of its base.
+    #[cold]
+    pub(super) fn part(&mut self, now: u64, part: &Part, writes: bool) {
+        let Part { stream, first, count } = *part;
+        let count = count as u32;
+        if writes {
+            self.at(now, &StreamWrote { stream, first, count });
+        } else {
+            self.at(now, &StreamRead { stream, first, count });
+        }
+    }
+
+    /// Records a dispatch that ends at `now` if it goes on with its task's base and has nothing that `exec.dispatch` cannot say.
+    #[inline(always)]
+    pub(super) fn relayed(
+        &mut self,
+        now: u64,
+        ended: &Relayed,
+        derived: &[Derived],
+        stated: &Stated,
+    ) -> bool {
+        let Relayed { read, written, .. } = ended;
+        let (descent, parent_offset) = match derived {
+            [] => (Descent::Untold, 0),
+            [derived] => descent(derived, read, written),
+            _ => return false,
+        };
+        let by = stated.which(ended.ready_by.stream());
+        let fits = (ended.duration_ticks | ended.ready_ticks) >> 32 == 0
+            && (read.count | written.count) >> 16 == 0
+            && i16::try_from(parent_offset).is_ok()
+            && by != Which::Named
+            && (descent != Descent::Untold || derived.is_empty());
+        if !fits
+            || !stated.reads_on(read)
+            || !stated.writes_on(written)
+            || !self.writer.has_room(now, DISPATCH_WORDS, stated.block.get())
+            || stated.writer.get() != self.writer.number()
+        {
+            return false;
+        }
+        stated.next_read.set(read.first + read.count);
+        stated.next_written.set(written.first + written.count);
+        let dispatch = Dispatch {
+            duration_ticks: ended.duration_ticks as u32,
+            ready_ticks: ended.ready_ticks as u32,
+            base_number: stated.base.get(),
+            reads: read.count as u16,
+            writes: written.count as u16,
+            outcome: ended.outcome,
+            waits_for: ended.waits_for,
+            cause: ended.ready_by.cause(),
+            ready_by: by,
+            descent,
+            parent_offset: parent_offset as i16,
+        };
+        self.at(now, &dispatch);
+        true
+    }
+
+    /// Records a dispatch that ends at `now`.
+    #[inline(never)]
+    pub(super) fn dispatch(&mut self, now: u64, ended: &Ended<'_>, stated: &Stated) {
+        let Ended { input, output, .. } = ended;
+        let (descent, parent_offset) = match ended.derived {
+            [derived] => descent(derived, input, output),
+            _ => (Descent::Untold, 0),
+        };
+        if descent == Descent::Untold && !ended.derived.is_empty() {
+            self.derived(now, ended.derived);
+        }
+        let by = ended.ready_by.stream();
+        // A base that is recorded anew has these streams; the first one is.
+        let is_first = stated.block.get() == 0;
+        let known = |part: &Part, stream| (is_first || part.count > 0) && part.stream == stream;
+        let named = |stream: u64| {
+            stated.which(stream) == Which::Named && !known(input, stream) && !known(output, stream)
+        };
+        if named(by) || named(ended.waits_for) {
+            let name = |stream| if named(stream) { stream } else { 0 };
+            self.at(now, &DispatchStreams { waits_for: name(ended.waits_for), ready_by: name(by) });
+        }
+        let fits = (ended.duration_ticks | ended.ready_ticks) >> 32 == 0
+            && (input.count | output.count) >> 16 == 0
+            && i16::try_from(parent_offset).is_ok();
+        let words = if fits { DISPATCH_WORDS } else { LONG_WORDS };
+        let Some(block) = self.writer.reserve(now, words) else { return };
+        if !stated.holds(block, self.writer.number(), input, output) && !self.state(now, words, ended, stated)
+        {
+            return;
+        }
+        if input.count > 0 {
+            stated.next_read.set(input.first + input.count);
+        }
+        if output.count > 0 {
+            stated.next_written.set(output.first + output.count);
+        }
+        let (base_number, outcome, cause) = (stated.base.get(), ended.outcome, ended.ready_by.cause());
+        let (waits_for, ready_by) = (stated.which(ended.waits_for), stated.which(by));
+        if fits {
+            let dispatch = Dispatch {
+                duration_ticks: ended.duration_ticks as u32,
+                ready_ticks: ended.ready_ticks as u32,
+                base_number,
+                reads: input.count as u16,
+                writes: output.count as u16,
+                outcome,
+                waits_for,
+                cause,
+                ready_by,
+                descent,
+                parent_offset: parent_offset as i16,
+            };
+            self.at(now, &dispatch);
+        } else {
+            let dispatch = DispatchLong {
+                duration_ticks: ended.duration_ticks,
+                ready_ticks: ended.ready_ticks,
+                base_number,
+                reads: input.count as u32,
+                writes: output.count as u32,
+                outcome,
+                waits_for,
+                cause,
+                ready_by,
+                descent,
+                parent_offset,
+            };
+            self.at(now, &dispatch);
+        }
+    }
+
+    #[cold]
+    fn derived(&mut self, now: u64, derived: &[Derived]) {
+        derived.iter().for_each(|derived| self.at(now, derived));
+    }
+
+    /// Records a base for the dispatch that follows at once, in `words` words. `false`: the element is full.
+    #[cold]
+    #[inline(never)]
+    fn state(&mut self, now: u64, words: u64, ended: &Ended<'_>, stated: &Stated) -> bool {
+        let Some(block) = self.writer.reserve(now, BASE_WORDS + words) else { return false };
+        if block != self.bases.block {
+            self.bases = Bases { block, next: 0 };
+        }
+        let base = self.bases.next;
+        self.bases.next += 1;
+        stated.take(&ended.input, &ended.output);
+        stated.block.set(block);
+        stated.writer.set(self.writer.number());
+        stated.base.set(base);
+        let (input, output) = (stated.input.get(), stated.output.get());
+        let (first_read, first_written) = (stated.next_read.get(), stated.next_written.get());
+        let (worker, task) = (ended.worker, ended.task);
+        self.at(now, &DispatchBase { number: base, worker, task, input, first_read, output, first_written });
+        true
+    }
+}
+
+/// How a dispatch's own event says what its messages descend from, if it can.
+#[inline]
+fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
+    let all = derived.stream == output.stream
+        && derived.first == output.first
+        && u64::from(derived.count) == output.count
+        && derived.parent_stream == input.stream
+        && input.count > 0;
+    if !all {
+        return (Descent::Untold, 0);
+    }
+    let descent = if derived.step == 0 { Descent::AllFromOne } else { Descent::EachFromNext };
+    (descent, derived.parent_first.wrapping_sub(input.first) as i64)
+}

@@ -1,0 +1,43 @@
+//! Telemetry: what the runtime says of itself, as events in a space and as rows of its live table.
+//!
+//! The runtime calls it at named moments ("a dispatch begins", "a task is woken"); what is written then, and in which mode, is decided
+//! here and nowhere else. [`Telemetry`] is a thread's part, [`Board`] what all threads of a runtime share, [`TaskTelemetry`] and
+//! [`StreamTelemetry`] what is kept with each task and stream.
+//!
+//! Nothing here knows how tasks and streams work: what it looks at is [`WatchedTask`] and [`WatchedStream`].
+//!
+//! | file | what |
+//! |---|---|
+//! | `kinds`, `rows` | the kinds of event and of live row |
+//! | `recorder` | a thread's way to write events |
+//! | `mode` | how much is recorded |
+//! | `board` | what all threads of a runtime share, and the moments outside of workers' threads |
+//! | `task`, `stream` | what is kept with each task and stream |
+//! | `lineage` | what descends from what, in one dispatch |
+//! | `clock` | a thread's time |
+//! | `dispatches` | how a dispatch is recorded |
+//! | `thread` | a thread's part, and the moments of tasks and streams |
+//! | `worker` | the moments of a worker |
+
+mod board;
+mod clock;
+mod dispatches;
+mod kinds;
+mod lineage;
+mod mode;
+mod recorder;
+mod rows;
+mod stream;
+mod task;
+mod thread;
+mod worker;
+
+pub(crate) use board::Board;
+pub(crate) use dispatches::MadeReady;
+pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
+pub use mode::Mode;
+pub(crate) use recorder::Recorder;
+pub(crate) use rows::TaskState;
+pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
+pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
+pub(crate) use thread::Telemetry;

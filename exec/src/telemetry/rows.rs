@@ -1,0 +1,162 @@
+//! The rows of the live table: what the space shows of tasks, streams and workers.
+
+use std::sync::atomic::Ordering;
+
+use thalweg_space::{Error, KindEnum, LiveRow, NameRef, Row, RowKind, SiteRef, Space};
+
+/// A task that exists.
+#[derive(Row)]
+#[row(name = "exec.task", former = 1)]
+pub(crate) struct TaskRow {
+    /// What it is doing.
+    state: TaskState,
+    /// The component of the network it belongs to.
+    component: SiteRef,
+    /// Which of the component's replicas it is.
+    replica: u64,
+    /// Its worker; 4294967295: a thread of its own.
+    worker: u64,
+    /// How often it was dispatched.
+    #[field(unit = "dispatches")]
+    dispatches: u64,
+    /// Messages it read.
+    #[field(unit = "messages")]
+    reads: u64,
+    /// Messages it wrote.
+    #[field(unit = "messages")]
+    writes: u64,
+    // These four in the order of `Share`.
+    /// Time it ran.
+    #[field(unit = "ticks")]
+    busy_ticks: u64,
+    /// Time it waited for messages.
+    #[field(unit = "ticks")]
+    input_wait_ticks: u64,
+    /// Time it waited for room.
+    #[field(unit = "ticks")]
+    output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    #[field(unit = "ticks")]
+    ready_ticks: u64,
+    /// Whether it ended badly.
+    failed: bool,
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum TaskState {
+    /// Nothing yet.
+    Idle = 0,
+    /// It waits for its worker.
+    Ready = 1,
+    /// It runs.
+    Running = 2,
+    /// It waits for messages.
+    BlockedInput = 3,
+    /// It waits for room.
+    BlockedOutput = 4,
+    /// It is no more.
+    Ended = 5,
+}
+
+/// A stream that exists.
+#[derive(Row)]
+#[row(name = "exec.stream", former = 2)]
+pub(crate) struct StreamRow {
+    /// Its name, if it has one.
+    name: NameRef,
+    /// The task that reads it, or 0.
+    reader: u64,
+    /// The task that writes it, or 0.
+    writer: u64,
+    /// How many messages it holds.
+    #[field(unit = "messages")]
+    capacity: u64,
+    /// Messages written to it.
+    #[field(unit = "messages")]
+    written: u64,
+    /// Messages read from it.
+    #[field(unit = "messages")]
+    read: u64,
+    /// Messages nobody reads, because the reader has left.
+    #[field(unit = "messages")]
+    dropped: u64,
+    /// Whether both its ends are gone.
+    closed: bool,
+}
+
+/// A worker.
+#[derive(Row)]
+#[row(name = "exec.worker", former = 3)]
+pub(crate) struct WorkerRow {
+    /// The core it is bound to; -1: none.
+    core: i64,
+    /// What it is doing.
+    state: WorkerState,
+    /// The task it is on, or 0.
+    task: u64,
+    /// Index of the message it is on.
+    message: u64,
+    /// Time it dispatched tasks, the little between them included.
+    #[field(unit = "ticks")]
+    busy_ticks: u64,
+    /// Time it had no ready task, but took part.
+    #[field(unit = "ticks")]
+    waiting_ticks: u64,
+    /// When it began.
+    #[field(unit = "ticks")]
+    started: u64,
+    /// When it ended, or published last.
+    #[field(unit = "ticks")]
+    updated: u64,
+    /// How often it dispatched a task.
+    #[field(unit = "dispatches")]
+    dispatches: u64,
+    /// Events it wrote.
+    #[field(unit = "events")]
+    events: u64,
+    /// What a reading of the clock takes on its thread.
+    #[field(unit = "ps")]
+    clock_reading_ps: u64,
+    /// Time it took no part.
+    #[field(unit = "ticks")]
+    parked_ticks: u64,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, KindEnum)]
+#[repr(u8)]
+pub(crate) enum WorkerState {
+    /// It runs tasks.
+    Running = 0,
+    /// It has no ready task.
+    Waiting = 1,
+    /// It is no more.
+    Ended = 2,
+    /// It takes no part.
+    Parked = 3,
+}
+
+/// The kinds of row as a space knows them.
+pub(crate) struct RowKinds {
+    pub(super) task: RowKind,
+    pub(super) stream: RowKind,
+    pub(super) worker: RowKind,
+}
+
+impl RowKinds {
+    pub(crate) fn describe(space: &Space) -> Result<RowKinds, Error> {
+        Ok(RowKinds {
+            task: space.row_kind::<TaskRow>()?,
+            stream: space.row_kind::<StreamRow>()?,
+            worker: space.row_kind::<WorkerRow>()?,
+        })
+    }
+}
+
+/// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.
+#[inline]
+pub(crate) fn put(row: &LiveRow, cell: usize, value: u64) {
+    row.cell(cell).store(value, Ordering::Relaxed);
+}

@@ -1,0 +1,266 @@
+//! What telemetry keeps of a stream: its row.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use thalweg_space::{LiveRow, NameRef};
+
+use super::board::Board;
+use super::kinds::{StreamClosed, StreamOpened};
+use super::rows::{StreamRow, put};
+use crate::spare::{Spare, spared};
+
+/// A stream's way to the space: none, the runtime's board, or from its first measured message on (with a name,
+/// from its beginning) a row.
+pub(crate) struct StreamTelemetry(
+    /// Null, a share of the board (marked by [`UNSHOWN`]), or what is shown, which has the share then. Goes forward only.
+    AtomicPtr<u8>,
+);
+
+/// The lowest bit of a pointer to a board; that to what is shown has none.
+const UNSHOWN: usize = 1;
+
+/// What the space shows of a stream.
+pub(crate) struct ShownStream {
+    /// None if the space had no room.
+    row: Option<LiveRow>,
+    /// The share of the board: it is the [`StreamTelemetry`]'s to drop.
+    board: *const Board,
+}
+
+spared!(ShownStream);
+
+impl StreamTelemetry {
+    /// Without a space.
+    pub(crate) fn none() -> StreamTelemetry {
+        StreamTelemetry(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    pub(crate) fn new(board: &Arc<Board>, id: u64, name: NameRef, capacity: u32) -> StreamTelemetry {
+        if board.space().is_none() {
+            return StreamTelemetry::none();
+        }
+        let share = Arc::into_raw(board.clone()).cast_mut().cast::<u8>();
+        let observed = StreamTelemetry(AtomicPtr::new(share.map_addr(|address| address | UNSHOWN)));
+        if name != NameRef::NONE
+            && let Some(row) = observed.show(id, capacity)
+        {
+            put(row, StreamRow::NAME, name.0);
+        }
+        observed
+    }
+
+    /// A task got an end, the writing one or the other.
+    pub(crate) fn attached_to(&self, task: u64, writes: bool) {
+        if let Some(row) = self.row() {
+            put(row, if writes { StreamRow::WRITER } else { StreamRow::READER }, task);
+        }
+    }
+
+    fn shown(&self) -> Option<&ShownStream> {
+        let pointer = self.0.load(Ordering::Acquire);
+        // SAFETY: what is shown is kept as long as this; the low bit tells it from a board.
+        if pointer.addr() & UNSHOWN == 0 { unsafe { pointer.cast::<ShownStream>().as_ref() } } else { None }
+    }
+
+    /// The stream's row, if it has one.
+    #[inline]
+    pub(crate) fn row(&self) -> Option<&LiveRow> {
+        self.shown()?.row.as_ref()
+    }
+
+    /// Whether anything is told of it.
+    pub(super) fn is_watched(&self) -> bool {
+        self.board().is_some()
+    }
+
+    /// Where it is told.
+    pub(crate) fn board(&self) -> Option<&Board> {
+        // SAFETY: a share that is kept as long as this.
+        unsafe { self.share().as_ref() }
+    }
+
+    /// The share of the board; null: none.
+    fn share(&self) -> *const Board {
+        let pointer = self.0.load(Ordering::Acquire);
+        if pointer.addr() & UNSHOWN != 0 {
+            return unmarked(pointer);
+        }
+        self.shown().map_or(std::ptr::null(), |shown| shown.board)
+    }
+
+    /// The stream's row, made now if it has none. Any thread may ask for it.
+    #[cold]
+    pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&LiveRow> {
+        let pointer = self.0.load(Ordering::Acquire);
+        if pointer.addr() & UNSHOWN == 0 {
+            return self.row();
+        }
+        let share = unmarked(pointer);
+        // SAFETY: as in `board`.
+        let row = unsafe { &*share }.live_row(|rows| rows.stream, id);
+        if let Some(row) = &row {
+            put(row, StreamRow::CAPACITY, u64::from(capacity));
+        }
+        let made = Spare::make(ShownStream { row, board: share }).as_ptr();
+        let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() {
+            // SAFETY: the other end was first, and nobody has seen this.
+            unsafe { Spare::free(made) }
+        }
+        self.row()
+    }
+}
+
+/// The board that a marked pointer leads to.
+fn unmarked(pointer: *mut u8) -> *const Board {
+    pointer.map_addr(|address| address & !UNSHOWN).cast_const().cast()
+}
+
+impl Drop for StreamTelemetry {
+    fn drop(&mut self) {
+        let (share, pointer) = (self.share(), self.0.load(Ordering::Acquire));
+        if share.is_null() {
+            return;
+        }
+        // SAFETY: the share is this's own, and so is what is shown; nobody else has this any more. The row goes first, as long
+        // as there is the board with its space.
+        unsafe {
+            if pointer.addr() & UNSHOWN == 0 {
+                Spare::free(pointer.cast::<ShownStream>());
+            }
+            drop(Arc::from_raw(share));
+        }
+    }
+}
+
+/// A stream, as far as telemetry looks at it. What asks for an end is called by the thread that has it.
+pub(crate) trait WatchedStream {
+    fn number(&self) -> u64;
+    fn holds(&self) -> u32;
+    fn telemetry(&self) -> &StreamTelemetry;
+    /// Messages written (else read), published or not; those count as read that the reader dropped as it left.
+    fn position(&self, writes: bool) -> usize;
+    /// Likewise in the dispatch that uses the end; without what the reader dropped.
+    fn passed_now(&self, writes: bool) -> usize;
+    /// Messages that nobody read: given to a stream without reader (else dropped by the leaving reader).
+    fn lost(&self, writes: bool) -> usize;
+    /// The task that has the other end than the one that writes (else reads), or 0.
+    fn peer(&self, writes: bool) -> u64;
+    /// Messages written, read and dropped. To be asked when both ends are gone.
+    fn totals(&self) -> (u64, u64, u64);
+
+    /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
+    fn shown_by(&self, task: u64, writes: bool) -> Option<&LiveRow> {
+        let row = self.telemetry().row();
+        if row.is_some() { row } else { self.show_for(task, writes) }
+    }
+
+    #[cold]
+    fn show_for(&self, task: u64, writes: bool) -> Option<&LiveRow> {
+        let row = self.telemetry().show(self.number(), self.holds())?;
+        let (own, other) = match writes {
+            true => (StreamRow::WRITER, StreamRow::READER),
+            false => (StreamRow::READER, StreamRow::WRITER),
+        };
+        put(row, own, task);
+        // Who comes to the other end meanwhile shows itself, and knows better.
+        let peer = self.peer(writes);
+        _ = row.cell(other).compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
+        Some(row)
+    }
+
+    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it.
+    #[inline]
+    fn show_position(&self, task: u64, writes: bool) {
+        match self.telemetry().row() {
+            Some(row) => self.put_position(row, writes),
+            None => self.show_first_position(task, writes),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn show_first_position(&self, task: u64, writes: bool) {
+        let lost = self.lost(writes);
+        let passed = if writes { self.position(true) + lost } else { self.position(false) - lost };
+        if passed > 0
+            && let Some(row) = self.shown_by(task, writes)
+        {
+            self.put_position(row, writes);
+        }
+    }
+
+    #[inline]
+    fn put_position(&self, row: &LiveRow, writes: bool) {
+        if writes {
+            let lost = self.lost(true);
+            put(row, StreamRow::WRITTEN, (self.position(true) + lost) as u64);
+            if lost > 0 {
+                put(row, StreamRow::DROPPED, lost as u64);
+            }
+        } else {
+            put(row, StreamRow::READ, (self.position(false) - self.lost(false)) as u64);
+        }
+    }
+}
+
+/// What is told when an end of a stream, the writing one or the other, was attached to a task; `peer` has the other.
+pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer: u64) -> StreamOpened {
+    let (reader, writer) = if writes { (peer, task) } else { (task, peer) };
+    let name = stream.telemetry().row().map_or(0, |row| row.cell(StreamRow::NAME).load(Ordering::Relaxed));
+    let capacity = u64::from(stream.holds());
+    StreamOpened { stream: stream.number(), name: NameRef(name), reader, writer, capacity }
+}
+
+/// What is told of a stream both ends of which are gone; its row shows it, too.
+pub(super) fn closed(stream: &impl WatchedStream) -> StreamClosed {
+    let (written, read, dropped) = stream.totals();
+    if let Some(row) = stream.telemetry().row() {
+        put(row, StreamRow::WRITTEN, written);
+        put(row, StreamRow::READ, read);
+        put(row, StreamRow::DROPPED, dropped);
+        put(row, StreamRow::CLOSED, 1);
+    }
+    StreamClosed { stream: stream.number(), written, read, dropped }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use thalweg_space::reader::SpaceReader;
+    use thalweg_space::{Space, SpaceOptions};
+
+    #[test]
+    fn both_ends_of_a_stream_may_show_it_first_and_give_all_back() {
+        let folder = std::env::temp_dir().join(format!("thalweg-exec-shown-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let space =
+            Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let board = Arc::new(Board::new(Some(space.clone())).unwrap());
+        for round in 1..200 {
+            let name = NameRef(round % 2);
+            let observed = StreamTelemetry::new(&board, round, name, 7);
+            assert_eq!(observed.row().is_some(), name != NameRef::NONE);
+            std::thread::scope(|threads| {
+                for _ in 0..2 {
+                    threads.spawn(|| {
+                        let row = observed.show(round, 7).expect("the space has room");
+                        assert!(std::ptr::eq(row, observed.row().unwrap()));
+                        assert!(std::ptr::eq(observed.board().unwrap(), &*board));
+                    });
+                }
+            });
+            let rows = reader.live_rows().unwrap();
+            assert_eq!((rows.len(), rows[0].id, rows[0].cell("capacity")), (1, round, Some(7)));
+            assert_eq!(rows[0].cell("name"), Some(name.0));
+            drop(observed);
+            assert_eq!((reader.live_rows().unwrap().len(), Arc::strong_count(&board)), (0, 1));
+        }
+        drop(StreamTelemetry::new(&board, 1, NameRef::NONE, 7));
+        assert_eq!(Arc::strong_count(&board), 1);
+        drop(board);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,351 @@
+//! What telemetry keeps of a task: its row, and its time in four shares.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use thalweg_space::{LiveRow, SiteRef};
+
+use super::board::Board;
+use super::dispatches::{MadeReady, ReadyBy, Stated};
+use super::kinds::{TaskCreated, TaskEnded};
+use super::recorder::Recorder;
+use super::rows::{TaskRow, TaskState, put};
+use crate::fault::Fault;
+use crate::spare::{Spare, spared};
+
+/// What a task's time is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    Busy = 0,
+    InputWait = 1,
+    OutputWait = 2,
+    Ready = 3,
+}
+
+/// What a task did so far. Belongs to the task's thread.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) dispatches: Cell<u64>,
+    pub(crate) reads: Cell<u64>,
+    pub(crate) writes: Cell<u64>,
+}
+
+/// What a task is, for who asks what its number stands for.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) component: SiteRef,
+    pub(crate) replica: u64,
+}
+
+/// What is told of a task when it is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) about: About,
+    /// The task that unfolded it, or 0.
+    pub(crate) parent: u64,
+    pub(crate) one_to_one: bool,
+}
+
+impl Origin {
+    pub(super) fn created(self, task: &impl WatchedTask) -> TaskCreated {
+        let Origin { about: About { component, replica }, parent, one_to_one } = self;
+        let blocking = task.has_own_thread();
+        TaskCreated { task: task.number(), component, parent, replica, one_to_one, blocking }
+    }
+}
+
+/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`.
+#[derive(Default)]
+struct Times {
+    /// The four shares, of a task that has no row; else they are there.
+    shares: [AtomicU64; 4],
+    /// Until when the time is told.
+    until: Cell<u64>,
+    /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
+    /// into the inbox, read by the task's worker after it took it out.
+    woken_at: AtomicU64,
+    /// By what: a [`ReadyBy`] as a word. Likewise.
+    woken_by: AtomicU64,
+}
+
+/// What is kept of a task for who observes it. In mode off only tasks that live long have it: a row is more than half as
+/// much again as all else, and a network that unfolds makes and ends tasks all the time.
+pub(crate) struct ObservedTask {
+    /// Its row; none if the space had no room.
+    row: Option<LiveRow>,
+    times: Times,
+    /// What made it ready last. Its thread's own, or of who makes the task.
+    pub(super) ready_by: Cell<ReadyBy>,
+    /// The base of its dispatches.
+    pub(super) stated: Stated,
+    /// The last message popped in a dispatch before, while everything is told.
+    pub(super) read_before: Cell<ReadBefore>,
+}
+
+/// A message that a dispatch popped last.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ReadBefore {
+    pub(super) stream: u64,
+    pub(super) index: u64,
+    /// When that dispatch ended; 0: there is none.
+    pub(super) at: u64,
+}
+
+spared!(ObservedTask);
+
+impl ObservedTask {
+    /// Counts its time until `now` as `share`, and gives how much that is. Nothing is counted of what was before `measured_since`.
+    #[inline]
+    pub(super) fn turn(&self, share: Share, now: u64, measured_since: u64) -> u64 {
+        let from = self.times.until.get().max(measured_since);
+        // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
+        let now = now.max(from);
+        self.add(share, now - from);
+        self.times.until.set(now);
+        now - from
+    }
+
+    /// A share has one writer at a time; who looks at the row takes it as it comes.
+    #[inline]
+    fn add(&self, share: Share, ticks: u64) {
+        let cell = self.share(share);
+        cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn share(&self, share: Share) -> &AtomicU64 {
+        match &self.row {
+            Some(row) => row.cell(TaskRow::BUSY_TICKS + share as usize),
+            None => &self.times.shares[share as usize],
+        }
+    }
+
+    /// So much of the time counted as busy was not: the thread had no processor.
+    fn kept(&self, ticks: u64) {
+        let ticks = ticks.min(self.share(Share::Busy).load(Ordering::Relaxed));
+        self.add(Share::Busy, ticks.wrapping_neg());
+        self.add(Share::Ready, ticks);
+    }
+
+    #[inline]
+    pub(super) fn show_state(&self, state: TaskState) {
+        if let Some(row) = &self.row {
+            put(row, TaskRow::STATE, state as u64);
+        }
+    }
+
+    /// Shows what the task did, with messages that are not counted yet.
+    #[inline]
+    pub(super) fn show_counts(&self, did: &Counts, more_reads: u64, more_writes: u64) {
+        let Some(row) = &self.row else { return };
+        put(row, TaskRow::DISPATCHES, did.dispatches.get());
+        put(row, TaskRow::READS, did.reads.get() + more_reads);
+        put(row, TaskRow::WRITES, did.writes.get() + more_writes);
+    }
+
+    fn new(board: &Board, id: u64, about: About) -> ObservedTask {
+        let row = board.live_row(|rows| rows.task, id);
+        if let Some(row) = &row {
+            put(row, TaskRow::STATE, TaskState::Ready as u64);
+            put(row, TaskRow::COMPONENT, about.component.0);
+            put(row, TaskRow::REPLICA, about.replica);
+        }
+        let (ready_by, stated, read_before) = (Cell::default(), Stated::default(), Cell::default());
+        ObservedTask { row, times: Times::default(), ready_by, stated, read_before }
+    }
+}
+
+/// A task's place for what telemetry keeps of it.
+pub(crate) struct TaskTelemetry(
+    /// Null without a space, and in mode off until the task has lived for a while. Made by the task's thread (release), or
+    /// before anybody else sees the task.
+    AtomicPtr<ObservedTask>,
+);
+
+impl TaskTelemetry {
+    /// Of task `id`; something is kept from the beginning if it `is_shown` and there is a space.
+    pub(crate) fn new(board: &Board, id: u64, about: About, is_shown: bool) -> TaskTelemetry {
+        let observed = (is_shown && board.space().is_some()).then(|| ObservedTask::new(board, id, about));
+        let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
+        TaskTelemetry(AtomicPtr::new(observed))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&ObservedTask> {
+        // SAFETY: it is kept as long as this.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+impl Drop for TaskTelemetry {
+    fn drop(&mut self) {
+        let observed = self.0.load(Ordering::Acquire);
+        if !observed.is_null() {
+            // SAFETY: made by `Spare::make`, and nobody else has it any more.
+            unsafe { Spare::free(observed) }
+        }
+    }
+}
+
+/// A task, as far as telemetry looks at it. What changes a task's time is called on the task's own thread.
+pub(crate) trait WatchedTask {
+    fn number(&self) -> u64;
+    /// Its worker; of a task with a thread of its own 4294967295.
+    fn on_worker(&self) -> u32;
+    fn has_own_thread(&self) -> bool;
+    fn about(&self) -> About;
+    fn did(&self) -> &Counts;
+    /// What it waits for while it is idle.
+    fn waited_for(&self) -> Share;
+    fn telemetry(&self) -> &TaskTelemetry;
+    fn board(&self) -> &Board;
+
+    /// What is kept of it.
+    #[inline]
+    fn observed(&self) -> Option<&ObservedTask> {
+        self.telemetry().get()
+    }
+
+    /// Likewise, made now if there is a space. Called on the task's own thread, or before anybody else sees the task.
+    #[cold]
+    fn observe(&self) -> Option<&ObservedTask> {
+        if self.observed().is_none() && self.board().space().is_some() {
+            let made = ObservedTask::new(self.board(), self.number(), self.about());
+            if let Some(row) = &made.row {
+                put(row, TaskRow::WORKER, u64::from(self.on_worker()));
+            }
+            self.telemetry().0.store(Spare::make(made).as_ptr(), Ordering::Release);
+        }
+        self.observed()
+    }
+
+    /// What the live table shows of it.
+    #[inline]
+    fn row(&self) -> Option<&LiveRow> {
+        self.observed()?.row.as_ref()
+    }
+
+    /// Its time is measured from `now` on.
+    fn begin_times(&self, now: u64) {
+        if let Some(observed) = self.observed() {
+            observed.times.until.set(now);
+        }
+    }
+
+    /// Tells its time until `now` as `share`. Nothing is told of what was before `measured_since`.
+    #[inline]
+    fn turn(&self, share: Share, now: u64, measured_since: u64) {
+        if let Some(observed) = self.observed().or_else(|| self.observe()) {
+            observed.turn(share, now, measured_since);
+        }
+    }
+
+    /// So much of the time counted as busy was not: the thread had no processor.
+    fn kept(&self, ticks: u64) {
+        if let Some(observed) = self.observed() {
+            observed.kept(ticks);
+        }
+    }
+
+    /// Its time so far that was told as `share`.
+    #[inline]
+    fn share(&self, share: Share) -> u64 {
+        self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
+    }
+
+    /// When another thread woke it, in ticks; 0: not measured.
+    fn woken_at(&self) -> u64 {
+        self.observed().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
+    }
+
+    /// Another thread wakes it so. Called before it is put into an inbox.
+    fn set_woken(&self, ready: MadeReady) {
+        if let Some(observed) = self.observed() {
+            observed.times.woken_at.store(ready.at, Ordering::Relaxed);
+            observed.times.woken_by.store(ready.by.word(), Ordering::Relaxed);
+        }
+    }
+
+    /// What made it ready. Called on its own thread, or before anybody else sees it.
+    #[inline]
+    fn set_ready(&self, by: ReadyBy) {
+        if let Some(observed) = self.observed() {
+            observed.ready_by.set(by);
+        }
+    }
+
+    /// It was made ready as the thread said that woke it.
+    fn set_ready_as_woken(&self) {
+        if let Some(observed) = self.observed() {
+            observed.ready_by.set(ReadyBy::from_word(observed.times.woken_by.load(Ordering::Relaxed)));
+        }
+    }
+
+    /// Writes that the task has ended at `now`, and how.
+    fn write_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), Fault>) {
+        let Counts { dispatches, reads, writes } = self.did();
+        let ended = TaskEnded {
+            task: self.number(),
+            busy_ticks: self.share(Share::Busy),
+            input_wait_ticks: self.share(Share::InputWait),
+            output_wait_ticks: self.share(Share::OutputWait),
+            ready_ticks: self.share(Share::Ready),
+            dispatches: dispatches.get(),
+            reads: reads.get(),
+            writes: writes.get(),
+            failed: outcome.is_err(),
+            panicked: matches!(outcome, Err(Fault { panicked: true, .. })),
+        };
+        recorder.at(now, &ended);
+        if let Err(fault) = outcome {
+            recorder.failed(self.number(), &fault.message);
+        }
+    }
+
+    // ---- what its live row shows besides
+
+    /// It runs on this worker.
+    fn show_worker(&self, worker: u32) {
+        if let Some(row) = self.row() {
+            put(row, TaskRow::WORKER, u64::from(worker));
+        }
+    }
+
+    /// What it is doing.
+    #[inline]
+    fn show_state(&self, state: TaskState) {
+        if let Some(observed) = self.observed() {
+            observed.show_state(state);
+        }
+    }
+
+    /// It read one more message, which it is on from now.
+    fn show_one_more_read(&self) {
+        if let Some(row) = self.row() {
+            let reads = row.cell(TaskRow::READS);
+            put(row, TaskRow::READS, reads.load(Ordering::Relaxed) + 1);
+        }
+    }
+
+    /// How many messages it has read.
+    fn show_reads(&self) {
+        if let Some(row) = self.row() {
+            put(row, TaskRow::READS, self.did().reads.get());
+        }
+    }
+
+    /// Its counters, with messages that are not counted yet.
+    fn show_counts(&self, more_reads: u64, more_writes: u64) {
+        if let Some(observed) = self.observed() {
+            observed.show_counts(self.did(), more_reads, more_writes);
+        }
+    }
+
+    /// It has ended.
+    fn show_end(&self, outcome: &Result<(), Fault>) {
+        if let Some(row) = self.row() {
+            put(row, TaskRow::STATE, TaskState::Ended as u64);
+            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
+        }
+    }
+}

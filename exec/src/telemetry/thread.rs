@@ -1,0 +1,700 @@
+//! A thread's part of telemetry, and the moments of tasks and streams on it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use thalweg_space::{LiveRow, NameRef, Tunable, Writer};
+
+use super::board::Board;
+use super::clock::{Account, Now};
+use super::dispatches::{Ended, MadeReady, Part, ReadyBy, Relayed};
+use super::kinds::{
+    Cause, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped, TaskMoved,
+    ThreadUsed, Which,
+};
+use super::lineage::Lineage;
+use super::mode::{AdoptedMode, Mode};
+use super::recorder::Recorder;
+use super::rows::{TaskState, WorkerRow, put};
+use super::stream::{WatchedStream, closed, opened};
+use super::task::{Origin, ReadBefore, Share, WatchedTask};
+use crate::affinity::{self, Used};
+use crate::fault::Fault;
+use crate::stop::Stop;
+
+/// What a worker does between dispatches for so long may have been a wait for its processor: who wakes another thread may have to
+/// let it go first.
+const OWN_WORK_NS: u64 = 20_000;
+
+/// After so many dispatches a task has a live row, in mode off, too: what was told of its beginning may be overwritten by then,
+/// and if the process dies in it, its name is wanted.
+const SHOWN_AFTER: u64 = 16;
+
+/// A thread's part.
+pub(crate) struct Telemetry {
+    pub(super) board: Arc<Board>,
+    /// The worker this thread is; none: it is none.
+    pub(super) worker: Option<u32>,
+    /// This thread's way to write; none without a space, and none of threads that are just passing.
+    pub(super) recorder: Option<Recorder>,
+    /// The worker's live row.
+    pub(super) row: Option<LiveRow>,
+    pub(super) mode: AdoptedMode,
+    pub(super) now: Now,
+    pub(super) account: Account,
+    dispatches: u64,
+    /// Lineage noted in the current dispatch, and what it did with ends that were taken from its task since (and whether it wrote).
+    lineage: Lineage,
+    gone: Vec<(Part, bool)>,
+    /// When the worker's row is shown again, and it is looked whether to record what the thread used.
+    look_up_at: u64,
+    /// What it takes to tell an event with a time of its own; 0: not measured.
+    pub(super) telling_ticks: u64,
+    /// The message that the current dispatch works on, and since when, if that is told.
+    message: Option<(u64, u64)>,
+}
+
+impl Telemetry {
+    /// Of a thread that is this worker, if it is one; `mode` is what is set.
+    pub(crate) fn new(
+        board: Arc<Board>,
+        worker: Option<u32>,
+        recorder: Option<Recorder>,
+        mode: Mode,
+    ) -> Telemetry {
+        let now = board.clock.now();
+        let mode = if recorder.is_some() { mode } else { Mode::Off };
+        Telemetry {
+            board,
+            worker,
+            recorder,
+            row: None,
+            mode: AdoptedMode(mode),
+            now: Now::new(now, mode != Mode::Off),
+            account: Account::new(now),
+            dispatches: 0,
+            lineage: Lineage::new(),
+            gone: Vec::new(),
+            look_up_at: 0,
+            telling_ticks: 0,
+            message: None,
+        }
+    }
+
+    // ---- the mode and the clock
+
+    /// Whether times and counters are measured: any mode but off.
+    #[inline]
+    pub(crate) fn measures(&self) -> bool {
+        self.mode != Mode::Off
+    }
+
+    /// Whether everything is recorded.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.mode == Mode::Full
+    }
+
+    /// The clock, when last read.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.now.ticks
+    }
+
+    /// Reads the clock.
+    pub(crate) fn clock(&mut self) -> u64 {
+        // Never backwards, so that the element's events are in the order of their times.
+        self.now.ticks = self.board.clock.now().max(self.now.ticks);
+        self.now.ticks
+    }
+
+    /// The clock, read now unless the last reading is that of the dispatch.
+    #[inline]
+    pub(crate) fn clock_of_dispatch(&mut self) -> u64 {
+        if self.measures() { self.now.ticks } else { self.clock() }
+    }
+
+    /// How often the thread has dispatched a task.
+    pub(crate) fn dispatches(&self) -> u64 {
+        self.dispatches
+    }
+
+    /// Adopts the mode that is set now; the first thread to see a change tells.
+    #[inline]
+    pub(crate) fn adopt_mode(&mut self, setting: &Tunable) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let (mode, before) = setting.adopt();
+        if before.is_some() {
+            recorder.at(self.board.clock.now(), &ModeChanged { mode: mode as u8 });
+        }
+        let mode = Mode::from_setting(mode);
+        if self.mode != mode {
+            self.change_mode(mode);
+        }
+    }
+
+    #[cold]
+    fn change_mode(&mut self, mode: Mode) {
+        let now = self.clock();
+        if self.mode == Mode::Off {
+            self.now.measured_since = now;
+        }
+        if mode == Mode::Full {
+            self.now.full_since = now;
+        }
+        self.mode = AdoptedMode(mode);
+    }
+
+    /// The runtime adopted a setting's new value.
+    pub(crate) fn setting_adopted(&mut self, name: NameRef, old: u64, new: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.at(self.board.clock.now(), &SettingAdopted { name, old, new });
+        }
+    }
+
+    /// The thread did what belongs to no dispatch and may take long, such as to wake another thread. True: the clock is to be read
+    /// again before the next dispatch begins, by [`Telemetry::own_work`].
+    #[inline]
+    pub(crate) fn did_aside(&mut self) -> bool {
+        if self.measures() {
+            self.now.lags = true;
+        }
+        self.measures()
+    }
+
+    /// Whether it did, and the clock was not read since.
+    #[inline]
+    pub(crate) fn lags(&self) -> bool {
+        self.now.lags
+    }
+
+    /// Reads the clock between two dispatches: what the thread did since the last one, or since it waited, was its own work, such
+    /// as to wake others.
+    #[cold]
+    pub(crate) fn own_work(&mut self) -> u64 {
+        let before = self.now.ticks;
+        let now = self.clock();
+        if self.measures() {
+            let kept = self.kept_of(now - before, OWN_WORK_NS);
+            self.account.own(now - before - kept);
+            self.write_kept(0, kept);
+        }
+        self.now.lags = false;
+        now
+    }
+
+    /// For how much of the last `ticks` the worker was kept from its processor, which is asked if those are `long_ns` or more.
+    pub(super) fn kept_of(&mut self, ticks: u64, long_ns: u64) -> u64 {
+        let clock = self.board.clock();
+        let Some(delays) = self.account.delays.as_mut().filter(|_| ticks >= clock.ns_to_ticks(long_ns))
+        else {
+            return 0;
+        };
+        let kept = clock.ns_to_ticks(delays.more_ns()).min(ticks);
+        self.account.kept(kept);
+        kept
+    }
+
+    /// Tells of time that is counted as kept from the processor.
+    pub(super) fn write_kept(&mut self, task: u64, duration_ticks: u64) {
+        let worker = self.worker_number();
+        if duration_ticks > 0
+            && self.mode == Mode::Full
+            && let Some(recorder) = &mut self.recorder
+        {
+            recorder.at(self.now.ticks, &Kept { worker, task, duration_ticks });
+        }
+    }
+
+    pub(super) fn worker_number(&self) -> u32 {
+        self.worker.unwrap_or(OWN_THREAD)
+    }
+
+    /// Writes of tasks and streams, through the thread's own recorder or that of passing threads. The clock is read once for
+    /// a part of a worker's dispatch; a thread that is no worker may take its time.
+    fn write(&mut self, write: impl FnOnce(&mut Recorder, u64)) {
+        if self.recorder.is_some() && !self.now.is_fresh {
+            self.clock();
+            self.now.is_fresh = self.worker.is_some();
+        }
+        match &mut self.recorder {
+            Some(recorder) => write(recorder, self.now.ticks),
+            None => self.board.write_from_outside(write),
+        }
+    }
+
+    /// The way to write events of a user's own, in this thread's element. None without a space.
+    pub(crate) fn writer(&mut self) -> Option<&mut Writer> {
+        self.recorder.as_mut().map(|recorder| &mut recorder.writer)
+    }
+
+    // ---- the moments of a task's life
+
+    /// A running task made `task`, which is to run on `worker`.
+    pub(crate) fn task_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
+        if self.measures() {
+            task.observe(); // Also if the mode was set to off just now.
+        }
+        self.write(|recorder, now| {
+            task.begin_times(now);
+            recorder.at(now, &origin.created(task));
+            recorder.same(&TaskMapped { task: task.number(), worker });
+        });
+    }
+
+    /// A task is ready that is new here, or to another thread that does not know it yet.
+    #[inline(never)]
+    pub(crate) fn task_ready(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
+        if self.measures() {
+            task.set_ready(ReadyBy::new(cause, by_stream));
+        }
+        self.task_woken_away(task);
+    }
+
+    /// A task of another thread was woken.
+    pub(crate) fn task_woken_away(&self, task: &impl WatchedTask) {
+        if self.measures() {
+            task.show_state(TaskState::Ready);
+        }
+    }
+
+    /// An idle task of this worker is woken.
+    #[inline(always)]
+    pub(crate) fn task_woken(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
+        if self.measures()
+            && let Some(observed) = task.observed().or_else(|| task.observe())
+        {
+            observed.turn(task.waited_for(), self.now.ticks, self.now.measured_since);
+            observed.ready_by.set(ReadyBy::new(cause, by_stream));
+            observed.show_state(TaskState::Ready);
+        }
+    }
+
+    /// How a task of another thread is made ready now.
+    #[inline]
+    pub(crate) fn waking(&self, cause: Cause, by_stream: u64) -> MadeReady {
+        MadeReady::new(if self.measures() { self.now.ticks } else { 0 }, cause, by_stream)
+    }
+
+    /// A worker found a task in its inbox that was idle and that another thread has woken.
+    #[inline]
+    pub(crate) fn task_taken(&mut self, task: &impl WatchedTask) {
+        if self.measures() {
+            let stamp = task.woken_at();
+            let woken = if stamp == 0 { self.now.ticks } else { stamp };
+            task.turn(task.waited_for(), woken, self.now.measured_since);
+            task.set_ready_as_woken();
+        }
+    }
+
+    /// A worker gives a task to another one.
+    pub(crate) fn task_moves(&mut self, task: &impl WatchedTask, to: u32) {
+        if self.recorder.is_some() {
+            let (now, from) = (self.own_work(), self.worker_number());
+            if let Some(recorder) = &mut self.recorder {
+                recorder.at(now, &TaskMoved { task: task.number(), from, worker: to });
+            }
+        }
+    }
+
+    /// A task is to be dropped that waited until now for that, if it waited: its end is no part of the last dispatch.
+    pub(crate) fn task_dropped(&mut self, task: &impl WatchedTask, waited_for: Option<Share>) {
+        self.now.began = self.own_work();
+        if let Some(share) = waited_for.filter(|_| self.measures()) {
+            task.turn(share, self.now.began, self.now.measured_since);
+        }
+        self.now.is_fresh = false;
+    }
+
+    /// A task has ended, and its last dispatch with it. One with a thread of its own is that thread's last.
+    pub(crate) fn task_ended(&mut self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
+        if self.measures() {
+            if task.has_own_thread() {
+                self.thread_used(task.number());
+            }
+            // To close its ports is to wake others.
+            let now = self.own_work();
+            self.now.is_fresh = true;
+            task.turn(Share::Ready, now, self.now.measured_since);
+        }
+        task.show_counts(0, 0);
+        task.show_end(outcome);
+        self.write(|recorder, now| task.write_end(recorder, now, outcome));
+    }
+
+    // ---- the moments of a dispatch
+
+    /// A worker dispatches a task.
+    #[inline]
+    pub(crate) fn dispatch_begins(&mut self, task: &impl WatchedTask) {
+        self.now.is_fresh = false;
+        if let Some(row) = &self.row {
+            put(row, WorkerRow::TASK, task.number());
+            put(row, WorkerRow::MESSAGE, task.did().reads.get());
+            // In every mode: whoever looks twice sees whether the worker goes on.
+            put(row, WorkerRow::DISPATCHES, self.dispatches);
+            if task.did().dispatches.get() == SHOWN_AFTER {
+                task.observe();
+            }
+        }
+        if self.measures() {
+            self.begin_time(task);
+        }
+        self.dispatches += 1;
+    }
+
+    #[inline]
+    fn begin_time(&mut self, task: &impl WatchedTask) {
+        self.now.began = self.now.ticks;
+        if let Some(observed) = task.observed().or_else(|| task.observe()) {
+            self.now.ready_ticks = observed.turn(Share::Ready, self.now.ticks, self.now.measured_since);
+            self.now.ready_by = observed.ready_by.get();
+            observed.show_state(TaskState::Running);
+        }
+    }
+
+    /// What a thread is that adopted settings between two dispatches of a task of its own: see [`Telemetry::own_dispatch_begins`].
+    pub(crate) fn before_adoption(&self) -> Before {
+        Before(self.mode)
+    }
+
+    /// A task on a thread of its own goes on, after a wait for this or not (`Share::Ready`).
+    pub(crate) fn own_dispatch_begins(&mut self, task: &impl WatchedTask, waited_for: Share, before: Before) {
+        let lags = std::mem::take(&mut self.now.lags);
+        let begun = task.did().dispatches.get() > 0 && self.mode == before.0;
+        if waited_for == Share::Ready && begun && !lags {
+            // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
+            self.now.ready_ticks = 0;
+            self.now.ready_by = ReadyBy::new(Cause::Yield, 0);
+            task.show_state(TaskState::Running);
+            return;
+        }
+        if waited_for != Share::Ready {
+            task.set_ready_as_woken();
+        }
+        let stamp = task.woken_at();
+        if waited_for != Share::Ready && stamp != 0 {
+            task.turn(waited_for, stamp, self.now.measured_since);
+        }
+        self.clock();
+        self.begin_time(task);
+    }
+
+    /// A task on a thread of its own ends a wait that nobody else has ended.
+    pub(crate) fn own_wait_ends(&mut self, task: &impl WatchedTask) {
+        if self.measures() {
+            let now = self.clock();
+            task.set_woken(MadeReady { at: now, by: ReadyBy::default() });
+        }
+    }
+
+    /// The part of a dispatch begins in which it is published.
+    #[inline]
+    pub(crate) fn publishing_begins(&mut self) {
+        self.now.is_fresh = false;
+    }
+
+    /// A dispatch ends that used an input and an output; the task is blocked on the one that its `stop` tells of, if that is `noted`.
+    /// Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
+    #[inline(always)]
+    pub(crate) fn relay_ends<S: WatchedStream>(
+        &mut self,
+        task: &impl WatchedTask,
+        (stop, noted): (Stop, bool),
+        input: &S,
+        output: &S,
+    ) -> bool {
+        let Some(observed) = task.observed() else { return false };
+        let now = self.clock();
+        let lasted = now - self.now.began;
+        if lasted >= self.board.long_ticks {
+            return false;
+        }
+        let (read, written) = (Part::of(input, false), Part::of(output, true));
+        if self.mode == Mode::Full {
+            let Some(recorder) = &mut self.recorder else { return false };
+            if self.message.is_some() || !self.gone.is_empty() {
+                return false;
+            }
+            let ended = Relayed {
+                duration_ticks: lasted,
+                ready_ticks: self.now.ready_ticks,
+                ready_by: self.now.ready_by,
+                outcome: Outcome::of(stop),
+                waits_for: match stop {
+                    Stop::InputEmpty if noted => Which::Input,
+                    Stop::OutputFull if noted => Which::Output,
+                    _ => Which::None,
+                },
+                read,
+                written,
+            };
+            if !recorder.relayed(now, &ended, self.lineage.noted(), &observed.stated) {
+                return false;
+            }
+            self.lineage.clear();
+            if read.count > 0 {
+                let (stream, index) = (read.stream, read.first + read.count - 1);
+                observed.read_before.set(ReadBefore { stream, index, at: now });
+            }
+        }
+        observed.turn(Share::Busy, now, self.now.measured_since);
+        input.show_position(task.number(), false);
+        output.show_position(task.number(), true);
+        observed.show_counts(task.did(), read.count, written.count);
+        self.dispatch_has_ended(task);
+        true
+    }
+
+    #[inline(always)]
+    fn dispatch_has_ended(&mut self, task: &impl WatchedTask) {
+        let now = self.now.ticks;
+        self.now.began = now;
+        self.now.is_fresh = self.worker.is_some();
+        if now >= self.look_up_at {
+            self.look_up(task);
+        }
+    }
+
+    /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: why, and the stream that the
+    /// task is blocked on (0: any of several); the messages that it read and wrote; the ends that it used; and the message that it
+    /// popped last, if any (its stream, its index there).
+    #[inline]
+    pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
+        &mut self,
+        task: &impl WatchedTask,
+        (stop, blocked_on): (Stop, impl FnOnce() -> u64),
+        (reads, writes): (usize, usize),
+        ends: impl Iterator<Item = (&'a S, bool)> + Clone,
+        popped_last: impl FnOnce() -> Option<(u64, u64)>,
+    ) {
+        let now = self.now.ticks;
+        task.turn(Share::Busy, now, self.now.measured_since);
+        let lasted = now.saturating_sub(self.now.began);
+        if lasted >= self.board.long_ticks {
+            self.was_kept(task, lasted);
+        }
+        if self.mode == Mode::Full {
+            self.write_dispatch(task, lasted, (stop, blocked_on()), ends.clone());
+            if let Some(last) = popped_last() {
+                self.keep_read(task, last);
+            }
+        }
+        for (stream, writes) in ends {
+            stream.show_position(task.number(), writes);
+        }
+        task.show_counts(reads as u64, writes as u64);
+        self.dispatch_has_ended(task);
+    }
+
+    /// It is time to see to what is shown less often than once a dispatch.
+    #[cold]
+    #[inline(never)]
+    fn look_up(&mut self, task: &impl WatchedTask) {
+        let now = self.now.ticks;
+        self.show_worker();
+        self.look_up_at = now + self.board.row_ticks;
+        if now - self.account.used_told >= self.board.usage_ticks {
+            self.thread_used(if task.has_own_thread() { task.number() } else { 0 });
+        }
+    }
+
+    /// Records the dispatch that ends now.
+    #[inline]
+    fn write_dispatch<'a, S: WatchedStream + 'a>(
+        &mut self,
+        task: &impl WatchedTask,
+        duration_ticks: u64,
+        (stop, waits_for): (Stop, u64),
+        ends: impl Iterator<Item = (&'a S, bool)>,
+    ) {
+        let (Some(observed), Some(recorder)) = (task.observed(), &mut self.recorder) else { return };
+        let (now, number) = (self.now.ticks, task.number());
+        if let Some((index, since)) = self.message.take() {
+            recorder.at(now, &MessageWorked { task: number, index, duration_ticks: now - since });
+        }
+        let (mut input, mut output) = (Part::default(), Part::default());
+        for (stream, writes) in ends {
+            let mut part = Part::of(stream, writes);
+            let own = if writes { &mut output } else { &mut input };
+            if own.count == 0 {
+                *own = part;
+            } else if part.count > 0 {
+                if observed.stated.goes_on(&part, writes) {
+                    std::mem::swap(own, &mut part);
+                }
+                recorder.part(now, &part, writes);
+            }
+        }
+        for (part, writes) in self.gone.drain(..) {
+            recorder.part(now, &part, writes);
+        }
+        let ended = Ended {
+            task: number,
+            worker: task.on_worker(),
+            duration_ticks,
+            ready_ticks: self.now.ready_ticks,
+            ready_by: self.now.ready_by,
+            outcome: Outcome::of(stop),
+            waits_for,
+            input,
+            output,
+            derived: self.lineage.noted(),
+        };
+        recorder.dispatch(now, &ended, &observed.stated);
+        self.lineage.clear();
+    }
+
+    /// Tells for how much of a long dispatch that ends now its worker was kept from the processor.
+    #[cold]
+    #[inline(never)]
+    fn was_kept(&mut self, task: &impl WatchedTask, lasted: u64) {
+        let kept = self.kept_of(lasted, 0);
+        task.kept(kept);
+        self.write_kept(task.number(), kept);
+    }
+
+    /// A dispatch has ended for this reason, in any mode but off; the task sleeps, or is ready again.
+    #[inline(always)]
+    pub(crate) fn task_stops(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool) {
+        let Some(observed) = task.observed() else { return };
+        observed.show_state(match stop {
+            Stop::InputEmpty if sleeps => TaskState::BlockedInput,
+            Stop::OutputFull if sleeps => TaskState::BlockedOutput,
+            _ => TaskState::Ready,
+        });
+        if !sleeps {
+            observed.ready_by.set(ReadyBy::new(Cause::Yield, 0));
+        }
+    }
+
+    /// Tells what the thread used of its processor until now; `task` is the one whose own it is, or 0.
+    #[cold]
+    pub(super) fn thread_used(&mut self, task: u64) {
+        self.account.used_told = self.now.ticks;
+        self.did_aside();
+        let worker = self.worker_number();
+        if let Some(recorder) = &mut self.recorder {
+            let Used { cpu_ns, preempted, delayed_ns } = affinity::used();
+            let Account { own_ticks, kept_ticks, .. } = self.account;
+            recorder.at(
+                self.now.ticks,
+                &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns, own_ticks, kept_ticks },
+            );
+        }
+    }
+
+    // ---- the moments of a message
+
+    /// Where the worker's row shows which message its task is on.
+    #[inline]
+    pub(crate) fn message_cell(&self) -> Option<&AtomicU64> {
+        self.row.as_ref().map(|row| row.cell(WorkerRow::MESSAGE))
+    }
+
+    /// Whether the task's messages took so long until now that the time of each is told, which may take this part of it.
+    pub(crate) fn times_messages(&self, task: &impl WatchedTask, percent: u64) -> bool {
+        let (busy, messages) = (task.share(Share::Busy), task.did().reads.get());
+        let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
+        cost > 0 && busy.saturating_mul(percent) >= cost
+    }
+
+    /// The task begins to work on the next message, whose time is told.
+    #[cold]
+    pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
+        let now = self.clock();
+        let before = self.message.replace((index, now));
+        if let (Some((index, since)), Some(recorder)) = (before, &mut self.recorder) {
+            let task = task.number();
+            recorder.at(now, &MessageWorked { task, index, duration_ticks: now - since });
+        }
+    }
+
+    /// Nothing is told of the message that the current task works on.
+    pub(crate) fn message_goes_on(&mut self) {
+        self.message = None;
+    }
+
+    /// The message that the task popped last in a dispatch before this one, as far as it was told: its stream, its index.
+    pub(crate) fn read_before(&self, task: &impl WatchedTask) -> Option<(u64, u64)> {
+        let before = task.observed()?.read_before.get();
+        (before.at != 0 && before.at >= self.now.full_since).then_some((before.stream, before.index))
+    }
+
+    /// Keeps what was popped last for the dispatches to come.
+    fn keep_read(&self, task: &impl WatchedTask, (stream, index): (u64, u64)) {
+        if let Some(observed) = task.observed() {
+            observed.read_before.set(ReadBefore { stream, index, at: self.now.ticks });
+        }
+    }
+
+    /// Likewise, of a stream whose end the task gives away.
+    pub(crate) fn read_end_leaves(&self, task: &impl WatchedTask, popped_last: (u64, u64)) {
+        if self.mode == Mode::Full {
+            self.keep_read(task, popped_last);
+        }
+    }
+
+    /// Whether the message pushed last on `child` goes on with the lineage noted before, if `parent` was popped from last; then it
+    /// is noted.
+    ///
+    /// # Safety
+    /// `parent` must point to a stream, unless it is null.
+    #[inline]
+    pub(crate) unsafe fn derived_likewise<S: WatchedStream>(&mut self, child: &S, parent: *const S) -> bool {
+        // SAFETY: as demanded of the caller.
+        unsafe { self.lineage.goes_on(child, parent) }
+    }
+
+    /// The message pushed last on `child` descends from this one (its stream, its index), which is the one popped last from `popped`,
+    /// if that is said.
+    pub(crate) fn derived<S: WatchedStream>(&mut self, child: &S, read: (u64, u64), popped: Option<&S>) {
+        self.lineage.note(child, read, popped);
+    }
+
+    /// The `count` messages pushed last on `child` descend from as many read, each from one; `read` is the last of those.
+    #[cfg(not(loom))]
+    pub(crate) fn derived_run(&mut self, child: &impl WatchedStream, count: usize, read: (u64, u64)) {
+        self.lineage.note_run(child, count, read);
+    }
+
+    // ---- the moments of a stream
+
+    /// An end of a stream, the writing one or the other, was attached to a task.
+    pub(crate) fn end_attached(
+        &mut self,
+        stream: &impl WatchedStream,
+        task: &impl WatchedTask,
+        writes: bool,
+    ) {
+        if !stream.telemetry().is_watched() {
+            return;
+        }
+        let peer = stream.peer(writes);
+        if peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
+            return; // Told when the other end is attached; messages are not told at all.
+        }
+        let opened = opened(stream, task.number(), writes, peer);
+        self.write(|recorder, now| recorder.at(now, &opened));
+    }
+
+    /// An end goes away from the task that is dispatched, before the dispatch ends.
+    pub(crate) fn end_leaves<S: WatchedStream>(&mut self, stream: &S, writes: bool) {
+        if self.mode == Mode::Full {
+            let part = Part::of(stream, writes);
+            if part.count > 0 {
+                self.gone.push((part, writes));
+            }
+        }
+    }
+
+    /// Both ends of a stream are gone.
+    pub(crate) fn stream_closed(&mut self, stream: &impl WatchedStream) {
+        let closed = closed(stream);
+        self.write(|recorder, now| recorder.at(now, &closed));
+    }
+}
+
+/// The mode before settings were adopted.
+#[derive(Clone, Copy)]
+pub(crate) struct Before(AdoptedMode);

@@ -1,0 +1,138 @@
+//! The moments of a worker.
+
+use thalweg_space::EVENT_NS;
+
+use super::kinds::{WorkerEnded, WorkerParked, WorkerResumed, WorkerStarted, WorkerUnparked, WorkerWaiting};
+use super::mode::Mode;
+use super::rows::{WorkerRow, WorkerState, put};
+use super::thread::Telemetry;
+use crate::affinity::{Delays, Processor};
+
+impl Telemetry {
+    /// The worker begins to work, bound to this processor, if it is bound.
+    pub(crate) fn worker_begins(&mut self, pinned: Option<Processor>) {
+        let worker = self.worker_number();
+        let Some(recorder) = &mut self.recorder else { return };
+        let core = pinned.map_or(-1, |processor| processor.number as i64);
+        let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
+        let clock_reading_ps = (self.board.clock.reading_ns() * 1e3) as u64;
+        let row = self.board.live_row(|rows| rows.worker, u64::from(worker));
+        if let Some(row) = &row {
+            put(row, WorkerRow::CORE, core as u64);
+            put(row, WorkerRow::STARTED, self.now.ticks);
+            put(row, WorkerRow::CLOCK_READING_PS, clock_reading_ps);
+        }
+        self.row = row;
+        self.account.delays = Delays::of_this_thread();
+        self.telling_ticks = self.board.clock.ns_to_ticks(EVENT_NS + clock_reading_ps / 1000);
+        recorder.at(self.now.ticks, &WorkerStarted { worker, core, node, clock_reading_ps });
+    }
+
+    /// The worker found no ready task.
+    pub(crate) fn worker_waits(&mut self) {
+        let worker = self.worker_number();
+        self.show(WorkerState::Waiting);
+        self.show_no_task();
+        if let (Some(recorder), true) = (&mut self.recorder, self.mode == Mode::Full) {
+            recorder.at(self.now.ticks, &WorkerWaiting { worker });
+        }
+    }
+
+    /// The worker has waited since `before` until the clock's last reading; in that time it slept or not. Returns how long it has
+    /// waited in all.
+    pub(crate) fn worker_has_waited(&mut self, before: u64, slept: bool) -> u64 {
+        let waited = self.now.ticks - before;
+        // What was kept before it slept was noticed, or was little.
+        let kept = if slept && self.measures() { self.kept_of(waited, 0) } else { 0 };
+        self.account.waited(waited - kept);
+        self.write_kept(0, kept);
+        let worker = self.worker_number();
+        self.show(WorkerState::Running);
+        if let Some(recorder) = &mut self.recorder {
+            if self.mode == Mode::Full {
+                recorder.at(self.now.ticks, &WorkerResumed { worker });
+            }
+            if self.mode != Mode::Off {
+                self.show_waits();
+            }
+        }
+        self.account.waiting_ticks
+    }
+
+    /// The worker, which takes no part, is about to sleep.
+    pub(crate) fn worker_sleeps_parked(&self) {
+        self.show_no_task();
+    }
+
+    /// The worker has slept since `before`, and took no part.
+    pub(crate) fn worker_has_slept_parked(&mut self, before: u64) {
+        let ticks = self.clock() - before;
+        self.account.parked(ticks);
+        self.show_waits();
+    }
+
+    /// The worker takes no part from now on, or takes part again.
+    pub(crate) fn worker_parks(&mut self, parked: bool) {
+        let (now, worker) = (self.own_work(), self.worker_number());
+        self.show(if parked { WorkerState::Parked } else { WorkerState::Running });
+        if let Some(row) = &self.row {
+            put(row, WorkerRow::UPDATED, now);
+        }
+        let Some(recorder) = &mut self.recorder else { return };
+        match parked {
+            true => recorder.at(now, &WorkerParked { worker }),
+            false => recorder.at(now, &WorkerUnparked { worker }),
+        }
+    }
+
+    /// The worker has ended.
+    pub(crate) fn worker_ends(&mut self) {
+        let now = self.own_work();
+        self.show_waits();
+        if self.measures() {
+            self.thread_used(0);
+        }
+        self.show(WorkerState::Ended);
+        self.show_no_task();
+        let (busy_ticks, worker) = (self.account.busy_ticks(now), self.worker_number());
+        let Some(recorder) = &mut self.recorder else { return };
+        let ended = WorkerEnded {
+            worker,
+            busy_ticks,
+            waiting_ticks: self.account.waiting_ticks,
+            own_ticks: self.account.own_ticks,
+            kept_ticks: self.account.kept_ticks,
+        };
+        recorder.at(now, &ended);
+    }
+
+    fn show(&self, state: WorkerState) {
+        if let Some(row) = &self.row {
+            put(row, WorkerRow::STATE, state as u64);
+        }
+    }
+
+    fn show_no_task(&self) {
+        if let Some(row) = &self.row {
+            put(row, WorkerRow::TASK, 0);
+        }
+    }
+
+    /// Shows all of the worker's time.
+    fn show_waits(&self) {
+        if let Some(row) = &self.row {
+            put(row, WorkerRow::WAITING_TICKS, self.account.waiting_ticks);
+            put(row, WorkerRow::PARKED_TICKS, self.account.parked_ticks);
+        }
+        self.show_worker();
+    }
+
+    /// What it shows as busy, until now: what it waited is shown when that ends.
+    pub(super) fn show_worker(&self) {
+        let (Some(row), Some(recorder)) = (&self.row, &self.recorder) else { return };
+        put(row, WorkerRow::BUSY_TICKS, self.account.busy_ticks(self.now.ticks));
+        put(row, WorkerRow::UPDATED, self.now.ticks);
+        put(row, WorkerRow::DISPATCHES, self.dispatches());
+        put(row, WorkerRow::EVENTS, recorder.writer.sequence());
+    }
+}

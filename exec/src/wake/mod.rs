@@ -1,0 +1,83 @@
+//! Waking a task of another thread, and one that is held.
+
+pub(crate) mod ready;
+
+use std::ptr::NonNull;
+
+use crate::ring::Holder;
+use crate::sync::Ordering;
+use crate::task::admission::Admission;
+use crate::task::cell::TaskCell;
+use crate::task::home::Home;
+use crate::task::inbox::Pushed;
+use crate::telemetry::{MadeReady, WatchedTask};
+
+/// What came of waking a task of another thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Somebody was faster, or its worker has ended.
+    Already,
+    /// Its thread is awake.
+    Told,
+    /// Its thread slept: waking it took a call of the system.
+    Roused,
+}
+
+/// Wakes a task of another worker of this home, or a blocking one.
+pub(crate) fn wake_elsewhere(home: &Home, task: &TaskCell, ready: MadeReady) -> Woken {
+    if task.in_inbox.load(Ordering::Relaxed) {
+        // The swap decides, but there is no need to overwrite the time of who was first.
+    } else {
+        task.set_woken(ready);
+    }
+    if task.in_inbox.swap(true, Ordering::AcqRel) {
+        return Woken::Already;
+    }
+    if task.blocking {
+        return if home.admission.unpark(&task.parker) { Woken::Roused } else { Woken::Told };
+    }
+    match send(home, task.counted_reference()) {
+        Pushed::Refused => Woken::Already,
+        Pushed::Taken => Woken::Told,
+        Pushed::Woke => Woken::Roused,
+    }
+}
+
+/// Puts a task of this home, with the caller's reference, into its worker's inbox; if that refuses it, the reference is given up.
+pub(crate) fn send(home: &Home, task: NonNull<TaskCell>) -> Pushed {
+    // SAFETY: the caller's reference.
+    let worker = unsafe { task.as_ref() }.worker();
+    let pushed = home.inboxes[worker as usize].push(task);
+    if pushed == Pushed::Refused {
+        // SAFETY: refused, so it is still ours.
+        unsafe { TaskCell::release(task.as_ptr()) }
+    }
+    pushed
+}
+
+/// Wakes a task from a thread that may have no part in the runtime but by the task.
+pub(crate) fn wake_from_outside(task: &TaskCell) {
+    let home = task.home.clone();
+    let _ = wake_elsewhere(&home, task, MadeReady::default());
+}
+
+/// Holds a source's task, unless fewer than `limit` messages are under way: see [`Admission::hold`].
+pub(crate) fn hold(admission: &Admission, task: &TaskCell, limit: u64) {
+    let held = Held(task.counted_reference());
+    admission.hold(task.id.0, move |admission| held.let_in(admission), limit);
+}
+
+/// A held source's task, with a reference.
+struct Held(NonNull<TaskCell>);
+// SAFETY: the cell is made for sharing; this is one reference to it.
+unsafe impl Send for Held {}
+
+impl Held {
+    fn let_in(self, admission: &Admission) {
+        // SAFETY: the reference, given up after its last use.
+        unsafe {
+            admission.unpark(&self.0.as_ref().parker);
+            TaskCell::release(self.0.as_ptr());
+        }
+    }
+}

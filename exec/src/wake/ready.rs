@@ -1,0 +1,154 @@
+//! The tasks of a worker that are ready to run, and which of them is next.
+//!
+//! Without `exec.order` it is the first in the queue. By *demand* (LPEL-HRC, ICA3PP 2013) it is the one of the first few for which most
+//! messages wait, less those that it wrote and nobody has read: a task whose output is full lets its reader go first.
+
+use std::ptr::NonNull;
+
+use crate::sync::{Ordering, lock};
+use crate::task::cell::TaskCell;
+use crate::telemetry::Share;
+
+/// Readers that may overtake in turn. Two tasks in a loop that wake each other must not keep the others waiting for ever.
+const OVERTAKE_MAX: u32 = 256;
+
+/// Tasks that are looked through for the one with the greatest demand.
+const LOOKED_THROUGH: usize = 8;
+
+/// Tasks ready to run, first come first served, but who was given input goes first: messages go on down the network
+/// before others enter it, so that few are under way, in the cache and at the end of a run. So does the end of a stream: else
+/// it would never catch up with a star that unfolds, and all its stages would stay.
+pub(crate) struct ReadyQueue {
+    first: *mut TaskCell,
+    last: *mut TaskCell,
+    /// Tasks that were pushed in front since one was taken that was not.
+    overtakes: u32,
+    /// Tasks that were taken by demand since the first was.
+    passed_over: u32,
+}
+
+impl Default for ReadyQueue {
+    fn default() -> ReadyQueue {
+        ReadyQueue::new()
+    }
+}
+
+impl ReadyQueue {
+    pub(crate) fn new() -> ReadyQueue {
+        ReadyQueue { first: std::ptr::null_mut(), last: std::ptr::null_mut(), overtakes: 0, passed_over: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, task: &TaskCell) {
+        let pointer = std::ptr::from_ref(task).cast_mut();
+        task.next_ready.set(std::ptr::null_mut());
+        match NonNull::new(self.last) {
+            // SAFETY: tasks in the queue are alive.
+            Some(last) => unsafe { last.as_ref() }.next_ready.set(pointer),
+            None => self.first = pointer,
+        }
+        self.last = pointer;
+    }
+
+    #[inline(always)]
+    pub(crate) fn push_front(&mut self, task: &TaskCell) {
+        if self.overtakes == OVERTAKE_MAX || self.first.is_null() {
+            self.overtakes = 0;
+            return self.push(task);
+        }
+        self.overtakes += 1;
+        task.next_ready.set(self.first);
+        self.first = std::ptr::from_ref(task).cast_mut();
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<NonNull<TaskCell>> {
+        let task = NonNull::new(self.first)?;
+        // SAFETY: tasks in the queue are alive.
+        self.first = unsafe { task.as_ref() }.next_ready.get();
+        if self.first.is_null() {
+            self.last = std::ptr::null_mut();
+        }
+        Some(task)
+    }
+
+    /// The one with the greatest demand of the first few; after as many others as may overtake, the first.
+    pub(crate) fn pop_demanded(&mut self) -> Option<NonNull<TaskCell>> {
+        // SAFETY: tasks in the queue are alive.
+        let demand = |task: &NonNull<TaskCell>| unsafe { task.as_ref() }.demand.get();
+        let first = NonNull::new(self.first)?;
+        let most = self
+            .first_few(LOOKED_THROUGH)
+            .reduce(|most, task| if demand(&task) > demand(&most) { task } else { most })?;
+        if most == first || self.passed_over == OVERTAKE_MAX {
+            self.passed_over = 0;
+            return self.pop();
+        }
+        self.passed_over += 1;
+        // SAFETY: as above.
+        self.remove(unsafe { most.as_ref() });
+        Some(most)
+    }
+
+    /// The first `count`.
+    fn first_few(&self, count: usize) -> impl Iterator<Item = NonNull<TaskCell>> {
+        // SAFETY: tasks in the queue are alive.
+        let next = |task: &NonNull<TaskCell>| NonNull::new(unsafe { task.as_ref() }.next_ready.get());
+        std::iter::successors(NonNull::new(self.first), next).take(count)
+    }
+
+    /// Whether there are two tasks or more.
+    #[inline]
+    pub(crate) fn has_two(&self) -> bool {
+        self.first != self.last
+    }
+
+    /// The last one that is `wanted` of the first `count`.
+    pub(crate) fn last_of(
+        &self,
+        count: usize,
+        wanted: impl Fn(&NonNull<TaskCell>) -> bool,
+    ) -> Option<NonNull<TaskCell>> {
+        self.first_few(count).filter(wanted).last()
+    }
+
+    /// Takes a task out, wherever it is in the queue.
+    pub(crate) fn remove(&mut self, task: &TaskCell) {
+        let pointer = std::ptr::from_ref(task).cast_mut();
+        let mut before: Option<&TaskCell> = None;
+        let mut at = self.first;
+        while at != pointer {
+            // SAFETY: tasks in the queue are alive.
+            let Some(cell) = (unsafe { at.as_ref() }) else { return };
+            (before, at) = (Some(cell), cell.next_ready.get());
+        }
+        let next = task.next_ready.get();
+        match before {
+            Some(before) => before.next_ready.set(next),
+            None => self.first = next,
+        }
+        if next.is_null() {
+            self.last = before.map_or(std::ptr::null_mut(), |before| std::ptr::from_ref(before).cast_mut());
+        }
+    }
+}
+
+/// The demand of a task that has seen the end of a stream: all that is behind it waits for that.
+const ENDED: i32 = i32::MAX;
+
+impl TaskCell {
+    /// Adds what came of the stream that the task sleeps for: messages, room, or the end. The caller is the task's thread.
+    pub(crate) fn adds_demand(&self) {
+        let _asking = lock(&self.home.asking);
+        // SAFETY: the task sleeps, its thread asks, and the lock is held.
+        let more = match unsafe { self.first_wait() } {
+            None => 1, // One of several inputs.
+            Some(ring) if self.waits_for.get() == Share::OutputWait => {
+                (ring.capacity as usize).saturating_sub(ring.look_for_room()) as i32
+            }
+            Some(ring) if ring.writing.closed.load(Ordering::Acquire) != 0 => ENDED,
+            Some(ring) => ring.look_for_messages() as i32,
+        };
+        self.demand.set(self.demand.get().saturating_add(more));
+    }
+}
