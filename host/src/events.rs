@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use thalweg_monitor::{Called, Names, Refers};
+use thalweg_monitor::{Bases, Called, Names, Refers, WholeDispatch};
 use thalweg_space::Clock;
 use thalweg_space::reader::{Event, Feed, Item, PathFeed, Session, SpaceReader};
 
@@ -20,6 +20,9 @@ pub struct Origin {
     pub names: Names,
     /// Its tasks and streams.
     called: Called,
+    /// What its dispatches leave out, and the one that the event at hand records.
+    bases: Bases,
+    dispatch: Option<WholeDispatch>,
     /// Something was asked for that is not among them.
     missed: Cell<bool>,
     /// The clock of its events. Processes that share a machine share one, or their events of the same moment would be told as of two.
@@ -48,7 +51,8 @@ impl Origin {
                 clock = first.clock;
             }
         }
-        Ok(Origin { directory, pid, names, called, missed: Cell::new(false), clock, begin_ns, boot_id })
+        let (bases, dispatch, missed) = (Bases::default(), None, Cell::new(false));
+        Ok(Origin { directory, pid, names, called, bases, dispatch, missed, clock, begin_ns, boot_id })
     }
 
     /// When that was, in seconds from the beginning.
@@ -59,12 +63,21 @@ impl Origin {
     /// What the task or stream is called that a field of an event stands for; none if it is neither, or not known.
     pub fn called(&self, event: &Event<'_>, field: &str) -> Option<String> {
         let refers = Refers::of(event.kind, field)?;
-        let id = event.u64(event.kind.field(field)?);
+        self.name(refers, event.u64(event.kind.field(field)?))
+    }
+
+    /// What a task or stream of this number is called, if it is known.
+    pub fn name(&self, refers: Refers, id: u64) -> Option<String> {
         let name = self.called.name(refers, id, &self.names);
         if name.is_none() && id != 0 {
             self.missed.set(true);
         }
         name
+    }
+
+    /// The dispatch that the event at hand records, if it does.
+    pub fn dispatch(&self) -> Option<&WholeDispatch> {
+        self.dispatch.as_ref()
     }
 
     /// The path of a task's component, if it is known.
@@ -179,8 +192,12 @@ impl LiveEvents {
         let LiveEvents { feed, origins, .. } = self;
         let taken = feed.poll(limit, &mut |place, item| {
             let Some(origin) = origins.get_mut(place) else { return };
-            if let Item::Event(event) = &item {
-                origin.called.note(event);
+            match &item {
+                Item::Event(event) => {
+                    origin.called.note(event);
+                    origin.dispatch = origin.bases.take(event);
+                }
+                Item::Gap { writer, .. } => origin.bases.forget((*writer).into()),
             }
             take(place, origin, &item);
         });

@@ -19,6 +19,7 @@ mod report;
 mod verdict;
 mod wording;
 
+pub use composing::bases::{Bases, WholeDispatch};
 pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
 pub use composing::structure::{Role, Structure};
 pub use decoding::called::{Called, Refers};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
 use thalweg_host::LiveEvents;
-use thalweg_monitor::{Component, Report, State, VerdictKind, report_space};
+use thalweg_monitor::{Component, Refers, Report, State, VerdictKind, report_space};
 use thalweg_space::reader::Item;
 use thalweg_space::{ElementOptions, Policy, Site, Space, SpaceOptions};
 
@@ -294,13 +294,11 @@ fn events_have_names_though_those_that_told_them_are_overwritten() {
                     event.kind.name != "exec.task_created" || task.as_deref() != Some("double"),
                     "it shows nothing: the events are all there"
                 );
-                if event.kind.name == "exec.task_dispatched" && task.as_deref() == Some("double") {
-                    dispatched = task;
-                }
-                let stream = origin.called(event, "stream");
-                if event.kind.name == "exec.stream_read" && stream.as_deref() == Some("source → double") {
-                    read = stream;
-                }
+                let Some(told) = origin.dispatch() else { return };
+                let name = origin.name(Refers::Task, told.task);
+                dispatched = dispatched.take().or(name.filter(|name| name == "double"));
+                let stream = told.read.and_then(|run| origin.name(Refers::Stream, run.stream));
+                read = read.take().or(stream.filter(|stream| stream == "source → double"));
             })
             .unwrap();
         events.look().unwrap();

@@ -91,21 +91,27 @@ fn a_message_of_a_process_has_its_story() {
 fn events_say_whose_they_are() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let session = session(folder.path());
-    let shown = says(&["events", &session, "--kind", "exec.task_dispatched", "--task", "filter"]);
+    let shown = says(&["events", &session, "--kind", "exec.dispatch", "--task", "filter"]);
     let dispatched: Vec<&str> = shown.lines().collect();
     assert!(dispatched.len() >= 2, "{shown}");
     assert!(dispatched.iter().all(|line| line.contains(" (plus/filter)")), "{shown}");
     let spaces: BTreeSet<&str> =
         dispatched.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(spaces.len(), 2, "of both processes: {shown}");
-    let shown = says(&["events", &session, "--kind", "exec.stream_wrote"]);
+    let shown = says(&["events", &session, "--kind", "exec.dispatch"]);
     assert!(shown.contains(" (source → plus/filter)") && shown.contains(" (plus/filter → sink)"), "{shown}");
-    let read = says(&["events", &session, "--kind", "exec.stream_read", "--json"]);
-    for line in read.lines() {
+    let told = says(&["events", &session, "--kind", "exec.dispatch", "--json"]);
+    let mut read = 0;
+    for line in told.lines() {
         let event: Value = serde_json::from_str(line).expect("JSON");
-        assert!(event["called"]["stream"].as_str().is_some_and(|name| name.contains(" → ")), "{line}");
-        assert!(event["fields"]["stream"].is_u64(), "{line}");
+        let (dispatch, called) = (&event["dispatch"], &event["called"]);
+        assert!(dispatch["task"].is_u64() && called["task"].is_string(), "{line}");
+        if dispatch["read"].is_object() {
+            assert!(called["read"].as_str().is_some_and(|name| name.contains(" → ")), "{line}");
+            read += dispatch["read"]["count"].as_u64().expect("a count");
+        }
     }
+    assert!(read > 0, "{told}");
 }
 
 #[test]

@@ -130,11 +130,11 @@ impl Stated {
 
     /// Takes over what a dispatch used; what it did not use stays.
     fn take(&self, input: &Part, output: &Part) {
-        if input.stream != 0 {
+        if input.count > 0 || self.input.get() == 0 {
             self.input.set(input.stream);
             self.next_read.set(input.first);
         }
-        if output.stream != 0 {
+        if output.count > 0 || self.output.get() == 0 {
             self.output.set(output.stream);
             self.next_written.set(output.first);
         }
@@ -261,12 +261,13 @@ impl Recorder {
             self.derived(now, ended.derived);
         }
         let by = ended.ready_by.stream();
-        // A base that is recorded anew has these streams; the first one is.
-        let is_first = stated.block.get() == 0;
-        let known = |part: &Part, stream| (is_first || part.count > 0) && part.stream == stream;
-        let named = |stream: u64| {
-            stated.which(stream) == Which::Named && !known(input, stream) && !known(output, stream)
+        let is_in_base = |stream: u64| {
+            // As `Stated::take` leaves it, whether the base has to be recorded anew or not.
+            let of =
+                |part: &Part, before: u64| if part.count > 0 || before == 0 { part.stream } else { before };
+            stream == of(input, stated.input.get()) || stream == of(output, stated.output.get())
         };
+        let named = |stream: u64| stream != 0 && !is_in_base(stream);
         if named(by) || named(ended.waits_for) {
             let name = |stream| if named(stream) { stream } else { 0 };
             self.at(now, &DispatchStreams { waits_for: name(ended.waits_for), ready_by: name(by) });

@@ -1,13 +1,16 @@
 //! Dispatches that are one event each: what they leave out is in their base, which the same block of the element has.
 
 use crate::composing::dispatch::Outcome;
+use crate::decoding::events::KINDS;
 use crate::decoding::events::{
     Derived, Dispatch, DispatchBase, DispatchCause, DispatchDescent, DispatchLong, DispatchLongCause,
     DispatchLongDescent, DispatchLongOutcome, DispatchLongReadyBy, DispatchLongWaitsFor, DispatchOutcome,
     DispatchReadyBy, DispatchStreams, DispatchWaitsFor, Observation,
 };
 use crate::decoding::observation::Run;
+use crate::decoding::texts::Texts;
 use crate::ids::IdMap;
+use thalweg_space::reader::{Event, Fields};
 
 /// More bases than this no block has.
 const BASES_MAX: u64 = 1 << 21;
@@ -107,23 +110,46 @@ impl Told {
 
 /// A dispatch with all that its base says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WholeDispatch {
-    pub(crate) task: u64,
-    pub(crate) worker: u64,
-    pub(crate) duration_ticks: u64,
-    /// For how long it had been ready when it began, and the stream that had made it so, or 0; `None`: not told.
-    pub(crate) ready: Option<(u64, u64)>,
-    pub(crate) outcome: Outcome,
+pub struct WholeDispatch {
+    /// The task.
+    pub task: u64,
+    /// The worker; 4294967295: a thread of the task's own.
+    pub worker: u64,
+    /// How long it lasted.
+    pub duration_ticks: u64,
+    /// For how many ticks it had been ready when it began, and the stream that had made it so, or 0; `None`: not told.
+    pub ready: Option<(u64, u64)>,
+    /// Why it ended.
+    pub outcome: Outcome,
     /// The stream that it waits for since; 0: none, or several.
-    pub(crate) waits_for: u64,
-    pub(crate) read: Option<Run>,
-    pub(crate) written: Option<Run>,
-    pub(crate) derived: Option<Derived>,
+    pub waits_for: u64,
+    /// What it read from its base's input.
+    pub read: Option<Run>,
+    /// What it wrote to its base's output.
+    pub written: Option<Run>,
+    /// What descends from what of those.
+    pub derived: Option<Derived>,
 }
 
-/// The bases that writers recorded in their present blocks.
+/// The bases that writers recorded in their present blocks: what an event `exec.dispatch` leaves out.
+///
+/// ```no_run
+/// use thalweg_monitor::Bases;
+/// use thalweg_space::reader::{Item, SpaceReader};
+///
+/// let mut bases = Bases::default();
+/// SpaceReader::open("run".as_ref())?.events().poll(1000, &mut |item| match item {
+///     Item::Event(event) => {
+///         if let Some(dispatch) = bases.take(&event) {
+///             println!("task {} ran for {} ticks", dispatch.task, dispatch.duration_ticks);
+///         }
+///     }
+///     Item::Gap { writer, .. } => bases.forget(writer.into()),
+/// })?;
+/// # Ok::<(), thalweg_space::Error>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Bases {
+pub struct Bases {
     writers: IdMap<OfWriter>,
 }
 
@@ -135,6 +161,22 @@ struct OfWriter {
 }
 
 impl Bases {
+    /// Takes the next event of a space, whatever it is; gives the dispatch that it records, if it does and its base is known.
+    pub fn take(&mut self, event: &Event<'_>) -> Option<WholeDispatch> {
+        let number = KINDS.iter().position(|kind| kind.name == event.kind.name)?;
+        if !event.kind.name.starts_with("exec.dispatch") {
+            return None;
+        }
+        let fields = Fields::find(event.kind, KINDS[number].fields).ok()?;
+        let writer = event.writer.into();
+        match Observation::read(number as u16, &fields, event, &mut Texts::default())? {
+            Observation::DispatchBase(base) => drop(self.record(writer, &base)),
+            Observation::DispatchStreams(streams) => self.name(writer, &streams),
+            dispatch => return self.dispatch(writer, &dispatch),
+        }
+        None
+    }
+
     /// `false`: no writer records so.
     pub(crate) fn record(&mut self, writer: u64, base: &DispatchBase) -> bool {
         let bases = &mut self.writers.entry(writer).or_default().bases;
@@ -153,7 +195,7 @@ impl Bases {
     }
 
     /// Events of the writer were lost: those to come are in another block.
-    pub(crate) fn forget(&mut self, writer: u64) {
+    pub fn forget(&mut self, writer: u64) {
         self.writers.remove(&writer);
     }
 

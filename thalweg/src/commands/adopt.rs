@@ -22,11 +22,16 @@ Boxes are compiled as old C needs it (-std=gnu11 -fcommon -fgnu89-inline, no war
 -Wl,-Bsymbolic, -lm and -lpthread. A second call compiles and runs only what has changed.
 
 Examples:
-  thalweg adopt examples/                    every program below examples/, into ./adopted
-  thalweg adopt factorial --into /tmp/f      one, into another folder
-  thalweg adopt ray --link jpeg -lz          its boxes call libjpeg and libz
+  # every program below examples/, into ./adopted
+  thalweg adopt examples/
+  # one, into another folder
+  thalweg adopt factorial --into /tmp/f
+  # its boxes call libjpeg and libz
+  thalweg adopt ray --link jpeg -lz
   thalweg adopt old --cflag=-Iinclude --cflag=-DN=8
-  thalweg adopt examples --json | jq -r 'select(.state == \"blocked\") | .name + \": \" + .obstacles[0]'
+  # what stands in the way of those that cannot run
+  thalweg adopt examples --json |
+      jq -r 'select(.state == \"blocked\").obstacles[0]'
 
 Exit codes: 0 every program runs (or builds, if it has no input), 1 something stands in the way of one, 2 bad \
 arguments, no program, no C compiler. docs/s-net.md says what differs from S-Net.";

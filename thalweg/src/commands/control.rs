@@ -46,8 +46,10 @@ pub(crate) struct Load {
 
 const REST_EXAMPLES: &str = "\
 Examples:
-  thalweg pause                 the newest run reads nothing more; what is inside goes on
-  thalweg pause 4242 --for 10s  process 4242 reads on by itself after 10 s
+  # the newest run reads nothing more
+  thalweg pause
+  # process 4242 reads on by itself after 10 s
+  thalweg pause 4242 --for 10s
 
 Exit codes: 0 done, 1 the run refused it, 2 bad arguments or no such run.";
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 use thalweg_glob::Glob;
 use thalweg_host::{Error, LiveEvents, Origin};
+use thalweg_monitor::{Refers, Run, WholeDispatch};
 use thalweg_space::reader::{Event, FieldInfo, Item, Value};
 
 use crate::Terminal;
@@ -143,27 +144,44 @@ impl Printer {
         if self.left == 0 || self.failure.is_some() {
             return;
         }
-        let line = match item {
-            Item::Gap { writer, lost, from_sequence } => {
-                Some(self.gap(process, *writer, *lost, *from_sequence))
-            }
-            Item::Event(event) => self
-                .wanted(place, event, process)
-                .then(|| if self.json { object(event, process) } else { self.text(event, process) }),
-        };
-        if let Some(line) = line {
-            self.left -= 1;
-            self.failure = self.output.line(&line).err();
-        }
-    }
-
-    fn wanted(&mut self, place: usize, event: &Event<'_>, process: &Origin) -> bool {
         if place >= self.filters.len() {
             self.filters.resize_with(place + 1, || TaskFilter::new(self.task.clone()));
         }
+        match item {
+            Item::Gap { writer, lost, from_sequence } => {
+                self.filters[place].parts.remove(writer);
+                self.print(&self.gap(process, *writer, *lost, *from_sequence));
+            }
+            Item::Event(event) => self.event(place, event, process),
+        }
+    }
+
+    fn event(&mut self, place: usize, event: &Event<'_>, process: &Origin) {
+        let is_asked = self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name));
         // The filter must see every event to know which task a writer speaks of.
-        let of_task = self.filters[place].wants(event, process);
-        of_task && self.kind.as_ref().is_none_or(|kind| kind.matches(&event.kind.name))
+        let wants = self.filters[place].wants(event, process);
+        let line = || if self.json { object(event, process) } else { self.text(event, process) };
+        match wants {
+            Wants::Yes => {
+                let line = is_asked.then(line);
+                let parts = self.filters[place].parts.remove(&event.writer).unwrap_or_default();
+                parts.iter().chain(&line).for_each(|line| self.print(line));
+            }
+            Wants::No => drop(self.filters[place].parts.remove(&event.writer)),
+            Wants::WithNext => {
+                if is_asked {
+                    let line = line();
+                    self.filters[place].parts.entry(event.writer).or_default().push(line);
+                }
+            }
+        }
+    }
+
+    fn print(&mut self, line: &str) {
+        if self.left > 0 && self.failure.is_none() {
+            self.left -= 1;
+            self.failure = self.output.line(line).err();
+        }
     }
 
     fn gap(&self, process: &Origin, writer: u32, lost: u64, from: u64) -> String {
@@ -190,6 +208,12 @@ impl Printer {
                 line.push_str(&format!(" ({name})"));
             }
         }
+        for (what, number, name) in process.dispatch().into_iter().flat_map(|told| parts(told, process)) {
+            line.push_str(&format!(" {what}={number}"));
+            if let Some(name) = name {
+                line.push_str(&format!(" ({name})"));
+            }
+        }
         if event.is_truncated() {
             line.push_str(" (cut)");
         }
@@ -207,6 +231,33 @@ fn shown(field: &FieldInfo, value: &Value<'_>, Origin { names, clock, .. }: &Ori
         }
         _ => value.to_string(),
     }
+}
+
+/// What a dispatch's base adds: names, numbers of tasks and streams with the indices of their messages, and what these are called.
+fn parts(told: &WholeDispatch, process: &Origin) -> Vec<(&'static str, String, Option<String>)> {
+    let mut parts = vec![("task", told.task.to_string(), process.name(Refers::Task, told.task))];
+    for (what, run) in [("read", told.read), ("wrote", told.written)] {
+        if let Some(Run { stream, first, count }) = run {
+            let messages = format!("{stream}:{first}..{}", first + count);
+            parts.push((what, messages, process.name(Refers::Stream, stream)));
+        }
+    }
+    parts
+}
+
+/// What a dispatch's base adds.
+fn whole(told: &WholeDispatch) -> serde_json::Value {
+    let run = |run: Option<Run>| {
+        run.map(|Run { stream, first, count }| json!({ "stream": stream, "first": first, "count": count }))
+    };
+    json!({
+        "task": told.task,
+        "worker": told.worker,
+        "read": run(told.read),
+        "wrote": run(told.written),
+        "waits_for": told.waits_for,
+        "ready_by": told.ready.map(|(_, stream)| stream),
+    })
 }
 
 fn object(event: &Event<'_>, process: &Origin) -> String {
@@ -237,6 +288,12 @@ fn object(event: &Event<'_>, process: &Origin) -> String {
         "kind": event.kind.name,
         "fields": fields,
     });
+    if let Some(told) = process.dispatch() {
+        object["dispatch"] = whole(told);
+        for (what, _, name) in parts(told, process) {
+            called.extend(name.map(|name| (what.to_owned(), name.into())));
+        }
+    }
     if !called.is_empty() {
         object["called"] = called.into();
     }
@@ -260,8 +317,18 @@ fn named(names: &HashMap<u64, String>, id: u64) -> Option<String> {
 struct TaskFilter {
     /// `None`: all are wanted.
     wanted: Option<Wanted>,
-    /// The task whose dispatch each writer is telling.
+    /// The task whose dispatch each writer is telling, of a version that recorded what it read and wrote behind it.
     telling: HashMap<u32, u64>,
+    /// Lines on what a dispatch read and wrote besides the streams of its base, which come before it, by their writer.
+    parts: HashMap<u32, Vec<String>>,
+}
+
+/// Whether an event is wanted.
+enum Wants {
+    Yes,
+    No,
+    /// If the dispatch is that its writer records next.
+    WithNext,
 }
 
 enum Wanted {
@@ -275,17 +342,24 @@ impl TaskFilter {
             Ok(id) => Wanted::Id(id),
             Err(_) => Wanted::Component(task),
         });
-        TaskFilter { wanted, telling: HashMap::new() }
+        TaskFilter { wanted, telling: HashMap::new(), parts: HashMap::new() }
     }
 
-    fn wants(&mut self, event: &Event<'_>, process: &Origin) -> bool {
-        let Some(wanted) = &self.wanted else { return true };
+    fn wants(&mut self, event: &Event<'_>, process: &Origin) -> Wants {
+        let Some(wanted) = &self.wanted else { return Wants::Yes };
+        let is_part = matches!(
+            event.kind.name.as_str(),
+            "exec.stream_read" | "exec.stream_wrote" | "exec.derived" | "exec.dispatch_streams"
+        );
+        if is_part && !event.is_same_time() {
+            return Wants::WithNext;
+        }
         let is_wanted = |task: u64| match wanted {
             Wanted::Id(id) => *id == task,
             Wanted::Component(name) => process.component(task).is_some_and(|path| is_called(path, name)),
         };
         let task = event.kind.field("task").map(|field| event.u64(field));
-        match task {
+        let wants = match task.or(process.dispatch().map(|told| told.task)) {
             Some(task) => {
                 if event.kind.name == "exec.task_dispatched" {
                     self.telling.insert(event.writer, task);
@@ -300,7 +374,8 @@ impl TaskFilter {
                 (Some(reader), Some(writer)) => is_wanted(event.u64(reader)) || is_wanted(event.u64(writer)),
                 _ => false,
             },
-        }
+        };
+        if wants { Wants::Yes } else { Wants::No }
     }
 }
 
