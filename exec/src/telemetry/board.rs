@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use thalweg_space::{Clock, Error, LiveRow, NameRef, RowKind, Space};
 
-use super::dispatches::ReadyBy;
+use super::base::ReadyBy;
 use super::kinds::{Cause, Deadlocked, ModeChanged, OWN_THREAD, SettingAdopted, TaskMapped};
 use super::mode::Mode;
 use super::recorder::Recorder;

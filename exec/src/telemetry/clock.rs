@@ -1,6 +1,6 @@
 //! A thread's time: when it read the clock last, and what its time since it started was spent on.
 
-use super::dispatches::ReadyBy;
+use super::base::ReadyBy;
 use crate::affinity::Delays;
 
 /// When a thread read the clock, and what that stands for.

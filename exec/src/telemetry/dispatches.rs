@@ -4,10 +4,9 @@
 //! said once in each block of the element, in a *base*, and a dispatch names its base by a number. A reader that has a block has its
 //! bases, whatever was overwritten before. What does not fit (more streams, lineage of several runs) are events of their own just before.
 
-use std::cell::Cell;
-
+use super::base::{Bases, Part, ReadyBy, Stated};
 use super::kinds::{
-    Cause, Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
+    Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
     StreamWrote, Which,
 };
 use super::recorder::Recorder;
@@ -18,14 +17,6 @@ const DISPATCH_WORDS: u64 = 4;
 const LONG_WORDS: u64 = 7;
 const BASE_WORDS: u64 = 7;
 
-/// Messages of one stream that a dispatch read or wrote: `first..first + count`.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Part {
-    pub(super) stream: u64,
-    pub(super) first: u64,
-    pub(super) count: u64,
-}
-
 impl Part {
     /// What the dispatch that uses an end, the writing one or the other, did there.
     #[inline]
@@ -34,123 +25,6 @@ impl Part {
         // What the reader drops as it leaves is behind what it read.
         let end = stream.position(writes) - if writes { 0 } else { stream.lost(false) };
         Part { stream: stream.number(), first: (end - count) as u64, count: count as u64 }
-    }
-}
-
-/// What made a task ready: a stream and a cause in a word, so that another thread can hand it over. The default: it is not known.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ReadyBy(u64);
-
-impl ReadyBy {
-    #[inline]
-    pub(super) fn new(cause: Cause, stream: u64) -> ReadyBy {
-        ReadyBy(stream << 3 | (cause as u64 + 1))
-    }
-
-    pub(super) fn word(self) -> u64 {
-        self.0
-    }
-
-    pub(super) fn from_word(word: u64) -> ReadyBy {
-        ReadyBy(word)
-    }
-
-    #[inline]
-    fn stream(self) -> u64 {
-        self.0 >> 3
-    }
-
-    #[inline]
-    fn cause(self) -> Cause {
-        match self.0 & 7 {
-            1 => Cause::Created,
-            2 => Cause::Input,
-            3 => Cause::Room,
-            4 => Cause::Yield,
-            5 => Cause::End,
-            _ => Cause::Untold,
-        }
-    }
-}
-
-/// When a task was made ready, and what by.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct MadeReady {
-    /// In ticks; 0: that is not measured.
-    pub(super) at: u64,
-    pub(super) by: ReadyBy,
-}
-
-impl MadeReady {
-    /// By a stream, or 0.
-    #[inline]
-    pub(super) fn new(at: u64, cause: Cause, stream: u64) -> MadeReady {
-        MadeReady { at, by: ReadyBy::new(cause, stream) }
-    }
-}
-
-/// The base of a task's dispatches that was recorded last, and where its streams go on. The task's thread's own.
-#[derive(Default)]
-pub(super) struct Stated {
-    /// The block that has it, 0: none; of this writer's element.
-    block: Cell<u64>,
-    writer: Cell<u32>,
-    base: Cell<u32>,
-    input: Cell<u64>,
-    next_read: Cell<u64>,
-    output: Cell<u64>,
-    next_written: Cell<u64>,
-}
-
-impl Stated {
-    /// Whether the base's output (else its input) goes on with these messages.
-    pub(super) fn goes_on(&self, part: &Part, writes: bool) -> bool {
-        if writes { self.writes_on(part) } else { self.reads_on(part) }
-    }
-
-    #[inline]
-    fn holds(&self, block: u64, writer: u32, input: &Part, output: &Part) -> bool {
-        self.block.get() == block
-            && self.writer.get() == writer
-            && (input.count == 0 || self.reads_on(input))
-            && (output.count == 0 || self.writes_on(output))
-    }
-
-    /// Whether its input goes on with these messages.
-    #[inline]
-    fn reads_on(&self, part: &Part) -> bool {
-        self.input.get() == part.stream && self.next_read.get() == part.first
-    }
-
-    /// Whether its output does.
-    #[inline]
-    fn writes_on(&self, part: &Part) -> bool {
-        self.output.get() == part.stream && self.next_written.get() == part.first
-    }
-
-    /// Takes over what a dispatch used; what it did not use stays.
-    fn take(&self, input: &Part, output: &Part) {
-        if input.count > 0 || self.input.get() == 0 {
-            self.input.set(input.stream);
-            self.next_read.set(input.first);
-        }
-        if output.count > 0 || self.output.get() == 0 {
-            self.output.set(output.stream);
-            self.next_written.set(output.first);
-        }
-    }
-
-    #[inline]
-    fn which(&self, stream: u64) -> Which {
-        if stream == 0 {
-            Which::None
-        } else if stream == self.input.get() {
-            Which::Input
-        } else if stream == self.output.get() {
-            Which::Output
-        } else {
-            Which::Named
-        }
     }
 }
 
@@ -179,13 +53,6 @@ pub(super) struct Relayed {
     pub(super) waits_for: Which,
     pub(super) read: Part,
     pub(super) written: Part,
-}
-
-/// Which bases a writer has recorded in the current block.
-#[derive(Default)]
-pub(super) struct Bases {
-    block: u64,
-    next: u32,
 }
 
 impl Recorder {

@@ -1,7 +1,7 @@
 //! The runtime's kinds of event.
 //!
 //! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
-//! there is a space; the others in mode `full` only. A dispatch's events share one time, that of its end.
+//! there is a space; the others in mode `full` only. A dispatch is one event, at the time of its end.
 
 use crate::stop::Stop;
 use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};

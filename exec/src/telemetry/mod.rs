@@ -15,10 +15,12 @@
 //! | `task`, `stream` | what is kept with each task and stream |
 //! | `lineage` | what descends from what, in one dispatch |
 //! | `clock` | a thread's time |
+//! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
 
+mod base;
 mod board;
 mod clock;
 mod dispatches;
@@ -32,8 +34,8 @@ mod task;
 mod thread;
 mod worker;
 
+pub(crate) use base::MadeReady;
 pub(crate) use board::Board;
-pub(crate) use dispatches::MadeReady;
 pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
 pub use mode::Mode;
 pub(crate) use recorder::Recorder;

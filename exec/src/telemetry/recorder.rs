@@ -2,7 +2,7 @@
 
 use thalweg_space::{Error, Space, Writer};
 
-use super::dispatches::Bases;
+use super::base::Bases;
 use super::kinds::{Event, Kinds, TaskFailed};
 
 /// One thread's way to tell.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use thalweg_space::{LiveRow, SiteRef};
 
+use super::base::{MadeReady, ReadyBy, Stated};
 use super::board::Board;
-use super::dispatches::{MadeReady, ReadyBy, Stated};
 use super::kinds::{TaskCreated, TaskEnded};
 use super::recorder::Recorder;
 use super::rows::{TaskRow, TaskState, put};

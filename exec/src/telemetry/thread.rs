@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicU64;
 
 use thalweg_space::{LiveRow, NameRef, Tunable, Writer};
 
+use super::base::{MadeReady, Part, ReadyBy};
 use super::board::Board;
 use super::clock::{Account, Now};
-use super::dispatches::{Ended, MadeReady, Part, ReadyBy, Relayed};
+use super::dispatches::{Ended, Relayed};
 use super::kinds::{
     Cause, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped, TaskMoved,
     ThreadUsed, Which,

@@ -138,7 +138,7 @@ pub struct WholeDispatch {
 /// use thalweg_space::reader::{Item, SpaceReader};
 ///
 /// let mut bases = Bases::default();
-/// SpaceReader::open("run".as_ref())?.events().poll(1000, &mut |item| match item {
+/// SpaceReader::open(std::path::Path::new("run"))?.events().poll(1000, &mut |item| match item {
 ///     Item::Event(event) => {
 ///         if let Some(dispatch) = bases.take(&event) {
 ///             println!("task {} ran for {} ticks", dispatch.task, dispatch.duration_ticks);

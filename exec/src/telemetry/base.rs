@@ -1,0 +1,137 @@
+//! What dispatches of a task have in common, and how a task was made ready: what is kept between one dispatch and the next.
+
+use std::cell::Cell;
+
+use super::kinds::{Cause, Which};
+
+/// Messages of one stream that a dispatch read or wrote: `first..first + count`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    pub(super) stream: u64,
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+/// What made a task ready: a stream and a cause in a word, so that another thread can hand it over. The default: it is not known.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ReadyBy(u64);
+
+impl ReadyBy {
+    #[inline]
+    pub(super) fn new(cause: Cause, stream: u64) -> ReadyBy {
+        ReadyBy(stream << 3 | (cause as u64 + 1))
+    }
+
+    pub(super) fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn from_word(word: u64) -> ReadyBy {
+        ReadyBy(word)
+    }
+
+    #[inline]
+    pub(super) fn stream(self) -> u64 {
+        self.0 >> 3
+    }
+
+    #[inline]
+    pub(super) fn cause(self) -> Cause {
+        match self.0 & 7 {
+            1 => Cause::Created,
+            2 => Cause::Input,
+            3 => Cause::Room,
+            4 => Cause::Yield,
+            5 => Cause::End,
+            _ => Cause::Untold,
+        }
+    }
+}
+
+/// When a task was made ready, and what by.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MadeReady {
+    /// In ticks; 0: that is not measured.
+    pub(super) at: u64,
+    pub(super) by: ReadyBy,
+}
+
+impl MadeReady {
+    /// By a stream, or 0.
+    #[inline]
+    pub(super) fn new(at: u64, cause: Cause, stream: u64) -> MadeReady {
+        MadeReady { at, by: ReadyBy::new(cause, stream) }
+    }
+}
+
+/// The base of a task's dispatches that was recorded last, and where its streams go on. The task's thread's own.
+#[derive(Default)]
+pub(super) struct Stated {
+    /// The block that has it, 0: none; of this writer's element.
+    pub(super) block: Cell<u64>,
+    pub(super) writer: Cell<u32>,
+    pub(super) base: Cell<u32>,
+    pub(super) input: Cell<u64>,
+    pub(super) next_read: Cell<u64>,
+    pub(super) output: Cell<u64>,
+    pub(super) next_written: Cell<u64>,
+}
+
+impl Stated {
+    /// Whether the base's output (else its input) goes on with these messages.
+    pub(super) fn goes_on(&self, part: &Part, writes: bool) -> bool {
+        if writes { self.writes_on(part) } else { self.reads_on(part) }
+    }
+
+    #[inline]
+    pub(super) fn holds(&self, block: u64, writer: u32, input: &Part, output: &Part) -> bool {
+        self.block.get() == block
+            && self.writer.get() == writer
+            && (input.count == 0 || self.reads_on(input))
+            && (output.count == 0 || self.writes_on(output))
+    }
+
+    /// Whether its input goes on with these messages.
+    #[inline]
+    pub(super) fn reads_on(&self, part: &Part) -> bool {
+        self.input.get() == part.stream && self.next_read.get() == part.first
+    }
+
+    /// Whether its output does.
+    #[inline]
+    pub(super) fn writes_on(&self, part: &Part) -> bool {
+        self.output.get() == part.stream && self.next_written.get() == part.first
+    }
+
+    /// Takes over what a dispatch used; what it did not use stays.
+    pub(super) fn take(&self, input: &Part, output: &Part) {
+        if input.count > 0 || self.input.get() == 0 {
+            self.input.set(input.stream);
+            self.next_read.set(input.first);
+        }
+        if output.count > 0 || self.output.get() == 0 {
+            self.output.set(output.stream);
+            self.next_written.set(output.first);
+        }
+    }
+
+    #[inline]
+    pub(super) fn which(&self, stream: u64) -> Which {
+        if stream == 0 {
+            Which::None
+        } else if stream == self.input.get() {
+            Which::Input
+        } else if stream == self.output.get() {
+            Which::Output
+        } else {
+            Which::Named
+        }
+    }
+}
+
+/// Which bases a writer has recorded in the current block.
+#[derive(Default)]
+pub(super) struct Bases {
+    pub(super) block: u64,
+    pub(super) next: u32,
+}
