@@ -22,7 +22,7 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     /// The worker this thread is, or [`FOREIGN`].
     pub(crate) worker: u32,
-    /// What it calls itself towards streams (see `ring`): [`NO_TOKEN`] unless it is a worker and the kernel has
+    /// What it calls itself towards streams (see `ring`): `NO_TOKEN` unless it is a worker and the kernel has
     /// `membarrier`.
     pub(crate) me: u64,
     /// The task being dispatched.

@@ -57,7 +57,7 @@ impl OwnThreads {
         }
     }
 
-    /// Ends the threads of blocking tasks. After an abort one that does not look at [`Blocking::stopping`] in time is
+    /// Ends the threads of blocking tasks. After an abort one that does not look at `Blocking::stopping` in time is
     /// left to itself.
     pub(crate) fn end(&self, aborted: bool) {
         let threads = std::mem::take(&mut *lock(&self.threads));

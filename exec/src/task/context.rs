@@ -50,7 +50,7 @@ impl Context<'_> {
     }
 
     /// How many messages the task should take at most before it stops with
-    /// [`Stop::QuantumSpent`](crate::Stop::QuantumSpent).
+    /// [`Stop::QuantumSpent`].
     #[inline]
     pub fn quantum(&self) -> usize {
         self.quantum

@@ -9,7 +9,7 @@ use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 /// "A worker" of a blocking task: a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
 
-/// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a [`Recorder`] writes.
+/// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a `Recorder` writes.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
         $($(#[$attribute])* pub(crate) struct $kind $fields)*
