@@ -97,6 +97,10 @@ impl Saying {
             name: format!("exec.{name}"),
             fields: fields.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
         };
+        for field in ["waits_for", "ready_by"] {
+            let is_named = self.named.get(field).is_some_and(|&stream| stream != 0);
+            assert_eq!(event.get(field) == 3, is_named, "{field} of {event:?}: {:?}", self.named);
+        }
         let base = &mut self.bases[event.get("base_number") as usize];
         let (reads, writes) = (event.get("reads"), event.get("writes"));
         let (input, first_read) = (base["input"], base["first_read"]);

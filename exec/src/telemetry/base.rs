@@ -87,8 +87,20 @@ impl Stated {
     pub(super) fn holds(&self, block: u64, writer: u32, input: &Part, output: &Part) -> bool {
         self.block.get() == block
             && self.writer.get() == writer
-            && (input.count == 0 || self.reads_on(input))
-            && (output.count == 0 || self.writes_on(output))
+            && (input.count == 0 && !self.lacks_input(input) || self.reads_on(input))
+            && (output.count == 0 && !self.lacks_output(output) || self.writes_on(output))
+    }
+
+    /// Whether it has no input yet, and the dispatch used this one.
+    #[inline]
+    fn lacks_input(&self, input: &Part) -> bool {
+        self.input.get() == 0 && input.stream != 0
+    }
+
+    /// Likewise an output.
+    #[inline]
+    fn lacks_output(&self, output: &Part) -> bool {
+        self.output.get() == 0 && output.stream != 0
     }
 
     /// Whether its input goes on with these messages.
