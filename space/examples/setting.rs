@@ -1,4 +1,4 @@
-//! A program that reads lines in batches, whose size an observer may set.
+//! A program that reads lines in batches. An observer can set the size of a batch.
 
 use thalweg_space::reader::SpaceReader;
 use thalweg_space::{Adoption, Affects, Space, SpaceOptions};

@@ -112,7 +112,7 @@ impl Core {
         }
     }
 
-    /// Likewise, if the thread did so while it told of a dispatch.
+    /// Likewise, if the thread did so while it recorded a dispatch.
     #[inline]
     pub(super) fn look_up_if_it_lags(&mut self) {
         if self.telemetry.lags() {

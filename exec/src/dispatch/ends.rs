@@ -210,7 +210,7 @@ pub(crate) fn close_writer(ring: NonNull<Ring>) {
     unsafe { Ring::release(ring.as_ptr()) }
 }
 
-/// Leaves a stream whose reading end no dispatch of this thread uses.
+/// Closes the reading end of a stream that no dispatch of this thread uses.
 pub(crate) fn leave_reader(ring: NonNull<Ring>) {
     // SAFETY: the end's reference, given up below.
     let r = unsafe { ring.as_ref() };

@@ -21,7 +21,7 @@ impl Core {
         self.publish_dispatch(stop);
     }
 
-    /// Publishes what the current task did with its streams, tells it, wakes who waited for that, closes the ends that
+    /// Publishes what the current task did with its streams, records it, wakes the tasks that waited for it, closes the ends that
     /// it dropped, and lets go of those that need nothing more.
     #[inline(always)]
     pub(super) fn publish_dispatch(&mut self, stop: Stop) {
@@ -226,7 +226,7 @@ impl Core {
         }
     }
 
-    /// Ends the current dispatch's time and tells what it did.
+    /// Ends the current dispatch's time and records what the dispatch did.
     #[inline(never)]
     pub(super) fn measure_dispatch(&mut self, stop: Stop) {
         if let [one, other] = self.used.touched[..]

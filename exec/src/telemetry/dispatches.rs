@@ -4,6 +4,8 @@
 //! said once in each block of the element, in a *base*, and a dispatch names its base by a number. A reader that has a block has its
 //! bases, whatever was overwritten before. What does not fit (more streams, lineage of several runs) are events of their own just before.
 
+use thalweg_space::Kind;
+
 use super::base::{Bases, Part, ReadyBy, Stated};
 use super::kinds::{
     Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
@@ -12,10 +14,10 @@ use super::kinds::{
 use super::recorder::Recorder;
 use super::stream::WatchedStream;
 
-/// Words of a [`Dispatch`] with its first word, and of a [`DispatchBase`].
-const DISPATCH_WORDS: u64 = 4;
-const LONG_WORDS: u64 = 7;
-const BASE_WORDS: u64 = 7;
+/// Words of the events that stand in one block together, each with its first word.
+const DISPATCH_WORDS: u64 = 1 + Dispatch::WORDS as u64;
+const LONG_WORDS: u64 = 1 + DispatchLong::WORDS as u64;
+const BASE_WORDS: u64 = 1 + DispatchBase::WORDS as u64;
 
 impl Part {
     /// What the dispatch that uses an end, the writing one or the other, did there.

@@ -413,7 +413,7 @@ unsafe extern "C" fn call_batch<F: BoxFunction<A>, A>(
         out.fail(WRONG_COUNT);
         return Status::FAILED;
     }
-    // SAFETY: the host's batch, whose records have as many arguments; nothing else uses the arguments during a call.
+    // SAFETY: each record of the host's batch has as many arguments, and nothing else uses them during a call.
     guard(out, |out| unsafe {
         each_record(batch, out, F::KEEPING, |arguments, keeper, out| {
             function.run(std::slice::from_raw_parts_mut(arguments, F::COUNT), keeper, &mut *out)

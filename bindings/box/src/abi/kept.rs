@@ -47,7 +47,7 @@ pub enum Keeping {
     Heap,
     /// Any value.
     Any,
-    /// Any value, and whoever makes the argument of it may panic.
+    /// Any value; its conversion into an argument may panic.
     Foreign,
 }
 
@@ -115,7 +115,7 @@ pub(super) const ODD: u32 = 2;
 impl Keeper {
     #[inline(always)]
     fn put(self, index: usize, kept: Kept) {
-        // SAFETY: the call has an argument of this number: whoever made the keeper guarantees it.
+        // SAFETY: the caller of the keeper's constructor guarantees that the call has an argument of this number.
         unsafe { (*self.0).kept.add(index).write(kept) };
     }
 
