@@ -4,7 +4,8 @@ use crate::directory::{IDENTITY, IDENTITY_HALF_MADE};
 use crate::error::Error;
 use crate::reader::{Info, Member, Session, SpaceReader};
 use crate::session::{MANIFEST, Manifest};
-use std::fs::File;
+use std::fs::{DirEntry, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A directory that holds a space, or looks as if it did.
@@ -68,13 +69,8 @@ fn list_in(parent: &Path, session: Option<&Path>) -> Result<Vec<Listed>, Error> 
 
 /// The directories in `parent`, by path. Not through links: what they point to is not ours to judge.
 fn directories(parent: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = match std::fs::read_dir(parent) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(Error::io("read", parent, e)),
-    };
     let mut directories = Vec::new();
-    for entry in entries {
+    for entry in entries(parent)? {
         let entry = entry.map_err(|e| Error::io("read", parent, e))?;
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             directories.push(entry.path());
@@ -135,7 +131,7 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
     if session.members()?.iter().any(is_needed) {
         return Ok(false);
     }
-    for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
+    for entry in entries(path)? {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
         if entry.file_name().to_string_lossy().starts_with("session.new-") {
             remove_file(&entry.path())?;
@@ -146,8 +142,7 @@ fn remove_session(path: &Path, host: &str) -> Result<bool, Error> {
 
 /// Removes the directories that dead processes made for spaces and had put nothing into.
 fn remove_empty(parent: &Path, cleaned: &mut Cleaned) -> Result<(), Error> {
-    let Ok(entries) = std::fs::read_dir(parent) else { return Ok(()) };
-    for entry in entries {
+    for entry in entries(parent)? {
         let entry = entry.map_err(|e| Error::io("read", parent, e))?;
         let is_directory = entry.file_type().is_ok_and(|t| t.is_dir());
         let is_dead = names_dead_process(&entry.file_name().to_string_lossy());
@@ -167,8 +162,9 @@ fn names_dead_process(name: &str) -> bool {
 
 /// Whether a process died while it made this space. It holds a lock on the directory until the identity is complete.
 fn is_abandoned(path: &Path) -> bool {
-    let unlocked = File::open(path).is_ok_and(|directory| directory.try_lock().is_ok());
-    unlocked && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
+    let Ok(directory) = File::open(path) else { return false };
+    // The lock is held while the files are looked for: else the process may begin to make them in between.
+    directory.try_lock().is_ok() && path.join(IDENTITY_HALF_MADE).exists() && !path.join(IDENTITY).exists()
 }
 
 /// A space whose files are being removed. As long as this is held, nobody else takes the space for abandoned.
@@ -188,7 +184,7 @@ pub fn withdraw(path: &Path) -> Withdrawn {
 }
 
 /// Removes one space, whoever's it is: only the files that a space has, then the directory. The caller knows that its
-/// process is done with it.
+/// process is done with it. Two that remove the same space at once both succeed.
 ///
 /// # Errors
 /// When a file cannot be removed, or the directory holds something else.
@@ -201,12 +197,12 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     remove_files(path)?;
     remove_file(&path.join(IDENTITY_HALF_MADE))?;
     remove_file(&path.join(IDENTITY))?;
-    std::fs::remove_dir(path).map_err(|e| Error::io("remove", path, e))
+    unless_gone(std::fs::remove_dir(path)).map_err(|e| Error::io("remove", path, e))
 }
 
 /// Removes the directories elsewhere with elements of the space in `path`.
 fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
-    for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
+    for entry in entries(path)? {
         let name = entry.map_err(|e| Error::io("read", path, e))?.file_name();
         let number = name.to_string_lossy().strip_suffix(".at").and_then(|number| number.parse().ok());
         let Some(Ok(directory)) = number.map(|number| crate::place::read_link(path, number, uuid)) else {
@@ -215,7 +211,7 @@ fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
         // Not through a link, which may lead anywhere.
         if std::fs::symlink_metadata(&directory).is_ok_and(|about| about.is_dir()) {
             remove_files(&directory)?;
-            std::fs::remove_dir(&directory).map_err(|e| Error::io("remove", &directory, e))?;
+            unless_gone(std::fs::remove_dir(&directory)).map_err(|e| Error::io("remove", &directory, e))?;
         }
     }
     Ok(())
@@ -223,7 +219,7 @@ fn remove_elsewhere(path: &Path, uuid: [u8; 16]) -> Result<(), Error> {
 
 /// Removes the files that a space has from `path`, its identity apart.
 fn remove_files(path: &Path) -> Result<(), Error> {
-    for entry in std::fs::read_dir(path).map_err(|e| Error::io("read", path, e))? {
+    for entry in entries(path)? {
         let entry = entry.map_err(|e| Error::io("read", path, e))?;
         let name = entry.file_name();
         // The identity goes last, so that a removal cut short still shows as a space.
@@ -235,10 +231,20 @@ fn remove_files(path: &Path) -> Result<(), Error> {
 }
 
 fn remove_file(path: &Path) -> Result<(), Error> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
-        _ => Ok(()),
+    unless_gone(std::fs::remove_file(path)).map_err(|e| Error::io("remove", path, e))
+}
+
+/// What is in the directory: nothing, if somebody else has removed it.
+fn entries(path: &Path) -> Result<impl Iterator<Item = std::io::Result<DirEntry>>, Error> {
+    match std::fs::read_dir(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("read", path, e)),
+        entries => Ok(entries.into_iter().flatten()),
     }
+}
+
+/// What was to be removed and is not there was removed by somebody else.
+fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+    removed.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 /// Whether a file of this name is a space's, its identity apart.

@@ -62,7 +62,8 @@ impl Manifest {
                 Ok(Some(file)) => return Ok(Manifest { directory, path, file }),
                 // Removed while it was made.
                 Ok(None) if tries.next().is_some() => {}
-                Err(_) if !directory.exists() && tries.next().is_some() => {}
+                // Another process may have made the directory again since, so whether it is there says nothing.
+                Err(error) if is_gone(&error) && tries.next().is_some() => {}
                 Err(error) => return Err(error),
                 Ok(None) => {
                     let path = path.display();
@@ -118,6 +119,11 @@ pub(crate) fn leave(identity: &Identity) -> Result<(), Error> {
     let Some(file) = lock_existing(&directory.join(MANIFEST))? else { return Ok(()) };
     let manifest = Manifest { directory: directory.to_path_buf(), path: directory.join(MANIFEST), file };
     manifest.append(&Record::Left { uuid: identity.uuid(), time_ns: system_ns(libc::CLOCK_REALTIME) })
+}
+
+/// Whether something was missing that had been there, or been made, a moment before.
+fn is_gone(error: &Error) -> bool {
+    error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Makes the session if it is not there, and locks it; none if it is gone again.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Counted, Directory, child, options};
 use thalweg_space::reader::{Item, Session, SessionStream};
@@ -163,6 +164,26 @@ fn joining_while_others_clean() {
         over.store(true, Ordering::Release);
         joined.unwrap();
     });
+}
+
+/// Whoever comes second finds nothing left to remove, which is what it wanted.
+#[test]
+fn two_remove_the_same_space() {
+    let directory = Directory::new("twice");
+    let session = directory.path().join("s");
+    for _ in 0..300 {
+        let space = Space::create(joining(&session)).unwrap();
+        let together = Barrier::new(2);
+        let remove = || {
+            together.wait();
+            discover::remove(space.path())
+        };
+        let removed = std::thread::scope(|scope| {
+            [scope.spawn(remove), scope.spawn(remove)].map(|removing| removing.join().unwrap())
+        });
+        assert!(removed.iter().all(Result::is_ok), "{removed:?}");
+        assert!(!space.path().exists());
+    }
 }
 
 #[test]
