@@ -4,9 +4,42 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the workspace.
+/// The root of the workspace. `cargo run` says where that is; the path of the build may be another checkout's that shared
+/// the target directory.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// Tests find their data by the path at which they were built, and cargo takes those that another checkout built in the
+/// same target directory for fresh. So what another checkout built of the workspace is built again.
+pub(crate) fn claim_target_dir() -> Result<()> {
+    let (target, root) = (target_dir(), root());
+    let note = target.join("checkout");
+    let here = root.to_string_lossy().into_owned();
+    let is_new = !target.join("debug").exists();
+    if !is_new && std::fs::read_to_string(&note).is_ok_and(|of| of == here) {
+        return Ok(());
+    }
+    if !is_new {
+        let mut clean = cargo();
+        clean.args(["clean", "--locked", "--quiet"]);
+        for package in members()? {
+            clean.arg("-p").arg(package);
+        }
+        run(&mut clean)?;
+    }
+    std::fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
+    std::fs::write(&note, here).with_context(|| format!("cannot write {}", note.display()))
+}
+
+/// The names of the workspace's packages.
+fn members() -> Result<Vec<String>> {
+    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]).output()?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata prints JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
+    Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(String::from).collect())
 }
 
 /// Where cargo puts what it builds: `CARGO_TARGET_DIR`, else `target/` in the workspace.

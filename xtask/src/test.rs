@@ -127,6 +127,7 @@ pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     if !process::is_installed("openssl", "version") {
         bail!("no `openssl`: the DES tests compare with it; on Debian `apt-get install openssl` brings it");
     }
+    process::claim_target_dir()?;
 
     let started = Instant::now();
     let mut count = Count::default();
