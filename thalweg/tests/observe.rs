@@ -81,6 +81,7 @@ struct Ran {
 /// Source → `double` (one-to-one) → `thin` (keeps every third) → sink.
 fn run(mode: Mode, messages: u64, spin: Duration, block_count: usize) -> Ran {
     let place = Place::new();
+    let begun = Instant::now();
     let space = Space::create(SpaceOptions {
         name: "observe".into(),
         path: Some(place.0.clone()),
@@ -99,7 +100,6 @@ fn run(mode: Mode, messages: u64, spin: Duration, block_count: usize) -> Ran {
     let (second, third) = runtime.stream(StreamSpec::default());
     let (fourth, mut kept) = runtime.stream(StreamSpec::default());
     let spec = |name: &str, one_to_one| TaskSpec { component: of(name), one_to_one, ..TaskSpec::default() };
-    let begun = Instant::now();
     let work = |input, output, keep, spin| Work { input, output: Some(output), keep, spin, held: None };
     runtime.spawn(spec("double", true), work(first, second, 1, spin));
     runtime.spawn(spec("thin", false), work(third, fourth, 3, Duration::ZERO));
@@ -113,8 +113,8 @@ fn run(mode: Mode, messages: u64, spin: Duration, block_count: usize) -> Ran {
         }
     });
     runtime.join().unwrap();
-    let wall = begun.elapsed();
     space.finish();
+    let wall = begun.elapsed();
     drop(space);
     Ran { report: report_space(&place.0, 10).unwrap(), wall }
 }
