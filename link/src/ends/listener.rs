@@ -15,7 +15,7 @@ use std::io::IoSlice;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -50,6 +50,9 @@ struct Shared {
 #[derive(Debug)]
 struct Slot {
     arrived: Mutex<Option<Arrived>>,
+    /// Set by the listener after a connection was put there, cleared by the receiver before it looks: so that looking
+    /// costs a load where nothing has come.
+    has_arrived: AtomicBool,
     bell: OwnedFd,
 }
 
@@ -133,7 +136,7 @@ impl Listener {
     /// When the link has one already.
     pub fn place(&self, link: LinkId) -> Result<Place, Error> {
         let bell = bell().map_err(|e| Error::io("cannot make a link", e))?;
-        let slot = Arc::new(Slot { arrived: Mutex::new(None), bell });
+        let slot = Arc::new(Slot { arrived: Mutex::new(None), has_arrived: AtomicBool::new(false), bell });
         let mut places = self.shared.places();
         if places.contains_key(&link) {
             return Err(Error::new(format!("link {} is received here already", link.number)));
@@ -165,6 +168,10 @@ impl Place {
 
     /// The newest connection that has come since the last call.
     pub(crate) fn take(&self) -> Option<Arrived> {
+        if !self.slot.has_arrived.load(Ordering::Acquire) {
+            return None;
+        }
+        self.slot.has_arrived.store(false, Ordering::Relaxed);
         silence(self.slot.bell.as_fd());
         self.slot.arrived.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -230,6 +237,7 @@ impl Shared {
         let arrived = Arrived { connection, incarnation: hello.incarnation };
         // One that came before and was not taken yet is closed: the sender has given it up.
         *slot.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrived);
+        slot.has_arrived.store(true, Ordering::Release);
         ring(slot.bell.as_fd());
         Ok(())
     }

@@ -65,6 +65,8 @@ struct Connected {
     frame: Frame,
     /// What is still to be written: welcome, acknowledgements.
     answers: Vec<u8>,
+    /// The last attempt took all that was there, so it is not worth while to try again before waiting.
+    is_drained: bool,
 }
 
 /// Where the reader stands.
@@ -199,7 +201,7 @@ impl Receiver {
         self.incarnation = Some(incarnation);
         let scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
         let answers = self.flow.welcome().encode();
-        self.connected = Some(Connected { connection, scratch, held: 0..0, frame: Frame::Header, answers });
+        self.connected = Some(Connected { connection, scratch, held: 0..0, frame: Frame::Header, answers, is_drained: true });
         self.counters.connection(0);
     }
 
@@ -243,6 +245,9 @@ impl Receiver {
     /// Reads what is there; whether there was anything.
     fn read(&mut self) -> Result<bool, Error> {
         let Some(connected) = &mut self.connected else { return Ok(false) };
+        if std::mem::take(&mut connected.is_drained) {
+            return Ok(false);
+        }
         let mut turn = None;
         let allowed = if self.options.ports.bandwidth() == 0 {
             usize::MAX
@@ -342,7 +347,7 @@ impl Connected {
         let mut wanted = false;
         // At most a part of a header is held from before.
         let part = self.held.len();
-        let (read, direct) = match &mut self.frame {
+        let (read, direct, offered) = match &mut self.frame {
             Frame::Piece { header, got } => {
                 let room = match flow.room(header, *got) {
                     Ok(room) => room,
@@ -352,12 +357,13 @@ impl Connected {
                 let (first, second) =
                     (&mut room[..bytes], &mut self.scratch[..(most - bytes).min(SCRATCH_BYTES)]);
                 debug_assert_eq!(part, 0);
-                (self.connection.read(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]), bytes)
+                let offered = bytes + second.len();
+                (self.connection.read(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]), bytes, offered)
             }
             _ => {
                 let room = &mut self.scratch[part..];
                 let bytes = room.len().min(most);
-                (self.connection.read(&mut [IoSliceMut::new(&mut room[..bytes])]), 0)
+                (self.connection.read(&mut [IoSliceMut::new(&mut room[..bytes])]), 0, bytes)
             }
         };
         let bytes = match read {
@@ -366,6 +372,7 @@ impl Connected {
             Err(error) if is_later(&error) => return Ok(Ok((Got::Later, 0, false))),
             Err(error) => return Err(error),
         };
+        self.is_drained = bytes < offered;
         let in_place = bytes.min(direct);
         self.held = 0..part + bytes - in_place;
         if let Frame::Piece { header, got } = &mut self.frame {

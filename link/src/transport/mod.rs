@@ -97,7 +97,8 @@ impl Connection {
         }
     }
 
-    /// Waits until it can be read (or written), at most until `deadline`, or until one of the `others` can be read.
+    /// Waits until it can be read (or written), at most until `deadline`, or until one of the `others` can be read,
+    /// of which there are at most two.
     pub(crate) fn wait(
         &self,
         to_write: bool,
@@ -108,9 +109,12 @@ impl Connection {
         if to_write {
             flags |= PollFlags::OUT;
         }
-        let mut waited = vec![PollFd::from_borrowed_fd(self.as_fd(), flags)];
-        waited.extend(others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        wait_for(&mut waited, deadline)
+        let own = PollFd::from_borrowed_fd(self.as_fd(), flags);
+        match others {
+            [] => wait_for(&mut [own], deadline),
+            [one] => wait_for(&mut [own, readable(*one)], deadline),
+            [one, two, ..] => wait_for(&mut [own, readable(*one), readable(*two)], deadline),
+        }
     }
 
     /// The other end's address, for messages.
@@ -122,6 +126,10 @@ impl Connection {
             Connection::Unix(_) => "a process of this host".into(),
         }
     }
+}
+
+fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }
 
 /// Waits until one of them is ready, at most until `deadline`.
