@@ -16,6 +16,7 @@ mod foreign;
 mod hop;
 mod language;
 mod latency;
+mod link;
 mod lttng;
 mod measure;
 mod observed;
@@ -42,8 +43,8 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack; all if none is
-                 given
+  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack, link; all if
+                 none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -56,7 +57,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -69,6 +70,7 @@ const GROUPS: [Group; 12] = [
     ("des", des::cases),
     ("analysis", analysis::cases),
     ("pack", pack::cases),
+    ("link", link::cases),
 ];
 
 /// What this program does for itself in another process: on the space in a directory.

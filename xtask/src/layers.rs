@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-space", &["thalweg-glob", "thalweg-space-derive"]),
     ("thalweg-pack", &["thalweg-glob"]),
     ("thalweg-box", &[]),
+    ("thalweg-link", &[]),
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
     ("thalweg-monitor", &["thalweg-space"]),

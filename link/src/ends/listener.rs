@@ -1,0 +1,335 @@
+//! Where a node waits for senders: it hears who they are, and hands each to the receiver of its link.
+//!
+//! Strangers cost little: at most [`GREETED_MAX`] connections are heard at once, each for [`PATIENCE`] and 1 KiB; the one
+//! that has waited longest makes room for a new one.
+
+use super::frames::{Frames, Read};
+use super::stop::{Stop, bell, ring, silence};
+use crate::LinkId;
+use crate::error::Error;
+use crate::transport::{Address, Connection, wait_for};
+use crate::wire::{Hello, Kind, Refusal, VERSION, Welcome};
+use rustix::event::{PollFd, PollFlags};
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Connections whose greeting is awaited.
+const GREETED_MAX: usize = 256;
+/// The ended links that a listener remembers.
+const ENDED_MAX: usize = 4096;
+/// How long a greeting may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where a node waits for senders. When it is dropped, nobody can connect any more; connections that were handed over stay.
+#[derive(Debug)]
+pub struct Listener {
+    shared: Arc<Shared>,
+    stop: Stop,
+    address: Address,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    places: Mutex<HashMap<LinkId, Arc<Slot>>>,
+    /// Links whose receivers have taken everything, the oldest first. A sender that lost the connection over the last
+    /// acknowledgement comes again, perhaps when the receiver is gone, and is told here.
+    ended: Mutex<VecDeque<Ended>>,
+    token: [u8; 32],
+    refused: AtomicU64,
+}
+
+/// Where the listener puts the connections of one link.
+#[derive(Debug)]
+struct Slot {
+    arrived: Mutex<Option<Arrived>>,
+    /// Set by the listener after a connection was put there, cleared by the receiver before it looks: so that looking
+    /// costs a load where nothing has come.
+    has_arrived: AtomicBool,
+    bell: OwnedFd,
+}
+
+/// A connection with its greeting.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) connection: Connection,
+    pub(crate) incarnation: u64,
+}
+
+/// A link's place at a listener: connections for it are kept here for its receiver. The link is refused when this is
+/// dropped.
+#[derive(Debug)]
+pub struct Place {
+    link: LinkId,
+    slot: Arc<Slot>,
+    shared: Arc<Shared>,
+}
+
+/// A link whose receiver has taken everything.
+#[derive(Debug)]
+struct Ended {
+    link: LinkId,
+    incarnation: u64,
+    welcome: Welcome,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener, std::path::PathBuf),
+}
+
+/// A connection that has not said who it is.
+struct Stranger {
+    connection: Connection,
+    frames: Frames,
+    since: Instant,
+}
+
+impl Listener {
+    /// Listens at this address (port 0 is any) for senders that know the token.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn new(address: &Address, token: [u8; 32]) -> Result<Listener, Error> {
+        let failed = |e| Error::io(format!("cannot listen at {address}"), e);
+        let (socket, address) = match address {
+            Address::Tcp(name) => {
+                let listener = TcpListener::bind(name.as_str()).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                let address = Address::Tcp(listener.local_addr().map_err(failed)?.to_string());
+                (Socket::Tcp(listener), address)
+            }
+            Address::Unix(path) => {
+                let listener = UnixListener::bind(path).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                (Socket::Unix(listener, path.clone()), address.clone())
+            }
+        };
+        let shared = Arc::new(Shared {
+            places: Mutex::default(),
+            ended: Mutex::default(),
+            token,
+            refused: AtomicU64::new(0),
+        });
+        let stop = Stop::new().map_err(failed)?;
+        let hall = Hall { socket, strangers: VecDeque::new(), shared: shared.clone(), stop: stop.clone() };
+        let builder = std::thread::Builder::new().name("link listener".into());
+        let thread = builder.spawn(move || hall.serve()).map_err(failed)?;
+        Ok(Listener { shared, stop, address, thread: Some(thread) })
+    }
+
+    /// Where it listens, with the port that it got.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// A place for the receiver of this link.
+    ///
+    /// # Errors
+    /// When the link has one already.
+    pub fn place(&self, link: LinkId) -> Result<Place, Error> {
+        let bell = bell().map_err(|e| Error::io("cannot make a link", e))?;
+        let slot = Arc::new(Slot { arrived: Mutex::new(None), has_arrived: AtomicBool::new(false), bell });
+        let mut places = self.shared.places();
+        if places.contains_key(&link) {
+            return Err(Error::new(format!("link {} is received here already", link.number)));
+        }
+        places.insert(link, slot.clone());
+        Ok(Place { link, slot, shared: self.shared.clone() })
+    }
+
+    /// How many connections were refused or given up.
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// The newest connection that has come since the last call.
+    pub(crate) fn take(&self) -> Option<Arrived> {
+        if !self.slot.has_arrived.load(Ordering::Acquire) {
+            return None;
+        }
+        self.slot.has_arrived.store(false, Ordering::Relaxed);
+        silence(self.slot.bell.as_fd());
+        self.slot.arrived.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The receiver has taken everything from this sender.
+    pub(crate) fn ended(&self, incarnation: u64, welcome: Welcome) {
+        let mut ended = self.shared.ended();
+        ended.retain(|other| other.link != self.link);
+        if ended.len() == ENDED_MAX {
+            ended.pop_front();
+        }
+        ended.push_back(Ended { link: self.link, incarnation, welcome });
+    }
+
+    /// Can be read when a connection has come.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.slot.bell.as_fd()
+    }
+
+    /// Waits until a connection has come, the end was stopped, or until `deadline`.
+    pub(crate) fn wait(&self, stop: &Stop, deadline: Instant) -> std::io::Result<()> {
+        let fds = [self.bell(), stop.bell()];
+        wait_for(&mut fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)), deadline)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.places().remove(&self.link);
+    }
+}
+
+impl Shared {
+    fn places(&self) -> MutexGuard<'_, HashMap<LinkId, Arc<Slot>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, VecDeque<Ended>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the connection to its link, or says why not.
+    fn admit(&self, hello: &Hello, mut connection: Connection) -> Result<(), (Connection, Refusal)> {
+        let refuse = |connection, is_final, why: String| Err((connection, Refusal { is_final, why }));
+        if hello.version != VERSION {
+            let why = format!("it speaks version {VERSION} of the protocol, not {}", hello.version);
+            return refuse(connection, true, why);
+        }
+        // Compared as a whole, so that the time says nothing about the place of the first difference.
+        let differs = self.token.iter().zip(hello.token).fold(0, |all, (a, b)| all | (a ^ b));
+        if differs != 0 {
+            return refuse(connection, true, "the token is not that of this node".into());
+        }
+        let same = |ended: &&Ended| ended.link == hello.link && ended.incarnation == hello.incarnation;
+        if let Some(ended) = self.ended().iter().find(same) {
+            // Best effort: a sender that does not hear it comes again.
+            let _ = connection.write(&[IoSlice::new(&ended.welcome.encode())]);
+            return Ok(());
+        }
+        let Some(slot) = self.places().get(&hello.link).cloned() else {
+            return refuse(connection, false, "nobody receives it here yet".into());
+        };
+        let arrived = Arrived { connection, incarnation: hello.incarnation };
+        // One that came before and was not taken yet is closed: the sender has given it up.
+        *slot.arrived.lock().unwrap_or_else(PoisonError::into_inner) = Some(arrived);
+        slot.has_arrived.store(true, Ordering::Release);
+        ring(slot.bell.as_fd());
+        Ok(())
+    }
+}
+
+/// What the listener's thread works on.
+struct Hall {
+    socket: Socket,
+    /// In order of arrival.
+    strangers: VecDeque<Stranger>,
+    shared: Arc<Shared>,
+    stop: Stop,
+}
+
+impl Hall {
+    fn serve(mut self) {
+        while !self.stop.is_asked() {
+            if self.wait().is_err() {
+                // Without memory for the wait itself, nothing but a pause helps.
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.accept();
+            self.hear();
+        }
+        if let Socket::Unix(_, path) = &self.socket {
+            // Best effort: whoever removed it already did no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn wait(&self) -> std::io::Result<()> {
+        let own = match &self.socket {
+            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Unix(listener, _) => listener.as_fd(),
+        };
+        let mut fds = vec![own, self.stop.bell()];
+        fds.extend(self.strangers.iter().map(|stranger| stranger.connection.as_fd()));
+        let mut waited: Vec<_> =
+            fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let patience =
+            self.strangers.front().map_or(PATIENCE, |first| PATIENCE.saturating_sub(first.since.elapsed()));
+        wait_for(&mut waited, Instant::now() + patience)
+    }
+
+    /// Takes new connections, a bounded number at a time.
+    fn accept(&mut self) {
+        for _ in 0..GREETED_MAX {
+            let connection = match &self.socket {
+                Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| Connection::tcp(stream)),
+                Socket::Unix(listener, _) => {
+                    listener.accept().and_then(|(stream, _)| Connection::unix(stream))
+                }
+            };
+            let Ok(connection) = connection else { return };
+            if self.strangers.len() == GREETED_MAX {
+                self.strangers.pop_front();
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            self.strangers.push_back(Stranger {
+                connection,
+                frames: Frames::default(),
+                since: Instant::now(),
+            });
+        }
+    }
+
+    /// Hears what the strangers have said by now.
+    fn hear(&mut self) {
+        for _ in 0..self.strangers.len() {
+            let Some(mut stranger) = self.strangers.pop_front() else { return };
+            match stranger.frames.read(&mut stranger.connection) {
+                Ok(Ok(Read::Later)) if stranger.since.elapsed() < PATIENCE => {
+                    self.strangers.push_back(stranger)
+                }
+                Ok(Ok(Read::Frame(header))) if header.kind == Kind::Hello => self.answer(stranger),
+                _ => _ = self.shared.refused.fetch_add(1, Ordering::Relaxed),
+            }
+        }
+    }
+
+    fn answer(&self, stranger: Stranger) {
+        let Stranger { connection, frames, .. } = stranger;
+        // A sender says nothing more before it is welcome.
+        let hello = if frames.is_empty() { Hello::decode(frames.payload()).ok() } else { None };
+        let Some(hello) = hello else {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if let Err((mut connection, refusal)) = self.shared.admit(&hello, connection) {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            // Best effort: a sender that does not hear it tries until its lease is over.
+            let _ = connection.write(&[IoSlice::new(&refusal.encode())]);
+        }
+    }
+}

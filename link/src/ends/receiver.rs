@@ -1,0 +1,465 @@
+//! The receiving end of a link.
+
+use super::LEASE;
+use super::listener::{Arrived, Place};
+use super::sender::system_ns;
+use super::stop::Stop;
+use crate::Violation;
+use crate::counters::{Counters, Wait};
+use crate::error::Error;
+use crate::flow::Incoming;
+use crate::ports::Ports;
+use crate::transport::{Connection, is_later};
+use crate::tuning::Tuning;
+use crate::wire::{ACK_WANTED, Encoding, HEADER_BYTES, Header, Kind, Refusal, decode, word};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once, besides the payload that they belong to.
+const SCRATCH_BYTES: usize = 64 << 10;
+/// The answers that wait for the connection to take them; a sender that asks for more does not read them.
+const ANSWERS_BYTES_MAX: usize = 64 << 10;
+/// How long a wait lasts before the end looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a receiver is made with.
+#[derive(Clone, Debug)]
+pub struct ReceiverOptions {
+    /// The ports through which it receives, shared with other links of this node.
+    pub ports: Ports,
+    /// Its settings.
+    pub tuning: Tuning,
+    /// The longest message that it takes, in bytes.
+    pub message_bytes_max: u64,
+    /// How long it waits for a sender, at first and when the connection broke.
+    pub lease: Duration,
+}
+
+impl ReceiverOptions {
+    /// The usual ones: the default lease, messages of up to 1 GiB, ports of its own without a limit.
+    pub fn new(tuning: Tuning) -> ReceiverOptions {
+        ReceiverOptions { ports: Ports::new(1, 0), tuning, message_bytes_max: 1 << 30, lease: LEASE }
+    }
+}
+
+/// The receiving end of a link. It belongs to one thread.
+#[derive(Debug)]
+pub struct Receiver {
+    options: ReceiverOptions,
+    place: Place,
+    flow: Incoming,
+    connected: Option<Connected>,
+    /// The sender whose stream this is. Another one, of the same link, would not continue it.
+    incarnation: Option<u64>,
+    lost_since: Instant,
+    counters: Counters,
+    stop: Stop,
+}
+
+#[derive(Debug)]
+struct Connected {
+    connection: Connection,
+    scratch: Box<[u8]>,
+    /// Bytes of `scratch` that were read and not worked on.
+    held: std::ops::Range<usize>,
+    frame: Frame,
+    /// What is still to be written: welcome, acknowledgements.
+    answers: Vec<u8>,
+    /// The last attempt took all that was there, so it is not worth while to try again before waiting.
+    is_drained: bool,
+}
+
+/// Where the reader stands.
+#[derive(Debug)]
+enum Frame {
+    Header,
+    /// A plain piece of the stream goes straight to its place.
+    Piece {
+        header: Header,
+        got: usize,
+    },
+    /// Other payloads are read whole.
+    Payload {
+        header: Header,
+        payload: Vec<u8>,
+    },
+}
+
+/// What came of an attempt to read.
+enum Got {
+    Something,
+    Later,
+    Closed,
+}
+
+impl Receiver {
+    /// A receiver of the link that has this place.
+    ///
+    /// # Errors
+    /// When the system has no more file descriptors.
+    pub fn new(place: Place, options: ReceiverOptions) -> Result<Receiver, Error> {
+        let stop = Stop::new().map_err(|e| Error::io("cannot make a link", e))?;
+        let flow = Incoming::new(options.tuning.window_bytes(), options.message_bytes_max);
+        Ok(Receiver {
+            options,
+            place,
+            flow,
+            connected: None,
+            incarnation: None,
+            lost_since: Instant::now(),
+            counters: Counters::default(),
+            stop,
+        })
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// What ends its waits from another thread.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// The next message, waited for; none when the sender has ended the stream. With the call for the next one, a message
+    /// counts as taken: its sender is told so, sooner or later.
+    ///
+    /// # Errors
+    /// When no sender was there for the lease, the sender does not keep to the protocol, or this end was stopped.
+    pub fn recv(&mut self) -> Result<Option<&[u8]>, Error> {
+        match self.find(None)? {
+            Found::Message(at) => Ok(Some(self.flow.message(at))),
+            Found::End | Found::Nothing => Ok(None),
+        }
+    }
+
+    /// The next message if it comes before `deadline`; whether the stream has ended says [`Receiver::is_ended`].
+    ///
+    /// # Errors
+    /// As [`Receiver::recv`].
+    pub fn recv_until(&mut self, deadline: Instant) -> Result<Option<&[u8]>, Error> {
+        match self.find(Some(deadline))? {
+            Found::Message(at) => Ok(Some(self.flow.message(at))),
+            Found::End | Found::Nothing => Ok(None),
+        }
+    }
+
+    /// Whether the sender has ended the stream and all of it was given out.
+    pub fn is_ended(&self) -> bool {
+        self.flow.is_finished()
+    }
+
+    fn find(&mut self, deadline: Option<Instant>) -> Result<Found, Error> {
+        loop {
+            if let Some(at) = self.flow.next().map_err(|v| self.bad(v))? {
+                self.counters.message(at.len());
+                return Ok(Found::Message(at));
+            }
+            if self.stop.is_asked() {
+                return Err(Error::stopped());
+            }
+            self.flow.set_window(self.options.tuning.window_bytes());
+            self.counters.queued(self.flow.held_bytes() as u64);
+            if self.flow.is_finished() {
+                self.flow.take_end();
+                self.say_end();
+                return Ok(Found::End);
+            }
+            self.meet()?;
+            self.acknowledge(false);
+            if !self.read()? {
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    return Ok(Found::Nothing);
+                }
+                self.wait(deadline)?;
+            }
+        }
+    }
+
+    /// Takes a connection that has come. The former one, if any, was given up by the sender.
+    fn meet(&mut self) -> Result<(), Error> {
+        if let Some(arrived) = self.place.take() {
+            self.welcome(arrived);
+        }
+        if self.connected.is_none() && self.lost_since.elapsed() > self.options.lease {
+            let (number, lease) = (self.place.link().number, self.options.lease);
+            let what = if self.incarnation.is_some() { "has lost its sender" } else { "has no sender" };
+            return Err(Error::new(format!("link {number} {what} for {lease:?}")));
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, arrived: Arrived) {
+        let Arrived { mut connection, incarnation } = arrived;
+        if self.incarnation.is_some_and(|of| of != incarnation) {
+            let why = "another sender has begun its stream".into();
+            // Best effort, as all refusals.
+            let _ = connection.write(&[IoSlice::new(&Refusal { is_final: true, why }.encode())]);
+            return;
+        }
+        self.incarnation = Some(incarnation);
+        let scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
+        let answers = self.flow.welcome().encode();
+        self.connected = Some(Connected { connection, scratch, held: 0..0, frame: Frame::Header, answers, is_drained: true });
+        self.counters.connection(0);
+    }
+
+    fn lose(&mut self) {
+        self.connected = None;
+        self.lost_since = Instant::now();
+    }
+
+    /// Says how far the user has got, if the sender needs to know.
+    fn acknowledge(&mut self, wanted: bool) {
+        let Some(connected) = &mut self.connected else { return };
+        if let Some(ack) = self.flow.ack(wanted) {
+            ack.encode(&mut connected.answers);
+        }
+        if !connected.answer() {
+            self.lose();
+        }
+    }
+
+    /// Says that the user has taken everything, so that the sender can end. The listener says it to a sender that comes again.
+    fn say_end(&mut self) {
+        if let Some(incarnation) = self.incarnation {
+            self.place.ended(incarnation, self.flow.welcome());
+        }
+        if let Some(arrived) = self.place.take() {
+            self.welcome(arrived);
+        }
+        self.acknowledge(true);
+        let until = Instant::now() + LOOK;
+        while self.connected.as_ref().is_some_and(|connected| !connected.answers.is_empty())
+            && Instant::now() < until
+        {
+            let Some(connected) = &mut self.connected else { return };
+            let _ = connected.connection.wait(true, &[self.stop.bell()], until);
+            if !connected.answer() {
+                self.lose();
+            }
+        }
+    }
+
+    /// Reads what is there; whether there was anything.
+    fn read(&mut self) -> Result<bool, Error> {
+        let Some(connected) = &mut self.connected else { return Ok(false) };
+        if std::mem::take(&mut connected.is_drained) {
+            return Ok(false);
+        }
+        let mut turn = None;
+        let allowed = if self.options.ports.bandwidth() == 0 {
+            usize::MAX
+        } else {
+            // One byte shows whether there is something to spend the port's time on.
+            let Some(mut taken) = self.options.ports.take(Instant::now() + LOOK) else { return Ok(false) };
+            let allowed = taken.allowance();
+            turn = Some(taken);
+            match allowed {
+                Ok(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+                Err(time) => {
+                    let begun = Instant::now();
+                    std::thread::sleep(time.min(LOOK));
+                    self.counters.waited(Wait::Pace, begun.elapsed());
+                    return Ok(true);
+                }
+            }
+        };
+        let got = connected.read(&mut self.flow, allowed);
+        match got {
+            Ok(Ok((got, bytes, wanted))) => {
+                if let Some(turn) = &mut turn {
+                    turn.spend(bytes as u64);
+                }
+                self.counters.wire(bytes);
+                if wanted {
+                    self.acknowledge(true);
+                }
+                match got {
+                    Got::Something => Ok(true),
+                    Got::Later => Ok(false),
+                    Got::Closed => {
+                        self.lose();
+                        Ok(true)
+                    }
+                }
+            }
+            Ok(Err(violation)) => Err(self.bad(violation)),
+            Err(_) => {
+                self.lose();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Waits until something may have come.
+    fn wait(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+        let begun = Instant::now();
+        let until = deadline.map_or(begun + LOOK, |deadline| deadline.min(begun + LOOK));
+        let waited = match &self.connected {
+            Some(connected) => {
+                let to_write = !connected.answers.is_empty();
+                connected.connection.wait(to_write, &[self.place.bell(), self.stop.bell()], until)
+            }
+            None => self.place.wait(&self.stop, until),
+        };
+        self.counters.waited(Wait::Connection, begun.elapsed());
+        waited.map_err(|e| Error::io("cannot wait for a link", e))
+    }
+
+    fn bad(&self, violation: Violation) -> Error {
+        let number = self.place.link().number;
+        let from =
+            self.connected.as_ref().map_or_else(String::new, |c| format!(" at {}", c.connection.peer()));
+        Error::violation(
+            format!("the sender of link {number}{from} does not keep to the protocol"),
+            violation,
+        )
+    }
+}
+
+/// What a receiver found for its user.
+enum Found {
+    Message(std::ops::Range<usize>),
+    End,
+    Nothing,
+}
+
+type Attempt = io::Result<Result<(Got, usize, bool), Violation>>;
+
+impl Connected {
+    /// Writes what there is to say; false if the connection is broken, or the other end does not listen.
+    fn answer(&mut self) -> bool {
+        while !self.answers.is_empty() {
+            match self.connection.write(&[IoSlice::new(&self.answers)]) {
+                Ok(0) => return false,
+                Ok(written) => drop(self.answers.drain(..written)),
+                Err(error) if is_later(&error) => return self.answers.len() <= ANSWERS_BYTES_MAX,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Reads at most so many bytes, and works on them. Says how many it read, and whether the sender asks for an answer.
+    fn read(&mut self, flow: &mut Incoming, most: usize) -> Attempt {
+        let mut wanted = false;
+        // At most a part of a header is held from before.
+        let part = self.held.len();
+        let (read, direct, offered) = match &mut self.frame {
+            Frame::Piece { header, got } => {
+                let room = match flow.room(header, *got) {
+                    Ok(room) => room,
+                    Err(violation) => return Ok(Err(violation)),
+                };
+                let bytes = room.len().min(most);
+                let (first, second) =
+                    (&mut room[..bytes], &mut self.scratch[..(most - bytes).min(SCRATCH_BYTES)]);
+                debug_assert_eq!(part, 0);
+                let offered = bytes + second.len();
+                (self.connection.read(&mut [IoSliceMut::new(first), IoSliceMut::new(second)]), bytes, offered)
+            }
+            _ => {
+                let room = &mut self.scratch[part..];
+                let bytes = room.len().min(most);
+                (self.connection.read(&mut [IoSliceMut::new(&mut room[..bytes])]), 0, bytes)
+            }
+        };
+        let bytes = match read {
+            Ok(0) => return Ok(Ok((Got::Closed, 0, false))),
+            Ok(bytes) => bytes,
+            Err(error) if is_later(&error) => return Ok(Ok((Got::Later, 0, false))),
+            Err(error) => return Err(error),
+        };
+        self.is_drained = bytes < offered;
+        let in_place = bytes.min(direct);
+        self.held = 0..part + bytes - in_place;
+        if let Frame::Piece { header, got } = &mut self.frame {
+            *got += in_place;
+            if *got == header.payload_bytes {
+                wanted |= header.flags & ACK_WANTED != 0;
+                flow.arrived(*got);
+                self.frame = Frame::Header;
+            }
+        }
+        Ok(self.work(flow, &mut wanted).map(|()| (Got::Something, bytes, wanted)))
+    }
+
+    /// Works on all bytes in the scratch.
+    fn work(&mut self, flow: &mut Incoming, wanted: &mut bool) -> Result<(), Violation> {
+        loop {
+            match &mut self.frame {
+                Frame::Header => {
+                    let held = &self.scratch[self.held.clone()];
+                    let Some(header) = held.first_chunk::<HEADER_BYTES>() else {
+                        self.keep_part();
+                        return Ok(());
+                    };
+                    let header = Header::decode(*header)?;
+                    self.held.start += HEADER_BYTES;
+                    self.frame = match (header.kind, header.encoding) {
+                        (Kind::Data, Encoding::Plain) => {
+                            flow.room(&header, 0)?;
+                            Frame::Piece { header, got: 0 }
+                        }
+                        _ => Frame::Payload { header, payload: Vec::with_capacity(header.payload_bytes) },
+                    };
+                }
+                Frame::Piece { header, got } => {
+                    let room = flow.room(header, *got)?;
+                    let bytes = room.len().min(self.held.len());
+                    room[..bytes].copy_from_slice(&self.scratch[self.held.start..][..bytes]);
+                    self.held.start += bytes;
+                    *got += bytes;
+                    if *got < header.payload_bytes {
+                        return Ok(());
+                    }
+                    *wanted |= header.flags & ACK_WANTED != 0;
+                    flow.arrived(*got);
+                    self.frame = Frame::Header;
+                }
+                Frame::Payload { header, payload } => {
+                    let bytes = (header.payload_bytes - payload.len()).min(self.held.len());
+                    payload.extend(&self.scratch[self.held.start..][..bytes]);
+                    self.held.start += bytes;
+                    if payload.len() < header.payload_bytes {
+                        return Ok(());
+                    }
+                    let (header, payload) = (*header, std::mem::take(payload));
+                    self.frame = Frame::Header;
+                    *wanted |= header.flags & ACK_WANTED != 0;
+                    take(&header, &payload, flow, &mut self.answers)?;
+                }
+            }
+        }
+    }
+
+    /// A part of a header goes to the front, so that the rest can be read behind it.
+    fn keep_part(&mut self) {
+        self.scratch.copy_within(self.held.clone(), 0);
+        self.held = 0..self.held.len();
+    }
+}
+
+/// Takes a whole frame that is no plain piece of the stream.
+fn take(
+    header: &Header,
+    payload: &[u8],
+    flow: &mut Incoming,
+    answers: &mut Vec<u8>,
+) -> Result<(), Violation> {
+    match header.kind {
+        Kind::Data => flow.take(header.offset, &decode(header.encoding, payload)?),
+        Kind::End => flow.finish(header.offset),
+        Kind::Ping => {
+            let arrived = system_ns();
+            answers.extend(Header::new(Kind::Pong, 0, 24).encode());
+            answers.extend(word(payload, 0).to_le_bytes());
+            answers.extend(arrived.to_le_bytes());
+            answers.extend(system_ns().to_le_bytes());
+            Ok(())
+        }
+        _ => Err(Violation::Order),
+    }
+}

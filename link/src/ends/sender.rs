@@ -1,0 +1,584 @@
+//! The sending end of a link.
+
+use super::LEASE;
+use super::frames::{Frames, Read};
+use super::stop::Stop;
+use crate::clock::{Exchange, Learned, PeerClock};
+use crate::counters::{Counters, Wait};
+use crate::error::Error;
+use crate::flow::{Outgoing, Piece};
+use crate::ports::{Ports, Turn};
+use crate::transport::{Connection, is_later};
+use crate::tuning::Tuning;
+use crate::wire::{
+    ACK_WANTED, Ack, HEADER_BYTES, Header, Hello, Kind, Refusal, VERSION, Welcome, encode, word,
+};
+use crate::{LinkId, Violation};
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+/// The pauses between attempts to connect.
+const PAUSES: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_millis(200);
+/// How long a wait lasts before the end looks whether it was stopped or is to connect elsewhere.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a sender is made with.
+#[derive(Clone, Debug)]
+pub struct SenderOptions {
+    /// Which link it is.
+    pub link: LinkId,
+    /// The name of this node, for messages.
+    pub node: String,
+    /// What the receiver's listener wants to see.
+    pub token: [u8; 32],
+    /// The ports through which it sends, shared with other links of this node.
+    pub ports: Ports,
+    /// Its settings; the address is among them.
+    pub tuning: Tuning,
+    /// How long it tries to reach the receiver, at first and when the connection broke.
+    pub lease: Duration,
+}
+
+impl SenderOptions {
+    /// The usual ones: the default lease, no token, ports of its own without a limit.
+    pub fn new(link: LinkId, tuning: Tuning) -> SenderOptions {
+        SenderOptions {
+            link,
+            node: String::new(),
+            token: [0; 32],
+            ports: Ports::new(1, 0),
+            tuning,
+            lease: LEASE,
+        }
+    }
+}
+
+/// The sending end of a link. It belongs to one thread.
+#[derive(Debug)]
+pub struct Sender {
+    options: SenderOptions,
+    incarnation: u64,
+    flow: Outgoing,
+    connected: Option<Connected>,
+    counters: Counters,
+    stop: Stop,
+    clock: PeerClock,
+}
+
+/// A connection whose handshake is done.
+#[derive(Debug)]
+struct Connected {
+    connection: Connection,
+    frames: Frames,
+    /// The number of changes of the address at which it was made.
+    address_changes: u64,
+    /// A frame of which a part was written.
+    pending: Option<Pending>,
+}
+
+/// A frame that is being written.
+#[derive(Debug)]
+struct Pending {
+    /// The piece of the stream that it carries; the end carries none.
+    piece: Option<Piece>,
+    header: [u8; HEADER_BYTES],
+    body: Body,
+    written: usize,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// Bytes of the stream as they are kept.
+    Kept {
+        offset: u64,
+        bytes: usize,
+    },
+    Own(Vec<u8>),
+}
+
+/// What stands in the way of sending.
+enum Obstacle {
+    /// Nothing: all is sent.
+    None,
+    Credit,
+    Port,
+    Pace(Duration),
+    Connection,
+}
+
+impl Sender {
+    /// A sender that connects when it has something to send.
+    ///
+    /// # Errors
+    /// When the system has no more file descriptors.
+    pub fn new(options: SenderOptions) -> Result<Sender, Error> {
+        let stop = Stop::new().map_err(|e| Error::io("cannot make a link", e))?;
+        Ok(Sender {
+            incarnation: incarnation(),
+            flow: Outgoing::new(options.tuning.buffer_bytes()),
+            connected: None,
+            counters: Counters::default(),
+            stop,
+            // Crystals drift apart by 100 µs a second at most, where nothing is broken.
+            clock: PeerClock::new(100_000.0),
+            options,
+        })
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// What ends its waits from another thread.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// What is known of the receiver's clock against this host's ([`system_ns`]); the sender is the client.
+    pub fn clock(&self) -> &PeerClock {
+        &self.clock
+    }
+
+    /// Takes a message, in order after those before. It waits while the bytes that are not acknowledged fill the buffer;
+    /// what it took goes out when there is a frame of it, or with [`Sender::flush`].
+    ///
+    /// # Errors
+    /// When the receiver was out of reach for the lease, refuses the link, or was stopped.
+    pub fn push(&mut self, message: &[u8]) -> Result<(), Error> {
+        if !self.flow.has_room() {
+            self.flow.set_capacity(self.options.tuning.buffer_bytes());
+            self.work(|flow| flow.has_room())?;
+        }
+        self.flow.push(message);
+        self.counters.message(message.len());
+        if self.flow.unsent() >= self.options.tuning.frame_bytes() as u64 && self.connected.is_some() {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Hands everything that was taken to the connection. It waits while the receiver has no room for it.
+    ///
+    /// # Errors
+    /// As [`Sender::push`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.counters.queued(self.flow.kept_bytes());
+        self.work(|flow| flow.unsent() == 0)
+    }
+
+    /// Ends the stream, and waits until the receiver's user has taken all of it.
+    ///
+    /// # Errors
+    /// As [`Sender::push`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.flow.finish();
+        self.work(Outgoing::is_consumed)
+    }
+
+    /// Asks for the receiver's time; what it answers is in [`Sender::clock`].
+    ///
+    /// # Errors
+    /// As [`Sender::push`].
+    pub fn ask_time(&mut self) -> Result<Learned, Error> {
+        self.flush()?;
+        let deadline = Instant::now() + self.options.lease;
+        loop {
+            self.connect()?;
+            match self.exchange(deadline) {
+                Ok(Some(exchange)) => return Ok(self.clock.learn(exchange)),
+                Ok(None) => return Err(Error::new("the receiver does not answer the question for its time")),
+                Err(Broken::Connection) => self.connected = None,
+                Err(Broken::Link(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn exchange(&mut self, deadline: Instant) -> Result<Option<Exchange>, Broken> {
+        let Some(connected) = &mut self.connected else { return Ok(None) };
+        let asked = system_ns();
+        let mut frame = Header::new(Kind::Ping, 0, 8).encode().to_vec();
+        frame.extend(asked.to_le_bytes());
+        let mut written = 0;
+        while written < frame.len() {
+            match connected.connection.write(&[IoSlice::new(&frame[written..])]) {
+                Ok(bytes) => written += bytes,
+                Err(error) if is_later(&error) => connected.wait(true, &self.stop, deadline)?,
+                Err(_) => return Err(Broken::Connection),
+            }
+        }
+        while Instant::now() < deadline {
+            let Some(header) = connected.read()? else {
+                connected.wait(false, &self.stop, deadline)?;
+                continue;
+            };
+            let now = system_ns();
+            if header.kind != Kind::Pong {
+                take(&mut self.flow, &header, connected.frames.payload())?;
+                continue;
+            }
+            let times = [0, 1, 2].map(|index| word(connected.frames.payload(), index) as i64);
+            if times[0] == asked {
+                return Ok(Some(Exchange {
+                    client_sent_ns: asked,
+                    server_received_ns: times[1],
+                    server_sent_ns: times[2],
+                    client_received_ns: now,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends, acknowledgements read and connections made as needed, until `done`.
+    fn work(&mut self, done: impl Fn(&Outgoing) -> bool) -> Result<(), Error> {
+        // What was being waited for may come together with the end of the connection, which then is not made again.
+        while !done(&self.flow) || self.is_within_a_frame() {
+            let obstacle = self.step()?;
+            if done(&self.flow) && !self.is_within_a_frame() {
+                return Ok(());
+            }
+            self.overcome(obstacle)?;
+        }
+        Ok(())
+    }
+
+    fn is_within_a_frame(&self) -> bool {
+        self.connected.as_ref().is_some_and(|connected| connected.pending.is_some())
+    }
+
+    /// Sends what can be sent without waiting.
+    fn step(&mut self) -> Result<Obstacle, Error> {
+        if self.stop.is_asked() {
+            return Err(Error::stopped());
+        }
+        let moved =
+            |connected: &Connected| connected.address_changes != self.options.tuning.address_changes();
+        // A frame that has begun is sent again as a whole, over the new connection.
+        if self.connected.as_ref().is_some_and(moved) {
+            self.connected = None;
+        }
+        self.connect()?;
+        match self.send() {
+            Ok(obstacle) => Ok(obstacle),
+            Err(Broken::Connection) => {
+                self.connected = None;
+                Ok(Obstacle::Connection)
+            }
+            Err(Broken::Link(error)) => Err(error),
+        }
+    }
+
+    fn send(&mut self) -> Result<Obstacle, Broken> {
+        let Some(connected) = &mut self.connected else { return Ok(Obstacle::Connection) };
+        let tuning = &self.options.tuning;
+        if !self.flow.has_room() || self.flow.lacks_credit() || self.flow.is_ended() {
+            connected.read_acks(&mut self.flow)?;
+        }
+        let mut turn: Option<Turn> = None;
+        loop {
+            if connected.pending.is_none() {
+                if self.flow.is_end_due() {
+                    connected.pending = Some(Pending::end(self.flow.end()));
+                } else if self.flow.piece(1).is_none() {
+                    let lacks = self.flow.lacks_credit();
+                    return Ok(if lacks { Obstacle::Credit } else { Obstacle::None });
+                }
+            }
+            if turn.is_none() {
+                turn = self.options.ports.take(Instant::now());
+            }
+            let Some(turn) = &mut turn else { return Ok(Obstacle::Port) };
+            let allowed = match turn.allowance() {
+                Ok(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+                Err(time) => return Ok(Obstacle::Pace(time)),
+            };
+            if connected.pending.is_none() {
+                let most = tuning.frame_bytes().min(allowed.saturating_sub(HEADER_BYTES).max(1));
+                let Some(piece) = self.flow.piece(most) else { continue };
+                connected.pending = Some(Pending::data(&self.flow, piece, tuning));
+            }
+            let Some(pending) = &mut connected.pending else { continue };
+            match pending.write(&mut connected.connection, &self.flow, allowed) {
+                Ok(bytes) => {
+                    turn.spend(bytes as u64);
+                    self.counters.wire(bytes);
+                }
+                Err(error) if is_later(&error) => return Ok(Obstacle::Connection),
+                Err(_) => return Err(Broken::Connection),
+            }
+            if pending.is_done() {
+                // Only now may the receiver acknowledge it.
+                if let Some(piece) = pending.piece {
+                    self.flow.mark_sent(piece);
+                    self.counters.frame();
+                } else {
+                    self.flow.mark_end_sent();
+                }
+                connected.pending = None;
+            }
+        }
+    }
+
+    /// Waits until what stood in the way may be gone.
+    fn overcome(&mut self, obstacle: Obstacle) -> Result<(), Error> {
+        let begun = Instant::now();
+        let within = |time: Duration| begun + time.min(LOOK);
+        let (wait, waited) = match obstacle {
+            Obstacle::Port => {
+                drop(self.options.ports.take(within(LOOK)));
+                (Wait::Port, Ok(()))
+            }
+            Obstacle::Pace(time) => (Wait::Pace, self.wait(false, within(time))),
+            Obstacle::Credit | Obstacle::None => (Wait::Credit, self.wait(false, within(LOOK))),
+            Obstacle::Connection => (Wait::Connection, self.wait(self.is_within_a_frame(), within(LOOK))),
+        };
+        self.counters.waited(wait, begun.elapsed());
+        match waited {
+            Ok(()) => Ok(()),
+            Err(Broken::Connection) => {
+                self.connected = None;
+                Ok(())
+            }
+            Err(Broken::Link(error)) => Err(error),
+        }
+    }
+
+    fn wait(&mut self, to_write: bool, deadline: Instant) -> Result<(), Broken> {
+        let Some(connected) = &mut self.connected else { return Ok(()) };
+        // A pause for the pace's sake is not over because an acknowledgement has come; it is read all the same.
+        connected.wait(to_write, &self.stop, deadline)?;
+        connected.read_acks(&mut self.flow)?;
+        Ok(())
+    }
+
+    /// Makes a connection where there is none, for as long as the lease lasts.
+    fn connect(&mut self) -> Result<(), Error> {
+        if self.connected.is_some() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let mut pause = PAUSES.start;
+        loop {
+            let address_changes = self.options.tuning.address_changes();
+            let address = self.options.tuning.address();
+            let met = self.greet(&address, begun + self.options.lease, address_changes);
+            let why = match met {
+                Ok(connected) => {
+                    self.connected = Some(connected);
+                    self.counters.waited(Wait::Connection, begun.elapsed());
+                    return Ok(());
+                }
+                Err(Met::Never(error)) => return Err(error),
+                Err(Met::NotYet(why)) => why,
+            };
+            if self.stop.is_asked() {
+                return Err(Error::stopped());
+            }
+            if begun.elapsed() + pause > self.options.lease {
+                let (number, lease) = (self.options.link.number, self.options.lease);
+                return Err(Error::new(format!(
+                    "link {number} has not reached {address} for {lease:?}: {why}"
+                )));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.end);
+        }
+    }
+
+    /// Connects and says hello.
+    fn greet(
+        &mut self,
+        address: &crate::Address,
+        deadline: Instant,
+        address_changes: u64,
+    ) -> Result<Connected, Met> {
+        let not_yet = |what: &str| {
+            let what = what.to_string();
+            move |error: std::io::Error| Met::NotYet(format!("{what}: {error}"))
+        };
+        let connection = Connection::to(address, deadline).map_err(not_yet("it cannot connect"))?;
+        let mut connected =
+            Connected { connection, frames: Frames::default(), address_changes, pending: None };
+        let hello = Hello {
+            version: VERSION,
+            link: self.options.link,
+            incarnation: self.incarnation,
+            token: self.options.token,
+            node: self.options.node.clone(),
+        };
+        let bytes = hello.encode();
+        match connected.connection.write(&[IoSlice::new(&bytes)]) {
+            Ok(written) if written == bytes.len() => {}
+            Ok(_) => return Err(Met::NotYet("the connection takes no greeting".into())),
+            Err(error) => return Err(not_yet("it cannot greet")(error)),
+        }
+        loop {
+            let header = match connected.frames.read(&mut connected.connection) {
+                Ok(Ok(Read::Frame(header))) => header,
+                Ok(Ok(Read::Later)) => {
+                    // The receiver answers when its user asks for messages, which may take as long as its work does.
+                    let waited = connected.wait(false, &self.stop, Instant::now() + LOOK);
+                    if waited.is_err() || self.stop.is_asked() {
+                        return Err(Met::NotYet("the connection broke".into()));
+                    }
+                    continue;
+                }
+                Ok(Ok(Read::Closed)) => return Err(Met::NotYet("it closed the connection".into())),
+                Ok(Err(violation)) => return Err(Met::Never(self.bad(violation))),
+                Err(error) => return Err(not_yet("the connection broke")(error)),
+            };
+            match header.kind {
+                Kind::Welcome => {
+                    let welcome = Welcome::decode(&header, connected.frames.payload());
+                    let before = self.flow.unacknowledged();
+                    let resumed = welcome.and_then(|welcome| self.flow.resume(welcome));
+                    resumed.map_err(|violation| Met::Never(self.bad(violation)))?;
+                    let again = if before == 0 { 0 } else { self.flow.unacknowledged() };
+                    self.counters.connection(again);
+                    return Ok(connected);
+                }
+                Kind::Refusal => {
+                    let refusal = Refusal::decode(&header, connected.frames.payload());
+                    let why = format!("{address} refuses link {}: {}", self.options.link.number, refusal.why);
+                    return Err(if refusal.is_final {
+                        Met::Never(Error::new(why))
+                    } else {
+                        Met::NotYet(why)
+                    });
+                }
+                _ => return Err(Met::Never(self.bad(Violation::Order))),
+            }
+        }
+    }
+
+    fn bad(&self, violation: Violation) -> Error {
+        bad(self.options.link.number, violation)
+    }
+}
+
+/// Why a connection or a link ended.
+enum Broken {
+    Connection,
+    Link(Error),
+}
+
+impl From<Violation> for Broken {
+    fn from(violation: Violation) -> Broken {
+        Broken::Link(bad(0, violation))
+    }
+}
+
+/// Why there is no connection.
+enum Met {
+    NotYet(String),
+    Never(Error),
+}
+
+fn bad(number: u64, violation: Violation) -> Error {
+    Error::violation(format!("the receiver of link {number} does not keep to the protocol"), violation)
+}
+
+/// Takes what a receiver says while it is served.
+fn take(flow: &mut Outgoing, header: &Header, payload: &[u8]) -> Result<(), Violation> {
+    match header.kind {
+        Kind::Ack => flow.acknowledged(Ack::decode(header, payload)),
+        // An answer to a question that was given up.
+        Kind::Pong => Ok(()),
+        _ => Err(Violation::Order),
+    }
+}
+
+impl Connected {
+    fn read(&mut self) -> Result<Option<Header>, Broken> {
+        match self.frames.read(&mut self.connection) {
+            Ok(Ok(Read::Frame(header))) => Ok(Some(header)),
+            Ok(Ok(Read::Later)) => Ok(None),
+            Ok(Err(violation)) => Err(violation.into()),
+            Ok(Ok(Read::Closed)) | Err(_) => Err(Broken::Connection),
+        }
+    }
+
+    fn read_acks(&mut self, flow: &mut Outgoing) -> Result<(), Broken> {
+        while let Some(header) = self.read()? {
+            take(flow, &header, self.frames.payload())?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, to_write: bool, stop: &Stop, deadline: Instant) -> Result<(), Broken> {
+        if stop.is_asked() {
+            return Err(Broken::Link(Error::stopped()));
+        }
+        self.connection.wait(to_write, &[stop.bell()], deadline).map_err(|_| Broken::Connection)
+    }
+}
+
+impl Pending {
+    fn end(offset: u64) -> Pending {
+        let header = Header { flags: ACK_WANTED, ..Header::new(Kind::End, offset, 0) };
+        Pending { piece: None, header: header.encode(), body: Body::Own(Vec::new()), written: 0 }
+    }
+
+    fn data(flow: &Outgoing, piece: Piece, tuning: &Tuning) -> Pending {
+        let encoding = tuning.encoding();
+        let flags = if piece.ack_wanted { ACK_WANTED } else { 0 };
+        let plain = Header { flags, ..Header::new(Kind::Data, piece.offset, piece.bytes) };
+        match encode(encoding, flow.bytes(piece.offset, piece.bytes)) {
+            Some(payload) => {
+                let header = Header { encoding, payload_bytes: payload.len(), ..plain };
+                Pending { piece: Some(piece), header: header.encode(), body: Body::Own(payload), written: 0 }
+            }
+            None => {
+                let body = Body::Kept { offset: piece.offset, bytes: piece.bytes };
+                Pending { piece: Some(piece), header: plain.encode(), body, written: 0 }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        HEADER_BYTES
+            + match &self.body {
+                Body::Kept { bytes, .. } => *bytes,
+                Body::Own(payload) => payload.len(),
+            }
+    }
+
+    fn is_done(&self) -> bool {
+        self.written == self.bytes()
+    }
+
+    /// Writes at most so many bytes of what is left.
+    fn write(&mut self, connection: &mut Connection, flow: &Outgoing, most: usize) -> std::io::Result<usize> {
+        let [first, second] = match &self.body {
+            Body::Kept { offset, bytes } => flow.bytes(*offset, *bytes),
+            Body::Own(payload) => [payload.as_slice(), &[]],
+        };
+        let (mut skip, mut left) = (self.written, most);
+        let pieces = [self.header.as_slice(), first, second].map(|piece| {
+            let from = skip.min(piece.len());
+            skip -= from;
+            let bytes = left.min(piece.len() - from);
+            left -= bytes;
+            IoSlice::new(&piece[from..from + bytes])
+        });
+        let written = connection.write(&pieces)?;
+        if written == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.written += written;
+        Ok(written)
+    }
+}
+
+/// A number that no other sender has.
+fn incarnation() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one((std::process::id(), system_ns()))
+}
+
+/// The time of this host's clock that links compare: `CLOCK_REALTIME`, in nanoseconds.
+pub fn system_ns() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,55 @@
+//! Ending the wait of a link's end from another thread.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ends what an end of a link waits for; its call then returns an error that says so. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Set once by whoever stops, before the bell is rung.
+    asked: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Stop {
+    pub(crate) fn new() -> io::Result<Stop> {
+        Ok(Stop { inner: Arc::new(Inner { asked: AtomicBool::new(false), bell: bell()? }) })
+    }
+
+    /// Stops the end, now or when it waits next.
+    pub fn stop(&self) {
+        self.inner.asked.store(true, Ordering::Release);
+        ring(self.inner.bell.as_fd());
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.inner.asked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.inner.bell.as_fd()
+    }
+}
+
+/// A file descriptor that can be read once it was rung.
+pub(crate) fn bell() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+pub(crate) fn ring(bell: BorrowedFd<'_>) {
+    // It fails only when it has been rung 2⁶⁴ times unheard.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+/// Silences a bell that was rung.
+pub(crate) fn silence(bell: BorrowedFd<'_>) {
+    let _ = rustix::io::read(bell, &mut [0; 8]);
+}

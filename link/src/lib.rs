@@ -1,0 +1,61 @@
+//! Links between nodes: messages in order, none lost or doubled, over connections that may break.
+//!
+//! A *link* carries a stream of messages (byte strings) from one process to another. Its [`Sender`] keeps what the receiver
+//! has not acknowledged; when the connection breaks, it connects again, perhaps elsewhere or over another transport, and
+//! goes on at the byte that the [`Receiver`] lacks. The receiver says how much it has room for (credit), so a slow user holds back
+//! its own sender and nobody else.
+//!
+//! Sending and receiving go through the [`Ports`] of a node: `k` of them, each with one k-th of the bandwidth where that is
+//! limited, in no window of 100 ms more. [`PeerClock`] bounds the difference of two hosts' clocks.
+//!
+//! ```
+//! use thalweg_link::{Address, LinkId, Listener, Receiver, ReceiverOptions, Sender, SenderOptions, Tuning};
+//!
+//! let token = [7; 32];
+//! let link = LinkId { session: [0; 16], number: 1 };
+//! let listener = Listener::new(&Address::Tcp("127.0.0.1:0".into()), token)?;
+//! let tuning = Tuning::new(listener.address().clone());
+//! let mut receiver = Receiver::new(listener.place(link)?, ReceiverOptions::new(tuning.clone()))?;
+//! let sending = std::thread::spawn(move || {
+//!     let mut sender = Sender::new(SenderOptions { token, ..SenderOptions::new(link, tuning) })?;
+//!     sender.push(b"water")?;
+//!     sender.push(b"stone")?;
+//!     sender.finish()
+//! });
+//! assert_eq!(receiver.recv()?, Some(&b"water"[..]));
+//! assert_eq!(receiver.recv()?, Some(&b"stone"[..]));
+//! assert_eq!(receiver.recv()?, None);
+//! sending.join().unwrap()?;
+//! # Ok::<(), thalweg_link::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod clock;
+mod counters;
+mod ends;
+mod error;
+mod flow;
+mod pace;
+mod ports;
+mod transport;
+mod tuning;
+mod wire;
+
+pub use clock::{Bound, Exchange, Learned, PeerClock};
+pub use counters::{Counters, Counts};
+pub use ends::{LEASE, Listener, Place, Receiver, ReceiverOptions, Sender, SenderOptions, Stop, system_ns};
+pub use error::Error;
+pub use pace::{Pace, WINDOW_NS};
+pub use ports::{PORTS_MAX, Ports, Turn};
+pub use transport::Address;
+pub use tuning::{FRAME_BYTES_MIN, Tuning};
+pub use wire::{Encoding, PAYLOAD_BYTES_MAX, Violation};
+
+/// Which link it is, among all of all sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId {
+    /// The session whose network it is part of.
+    pub session: [u8; 16],
+    /// Its number there.
+    pub number: u64,
+}

@@ -1,0 +1,83 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Sends all it may, with a thread that wakes late by these times, and gives back when how many bytes went.
+fn sent(rates: &[u64], frame_bytes: u64, lateness_ns: &[u64], duration_ns: u64) -> Vec<(u64, u64)> {
+    let mut pace = Pace::default();
+    let (mut now, mut turns, mut sent) = (0, 0, Vec::new());
+    while now < duration_ns {
+        let rate = rates[(now * rates.len() as u64 / duration_ns) as usize];
+        match pace.allowance(now, rate) {
+            Ok(bytes) => {
+                let bytes = bytes.min(frame_bytes);
+                pace.spend(now, bytes);
+                sent.push((now, bytes));
+                // A frame takes time to write.
+                now += 2_000;
+            }
+            Err(then) => {
+                assert!(then > now, "it would not wait");
+                now = then + lateness_ns[turns % lateness_ns.len()];
+                turns += 1;
+            }
+        }
+    }
+    sent
+}
+
+/// The most bytes in any window of 100 ms that begins with a send.
+fn most_in_a_window(sent: &[(u64, u64)]) -> u64 {
+    let (mut first, mut within, mut most) = (0, 0, 0);
+    for (at, bytes) in sent {
+        within += bytes;
+        while sent[first].0 + WINDOW_NS <= *at {
+            within -= sent[first].1;
+            first += 1;
+        }
+        most = most.max(within);
+    }
+    most
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// In no window is the rate exceeded, and with enough to send 99 % of it are used.
+    #[test]
+    fn never_more_and_hardly_less(
+        rate in 20_000_u64..2_000_000_000,
+        frame_bytes in 512_u64..300_000,
+        lateness_ns in prop::collection::vec(0_u64..4_000_000, 1..20),
+    ) {
+        let duration_ns = 3_000_000_000;
+        let sent = sent(&[rate], frame_bytes, &lateness_ns, duration_ns);
+        let most = most_in_a_window(&sent);
+        prop_assert!(most <= window_bytes(rate), "{} of {}", most, window_bytes(rate));
+        // The first second fills bucket and window.
+        let later: u64 = sent.iter().filter(|(at, _)| *at >= 1_000_000_000).map(|(_, bytes)| bytes).sum();
+        // A frame of 2 µs bounds the rate, too, and a window that holds few frames is not filled by whole ones.
+        let possible = 2 * rate;
+        if frame_bytes * 500_000 > possible {
+            // What a late thread makes good comes in a burst; a window may hold the bursts at both of its ends.
+            let latest = *lateness_ns.iter().max().unwrap();
+            let lost = 1.5 * latest as f64 / WINDOW_NS as f64;
+            let share = if window_bytes(rate) >= 500 * frame_bytes { 0.9925 - lost } else { 0.94 - lost };
+            prop_assert!(later as f64 >= share * possible as f64, "{} of {}", later, possible);
+        }
+    }
+
+    /// When the rate changes, every window keeps to the highest rate in it.
+    #[test]
+    fn the_rate_may_change(rates in prop::collection::vec(20_000_u64..50_000_000, 2..6), lateness_ns in prop::collection::vec(0_u64..3_000_000, 1..9)) {
+        let sent = sent(&rates, 65_536, &lateness_ns, 2_000_000_000);
+        let highest = rates.iter().copied().max().unwrap();
+        prop_assert!(most_in_a_window(&sent) <= window_bytes(highest));
+    }
+}
+
+#[test]
+fn after_a_rest_no_burst_exceeds_the_window() {
+    let mut pace = Pace::default();
+    let rate = 10_000_000;
+    assert!(pace.allowance(5_000_000_000, rate).unwrap() <= rate / 100);
+}

@@ -1,0 +1,78 @@
+//! What goes over a connection, byte by byte.
+
+mod encoding;
+mod frame;
+mod greeting;
+
+pub(crate) use encoding::{decode, encode};
+pub(crate) use frame::{ACK_WANTED, Ack, GREETING_BYTES_MAX, HEADER_BYTES, Header, Kind, word};
+pub use frame::{Encoding, PAYLOAD_BYTES_MAX};
+pub(crate) use greeting::{Hello, Refusal, VERSION, Welcome};
+
+use std::fmt;
+
+/// What the other end of a connection did against the protocol. Such a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A frame of a kind that there is not.
+    Kind(u8),
+    /// A payload encoded in a way that there is not.
+    Encoding(u8),
+    /// A payload that is longer or shorter than its kind allows.
+    Length {
+        /// What the header said.
+        bytes: usize,
+        /// The most that is allowed.
+        most: usize,
+    },
+    /// A frame that is not allowed at this point of the conversation.
+    Order,
+    /// A piece of the stream that does not continue what came before.
+    Gap {
+        /// Where the stream is.
+        at: u64,
+        /// Where the piece begins.
+        got: u64,
+    },
+    /// More of the stream than the receiver allowed.
+    Credit,
+    /// An acknowledgement of what was never sent, or one that takes back an earlier one.
+    Ack,
+    /// A payload that cannot be decoded.
+    Damaged,
+    /// A message that is longer than the receiver takes.
+    Message {
+        /// Its length.
+        bytes: u64,
+        /// The most that is taken.
+        most: u64,
+    },
+    /// A greeting that is none of ours.
+    Greeting,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::Kind(code) => write!(f, "frame kind {code} does not exist"),
+            Violation::Encoding(code) => write!(f, "payload encoding {code} does not exist"),
+            Violation::Length { bytes, most } => write!(f, "a payload of {bytes} bytes, of at most {most}"),
+            Violation::Order => f.write_str("a frame that is not allowed at this point"),
+            Violation::Gap { at, got } => {
+                write!(f, "the stream is at byte {at}, and a piece begins at {got}")
+            }
+            Violation::Credit => f.write_str("more was sent than the receiver allowed"),
+            Violation::Ack => f.write_str("an acknowledgement of what was not sent"),
+            Violation::Damaged => f.write_str("a payload that cannot be decoded"),
+            Violation::Message { bytes, most } => {
+                write!(f, "a message of {bytes} bytes; the receiver takes at most {most}")
+            }
+            Violation::Greeting => f.write_str("it does not begin as a Thalweg link does"),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+#[cfg(test)]
+mod tests;

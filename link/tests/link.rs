@@ -1,0 +1,487 @@
+//! Links over real sockets, whose connections are cut at arbitrary bytes, moved, throttled, lied to.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_chance::Chance;
+use thalweg_link::{
+    Address, Encoding, Error, LinkId, Listener, Ports, Receiver, ReceiverOptions, Sender, SenderOptions,
+    Tuning,
+};
+
+const TOKEN: [u8; 32] = [3; 32];
+
+fn link(number: u64) -> LinkId {
+    LinkId { session: [1; 16], number }
+}
+
+fn anywhere() -> Address {
+    Address::Tcp("127.0.0.1:0".into())
+}
+
+/// Both ends of a link whose sender connects to `through`.
+fn ends(listener: &Listener, through: Address, number: u64) -> (Sender, Receiver, Tuning) {
+    let tuning = Tuning::new(through);
+    let receiver =
+        Receiver::new(listener.place(link(number)).unwrap(), ReceiverOptions::new(tuning.clone())).unwrap();
+    let options = SenderOptions { token: TOKEN, ..SenderOptions::new(link(number), tuning.clone()) };
+    (Sender::new(options).unwrap(), receiver, tuning)
+}
+
+/// A message that says which one it is; its bytes are different ones each time.
+fn message(number: u64, chance: &mut Chance, bytes_max: usize) -> Vec<u8> {
+    let bytes = 8 + chance.below(bytes_max as u64 + 1) as usize;
+    let mut message = number.to_le_bytes().to_vec();
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    message.extend((8..bytes).map(|at| (mixed >> (at % 57)) as u8));
+    message
+}
+
+/// Takes all messages, and compares each with the one that was to come.
+fn take_all(receiver: &mut Receiver, seed: u64, bytes_max: usize) -> u64 {
+    let mut chance = Chance::new(seed);
+    let mut taken = 0;
+    while let Some(got) = receiver.recv().unwrap() {
+        assert!(got == message(taken, &mut chance, bytes_max), "message {taken} differs");
+        taken += 1;
+    }
+    taken
+}
+
+fn push_all(sender: &mut Sender, seed: u64, count: u64, bytes_max: usize) {
+    let mut chance = Chance::new(seed);
+    for number in 0..count {
+        sender.push(&message(number, &mut chance, bytes_max)).unwrap();
+        if number % 64 == 0 {
+            sender.flush().unwrap();
+        }
+    }
+}
+
+/// Carries bytes to and fro, and cuts each connection after some of them.
+struct Relay {
+    address: Address,
+    over: Arc<AtomicBool>,
+    cuts: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    fn new(to: &Address, seed: u64, bytes_between_cuts: u64) -> Relay {
+        let Address::Tcp(to) = to.clone() else { panic!("a TCP address") };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap().to_string());
+        let (over, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (is_over, cut) = (over.clone(), cuts.clone());
+        let thread = std::thread::spawn(move || {
+            let mut chance = Chance::new(seed);
+            while let Ok((from, _)) = listener.accept() {
+                if is_over.load(Ordering::Acquire) {
+                    return;
+                }
+                let to = TcpStream::connect(&to).unwrap();
+                // Else small pieces wait for acknowledgements that are held back for 40 ms.
+                for stream in [&from, &to] {
+                    stream.set_nodelay(true).unwrap();
+                }
+                let left = Arc::new(AtomicU64::new(1 + chance.below(2 * bytes_between_cuts)));
+                let back = (to.try_clone().unwrap(), from.try_clone().unwrap(), left.clone());
+                let backwards = std::thread::spawn(move || carry(back.0, back.1, &back.2));
+                let was_cut = carry(from, to, &left) | backwards.join().unwrap();
+                cut.fetch_add(u64::from(was_cut), Ordering::Relaxed);
+            }
+        });
+        Relay { address, over, cuts, thread: Some(thread) }
+    }
+}
+
+/// Carries bytes until there are none, or none left to carry: then both directions are shut. Says whether they were cut.
+fn carry(mut from: TcpStream, mut to: TcpStream, left: &AtomicU64) -> bool {
+    let mut bytes = [0; 1500];
+    let mut was_cut = false;
+    while let Ok(read) = from.read(&mut bytes) {
+        let before = left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| Some(left.saturating_sub(read as u64)));
+        let allowed = (read as u64).min(before.unwrap()) as usize;
+        was_cut |= allowed < read;
+        if to.write_all(&bytes[..allowed]).is_err() || read == 0 || allowed < read {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    was_cut
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        let Address::Tcp(address) = &self.address else { return };
+        drop(TcpStream::connect(address));
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn connections_that_break_anywhere_lose_nothing() {
+    for (seed, between) in [(1, 200_000), (2, 20_000), (3, 3_000)] {
+        let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+        let relay = Relay::new(listener.address(), seed, between);
+        let (mut sender, mut receiver, tuning) = ends(&listener, relay.address.clone(), seed);
+        let count = between.min(20_000) / 4 + 200;
+        let sending = std::thread::spawn(move || {
+            let mut chance = Chance::new(seed);
+            // Sizes of frames and encodings change on the way.
+            for part in 0..10 {
+                tuning.set_frame_bytes(64 + chance.below(4000) as usize);
+                tuning.set_encoding([Encoding::Plain, Encoding::Lz4, Encoding::Zstd][part % 3]);
+                tuning.set_window_bytes(1 + chance.below(20_000));
+                tuning.set_buffer_bytes(1 + chance.below(20_000) as usize);
+                sender.push(&[part as u8]).unwrap();
+                push_all(&mut sender, seed, count / 10, 400);
+            }
+            let counts = sender.counters();
+            sender.finish().unwrap();
+            counts.read()
+        });
+        for part in 0..10 {
+            assert_eq!(receiver.recv().unwrap(), Some(&[part as u8][..]));
+            let mut chance = Chance::new(seed);
+            for number in 0..count / 10 {
+                let got = receiver.recv().unwrap();
+                assert!(
+                    got == Some(&message(number, &mut chance, 400)[..]),
+                    "message {number} of part {part}"
+                );
+            }
+        }
+        assert_eq!(receiver.recv().unwrap(), None);
+        let counts = sending.join().unwrap();
+        drop(receiver);
+        let cuts = relay.cuts.load(Ordering::Relaxed);
+        assert!(cuts > 0 && counts.connections > cuts / 2, "{cuts} cuts, {counts:?}");
+        assert_eq!(counts.messages, 10 * (count / 10) + 10);
+    }
+}
+
+/// The transport is changed in the middle: another TCP port, then a Unix socket, then back.
+#[test]
+fn a_link_moves_to_another_transport() {
+    let folder = std::env::temp_dir().join(format!("thalweg-link-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let relay = Relay::new(listener.address(), 9, 1 << 40);
+    let (mut sender, mut receiver, tuning) = ends(&listener, listener.address().clone(), 1);
+    let by_tcp = listener.address().clone();
+    let by_relay = relay.address.clone();
+    let sending = std::thread::spawn(move || {
+        for address in [by_relay.clone(), by_tcp.clone(), by_relay, by_tcp] {
+            push_all(&mut sender, 5, 300, 5000);
+            tuning.set_address(address);
+        }
+        let counters = sender.counters();
+        sender.finish().unwrap();
+        counters.read().connections
+    });
+    for _ in 0..4 {
+        let mut chance = Chance::new(5);
+        for number in 0..300 {
+            assert_eq!(receiver.recv().unwrap(), Some(&message(number, &mut chance, 5000)[..]));
+        }
+    }
+    assert_eq!(receiver.recv().unwrap(), None);
+    assert!(sending.join().unwrap() >= 3);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_unix_socket_carries_a_link() {
+    let path = std::env::temp_dir().join(format!("thalweg-link-{}.socket", std::process::id()));
+    let listener = Listener::new(&Address::Unix(path.clone()), TOKEN).unwrap();
+    let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let sending = std::thread::spawn(move || {
+        push_all(&mut sender, 4, 500, 70_000);
+        sender.finish().unwrap();
+    });
+    assert_eq!(take_all(&mut receiver, 4, 70_000), 500);
+    sending.join().unwrap();
+    drop(listener);
+    assert!(!path.exists(), "the socket goes with its listener");
+}
+
+/// An empty stream has an end, too, and the receiver's user may be slow to ask for it.
+#[test]
+fn an_empty_stream_ends() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let sending = std::thread::spawn(move || sender.finish().unwrap());
+    assert_eq!(receiver.recv().unwrap(), None);
+    drop(receiver);
+    sending.join().unwrap();
+}
+
+/// A message that is larger than buffer, window and frame goes through them in pieces.
+#[test]
+fn a_message_may_be_larger_than_everything() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut sender, mut receiver, tuning) = ends(&listener, listener.address().clone(), 1);
+    tuning.set_buffer_bytes(1000);
+    tuning.set_window_bytes(1000);
+    tuning.set_frame_bytes(700);
+    let large = vec![7; 3_000_000];
+    let expected = large.clone();
+    let sending = std::thread::spawn(move || {
+        sender.push(&[]).unwrap();
+        sender.push(&large).unwrap();
+        sender.push(b"after").unwrap();
+        sender.finish().unwrap();
+    });
+    assert_eq!(receiver.recv().unwrap(), Some(&[][..]));
+    assert!(receiver.recv().unwrap() == Some(&expected[..]));
+    assert_eq!(receiver.recv().unwrap(), Some(&b"after"[..]));
+    assert_eq!(receiver.recv().unwrap(), None);
+    sending.join().unwrap();
+}
+
+/// A receiver that takes nothing stops its own sender, at a bounded number of bytes, and no other one.
+#[test]
+fn a_receiver_that_takes_nothing_holds_back_its_own_sender_only() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let ports = Ports::new(1, 0);
+    let made = [1, 2].map(|number| {
+        let tuning = Tuning::new(listener.address().clone());
+        tuning.set_window_bytes(10_000);
+        tuning.set_buffer_bytes(10_000);
+        let place = listener.place(link(number)).unwrap();
+        let receiver = Receiver::new(place, ReceiverOptions::new(tuning.clone())).unwrap();
+        let options =
+            SenderOptions { token: TOKEN, ports: ports.clone(), ..SenderOptions::new(link(number), tuning) };
+        (Sender::new(options).unwrap(), receiver)
+    });
+    let [(mut stalled, mut slow), (mut free, mut quick)] = made;
+    let (counters, stop) = (stalled.counters(), stalled.stop());
+    let stalling = std::thread::spawn(move || {
+        let mut pushed = 0_u64;
+        let ended = loop {
+            match stalled.push(&[1; 100]) {
+                Ok(()) => pushed += 1,
+                Err(error) => break error,
+            }
+        };
+        (pushed, ended)
+    });
+    // One message is taken, so that there is a connection; then nothing.
+    assert!(slow.recv().unwrap().is_some());
+    let sending = std::thread::spawn(move || {
+        push_all(&mut free, 8, 3000, 1000);
+        free.finish().unwrap();
+    });
+    assert_eq!(take_all(&mut quick, 8, 1000), 3000);
+    sending.join().unwrap();
+    // It waits for credit and nothing else, and it took what fits into buffer and window.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while counters.read().credit_wait_ns == 0 {
+        assert!(Instant::now() < deadline, "{:?}", counters.read());
+        std::thread::yield_now();
+    }
+    stop.stop();
+    let (pushed, ended) = stalling.join().unwrap();
+    assert!(ended.is_stopped(), "{ended:#}");
+    assert!(pushed <= 10_000 / 101 * 2 + 4, "{pushed} messages");
+}
+
+#[test]
+fn strangers_get_nowhere_and_are_told_why() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let Address::Tcp(address) = listener.address().clone() else { panic!() };
+    let tuning = Tuning::new(listener.address().clone());
+    let refusal = |options: SenderOptions| -> Error {
+        let mut sender = Sender::new(SenderOptions { lease: Duration::from_millis(300), ..options }).unwrap();
+        sender.push(b"x").unwrap();
+        sender.flush().unwrap_err()
+    };
+    let error = refusal(SenderOptions { token: [4; 32], ..SenderOptions::new(link(1), tuning.clone()) });
+    assert!(error.to_string().contains("the token is not that of this node"), "{error}");
+    let error = refusal(SenderOptions { token: TOKEN, ..SenderOptions::new(link(77), tuning.clone()) });
+    assert!(error.to_string().contains("nobody receives it here yet"), "{error}");
+    // A node of another version hears in words which one this is.
+    let mut other = TcpStream::connect(&address).unwrap();
+    let mut hello = vec![1, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    hello.extend(b"thalwegl\x09\0\0\0");
+    other.write_all(&hello).unwrap();
+    let mut answer = Vec::new();
+    other.read_to_end(&mut answer).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("version 1 of the protocol, not 9"), "{answer:?}");
+    // Garbage, silence and half a greeting, many at once; a sender that knows the token is served all the while.
+    let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let mut strangers: Vec<TcpStream> = Vec::new();
+    let mut chance = Chance::new(6);
+    for number in 0..1000 {
+        let mut stranger = TcpStream::connect(&address).unwrap();
+        let bytes: Vec<u8> = match number % 3 {
+            0 => (0..100).map(|_| chance.below(256) as u8).collect(),
+            1 => hello[..10].to_vec(),
+            _ => Vec::new(),
+        };
+        let _ = stranger.write_all(&bytes);
+        strangers.push(stranger);
+    }
+    let sending = std::thread::spawn(move || {
+        push_all(&mut sender, 2, 1000, 100);
+        sender.finish().unwrap();
+    });
+    assert_eq!(take_all(&mut receiver, 2, 100), 1000);
+    sending.join().unwrap();
+    assert!(listener.refused() > 0);
+}
+
+/// Whoever knows the token and then sends what is no protocol is cut off with an error that names it.
+#[test]
+fn a_sender_that_lies_is_told_of() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let Address::Tcp(address) = listener.address().clone() else { panic!() };
+    let tuning = Tuning::new(listener.address().clone());
+    for (number, lie, said) in [
+        (1, frame(4, 5, 3, 0), "the stream is at byte 0, and a piece begins at 5"),
+        (2, frame(4, 0, (1 << 20) + 1, 0), "a payload of 1048577 bytes"),
+        (3, frame(99, 0, 0, 0), "frame kind 99 does not exist"),
+        (4, frame(4, 0, 3, 7), "payload encoding 7 does not exist"),
+        (5, frame(2, 0, 0, 0), "a frame that is not allowed"),
+    ] {
+        let mut receiver =
+            Receiver::new(listener.place(link(number)).unwrap(), ReceiverOptions::new(tuning.clone()))
+                .unwrap();
+        let address = address.clone();
+        let lying = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let mut hello = vec![1, 0, 0, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            hello.extend(b"thalwegl\x01\0\0\0\0\0\0\0");
+            hello.extend([1; 16]);
+            hello.extend(number.to_le_bytes());
+            hello.extend([9; 8]);
+            hello.extend(TOKEN);
+            stream.write_all(&hello).unwrap();
+            let mut welcome = [0; 32];
+            stream.read_exact(&mut welcome).unwrap();
+            assert_eq!(welcome[0], 2, "it is welcome");
+            stream.write_all(&lie).unwrap();
+            // Until the receiver has read it and closed.
+            let _ = stream.read(&mut [0; 1]);
+        });
+        let error = receiver.recv().unwrap_err();
+        assert!(format!("{error:#}").contains(said), "{error:#}");
+        drop(receiver);
+        lying.join().unwrap();
+    }
+}
+
+fn frame(kind: u8, offset: u64, payload_bytes: u32, encoding: u8) -> Vec<u8> {
+    [
+        vec![kind, encoding, 0, 0],
+        payload_bytes.to_le_bytes().to_vec(),
+        offset.to_le_bytes().to_vec(),
+        vec![0; 3],
+    ]
+    .concat()
+}
+
+/// A second sender of a link whose first one is gone has another stream, which would not continue the first.
+#[test]
+fn another_sender_does_not_continue_the_stream() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut first, mut receiver, tuning) = ends(&listener, listener.address().clone(), 1);
+    first.push(b"one").unwrap();
+    let flushing = std::thread::spawn(move || first.flush().map(|()| first));
+    assert_eq!(receiver.recv().unwrap(), Some(&b"one"[..]));
+    drop(flushing.join().unwrap().unwrap());
+    let mut second =
+        Sender::new(SenderOptions { token: TOKEN, ..SenderOptions::new(link(1), tuning) }).unwrap();
+    second.push(b"two").unwrap();
+    let flushing = std::thread::spawn(move || second.flush().unwrap_err());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !flushing.is_finished() {
+        assert!(Instant::now() < deadline);
+        assert_eq!(receiver.recv_until(Instant::now() + Duration::from_millis(20)).unwrap(), None);
+    }
+    let error = flushing.join().unwrap();
+    assert!(error.to_string().contains("another sender has begun its stream"), "{error}");
+}
+
+#[test]
+fn the_lease_bounds_the_wait_for_the_other_end() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let tuning = Tuning::new(listener.address().clone());
+    let lease = Duration::from_millis(100);
+    let options = ReceiverOptions { lease, ..ReceiverOptions::new(tuning.clone()) };
+    let mut receiver = Receiver::new(listener.place(link(1)).unwrap(), options).unwrap();
+    let error = receiver.recv().unwrap_err();
+    assert_eq!(error.to_string(), "link 1 has no sender for 100ms");
+    drop((receiver, listener));
+    let mut sender = Sender::new(SenderOptions { lease, ..SenderOptions::new(link(1), tuning) }).unwrap();
+    sender.push(b"x").unwrap();
+    let error = sender.flush().unwrap_err();
+    assert!(error.to_string().starts_with("link 1 has not reached tcp/127.0.0.1:"), "{error}");
+}
+
+/// Both ends are on this host, so the true difference of the clocks is 0.
+#[test]
+fn the_clocks_of_both_ends_are_compared() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let (mut sender, mut receiver, _) = ends(&listener, listener.address().clone(), 1);
+    let asking = std::thread::spawn(move || {
+        for _ in 0..10 {
+            sender.ask_time().unwrap();
+        }
+        let bound = sender.clock().bound(thalweg_link::system_ns()).unwrap();
+        sender.finish().unwrap();
+        bound
+    });
+    assert_eq!(receiver.recv().unwrap(), None);
+    let bound = asking.join().unwrap();
+    assert!(bound.low_ns <= 0 && bound.high_ns >= 0, "{bound:?}");
+}
+
+/// Links that share two ports send no more than the ports' bandwidth together, and none of them starves.
+#[test]
+fn ports_bound_what_goes_through_them() {
+    let listener = Listener::new(&anywhere(), TOKEN).unwrap();
+    let ports = Ports::new(2, 4_000_000);
+    let threads: Vec<_> = (0..4)
+        .map(|number| {
+            let tuning = Tuning::new(listener.address().clone());
+            tuning.set_frame_bytes(4000);
+            let place = listener.place(link(number)).unwrap();
+            let mut receiver = Receiver::new(place, ReceiverOptions::new(tuning.clone())).unwrap();
+            let options = SenderOptions {
+                token: TOKEN,
+                ports: ports.clone(),
+                ..SenderOptions::new(link(number), tuning)
+            };
+            let mut sender = Sender::new(options).unwrap();
+            let sending = std::thread::spawn(move || {
+                for _ in 0..250 {
+                    sender.push(&[1; 1000]).unwrap();
+                }
+                sender.finish().unwrap();
+            });
+            let receiving = std::thread::spawn(move || {
+                let mut taken = 0;
+                while receiver.recv().unwrap().is_some() {
+                    taken += 1;
+                }
+                taken
+            });
+            (sending, receiving)
+        })
+        .collect();
+    let begun = Instant::now();
+    for (sending, receiving) in threads {
+        sending.join().unwrap();
+        assert_eq!(receiving.join().unwrap(), 250);
+    }
+    // A million bytes at 4 MB/s, but for the burst at the beginning. A loaded machine is slower, never faster.
+    assert!(ports.carried() >= 1_000_000);
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+}
