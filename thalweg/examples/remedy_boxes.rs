@@ -183,7 +183,8 @@ fn mixed(number: u64) -> u64 {
 fn compute(turns: u64) {
     let mut number = black_box(1_u64);
     for _ in 0..turns {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // A compiler would take several turns of a product and a sum at once.
+        number = (number ^ number >> 29).wrapping_mul(6_364_136_223_846_793_005);
     }
     black_box(number);
 }

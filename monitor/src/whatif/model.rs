@@ -173,22 +173,6 @@ impl Task {
     pub(super) fn busy_ns(&self) -> f64 {
         self.script.busy_ns() * self.times
     }
-
-    /// A task that does nothing yet.
-    pub(super) fn new(name: &str, place: Place) -> Task {
-        Task {
-            name: name.to_owned(),
-            component: name.to_owned(),
-            place,
-            reads: Reads::AsRecorded,
-            script: Arc::default(),
-            times: 1.0,
-            on_processor: 1.0,
-            shown_after: 1,
-            from_start: true,
-            is_placed: false,
-        }
-    }
 }
 
 impl Default for Runtime {

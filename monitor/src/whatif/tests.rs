@@ -23,6 +23,24 @@ impl Numbers {
     }
 }
 
+impl Task {
+    /// A task that does nothing yet.
+    fn new(name: &str, place: Place) -> Task {
+        Task {
+            name: name.to_owned(),
+            component: name.to_owned(),
+            place,
+            reads: Reads::AsRecorded,
+            script: Arc::default(),
+            times: 1.0,
+            on_processor: 1.0,
+            shown_after: 1,
+            from_start: true,
+            is_placed: false,
+        }
+    }
+}
+
 /// A line of tasks, each on a worker of its own, one message a dispatch: what task `i` takes for message `k` is `costs[i][k]`.
 fn line(costs: &[Vec<f64>], capacities: &[usize]) -> Model {
     let tasks = costs.iter().enumerate().map(|(at, costs)| {

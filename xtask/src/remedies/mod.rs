@@ -32,11 +32,11 @@ const SCORED: u64 = 10_000;
 /// Networks of the long step of the tests.
 const SCORED_COUNT: u64 = 300;
 /// A trial takes about so long.
-const TRIAL_SECONDS: f64 = 0.12;
+const TRIAL_SECONDS: f64 = 0.08;
 /// Pairs in which the remedies that promise most, and those that verdicts name, are tried after the first pair.
 const ROUNDS: u32 = 3;
 /// So many of those that promise most.
-const PROMISING: usize = 4;
+const PROMISING: usize = 3;
 
 const HELP: &str = "\
 Random networks with planted causes: every single remedy is tried, and the verdicts of `thalweg diagnose` and the predictions of
