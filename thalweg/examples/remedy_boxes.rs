@@ -18,8 +18,8 @@ use thalweg_box::{Out, library};
 const BOXES: usize = 12;
 /// Turns of the loop in a microsecond, about.
 const TURNS_PER_US: f64 = 650.0;
-/// Numbers among which those that are bound by memory jump: 64 MiB, more than a cache holds.
-const NUMBERS: usize = 8 << 20;
+/// Numbers among which those that are bound by memory jump: 16 MiB, more than a processor's own caches hold.
+const NUMBERS: usize = 2 << 20;
 
 /// How a box spends its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

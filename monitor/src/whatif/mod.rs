@@ -6,7 +6,8 @@
 //! replaying traces for delays (Geimer et al., 2010).
 //!
 //! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
-//! predicted: the model lacks what limits this run.
+//! predicted: the model lacks what limits this run. The time for which the worker with most to do was kept from its processor is taken off before: the replay is that of the run
+//! without other processes.
 //!
 //! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and writes. `c_j` is the message's own time where
 //! that was told, else the dispatch's busy time (without what its worker was kept from its processor) by its messages; what a source waits for the world is a delay that needs no processor.
@@ -58,6 +59,8 @@ const LEFT_OUT: f64 = 0.05;
 pub struct WhatIf {
     /// Messages a second that the run's sinks took.
     pub recorded_per_s: f64,
+    /// For this part of the run the worker with most to do could have run and had no processor. The replay is without that.
+    pub kept: f64,
     /// The same in the replay of the run as it was.
     pub replayed_per_s: Option<f64>,
     /// By which part the replay may be off to be believed.
@@ -110,9 +113,9 @@ pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
         ));
     }
     let lasted_ns = recording.lasted_ns();
-    let is_cut = recording.is_cut();
+    let (is_cut, kept) = (recording.is_cut(), recording.kept_ns() / lasted_ns.max(1.0));
     let mut answer = match recording.model(runtime) {
-        Ok(model) => predicted(&model, lasted_ns),
+        Ok(model) => predicted(&model, lasted_ns, if is_cut { 0.0 } else { kept }),
         Err(why) => refusal(&why),
     };
     answer.is_cut = is_cut;
@@ -139,6 +142,7 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
 fn refusal(why: &str) -> WhatIf {
     WhatIf {
         recorded_per_s: 0.0,
+        kept: 0.0,
         replayed_per_s: None,
         bound: BOUND,
         processors: 0.0,
@@ -150,12 +154,13 @@ fn refusal(why: &str) -> WhatIf {
 }
 
 /// The replay as it was and all changes, if it can be believed.
-fn predicted(model: &Model, lasted_ns: f64) -> WhatIf {
+fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
     let sinks = (0..model.tasks.len()).filter(|&at| replay::is_sink(model, at));
     let taken: usize = sinks.map(|at| model.tasks[at].script.steps.len()).sum();
     let per_s = |ns: f64| taken as f64 / (ns.max(1.0) / 1e9);
     let mut answer = WhatIf {
         recorded_per_s: per_s(lasted_ns),
+        kept,
         processors: model.runtime.processors,
         messages: model.tasks.iter().map(|task| task.script.steps.len() as u64).sum(),
         ..refusal("")
@@ -169,11 +174,11 @@ fn predicted(model: &Model, lasted_ns: f64) -> WhatIf {
         return answer;
     };
     answer.replayed_per_s = Some(per_s(before.lasted_ns));
-    let off = lasted_ns / before.lasted_ns - 1.0;
+    let off = lasted_ns * (1.0 - kept) / before.lasted_ns - 1.0;
     answer.refused = (off.abs() > BOUND).then(|| {
         format!(
             "the replay of the run as it was is {:.0} % {} than it was: what limits it is not in the recording \
-             (other processes, locks, the kernel)",
+             (locks, sleeps, what the kernel does)",
             100.0 * off.abs(),
             if off > 0.0 { "faster" } else { "slower" }
         )

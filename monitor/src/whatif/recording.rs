@@ -67,6 +67,8 @@ struct ThreadLog {
     busy: u64,
     cpu_ns: u64,
     delayed_ns: u64,
+    /// What a worker was kept from its processor, in dispatches or outside of them.
+    kept: u64,
 }
 
 impl ThreadLog {
@@ -126,10 +128,15 @@ impl Recording {
             Observation::WorkerWaiting(waiting) => {
                 self.threads.entry(waiting.worker).or_default().waited = true;
             }
+            Observation::WorkerEnded(ended) => {
+                let thread = self.threads.entry(ended.worker).or_default();
+                thread.kept = thread.kept.max(ended.kept_ticks);
+            }
             Observation::ThreadUsed(used) => {
                 let own = used.worker >= u64::from(u32::MAX);
                 let thread = thread_of((!own).then_some(used.worker), used.task);
                 let thread = self.threads.entry(thread).or_default();
+                thread.kept = thread.kept.max(used.kept_ticks);
                 thread.cpu_ns = thread.cpu_ns.max(used.cpu_ns);
                 thread.delayed_ns = thread.delayed_ns.max(used.delayed().unwrap_or(0));
             }
@@ -208,6 +215,13 @@ impl Recording {
     /// For how long the run lasted, as far as it is replayed.
     pub(super) fn lasted_ns(&self) -> f64 {
         self.ns(self.end.saturating_sub(self.begin.unwrap_or(self.end)))
+    }
+
+    /// For how much of that the worker with most to do could have run and had no processor. Others may have waited for it.
+    pub(super) fn kept_ns(&self) -> f64 {
+        let workers = self.threads.iter().filter(|(id, _)| **id < u64::from(u32::MAX));
+        let most = workers.max_by_key(|(id, thread)| (thread.busy + thread.kept, **id));
+        most.map_or(0.0, |(_, thread)| self.ns(thread.kept)).min(self.lasted_ns())
     }
 
     /// Whether the run was longer than what is replayed.
@@ -317,6 +331,7 @@ impl Monitor for Recording {
             "exec.stream_opened",
             "exec.message_worked",
             "exec.worker_waiting",
+            "exec.worker_ended",
             "exec.thread_used",
         ]
     }

@@ -105,8 +105,12 @@ fn replayed(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
 fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<(), Failure> {
     if let Some(again) = answer.replayed_per_s {
         let part = if answer.is_cut { "the beginning of the run" } else { "the run" };
+        let kept = match answer.kept {
+            kept if kept < SHOWN => String::new(),
+            kept => format!(", {} of the time without a processor", share(kept)),
+        };
         let said = format!(
-            "Replayed {part} as it was, on {} processors: {}, where it made {}.",
+            "Replayed {part} as it was, on {} processors: {}, where it made {}{kept}.",
             answer.processors,
             rate(again),
             rate(answer.recorded_per_s)

@@ -180,6 +180,7 @@ fn measure(
         })?;
         if recorded == Recorded::Full {
             journal.measured(seed, "what if", || bench.diagnose(&["--what-if"]))?;
+            journal.measured(seed, "places", || bench.places())?;
         }
     }
     let all = remedies(case, planted.healthy);
@@ -219,7 +220,7 @@ fn pair(
     remedy: Remedy,
     round: u32,
 ) -> Result<()> {
-    let mended = remedy.applied(&planted.case);
+    let mended = remedy.applied(&planted.case, &places(journal, seed));
     journal.measured(seed, &name_of(remedy, round), || {
         let as_it_is = || bench.time(&planted.case, size, Recorded::Off);
         let with_remedy = || bench.time(&mended, size, Recorded::Off);
@@ -233,6 +234,15 @@ fn pair(
         Ok(json!([before, after]))
     })?;
     Ok(())
+}
+
+/// Where boxes ran.
+fn places(journal: &Journal, seed: u64) -> BTreeMap<usize, usize> {
+    let of_it = journal.get(seed, "places").and_then(Value::as_object).into_iter().flatten();
+    let number = |(name, worker): (&String, &Value)| {
+        Some((name.strip_prefix('w')?.parse().ok()?, usize::try_from(worker.as_u64()?).ok()?))
+    };
+    of_it.filter_map(number).collect()
 }
 
 /// What a pair gained.

@@ -1,5 +1,6 @@
 //! What can be done about a network, one thing at a time.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::network::{Case, How, Net};
@@ -13,7 +14,7 @@ pub(super) enum Remedy {
     FasterReplica(usize),
     /// A replica of this box in each of four lanes.
     Replicate(usize),
-    /// This box goes to this worker.
+    /// This box goes to this worker, and the others stay where they were.
     Place(usize, usize),
     /// No box has a place any more.
     Unplace,
@@ -122,8 +123,8 @@ fn unplaced(net: &Net) -> Net {
 }
 
 impl Remedy {
-    /// The case after it.
-    pub(super) fn applied(self, case: &Case) -> Case {
+    /// The case after it, where boxes ran on these workers before (by their number, as far as they had one place).
+    pub(super) fn applied(self, case: &Case, places: &BTreeMap<usize, usize>) -> Case {
         let mut case = case.clone();
         match self {
             Remedy::Faster(at) => {
@@ -134,7 +135,12 @@ impl Remedy {
             }
             Remedy::FasterReplica(at) => case.boxes[at].times /= 2.0,
             Remedy::Replicate(at) => instead(&mut case.net, at, Net::Lanes(at)),
-            Remedy::Place(at, worker) => instead(&mut case.net, at, Net::Placed(at, worker)),
+            Remedy::Place(at, worker) => {
+                for (&other, &stays) in places.iter().filter(|(other, _)| **other != at) {
+                    instead(&mut case.net, other, Net::Placed(other, stays));
+                }
+                instead(&mut case.net, at, Net::Placed(at, worker));
+            }
             Remedy::Unplace => case.net = unplaced(&case.net),
             Remedy::Capacity(messages) => case.capacity = Some(messages),
             Remedy::Quantum(messages) => case.quantum = Some(messages),
@@ -188,7 +194,7 @@ mod tests {
             let names: std::collections::BTreeSet<String> = all.iter().map(Remedy::to_string).collect();
             assert_eq!(names.len(), all.len());
             for remedy in all {
-                let same = remedy.applied(&planted.case) == planted.case;
+                let same = remedy.applied(&planted.case, &BTreeMap::new()) == planted.case;
                 assert!(
                     !same || matches!(remedy, Remedy::Place(..)),
                     "seed {seed}: {remedy} changes nothing"

@@ -108,6 +108,20 @@ impl Bench {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
+    /// On which worker each box was in the run before; none of one that has several replicas or a thread of its own.
+    pub(super) fn places(&self) -> Result<Value> {
+        let report = self.diagnose(&["--top", "1000"])?;
+        let mut places = serde_json::Map::new();
+        for task in report["tasks"].as_array().into_iter().flatten() {
+            let Some(name) = task["name"].as_str() else { continue };
+            let last = name.rsplit('/').next().unwrap_or_default();
+            if last.starts_with('w') && !name.contains('[') {
+                places.insert(last.to_owned(), task["worker"].clone());
+            }
+        }
+        Ok(Value::Object(places))
+    }
+
     fn write(&self, case: &Case, size: Size) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
         fs::write(self.folder.join("network.snet"), case.net.text())?;
@@ -146,16 +160,17 @@ impl Bench {
     fn feed(&self, case: &Case) -> Result<Feeding> {
         let ended = Arc::new(AtomicBool::new(false));
         if !case.boxes.iter().any(|plan| plan.how == How::Fifo) {
-            return Ok(Feeding { ended, thread: None });
+            return Ok(Feeding { ended, path: PathBuf::new(), thread: None });
         }
         let path = self.folder.join("bytes.fifo");
         if !path.exists() && !Command::new("mkfifo").arg(&path).status()?.success() {
             bail!("could not make {}", path.display());
         }
         let (over, every) = (Arc::clone(&ended), Duration::from_nanos((case.fifo_us * 1e3) as u64));
+        let to = path.clone();
         let thread = std::thread::spawn(move || {
-            // Read and write: opened at once, whoever reads or not.
-            let Ok(mut fifo) = fs::OpenOptions::new().read(true).write(true).open(&path) else { return };
+            // Waits until the boxes have opened it: bytes that were there before would be no wait.
+            let Ok(mut fifo) = fs::OpenOptions::new().write(true).open(&to) else { return };
             let begun = Instant::now();
             let mut written = 0;
             while !over.load(Ordering::Relaxed) {
@@ -168,13 +183,14 @@ impl Bench {
                 std::thread::sleep(every.min(Duration::from_micros(200)));
             }
         });
-        Ok(Feeding { ended, thread: Some(thread) })
+        Ok(Feeding { ended, path, thread: Some(thread) })
     }
 }
 
 /// A thread that feeds a FIFO.
 struct Feeding {
     ended: Arc<AtomicBool>,
+    path: PathBuf,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -182,6 +198,8 @@ impl Feeding {
     fn stop(self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread {
+            // Where no box has opened it, the thread still waits for that.
+            let _opened = fs::OpenOptions::new().read(true).write(true).open(&self.path);
             let _ = thread.join();
         }
     }
