@@ -6,8 +6,8 @@
 //! replaying traces for delays (Geimer et al., 2010).
 //!
 //! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
-//! predicted: the model lacks what limits this run. The time for which the worker with most to do was kept from its processor is taken off before: the replay is that of the run
-//! without other processes.
+//! predicted: the model lacks what limits this run. The replay is that of the run without other processes: where the worker with most to do was kept from its processor, it may be as
+//! much faster.
 //!
 //! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and writes. `c_j` is the message's own time where
 //! that was told, else the dispatch's busy time (without what its worker was kept from its processor) by its messages; what a source waits for the world is a delay that needs no processor.
@@ -47,8 +47,12 @@ use crate::following::follower::Follower;
 
 /// The replay's throughput may be off by this part of the recorded one.
 const BOUND: f64 = 0.1;
+/// Of a run that was kept from its processors for a greater part of its time nothing is predicted.
+const KEPT_MAX: f64 = 0.4;
 /// Parts of the run, over which the bootstrap goes.
 const PARTS: usize = 32;
+/// No runtime has more workers.
+const WORKERS_MAX: u64 = 4096;
 /// Samples of the bootstrap.
 const SAMPLES: usize = 500;
 /// Of these, this part is left out at each end of an interval.
@@ -129,7 +133,8 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         settings.iter().find(|setting| setting.name == name).map_or(default, |setting| setting.value)
     };
     Ok(Runtime {
-        workers: value("exec.workers", 1) as usize,
+        // What is read of a space may be anything.
+        workers: value("exec.workers", 1).clamp(1, WORKERS_MAX) as usize,
         processors,
         quantum: value("exec.quantum", 64) as usize,
         quantum_ns: value("exec.quantum_us", 100) as f64 * 1e3,
@@ -174,15 +179,7 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
         return answer;
     };
     answer.replayed_per_s = Some(per_s(before.lasted_ns));
-    let off = lasted_ns * (1.0 - kept) / before.lasted_ns - 1.0;
-    answer.refused = (off.abs() > BOUND).then(|| {
-        format!(
-            "the replay of the run as it was is {:.0} % {} than it was: what limits it is not in the recording \
-             (locks, sleeps, what the kernel does)",
-            100.0 * off.abs(),
-            if off > 0.0 { "faster" } else { "slower" }
-        )
-    });
+    answer.refused = beyond(lasted_ns, kept, before.lasted_ns);
     if answer.refused.is_none() {
         let tried = changes::candidates(model).into_iter();
         let rows = tried.filter_map(|change| {
@@ -201,6 +198,28 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
         answer.changes.sort_by(|a, b| b.gain.total_cmp(&a.gain));
     }
     answer
+}
+
+/// Why the replay of the run as it was cannot be believed, if so. Without what kept it from its processors the run would have lasted no longer than it did, and
+/// no less than that without all of it: how much of it held the others up, too, is not known.
+fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
+    if kept > KEPT_MAX {
+        return Some(format!(
+            "a worker had no processor for {:.0} % of the time, because of other processes or of too many threads: \
+             what the run does by itself cannot be told from that",
+            100.0 * kept
+        ));
+    }
+    let nearest_ns = replayed_ns.clamp(lasted_ns * (1.0 - kept), lasted_ns);
+    let off = nearest_ns / replayed_ns - 1.0;
+    (off.abs() > BOUND).then(|| {
+        format!(
+            "the replay of the run as it was is {:.0} % {} than it was: what limits it is not in the recording \
+             (locks, sleeps, what the kernel does)",
+            100.0 * off.abs(),
+            if off > 0.0 { "faster" } else { "slower" }
+        )
+    })
 }
 
 /// The gain's interval: parts of the run are drawn again and again, each with what it took before and after.

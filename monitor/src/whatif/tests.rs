@@ -288,3 +288,26 @@ fn a_task_reads_what_there_is_where_order_does_not_count() {
     model.tasks[3].reads = Reads::Any;
     assert!(run(&model).lasted_ns >= 0.0);
 }
+
+#[test]
+fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
+    for (lasted, kept, replayed, wanted) in [
+        (100.0, 0.0, 100.0, None),
+        (100.0, 0.0, 92.0, None),
+        (100.0, 0.0, 80.0, Some("25 % faster")),
+        (100.0, 0.0, 125.0, Some("20 % slower")),
+        // Kept from its processor for 20 ms of 100.
+        (100.0, 0.2, 80.0, None),
+        (100.0, 0.2, 75.0, None),
+        (100.0, 0.2, 64.0, Some("25 % faster")),
+        (100.0, 0.2, 125.0, Some("20 % slower")),
+        (100.0, 0.5, 60.0, Some("no processor for 50 %")),
+    ] {
+        let why = super::beyond(lasted, kept, replayed);
+        let as_wanted = match (&why, wanted) {
+            (Some(why), Some(wanted)) => why.contains(wanted),
+            (why, wanted) => why.is_none() && wanted.is_none(),
+        };
+        assert!(as_wanted, "{lasted} {kept} {replayed}: {why:?}");
+    }
+}
