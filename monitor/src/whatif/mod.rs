@@ -12,7 +12,7 @@
 //! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and writes. `c_j` is the message's own time where
 //! that was told, else the dispatch's busy time (without what its worker was kept from its processor) by its messages; what a source waits for the world is a delay that needs no processor.
 //!
-//! - Threads that are busy share `P` processors: each goes on at the rate `min(1, P / Σ φ)`, with `φ` the processor time by the busy time of the task's thread.
+//! - Threads that are busy share `P` processors: each goes on at the rate `1 / (1 − φ + φ · max(1, Σ φ / P))`, with `φ` the processor time by the busy time of its thread.
 //! - A dispatch takes at most `min(quantum, target / c, max(10 µs / c, capacity / 2))` messages, and at most eight times as many as the one before.
 //! - Between two dispatches of a worker that did not wait lies the recorded mean; an idle thread that spins, or sleeps, wakes after the recorded medians.
 //! - Sources rest from `written − read ≥ U` on until `U / 2` are under way.
