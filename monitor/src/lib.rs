@@ -17,6 +17,7 @@ mod monitor;
 mod monitors;
 mod report;
 mod verdict;
+mod whatif;
 mod wording;
 
 pub use composing::bases::{Bases, WholeDispatch};
@@ -45,3 +46,4 @@ pub use report::{
     Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, rule_names};
+pub use whatif::{Change, Predicted, WhatIf, what_if};

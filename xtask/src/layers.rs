@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &["thalweg-space"]),
+    ("xtask", &["thalweg-chance", "thalweg-space"]),
 ];
 
 fn metadata() -> Value {

@@ -18,6 +18,7 @@ mod layout;
 mod leftovers;
 mod paper;
 mod process;
+mod remedies;
 mod sanitizer;
 mod snet_suite;
 mod test;
@@ -39,6 +40,7 @@ usage: cargo xtask COMMAND
   kinds                              write the descriptions of kinds, and what is generated from them
   layout                             write the layout's constants for C, Java and Python
   paper lpel [OPTIONS]               the tables of the LPEL paper, ours beside theirs (`paper --help`)
+  remedies [OPTIONS]                 verdicts against remedies that were tried (`remedies --help`)
   snet-suite FOLDER…                 `thalweg adopt` as a release build: programs written for S-Net
   bench [GROUP] [--json] [--check]   the measurements, rivals included (`bench --help`)
 
@@ -74,6 +76,7 @@ fn dispatch() -> Result<ExitCode> {
             "kinds" => kinds::run(arguments),
             "layout" => layout::run(arguments),
             "paper" => paper::run(arguments),
+            "remedies" => remedies::run(arguments),
             "snet-suite" => snet_suite::run(arguments),
             "test" => test::run(arguments),
             other => bail!("there is no command `{other}`; `cargo xtask --help` lists them"),

@@ -3,6 +3,7 @@
 use crate::dist;
 use crate::leftovers::Places;
 use crate::process;
+use crate::remedies;
 use crate::sanitizer;
 use anyhow::{Context, Result, anyhow, bail};
 use lexopt::prelude::*;
@@ -76,6 +77,12 @@ const STEPS: &[Step] = &[
         name: "planted",
         what: "networks that are slow for a known reason, run and diagnosed (wants a quiet machine)",
         run: planted,
+        long: true,
+    },
+    Step {
+        name: "remedies",
+        what: "random networks with planted causes: verdicts against every remedy that was tried (hours; wants a quiet machine)",
+        run: tried_remedies,
         long: true,
     },
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
@@ -277,6 +284,10 @@ fn memory(count: &mut Count) -> Result<()> {
 
 fn planted(count: &mut Count) -> Result<()> {
     long_test(count, "thalweg", "planted")
+}
+
+fn tried_remedies(count: &mut Count) -> Result<()> {
+    checked(count, remedies::scored())
 }
 
 /// The tests of a package's file that only the long test runs.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use thalweg_host::{Interrupt, spaces};
-use thalweg_monitor::{Dependence, Perturbed, Report, Tried, Unperturbed, Utilisation, perturb};
+use thalweg_monitor::{
+    Dependence, Perturbed, Predicted, Report, Tried, Unperturbed, Utilisation, WhatIf, perturb, what_if,
+};
 
 use crate::Terminal;
 use crate::commands::look::{Look, json, look, usage};
@@ -24,7 +26,9 @@ Examples:
   # what limits a live run in the next five seconds
   thalweg diagnose --window 5s
   # and whether the flow depends on it: tasks are slowed
-  thalweg diagnose --perturb";
+  thalweg diagnose --perturb
+  # what faster boxes, moves, longer streams would bring
+  thalweg diagnose --what-if";
 
 /// What `thalweg diagnose` is told.
 #[derive(clap::Args)]
@@ -36,11 +40,25 @@ pub(crate) struct Arguments {
     /// as before when this ends, is interrupted, or is killed.
     #[arg(long, conflicts_with = "watch")]
     perturb: bool,
+    /// Replay a run that was recorded by `thalweg run --monitor full --keep`, as it was and with something different each time (a box faster,
+    /// a task on another worker, replicas, longer streams, no limit, no order), and show by how much the flow would grow. Nothing is predicted
+    /// where the replay does not reproduce the run. With --json: what was replayed and predicted as one JSON object (docs/report.md).
+    #[arg(long, conflicts_with_all = ["watch", "window", "perturb"])]
+    what_if: bool,
+    /// Threads that could run at the same time, for --what-if [default: the processors this program may use].
+    #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..))]
+    processors: Option<u32>,
 }
+
+/// Changes that gain less are not shown.
+const SHOWN: f64 = 0.03;
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     if arguments.perturb {
         return perturbed(&arguments.look, terminal);
+    }
+    if arguments.what_if {
+        return replayed(arguments, terminal);
     }
     look(&arguments.look, terminal, |report, output| {
         print(report, output)?;
@@ -65,6 +83,57 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What changes would bring, by replays of the recording.
+fn replayed(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let look = &arguments.look;
+    let feed = spaces::feed(look.space.as_deref())?;
+    let here = || std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let processors = arguments.processors.unwrap_or_else(here);
+    let answer = what_if(&feed, f64::from(processors)).map_err(usage)?;
+    let mut output = Output::shaped(terminal, &look.shape);
+    if look.json {
+        let json = serde_json::to_string_pretty(&answer);
+        output.line(&json.map_err(|error| Failure::run("cannot write the predictions as JSON", error))?)?;
+        return output.flush();
+    }
+    print_replayed(&answer, look.top, &mut output)?;
+    output.flush()
+}
+
+fn print_replayed(answer: &WhatIf, top: usize, output: &mut Output) -> Result<(), Failure> {
+    if let Some(again) = answer.replayed_per_s {
+        let part = if answer.is_cut { "the beginning of the run" } else { "the run" };
+        let kept = match answer.kept {
+            kept if kept < SHOWN => String::new(),
+            kept => format!(", {} of the time without a processor", share(kept)),
+        };
+        let said = format!(
+            "Replayed {part} as it was, on {} processors: {}, where it made {}{kept}.",
+            answer.processors,
+            rate(again),
+            rate(answer.recorded_per_s)
+        );
+        output.text(&wrapped(&said, output.width, ""))?;
+    }
+    if let Some(why) = &answer.refused {
+        return output.text(&wrapped(&format!("Nothing is predicted: {why}."), output.width, ""));
+    }
+    let shown: Vec<&Predicted> = answer.changes.iter().filter(|row| row.gain >= SHOWN).take(top).collect();
+    if !shown.is_empty() {
+        let mut table =
+            Table::new(&[column("WHAT IF"), number("GAIN", 3), number("LEAST", 2), number("MOST", 2)]);
+        for row in &shown {
+            let cells = vec![row.words.clone(), share(row.gain), share(row.least), share(row.most)];
+            table.row(cells, false);
+        }
+        output.line("")?;
+        output.table(&table)?;
+    }
+    let (tried, less) = (answer.changes.len(), answer.changes.iter().filter(|row| row.gain < SHOWN).count());
+    let percent = 100.0 * SHOWN;
+    output.line(&format!("{tried} changes were replayed; {less} of them gain less than {percent:.0} %."))
 }
 
 /// The verdict, and what came of slowing tasks.

@@ -1,0 +1,251 @@
+//! *What if*: which change of a network would raise its flow, and by how much, from one recording.
+//!
+//! What each message cost, by which streams it went, what streams hold and where tasks ran is in the events of a run that was recorded in mode full. A
+//! replay (a discrete-event simulation, see `replay.rs`) goes through the same messages with something different: a box twice as fast, a task on another worker, longer streams.
+//! This answers for a recording what Coz answers for a running program by slowing all else (Curtsinger and Berger, SOSP 2015), and what Scalasca answers by
+//! replaying traces for delays (Geimer et al., 2010).
+//!
+//! **First it must reproduce the run as it was.** Where the replay's throughput differs from the recorded one by more than [`WhatIf::bound`], nothing is
+//! predicted: the model lacks what limits this run. The replay is that of the run without other processes: where the worker with most to do was kept from its processor, it may be as
+//! much faster.
+//!
+//! **Formulas.** Of each task there is a *script*: step `j` reads one message from a stream (or none: a source), is busy for `c_j`, and writes. `c_j` is the message's own time where
+//! that was told, else the dispatch's busy time (without what its worker was kept from its processor) by its messages; what a source waits for the world is a delay that needs no processor.
+//!
+//! - Threads that are busy share `P` processors: each goes on at the rate `1 / (1 − φ + φ · max(1, Σ φ / P))`, with `φ` the processor time by the busy time of its thread.
+//! - A dispatch takes at most `min(quantum, target / c, max(10 µs / c, capacity / 2))` messages, and at most eight times as many as the one before.
+//! - Between two dispatches of a worker that did not wait lies the recorded mean; an idle thread that spins, or sleeps, wakes after the recorded medians.
+//! - Sources rest from `written − read ≥ U` on until `U / 2` are under way.
+//! - A task of several inputs that mostly waited for a certain one reads as it did, else what there is. Costs and routes go by the task's k-th message, so totals are conserved.
+//! - Gain `= T_before / T_after − 1`, both replayed; its interval is that of a bootstrap over 32 parts of the run with as many messages at the sinks.
+//!
+//! ```no_run
+//! let feed = thalweg_space::reader::PathFeed::open("kept-run")?;
+//! for row in thalweg_monitor::what_if(&feed, 2.0)?.changes {
+//!     println!("{}: {:+.0} %", row.change, 100.0 * row.gain);
+//! }
+//! # Ok::<(), thalweg_space::Error>(())
+//! ```
+
+mod changes;
+mod model;
+mod recording;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use thalweg_space::Error;
+use thalweg_space::reader::{Feed, SpaceReader};
+
+pub use changes::Change;
+use model::{Model, Runtime};
+use recording::Recording;
+use replay::{Outcome, replay};
+
+use crate::following::follower::Follower;
+
+/// The replay's throughput may be off by this part of the recorded one.
+const BOUND: f64 = 0.1;
+/// Of a run that was kept from its processors for a greater part of its time nothing is predicted.
+const KEPT_MAX: f64 = 0.4;
+/// Parts of the run, over which the bootstrap goes.
+const PARTS: usize = 32;
+/// No runtime has more workers.
+const WORKERS_MAX: u64 = 4096;
+/// Samples of the bootstrap.
+const SAMPLES: usize = 500;
+/// Of these, this part is left out at each end of an interval.
+const LEFT_OUT: f64 = 0.05;
+
+/// What changes of a run would bring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// Messages a second that the run's sinks took.
+    pub recorded_per_s: f64,
+    /// For this part of the run the worker with most to do could have run and had no processor. The replay is without that.
+    pub kept: f64,
+    /// The same in the replay of the run as it was.
+    pub replayed_per_s: Option<f64>,
+    /// By which part the replay may be off to be believed.
+    pub bound: f64,
+    /// Threads that could run at the same time, as was assumed.
+    pub processors: f64,
+    /// Messages that were replayed, of each task that read them.
+    pub messages: u64,
+    /// The run was longer; this speaks of its beginning.
+    pub is_cut: bool,
+    /// Why nothing is predicted.
+    pub refused: Option<String>,
+    /// What was tried, the greatest gain first.
+    pub changes: Vec<Predicted>,
+}
+
+/// A change and what it is predicted to bring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// What is different.
+    pub change: Change,
+    /// The same in words.
+    pub words: String,
+    /// By which part the flow grows.
+    pub gain: f64,
+    /// Nine of ten samples of a bootstrap over parts of the run are at least this …
+    pub least: f64,
+    /// … and at most this.
+    pub most: f64,
+}
+
+/// Replays the run of a feed's one space as it was, and with each of many changes. So many threads can run at the same time.
+///
+/// # Errors
+/// When the space cannot be read. What cannot be predicted is no error: [`WhatIf::refused`] says why.
+pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
+    let Some(reader) = feed.spaces().first().filter(|_| feed.spaces().len() == 1) else {
+        return Ok(refusal(
+            "a session has several processes: name the space of one (`thalweg ls` shows them)",
+        ));
+    };
+    let runtime = runtime(reader, processors)?;
+    let mut recording = Recording::new(1e9 / reader.info()?.clock.hz(), runtime.spin_ns);
+    let mut follower = Follower::with(feed.again()?, 1, 0, vec![Box::new(&mut recording)])?;
+    follower.poll();
+    follower.finish()?;
+    if recording.incomplete {
+        return Ok(refusal(
+            "not every dispatch of the run is recorded: record it by `thalweg run --monitor full --keep`",
+        ));
+    }
+    let lasted_ns = recording.lasted_ns();
+    let (is_cut, kept) = (recording.is_cut(), recording.kept_ns() / lasted_ns.max(1.0));
+    let mut answer = match recording.model(runtime) {
+        Ok(model) => predicted(&model, lasted_ns, if is_cut { 0.0 } else { kept }),
+        Err(why) => refusal(&why),
+    };
+    answer.is_cut = is_cut;
+    Ok(answer)
+}
+
+/// The settings of a run.
+fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
+    let settings = reader.settings()?;
+    let value = |name: &str, default: u64| {
+        settings.iter().find(|setting| setting.name == name).map_or(default, |setting| setting.value)
+    };
+    Ok(Runtime {
+        // What is read of a space may be anything.
+        workers: value("exec.workers", 1).clamp(1, WORKERS_MAX) as usize,
+        processors,
+        quantum: value("exec.quantum", 64) as usize,
+        quantum_ns: value("exec.quantum_us", 100) as f64 * 1e3,
+        unfinished: value("exec.unfinished", 0),
+        spin_ns: value("exec.spin_us", 30) as f64 * 1e3,
+        ..Runtime::default()
+    })
+}
+
+fn refusal(why: &str) -> WhatIf {
+    WhatIf {
+        recorded_per_s: 0.0,
+        kept: 0.0,
+        replayed_per_s: None,
+        bound: BOUND,
+        processors: 0.0,
+        messages: 0,
+        is_cut: false,
+        refused: Some(why.to_owned()),
+        changes: Vec::new(),
+    }
+}
+
+/// The replay as it was and all changes, if it can be believed.
+fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
+    let sinks = (0..model.tasks.len()).filter(|&at| replay::is_sink(model, at));
+    let taken: usize = sinks.map(|at| model.tasks[at].script.steps.len()).sum();
+    let per_s = |ns: f64| taken as f64 / (ns.max(1.0) / 1e9);
+    let mut answer = WhatIf {
+        recorded_per_s: per_s(lasted_ns),
+        kept,
+        processors: model.runtime.processors,
+        messages: model.tasks.iter().map(|task| task.script.steps.len() as u64).sum(),
+        ..refusal("")
+    };
+    if taken == 0 {
+        answer.refused = Some("no message reached the end of the network".to_owned());
+        return answer;
+    }
+    let Some(before) = replay(model, PARTS) else {
+        answer.refused = Some("the replay of the run as it was comes to a standstill".to_owned());
+        return answer;
+    };
+    answer.replayed_per_s = Some(per_s(before.lasted_ns));
+    answer.refused = beyond(lasted_ns, kept, before.lasted_ns);
+    if answer.refused.is_none() {
+        let tried = changes::candidates(model).into_iter();
+        let rows = tried.filter_map(|change| {
+            let after = replay(&change.applied(model), PARTS)?;
+            let (least, most) = interval(&before, &after);
+            let gain = before.lasted_ns / after.lasted_ns - 1.0;
+            Some(Predicted {
+                words: change.to_string(),
+                change,
+                gain,
+                least: least.min(gain),
+                most: most.max(gain),
+            })
+        });
+        answer.changes = rows.collect();
+        answer.changes.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    }
+    answer
+}
+
+/// Why the replay of the run as it was cannot be believed, if so. Without what kept it from its processors the run would have lasted no longer than it did, and
+/// no less than that without all of it: how much of it held the others up, too, is not known.
+fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
+    if kept > KEPT_MAX {
+        return Some(format!(
+            "a worker had no processor for {:.0} % of the time, because of other processes or of too many threads: \
+             what the run does by itself cannot be told from that",
+            100.0 * kept
+        ));
+    }
+    let nearest_ns = replayed_ns.clamp(lasted_ns * (1.0 - kept), lasted_ns);
+    let off = nearest_ns / replayed_ns - 1.0;
+    (off.abs() > BOUND).then(|| {
+        format!(
+            "the replay of the run as it was is {:.0} % {} than it was: what limits it is not in the recording \
+             (locks, sleeps, what the kernel does)",
+            100.0 * off.abs(),
+            if off > 0.0 { "faster" } else { "slower" }
+        )
+    })
+}
+
+/// The gain's interval: parts of the run are drawn again and again, each with what it took before and after.
+fn interval(before: &Outcome, after: &Outcome) -> (f64, f64) {
+    let lengths = |parts: &[f64]| -> Vec<f64> {
+        let begins = std::iter::once(0.0).chain(parts.iter().copied());
+        parts.iter().zip(begins).map(|(end, begin)| end - begin).collect()
+    };
+    let (before, after) = (lengths(&before.parts_ns), lengths(&after.parts_ns));
+    let mut chance = 1_u64;
+    let mut drawn = || {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 33) as usize % before.len()
+    };
+    let mut gains: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let (mut all_before, mut all_after) = (0.0, 0.0);
+            for _ in 0..before.len() {
+                let at = drawn();
+                all_before += before[at];
+                all_after += after[at];
+            }
+            all_before / all_after.max(1.0) - 1.0
+        })
+        .collect();
+    gains.sort_by(f64::total_cmp);
+    let at = |part: f64| gains[((gains.len() - 1) as f64 * part) as usize];
+    (at(LEFT_OUT), at(1.0 - LEFT_OUT))
+}

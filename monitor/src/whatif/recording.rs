@@ -1,0 +1,473 @@
+//! From a run's events to a [`Model`]: what each task did in order, message by message.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
+use crate::composing::dispatch::{Dispatch, For, Wait, What};
+use crate::decoding::events::Observation;
+use crate::decoding::observation::Run;
+use crate::monitor::{Batch, Moment, Monitor};
+use crate::report::Report;
+
+/// So many messages are replayed at most; of longer runs the beginning.
+const STEPS_MAX: usize = 1_500_000;
+/// Samples of how long threads took to wake.
+const SAMPLES_MAX: usize = 20_000;
+/// What lies between two dispatches for longer is no work of the runtime's.
+const BETWEEN_MAX_NS: f64 = 20_000.0;
+
+/// Gathers what is needed to replay a run.
+pub(super) struct Recording {
+    ns_per_tick: f64,
+    spin_ns: f64,
+    tasks: HashMap<u64, TaskLog>,
+    capacities: HashMap<u64, u64>,
+    threads: HashMap<u64, ThreadLog>,
+    begin: Option<u64>,
+    end: u64,
+    steps: usize,
+    /// Events were lost, or the mode was not full throughout.
+    pub(super) incomplete: bool,
+    between: (f64, u64),
+    wakes: [Vec<f64>; 2],
+}
+
+#[derive(Default)]
+struct TaskLog {
+    site: u64,
+    replica: u64,
+    called: Called,
+    own_thread: bool,
+    created: Option<u64>,
+    script: Script,
+    by_worker: HashMap<u64, u64>,
+    worked: Vec<u64>,
+    wait: Option<Wait>,
+    aside: u64,
+    dispatches: u64,
+    /// Waits for a certain one of its inputs, and for any.
+    waits: [u64; 2],
+    streams_read: HashSet<u64>,
+}
+
+/// How a task is called, known at the end.
+#[derive(Clone, Default)]
+struct Called {
+    name: String,
+    component: String,
+    kind: String,
+    is_placed: bool,
+}
+
+#[derive(Default)]
+struct ThreadLog {
+    last_end: Option<u64>,
+    waited: bool,
+    busy: u64,
+    cpu_ns: u64,
+    delayed_ns: u64,
+    /// What a worker was kept from its processor, in dispatches or outside of them.
+    kept: u64,
+}
+
+impl ThreadLog {
+    /// Of its busy time: the part that is left without what it was kept from its processor, and the part of that in which it had
+    /// one. What a worker was kept is known of each dispatch and left out there; of a thread of a task's own only in all.
+    fn of_busy(&self, busy_ns: f64, own_thread: bool) -> (f64, f64) {
+        let cpu_ns = (self.cpu_ns as f64).min(busy_ns);
+        let worked_ns = match own_thread {
+            true => (busy_ns - self.delayed_ns as f64).max(cpu_ns),
+            false => busy_ns,
+        };
+        ((worked_ns / busy_ns).clamp(0.02, 1.0), (cpu_ns / worked_ns).clamp(0.02, 1.0))
+    }
+}
+
+/// The threads of tasks' own come after the workers.
+fn thread_of(worker: Option<u64>, task: u64) -> u64 {
+    worker.unwrap_or(u64::from(u32::MAX) + task)
+}
+
+impl Recording {
+    pub(super) fn new(ns_per_tick: f64, spin_ns: f64) -> Recording {
+        Recording {
+            ns_per_tick,
+            spin_ns,
+            tasks: HashMap::new(),
+            capacities: HashMap::new(),
+            threads: HashMap::new(),
+            begin: None,
+            end: 0,
+            steps: 0,
+            incomplete: false,
+            between: (0.0, 0),
+            wakes: Default::default(),
+        }
+    }
+
+    fn ns(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.ns_per_tick
+    }
+
+    fn observe(&mut self, time: u64, observation: &Observation) {
+        match observation {
+            Observation::TaskCreated(created) => {
+                let task = self.tasks.entry(created.task).or_default();
+                task.created = Some(time);
+                (task.site, task.replica) = (created.component, created.replica);
+                task.own_thread = created.blocking;
+            }
+            Observation::StreamOpened(opened) => {
+                let capacity = self.capacities.entry(opened.stream).or_default();
+                *capacity = opened.capacity.max(*capacity);
+            }
+            Observation::MessageWorked(worked) => {
+                self.tasks.entry(worked.task).or_default().worked.push(worked.duration_ticks);
+            }
+            Observation::WorkerWaiting(waiting) => {
+                self.threads.entry(waiting.worker).or_default().waited = true;
+            }
+            Observation::WorkerEnded(ended) => {
+                let thread = self.threads.entry(ended.worker).or_default();
+                thread.kept = thread.kept.max(ended.kept_ticks);
+            }
+            Observation::ThreadUsed(used) => {
+                let own = used.worker >= u64::from(u32::MAX);
+                let thread = thread_of((!own).then_some(used.worker), used.task);
+                let thread = self.threads.entry(thread).or_default();
+                thread.kept = thread.kept.max(used.kept_ticks);
+                thread.cpu_ns = thread.cpu_ns.max(used.cpu_ns);
+                thread.delayed_ns = thread.delayed_ns.max(used.delayed().unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    fn waited(&mut self, wait: &Wait) {
+        let task = self.tasks.entry(wait.task).or_default();
+        if wait.what == For::Input && task.own_thread && !wait.certain && !wait.ended {
+            task.aside += wait.until - wait.since;
+        }
+        if wait.what == For::Input && wait.ended {
+            task.waits[usize::from(!wait.certain)] += 1;
+        }
+        task.wait = Some(*wait);
+    }
+
+    fn dispatched(&mut self, dispatch: &Dispatch, reads: &[Run], writes: &[Run]) {
+        self.between_dispatches(dispatch);
+        if self.steps >= STEPS_MAX {
+            return;
+        }
+        self.begin = Some(self.begin.unwrap_or(dispatch.start).min(dispatch.start));
+        self.end = self.end.max(dispatch.end);
+        let busy_ns = self.ns(dispatch.busy());
+        let ns_per_tick = self.ns_per_tick;
+        let task = self.tasks.entry(dispatch.task).or_default();
+        let read: u64 = reads.iter().map(|run| run.count).sum();
+        let written: u64 = writes.iter().map(|run| run.count).sum();
+        let worked = std::mem::take(&mut task.worked);
+        if read + written == 0 {
+            return;
+        }
+        task.dispatches += 1;
+        *task.by_worker.entry(dispatch.worker.unwrap_or(u64::MAX)).or_default() += dispatch.busy();
+        task.streams_read.extend(reads.iter().map(|run| run.stream));
+        let aside_ns = std::mem::take(&mut task.aside) as f64 * ns_per_tick;
+        let steps = read.max(if read == 0 { written } else { 0 });
+        let each = Each { worked: &worked, busy_ns, steps, ns_per_tick };
+        let mut inputs = reads.iter().flat_map(|run| std::iter::repeat_n(run.stream, run.count as usize));
+        for step in 0..steps {
+            // Stream numbers are those of the run until the model is made.
+            let input = inputs.next().map_or(NOTHING, |stream| stream as u32);
+            let aside = if step == 0 { aside_ns } else { 0.0 };
+            let due = |run: &Run| {
+                let until = |step: u64| (run.count * step / steps) as usize;
+                std::iter::repeat_n(run.stream as u32, until(step + 1) - until(step))
+            };
+            task.script.push(input, each.ns(step), aside, writes.iter().flat_map(due));
+        }
+        self.steps += steps as usize;
+    }
+
+    /// Learns how long threads take from one dispatch to the next, and to wake.
+    fn between_dispatches(&mut self, dispatch: &Dispatch) {
+        let wait = self.tasks.entry(dispatch.task).or_default().wait.take();
+        let (ns_per_tick, spin_ns) = (self.ns_per_tick, self.spin_ns);
+        let thread = self.threads.entry(thread_of(dispatch.worker, dispatch.task)).or_default();
+        thread.busy += dispatch.busy();
+        let waited = std::mem::take(&mut thread.waited);
+        let Some(last_end) = thread.last_end.replace(dispatch.end) else { return };
+        let gap_ns = dispatch.start.saturating_sub(last_end) as f64 * ns_per_tick;
+        if dispatch.worker.is_some() && !waited {
+            self.between.0 += gap_ns.min(BETWEEN_MAX_NS);
+            self.between.1 += 1;
+        } else if let Some(wait) = wait.filter(|wait| wait.ended && wait.woken >= last_end) {
+            let idle_ns = (wait.woken - last_end) as f64 * ns_per_tick;
+            let samples = &mut self.wakes[usize::from(idle_ns > spin_ns)];
+            if samples.len() < SAMPLES_MAX {
+                samples.push((wait.until - wait.woken) as f64 * ns_per_tick);
+            }
+        }
+    }
+
+    /// For how long the run lasted, as far as it is replayed.
+    pub(super) fn lasted_ns(&self) -> f64 {
+        self.ns(self.end.saturating_sub(self.begin.unwrap_or(self.end)))
+    }
+
+    /// For how much of that the worker with most to do could have run and had no processor. Others may have waited for it.
+    pub(super) fn kept_ns(&self) -> f64 {
+        let workers = self.threads.iter().filter(|(id, _)| **id < u64::from(u32::MAX));
+        let most = workers.max_by_key(|(id, thread)| (thread.busy + thread.kept, **id));
+        most.map_or(0.0, |(_, thread)| self.ns(thread.kept)).min(self.lasted_ns())
+    }
+
+    /// Whether the run was longer than what is replayed.
+    pub(super) fn is_cut(&self) -> bool {
+        self.steps >= STEPS_MAX
+    }
+
+    /// The network, or why there is none.
+    pub(super) fn model(&self, runtime: Runtime) -> Result<Model, String> {
+        let mut ids: Vec<u64> = self.tasks.keys().copied().collect();
+        ids.retain(|id| !self.tasks[id].script.steps.is_empty());
+        ids.sort_unstable();
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        let mut model = Model { tasks: Vec::new(), streams: Vec::new(), runtime };
+        for id in ids {
+            let log = &self.tasks[&id];
+            let mut script = log.script.clone();
+            let used = script.steps.iter_mut().map(|step| &mut step.input).chain(&mut script.writes);
+            for stream in used.filter(|stream| **stream != NOTHING) {
+                *stream = *numbers.entry(*stream).or_insert_with(|| {
+                    let capacity = self.capacities.get(&u64::from(*stream)).copied().unwrap_or(0);
+                    model.streams.push(Stream::of(if capacity == 0 {
+                        usize::MAX
+                    } else {
+                        capacity as usize
+                    }));
+                    model.streams.len() as u32 - 1
+                });
+            }
+            model.tasks.push(self.task(id, log, script)?);
+        }
+        model.runtime.between_ns = self.between.0 / self.between.1.max(1) as f64;
+        model.runtime.wake_ns = self.wakes.each_ref().map(|samples| median(samples));
+        model.settle();
+        Ok(model)
+    }
+
+    fn task(&self, id: u64, log: &TaskLog, script: Script) -> Result<Task, String> {
+        let reads_nothing = script.steps.iter().all(|step| step.input == NOTHING);
+        if log.own_thread && reads_nothing && log.called.kind != "source" {
+            return Err(format!(
+                "{} gets its messages past the streams (a program, or a box without input): what it waits for is not recorded",
+                log.called.name
+            ));
+        }
+        let most =
+            log.by_worker.iter().max_by_key(|&(worker, busy)| (*busy, *worker)).map(|(worker, _)| *worker);
+        let worker = most.filter(|&worker| worker != u64::MAX && !log.own_thread);
+        let thread = self.threads.get(&thread_of(worker, id));
+        let (times, on_processor) = match thread.filter(|thread| thread.cpu_ns > 0 && thread.busy > 0) {
+            Some(thread) => thread.of_busy(self.ns(thread.busy), worker.is_none()),
+            None => (1.0, 1.0),
+        };
+        let messages = script.steps.len().max(script.writes.len());
+        let certain = log.streams_read.len() < 2 || log.waits[0] > log.waits[1];
+        Ok(Task {
+            name: log.called.name.clone(),
+            component: log.called.component.clone(),
+            place: worker.map_or(Place::OwnThread, |worker| Place::Worker(worker as usize)),
+            reads: if certain { Reads::AsRecorded } else { Reads::Any },
+            script: Arc::new(script),
+            times,
+            on_processor,
+            shown_after: (messages as u64).div_ceil(log.dispatches.max(1)) as usize,
+            from_start: log.created.zip(self.begin).is_none_or(|(created, begin)| created <= begin),
+            is_placed: log.called.is_placed,
+        })
+    }
+}
+
+/// What the steps of a dispatch cost.
+struct Each<'a> {
+    worked: &'a [u64],
+    busy_ns: f64,
+    steps: u64,
+    ns_per_tick: f64,
+}
+
+impl Each<'_> {
+    /// Each its own time where that was told, else all the same. They add up to the dispatch.
+    fn ns(&self, step: u64) -> f64 {
+        let told: u64 = self.worked.iter().sum();
+        if self.worked.len() as u64 != self.steps || told == 0 {
+            return self.busy_ns / self.steps as f64;
+        }
+        let rest = (self.busy_ns - told as f64 * self.ns_per_tick) / self.steps as f64;
+        (self.worked[step as usize] as f64 * self.ns_per_tick + rest).max(0.0)
+    }
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let mut samples = samples.to_vec();
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(0.0)
+}
+
+impl Monitor for Recording {
+    fn name(&self) -> &str {
+        "whatif"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &[
+            "run.dispatch",
+            "run.wait",
+            "exec.task_created",
+            "exec.stream_opened",
+            "exec.message_worked",
+            "exec.worker_waiting",
+            "exec.worker_ended",
+            "exec.thread_used",
+        ]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            match &item.what {
+                What::Dispatch(dispatch) => {
+                    self.dispatched(dispatch, batch.reads(dispatch), batch.writes(dispatch));
+                }
+                What::Wait(wait) => self.waited(wait),
+                What::Runtime(observation) => self.observe(item.time, observation),
+                What::Gap { .. } => self.incomplete = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, _report: &mut Report) {
+        self.incomplete |= !moment.whole;
+        let mut of_site: HashMap<u64, u64> = HashMap::new();
+        for task in self.tasks.values() {
+            *of_site.entry(task.site).or_default() += 1;
+        }
+        for task in self.tasks.values_mut() {
+            let site = moment.names.site(task.site);
+            task.called = Called {
+                name: moment.names.task(task.site, task.replica, of_site[&task.site] > 1),
+                // A component inside of `A @ 1` has that in its path.
+                is_placed: site.path.split('/').any(|part| part.split('#').next() == Some("place")),
+                component: site.path,
+                kind: site.kind,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoding::events::{
+        self, DispatchBase, DispatchOutcome, MessageWorked, ModeChanged, StreamOpened, TaskCreated,
+        ThreadUsed,
+    };
+    use crate::decoding::names::{Names, SiteName};
+    use crate::following::analysis::{Analysis, Options};
+    use crate::monitor::Ending;
+
+    /// A source with a thread of its own that writes four messages, and a box on worker 1 that reads them in two dispatches.
+    fn observed(recording: &mut Recording, kind_of_source: &str) {
+        let mut analysis = Analysis::bare(Options { ns_per_tick: 2.0, top: 1 });
+        analysis.add(Box::new(&mut *recording));
+        let created =
+            |task, blocking| TaskCreated { task, component: task, blocking, ..TaskCreated::default() };
+        let own = u64::from(u32::MAX);
+        let base = |worker, task, input, output| DispatchBase {
+            number: 0,
+            worker,
+            task,
+            input,
+            first_read: 0,
+            output,
+            first_written: 0,
+        };
+        let dispatch = |duration_ticks, reads, writes, outcome| events::Dispatch {
+            duration_ticks,
+            reads,
+            writes,
+            outcome,
+            ..events::Dispatch::default()
+        };
+        let (on, off) = (DispatchOutcome::BlockedInput, DispatchOutcome::Ended);
+        let told: Vec<(u64, u64, Observation)> = vec![
+            (1, 9, ModeChanged { mode: 2 }.into()),
+            (1, 9, created(1, true).into()),
+            (1, 9, created(2, false).into()),
+            (
+                1,
+                9,
+                StreamOpened { stream: 7, reader: 2, writer: 1, capacity: 3, ..StreamOpened::default() }
+                    .into(),
+            ),
+            (5, 1, base(own, 1, 0, 7).into()),
+            (105, 1, dispatch(100, 0, 4, off).into()),
+            (110, 2, base(1, 2, 7, 0).into()),
+            (140, 2, dispatch(30, 1, 0, on).into()),
+            (190, 2, MessageWorked { task: 2, index: 1, duration_ticks: 10 }.into()),
+            (200, 2, MessageWorked { task: 2, index: 2, duration_ticks: 10 }.into()),
+            (240, 2, MessageWorked { task: 2, index: 3, duration_ticks: 40 }.into()),
+            (240, 2, dispatch(60, 3, 0, off).into()),
+            // Of the 200 ns of its thread the source had a processor for 50, and could have run for 100 more.
+            (
+                250,
+                1,
+                ThreadUsed { worker: own, task: 1, cpu_ns: 50, delayed_ns: 100, ..ThreadUsed::default() }
+                    .into(),
+            ),
+        ];
+        for (time, writer, observation) in told {
+            analysis.observe(time, writer, &observation);
+        }
+        let mut names = Names::default();
+        for (site, path, kind) in [(1, "in", kind_of_source), (2, "net/w", "box")] {
+            let name = SiteName { path: path.to_owned(), kind: kind.to_owned(), place: None };
+            names.sites.insert(site, name);
+        }
+        analysis.finish(&names, Ending::default());
+    }
+
+    #[test]
+    fn a_model_has_each_message_with_what_it_cost() {
+        let mut recording = Recording::new(2.0, 0.0);
+        observed(&mut recording, "source");
+        assert!(!recording.incomplete);
+        assert_eq!(recording.lasted_ns(), 2.0 * 235.0);
+        let model = recording.model(Runtime::default()).expect("all is there");
+        let [source, work] = &model.tasks[..] else { panic!("{model:?}") };
+        assert_eq!((source.component.as_str(), work.component.as_str()), ("in", "net/w"));
+        assert_eq!((source.place, work.place), (Place::OwnThread, Place::Worker(1)));
+        assert_eq!((source.times, source.on_processor), (0.5, 0.5));
+        assert_eq!(model.streams[0].capacity, 3);
+        assert_eq!((&model.streams[0].writers[..], &model.streams[0].readers[..]), (&[0][..], &[1][..]));
+        let costs = |task: &Task| task.script.steps.iter().map(|step| step.busy_ns).collect::<Vec<f32>>();
+        assert_eq!(costs(source), [50.0; 4]);
+        // A dispatch of one message, and one of three whose times were told.
+        assert_eq!(costs(work), [60.0, 20.0, 20.0, 80.0]);
+        assert!(
+            (0..4).all(|step| source.script.writes_of(step) == [0] && work.script.writes_of(step).is_empty())
+        );
+    }
+
+    #[test]
+    fn what_comes_past_the_streams_is_not_replayed() {
+        let mut recording = Recording::new(2.0, 0.0);
+        observed(&mut recording, "box");
+        let why = recording.model(Runtime::default()).expect_err("it is a program");
+        assert!(why.starts_with("in gets its messages past the streams"), "{why}");
+    }
+}

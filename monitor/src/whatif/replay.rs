@@ -1,0 +1,590 @@
+//! A discrete-event simulation of a network from the recorded costs of its messages.
+//!
+//! **What is simulated.** Threads that run dispatches: a worker takes the first of its ready tasks, which reads and writes until its budget is spent, its
+//! input is empty or its output is full; messages and room become visible at the dispatch's end, which may make other tasks
+//! ready. A budget adapts as the runtime's does. Where more threads run than there are processors, each gets an equal part of them (processor
+//! sharing). Sources rest where `exec.unfinished` says so.
+//!
+//! **What is not.** Caches, the kernel's time slices, locks inside of boxes (their waiting is in the recorded costs), tasks that move.
+
+use std::collections::VecDeque;
+
+use super::model::{Model, NOTHING, Place, Reads, Script, Stream};
+
+/// What came of a replay.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// Until all was done, in nanoseconds.
+    pub(super) lasted_ns: f64,
+    /// When each of the equal parts of what sinks read was read.
+    pub(super) parts_ns: Vec<f64>,
+    /// When each message was read at the end, if that was asked for.
+    pub(super) exits_ns: Vec<f64>,
+}
+
+/// Replays a network; `parts` as in [`Outcome`]. `None`: it came to a standstill before all was done.
+pub(super) fn replay(model: &Model, parts: usize) -> Option<Outcome> {
+    Replay::new(model, parts).run()
+}
+
+/// In a dispatch of more than this the runtime lets a task go on beyond the quantum of half a stream.
+const WORTH_IT_NS: f64 = 10_000.0;
+/// A task whose message enters in front lets others wait so often.
+const OVERTAKE_MAX: u32 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Ready,
+    Running,
+    Held,
+    Ended,
+}
+
+/// A task in a replay.
+struct Doing<'m> {
+    script: &'m Script,
+    state: State,
+    step: usize,
+    /// Writes of the step before that had no room.
+    owed: usize,
+    budget: usize,
+    thread: usize,
+    narrowest: usize,
+    /// Steps by input for a task that reads any: costs go by order, streams by what there is.
+    left_by_input: Vec<(u32, u64)>,
+    next_input: usize,
+    /// It has waited for the world outside, for the step that is next.
+    waited: bool,
+}
+
+/// A stream in a replay.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    /// Messages that its reader sees.
+    visible: usize,
+    /// Places that are taken.
+    taken: usize,
+}
+
+/// A message that a dispatch read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Touch {
+    stream: u32,
+    writes: bool,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Idle,
+    /// On its way: woken, or between two dispatches. Until then.
+    Until(f64),
+    /// The task waits for the world outside.
+    Aside(f64),
+    /// So much is left to be done.
+    Busy(f64),
+}
+
+struct Thread {
+    phase: Phase,
+    task: usize,
+    ready: VecDeque<usize>,
+    overtakes: u32,
+    idle_since: f64,
+    messages: usize,
+    stop: Stop,
+    busy_ns: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    NoInput,
+    NoRoom,
+    Budget,
+    Ended,
+    Held,
+}
+
+struct Replay<'m> {
+    model: &'m Model,
+    now: f64,
+    tasks: Vec<Doing<'m>>,
+    streams: Vec<Held>,
+    threads: Vec<Thread>,
+    touched: Vec<Vec<Touch>>,
+    under_way: u64,
+    parts: usize,
+    sunk: usize,
+    sink_total: usize,
+    outcome: Outcome,
+}
+
+impl<'m> Replay<'m> {
+    fn new(model: &'m Model, parts: usize) -> Replay<'m> {
+        let mut threads: Vec<Thread> = (0..model.runtime.workers).map(|_| Thread::new()).collect();
+        let mut tasks = Vec::new();
+        for (at, task) in model.tasks.iter().enumerate() {
+            let thread = match task.place {
+                Place::Worker(worker) => worker % model.runtime.workers.max(1),
+                Place::OwnThread => {
+                    threads.push(Thread::new());
+                    threads.len() - 1
+                }
+            };
+            tasks.push(Doing::new(model, at, thread));
+        }
+        let sink_total = (0..model.tasks.len()).filter(|&at| is_sink(model, at));
+        let sink_total = sink_total.map(|at| reads_of(&model.tasks[at].script)).sum();
+        let touched = vec![Vec::new(); threads.len()];
+        Replay {
+            model,
+            now: 0.0,
+            tasks,
+            streams: vec![Held::default(); model.streams.len()],
+            threads,
+            touched,
+            under_way: 0,
+            parts: parts.max(1),
+            sunk: 0,
+            sink_total,
+            outcome: Outcome { lasted_ns: 0.0, parts_ns: Vec::new(), exits_ns: Vec::new() },
+        }
+    }
+
+    fn run(mut self) -> Option<Outcome> {
+        for at in 0..self.tasks.len() {
+            self.tasks[at].state = State::Ready;
+            let thread = self.tasks[at].thread;
+            self.threads[thread].ready.push_back(at);
+        }
+        (0..self.threads.len()).for_each(|thread| self.next(thread));
+        loop {
+            let Some((at, share)) = self.soonest() else {
+                if self.let_in() {
+                    continue;
+                }
+                break;
+            };
+            self.advance(at, share);
+        }
+        let all = self.tasks.iter().all(|task| task.state == State::Ended);
+        self.outcome.lasted_ns = self.now;
+        while self.outcome.parts_ns.len() < self.parts {
+            self.outcome.parts_ns.push(self.now);
+        }
+        all.then_some(self.outcome)
+    }
+
+    /// The moment at which a thread's phase ends first, and what there is of processors for each that asks for one until then.
+    fn soonest(&self) -> Option<(f64, f64)> {
+        let busy = self.threads.iter().filter(|thread| matches!(thread.phase, Phase::Busy(_)));
+        let asked: f64 = busy.map(|thread| self.model.tasks[thread.task].on_processor).sum();
+        let share = (self.model.runtime.processors / asked.max(1e-9)).min(1.0);
+        let ends = self.threads.iter().filter_map(|thread| match thread.phase {
+            Phase::Idle => None,
+            Phase::Until(at) | Phase::Aside(at) => Some(at),
+            Phase::Busy(left) => Some(self.now + left / self.pace(thread.task, share)),
+        });
+        ends.min_by(f64::total_cmp).map(|at| (at.max(self.now), share))
+    }
+
+    /// How fast a task goes on where each gets so much of a processor. What it sleeps through takes as long as ever.
+    fn pace(&self, task: usize, share: f64) -> f64 {
+        let on_processor = self.model.tasks[task].on_processor;
+        1.0 / (1.0 - on_processor + on_processor / share)
+    }
+
+    /// Time goes on to a moment at which phases end.
+    fn advance(&mut self, to: f64, share: f64) {
+        let lasted = to - self.now;
+        self.now = to;
+        let mut ended = Vec::new();
+        for at in 0..self.threads.len() {
+            let done = lasted * self.pace(self.threads[at].task, share);
+            match &mut self.threads[at].phase {
+                Phase::Busy(left) => {
+                    *left -= done;
+                    if *left <= 1e-6 * (1.0 + done) {
+                        ended.push(at);
+                    }
+                }
+                Phase::Until(end) | Phase::Aside(end) if *end <= to => ended.push(at),
+                _ => {}
+            }
+        }
+        for at in ended {
+            match self.threads[at].phase {
+                Phase::Busy(_) => self.finish(at),
+                Phase::Aside(_) => {
+                    let task = self.threads[at].task;
+                    self.tasks[task].waited = true;
+                    self.begin(at);
+                }
+                _ => self.begin(at),
+            }
+        }
+    }
+
+    /// A thread that has nothing to do takes its next ready task.
+    fn next(&mut self, thread: usize) {
+        let runtime = &self.model.runtime;
+        let idle = self.threads[thread].phase == Phase::Idle;
+        if self.threads[thread].ready.is_empty() {
+            if !idle {
+                self.threads[thread].phase = Phase::Idle;
+                self.threads[thread].idle_since = self.now;
+            }
+            return;
+        }
+        let way = if idle {
+            let slept = self.now - self.threads[thread].idle_since > runtime.spin_ns;
+            runtime.wake_ns[usize::from(slept)]
+        } else {
+            runtime.between_ns
+        };
+        self.threads[thread].phase = Phase::Until(self.now + way);
+    }
+
+    /// A thread begins to dispatch the first of its ready tasks, or goes on with the one that waited for the world outside.
+    fn begin(&mut self, thread: usize) {
+        if !matches!(self.threads[thread].phase, Phase::Aside(_)) {
+            let Some(task) = self.threads[thread].ready.pop_front() else {
+                self.threads[thread].phase = Phase::Idle;
+                self.threads[thread].idle_since = self.now;
+                return;
+            };
+            self.threads[thread].task = task;
+            self.tasks[task].state = State::Running;
+        }
+        let task = self.threads[thread].task;
+        let doing = &self.tasks[task];
+        if let Some(step) = doing.script.steps.get(doing.step)
+            && step.aside_ns > 0.0
+            && !doing.waited
+            && doing.owed == 0
+        {
+            let until = self.now + f64::from(step.aside_ns) * self.model.tasks[task].times;
+            self.threads[thread].phase = Phase::Aside(until);
+            return;
+        }
+        self.dispatch(thread, task);
+    }
+
+    /// Takes all that the dispatch reads and writes; it is visible at its end.
+    fn dispatch(&mut self, thread: usize, task: usize) {
+        let (mut busy, mut messages) = (0.0, 0);
+        let budget = self.tasks[task].budget;
+        let stop = loop {
+            if !self.pay(thread, task) {
+                break Stop::NoRoom;
+            }
+            let doing = &self.tasks[task];
+            if doing.step == doing.script.steps.len() {
+                break Stop::Ended;
+            }
+            if messages >= budget {
+                break Stop::Budget;
+            }
+            let step = doing.script.steps[doing.step];
+            if step.aside_ns > 0.0 && !doing.waited {
+                // What was written so far is seen meanwhile.
+                break Stop::Budget;
+            }
+            if !self.has_room(task) {
+                break Stop::NoRoom;
+            }
+            if step.input == NOTHING && self.is_held() && is_source(self.model, task) {
+                break Stop::Held;
+            }
+            if !self.take(thread, task, step.input) {
+                break Stop::NoInput;
+            }
+            busy += f64::from(step.busy_ns) * self.model.tasks[task].times;
+            messages += 1;
+            let doing = &mut self.tasks[task];
+            doing.waited = false;
+            doing.step += 1;
+            doing.owed = doing.script.writes_of(doing.step - 1).len();
+        };
+        let thread = &mut self.threads[thread];
+        (thread.messages, thread.stop, thread.busy_ns) = (messages, stop, busy);
+        thread.phase = Phase::Busy(busy);
+    }
+
+    /// Writes what the step before owes; whether there was room for all.
+    fn pay(&mut self, thread: usize, task: usize) -> bool {
+        let doing = &mut self.tasks[task];
+        while doing.owed > 0 {
+            let writes = doing.script.writes_of(doing.step - 1);
+            let to = writes[writes.len() - doing.owed];
+            let stream = &mut self.streams[to as usize];
+            if stream.taken >= self.model.streams[to as usize].capacity {
+                return false;
+            }
+            stream.taken += 1;
+            self.touched[thread].push(Touch { stream: to, writes: true });
+            self.under_way += 1;
+            doing.owed -= 1;
+        }
+        true
+    }
+
+    /// Whether there is room for the first of what the next step writes: the runtime's tasks look before they read.
+    fn has_room(&self, task: usize) -> bool {
+        let doing = &self.tasks[task];
+        let to = doing.script.writes_of(doing.step).first().map(|&to| to as usize);
+        to.is_none_or(|to| self.streams[to].taken < self.model.streams[to].capacity)
+    }
+
+    /// Takes a message; whether there was one.
+    fn take(&mut self, thread: usize, task: usize, recorded: u32) -> bool {
+        if recorded == NOTHING {
+            return true;
+        }
+        let input = match self.model.tasks[task].reads {
+            Reads::AsRecorded => Some(recorded),
+            Reads::Any => self.any_input(task),
+        };
+        let Some(input) = input.filter(|&input| self.streams[input as usize].visible > 0) else {
+            return false;
+        };
+        self.streams[input as usize].visible -= 1;
+        self.touched[thread].push(Touch { stream: input, writes: false });
+        true
+    }
+
+    /// The next input in turn that has a message.
+    fn any_input(&mut self, task: usize) -> Option<u32> {
+        let doing = &mut self.tasks[task];
+        let count = doing.left_by_input.len();
+        for step in 0..count {
+            let at = (doing.next_input + step) % count;
+            let (input, left) = doing.left_by_input[at];
+            if left > 0 && self.streams[input as usize].visible > 0 {
+                doing.left_by_input[at].1 -= 1;
+                doing.next_input = at;
+                return Some(input);
+            }
+        }
+        None
+    }
+
+    fn is_held(&self) -> bool {
+        let limit = self.model.runtime.unfinished;
+        limit > 0 && self.under_way >= limit
+    }
+
+    /// A dispatch ends: what it did is seen, who waited for that is woken.
+    fn finish(&mut self, thread: usize) {
+        let task = self.threads[thread].task;
+        self.adapt(thread, task);
+        if is_sink(self.model, task) {
+            self.count_exits(self.threads[thread].messages);
+        }
+        self.tasks[task].state = State::Idle;
+        self.pay(thread, task);
+        let mut touched = std::mem::take(&mut self.touched[thread]);
+        touched.sort_unstable();
+        for same in touched.chunk_by(|a, b| a == b) {
+            self.publish(same[0], same.len());
+        }
+        touched.clear();
+        self.touched[thread] = touched;
+        self.requeue(thread, task);
+        if self.model.runtime.unfinished > 0 && self.under_way <= self.model.runtime.unfinished / 2 {
+            self.let_in();
+        }
+        self.threads[thread].phase = Phase::Until(self.now);
+        self.next(thread);
+    }
+
+    /// Messages that were written are seen, the room of those that were read is free.
+    fn publish(&mut self, touch: Touch, count: usize) {
+        let model = self.model;
+        let at = touch.stream as usize;
+        let stream = &mut self.streams[at];
+        if touch.writes {
+            stream.visible += count;
+            model.streams[at].readers.iter().for_each(|&reader| self.wake(reader, true));
+        } else {
+            stream.taken -= count;
+            self.under_way -= count as u64;
+            model.streams[at].writers.iter().for_each(|&writer| self.wake(writer, false));
+        }
+    }
+
+    /// A task may go on: in front of the others if it was given messages.
+    fn wake(&mut self, task: usize, by_input: bool) {
+        match self.tasks[task].state {
+            State::Idle if self.can_go_on(task) => self.make_ready(task, by_input),
+            // What runs looks itself at its end.
+            _ => {}
+        }
+    }
+
+    fn make_ready(&mut self, task: usize, in_front: bool) {
+        self.tasks[task].state = State::Ready;
+        let at = self.tasks[task].thread;
+        let thread = &mut self.threads[at];
+        if in_front && thread.overtakes < OVERTAKE_MAX && !thread.ready.is_empty() {
+            thread.overtakes += 1;
+            thread.ready.push_front(task);
+        } else {
+            thread.overtakes = 0;
+            thread.ready.push_back(task);
+        }
+        if thread.phase == Phase::Idle {
+            self.next(at);
+        }
+    }
+
+    /// Whether what the task waits for is there.
+    fn can_go_on(&self, task: usize) -> bool {
+        let doing = &self.tasks[task];
+        if doing.owed > 0 {
+            let writes = doing.script.writes_of(doing.step - 1);
+            let to = writes[writes.len() - doing.owed] as usize;
+            return self.streams[to].taken < self.model.streams[to].capacity;
+        }
+        let Some(step) = doing.script.steps.get(doing.step) else { return true };
+        if !self.has_room(task) {
+            return false;
+        }
+        match (step.input, self.model.tasks[task].reads) {
+            (NOTHING, _) => true,
+            (input, Reads::AsRecorded) => self.streams[input as usize].visible > 0,
+            (_, Reads::Any) => doing
+                .left_by_input
+                .iter()
+                .any(|&(input, left)| left > 0 && self.streams[input as usize].visible > 0),
+        }
+    }
+
+    fn requeue(&mut self, thread: usize, task: usize) {
+        match self.threads[thread].stop {
+            Stop::Ended => self.tasks[task].state = State::Ended,
+            Stop::Held => self.tasks[task].state = State::Held,
+            _ if self.tasks[task].state != State::Idle => {}
+            _ if self.can_go_on(task) => self.make_ready(task, false),
+            _ => {}
+        }
+    }
+
+    /// Lets sources in that were held; whether there were some.
+    fn let_in(&mut self) -> bool {
+        let held: Vec<usize> =
+            (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Held).collect();
+        if held.is_empty() {
+            return false;
+        }
+        let below = self.under_way < self.model.runtime.unfinished;
+        for &task in &held {
+            if !below {
+                self.one_more(task);
+            }
+            self.make_ready(task, false);
+        }
+        true
+    }
+
+    /// Nothing else could go on: a source brings one more input, whatever is under way.
+    fn one_more(&mut self, task: usize) {
+        let doing = &mut self.tasks[task];
+        if doing.owed == 0 && doing.step < doing.script.steps.len() {
+            doing.step += 1;
+            doing.owed = doing.script.writes_of(doing.step - 1).len();
+        }
+    }
+
+    /// The budget of the next dispatch, as the runtime computes it.
+    fn adapt(&mut self, thread: usize, task: usize) {
+        let Thread { messages, busy_ns, .. } = self.threads[thread];
+        if messages == 0 {
+            return;
+        }
+        let of = &self.model.tasks[task];
+        let runtime = &self.model.runtime;
+        if of.place == Place::OwnThread {
+            return;
+        }
+        let each = (busy_ns / messages as f64).max(1.0);
+        let doing = &mut self.tasks[task];
+        let part = (doing.narrowest / 2) as f64;
+        let fits = (runtime.quantum_ns / each).min((WORTH_IT_NS / each).floor().max(part)).max(1.0) as usize;
+        let next = if fits < doing.budget { fits } else { fits.min(doing.budget.saturating_mul(8)) };
+        doing.budget = next.clamp(1, runtime.quantum.max(1));
+    }
+
+    fn count_exits(&mut self, messages: usize) {
+        self.sunk += messages;
+        let due = self.sunk * self.parts / self.sink_total.max(1);
+        while self.outcome.parts_ns.len() < due.min(self.parts) {
+            self.outcome.parts_ns.push(self.now);
+        }
+        if cfg!(test) {
+            self.outcome.exits_ns.extend((0..messages).map(|_| self.now));
+        }
+    }
+}
+
+impl<'m> Doing<'m> {
+    fn new(model: &'m Model, at: usize, thread: usize) -> Doing<'m> {
+        let task = &model.tasks[at];
+        let own = task.place == Place::OwnThread;
+        let of_it = |stream: &&Stream| stream.readers.contains(&at) || stream.writers.contains(&at);
+        let narrowest = model.streams.iter().filter(of_it).map(|stream| stream.capacity).min().unwrap_or(64);
+        let mut left_by_input: Vec<(u32, u64)> = Vec::new();
+        if task.reads == Reads::Any {
+            for step in task.script.steps.iter().filter(|step| step.input != NOTHING) {
+                match left_by_input.iter_mut().find(|(input, _)| *input == step.input) {
+                    Some((_, left)) => *left += 1,
+                    None => left_by_input.push((step.input, 1)),
+                }
+            }
+        }
+        Doing {
+            script: &task.script,
+            state: State::Idle,
+            step: 0,
+            owed: 0,
+            budget: if own { task.shown_after.max(1) } else { 1 },
+            thread,
+            narrowest,
+            left_by_input,
+            next_input: 0,
+            waited: false,
+        }
+    }
+}
+
+impl Thread {
+    fn new() -> Thread {
+        Thread {
+            phase: Phase::Idle,
+            task: 0,
+            ready: VecDeque::new(),
+            overtakes: 0,
+            idle_since: 0.0,
+            messages: 0,
+            stop: Stop::NoInput,
+            busy_ns: 0.0,
+        }
+    }
+}
+
+fn reads_of(script: &Script) -> usize {
+    script.steps.iter().filter(|step| step.input != NOTHING).count()
+}
+
+/// It reads and never writes.
+pub(super) fn is_sink(model: &Model, task: usize) -> bool {
+    let script = &model.tasks[task].script;
+    script.writes.is_empty() && script.steps.iter().any(|step| step.input != NOTHING)
+}
+
+/// It writes and never reads.
+pub(super) fn is_source(model: &Model, task: usize) -> bool {
+    let script = &model.tasks[task].script;
+    !script.writes.is_empty() && script.steps.iter().all(|step| step.input == NOTHING)
+}

@@ -1,0 +1,313 @@
+//! The replay against what is known by other means: queueing theory, recursions for lines, sums.
+
+use std::sync::Arc;
+
+use super::changes::{Change, candidates};
+use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
+use super::replay::{Outcome, replay};
+use proptest::prelude::*;
+
+/// Random numbers (xorshift), so that tests repeat.
+struct Numbers(u64);
+
+impl Numbers {
+    fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.uniform()).ln()
+    }
+}
+
+impl Task {
+    /// A task that does nothing yet.
+    fn new(name: &str, place: Place) -> Task {
+        Task {
+            name: name.to_owned(),
+            component: name.to_owned(),
+            place,
+            reads: Reads::AsRecorded,
+            script: Arc::default(),
+            times: 1.0,
+            on_processor: 1.0,
+            shown_after: 1,
+            from_start: true,
+            is_placed: false,
+        }
+    }
+}
+
+/// A line of tasks, each on a worker of its own, one message a dispatch: what task `i` takes for message `k` is `costs[i][k]`.
+fn line(costs: &[Vec<f64>], capacities: &[usize]) -> Model {
+    let tasks = costs.iter().enumerate().map(|(at, costs)| {
+        let mut script = Script::default();
+        for &cost in costs {
+            let input = at.checked_sub(1).map_or(NOTHING, |before| before as u32);
+            script.push(input, cost, 0.0, (at < capacities.len()).then_some(at as u32));
+        }
+        Task { script: Arc::new(script), ..Task::new(&format!("t{at}"), Place::Worker(at)) }
+    });
+    let runtime = Runtime { workers: costs.len(), quantum: 1, ..Runtime::default() };
+    let streams = capacities.iter().map(|&capacity| Stream::of(capacity)).collect();
+    let mut model = Model { tasks: tasks.collect(), streams, runtime };
+    model.settle();
+    model
+}
+
+fn run(model: &Model) -> Outcome {
+    replay(model, 4).expect("it ends")
+}
+
+fn close(a: f64, b: f64, part: f64) -> bool {
+    (a - b).abs() <= part * a.abs().max(b.abs())
+}
+
+/// A line's makespan by its recursion (max-plus), message by message: task `i` begins message `k` when it has ended the one
+/// before, the message is there, and there is room, which its reader's end of message `k - capacity` gives.
+fn makespan(costs: &[Vec<f64>], capacities: &[usize]) -> f64 {
+    let (tasks, messages) = (costs.len(), costs[0].len());
+    let mut ended = vec![vec![0.0_f64; messages]; tasks];
+    for k in 0..messages {
+        for i in 0..tasks {
+            let own = if k > 0 { ended[i][k - 1] } else { 0.0 };
+            let given = if i > 0 { ended[i - 1][k] } else { 0.0 };
+            let room = match capacities.get(i) {
+                Some(&capacity) if k >= capacity => ended[i + 1][k - capacity],
+                _ => 0.0,
+            };
+            ended[i][k] = own.max(given).max(room) + costs[i][k];
+        }
+    }
+    ended[tasks - 1][messages - 1]
+}
+
+#[test]
+fn a_line_of_constant_costs_goes_at_the_pace_of_its_slowest_task() {
+    let costs = vec![vec![10.0; 500], vec![30.0; 500], vec![20.0; 500]];
+    let lasted = run(&line(&costs, &[4, 4])).lasted_ns;
+    assert!(close(lasted, 10.0 + 500.0 * 30.0 + 20.0, 1e-9), "{lasted}");
+}
+
+#[test]
+fn a_line_with_a_full_stream_is_the_queue_of_markov_with_so_many_places() {
+    // A source that only rests when there is no room is M/M/1/K, with K the stream's places (that of the message in service is one).
+    for (capacity, ratio) in [(1, 1.0), (4, 1.0), (4, 0.5), (8, 1.5)] {
+        let mut numbers = Numbers(0x1234_5678_9abc_def1);
+        let (arrival, service): (f64, f64) = (1000.0, 1000.0 * ratio);
+        let draw =
+            |mean: f64, numbers: &mut Numbers| (0..200_000).map(|_| numbers.exponential(mean)).collect();
+        let costs: Vec<Vec<f64>> = vec![draw(arrival, &mut numbers), draw(service, &mut numbers)];
+        let lasted = run(&line(&costs, &[capacity])).lasted_ns;
+        let (rho, k) = (service / arrival, capacity as i32);
+        let full = if rho == 1.0 {
+            1.0 / f64::from(k + 1)
+        } else {
+            (1.0 - rho) * rho.powi(k) / (1.0 - rho.powi(k + 1))
+        };
+        let wanted = (1.0 - full) / arrival;
+        let got = 200_000.0 / lasted;
+        assert!(close(got, wanted, 0.01), "capacity {capacity}, rho {rho}: {got} instead of {wanted}");
+    }
+}
+
+#[test]
+fn messages_wait_as_long_as_in_the_queue_of_markov() {
+    // Arrivals at random come from outside, whoever waits: M/M/1 with rho = 0.7.
+    let mut numbers = Numbers(0xfeed_beef_1234_0001);
+    let (arrival, service) = (1000.0, 700.0);
+    let mut model = line(&[vec![0.0; 300_000], vec![0.0; 300_000]], &[usize::MAX]);
+    let (mut comes, mut taken) = (Script::default(), Script::default());
+    let (mut arrivals, mut at) = (Vec::new(), 0.0);
+    for _ in 0..300_000 {
+        let between = numbers.exponential(arrival);
+        at += between;
+        arrivals.push(at);
+        comes.push(NOTHING, 0.0, between, [0]);
+        taken.push(0, numbers.exponential(service), 0.0, []);
+    }
+    model.tasks[0].script = Arc::new(comes);
+    model.tasks[1].script = Arc::new(taken);
+    model.settle();
+    let outcome = run(&model);
+    let stayed: f64 = outcome.exits_ns.iter().zip(&arrivals).map(|(left, came)| left - came).sum();
+    let (mean, wanted) = (stayed / 300_000.0, 1.0 / (1.0 / service - 1.0 / arrival));
+    assert!(close(mean, wanted, 0.03), "{mean} instead of {wanted}");
+}
+
+#[test]
+fn tasks_of_one_worker_take_turns() {
+    let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
+    model.tasks.iter_mut().for_each(|task| task.place = Place::Worker(0));
+    assert!(close(run(&model).lasted_ns, 100.0 * 60.0, 1e-9));
+    // As many threads as tasks, but one processor: the same.
+    let mut model = line(&[vec![10.0; 100], vec![30.0; 100], vec![20.0; 100]], &[4, 4]);
+    model.runtime.processors = 1.0;
+    let lasted = run(&model).lasted_ns;
+    assert!(close(lasted, 100.0 * 60.0, 1e-9), "{lasted}");
+    // A task that sleeps needs none.
+    model.tasks[1].on_processor = 0.02;
+    assert!(run(&model).lasted_ns < 100.0 * 35.0);
+}
+
+/// A source deals messages out to two tasks, and a third reads what they give, in the order of the source.
+fn diamond(capacity: usize) -> Model {
+    let (mut source, mut gather) = (Script::default(), Script::default());
+    let mut ways = [Script::default(), Script::default()];
+    for k in 0..1000_usize {
+        let way = k % 2;
+        source.push(NOTHING, 10.0, 0.0, [way as u32]);
+        let slow = k % 200 == 0 || k % 200 == 101;
+        ways[way].push(way as u32, if slow { 2000.0 } else { 20.0 }, 0.0, [2 + way as u32]);
+        gather.push(2 + way as u32, 5.0, 0.0, []);
+    }
+    let [a, b] = ways;
+    let scripts = [source, a, b, gather];
+    let tasks = scripts.into_iter().enumerate().map(|(at, script)| Task {
+        script: Arc::new(script),
+        ..Task::new(&format!("t{at}"), Place::Worker(at))
+    });
+    let streams = (0..4).map(|_| Stream::of(capacity)).collect();
+    let runtime = Runtime { workers: 4, quantum: 1, ..Runtime::default() };
+    let mut model = Model { tasks: tasks.collect(), streams, runtime };
+    model.settle();
+    model
+}
+
+#[test]
+fn order_and_capacity_hold_the_line_back_as_they_should() {
+    let model = diamond(4);
+    let before = run(&model).lasted_ns;
+    assert!(candidates(&model).contains(&Change::Unordered { component: "t3".into() }));
+    let longer = run(&Change::Capacity { times: 16 }.applied(&model)).lasted_ns;
+    // Five records of 2,000 ns on each way: with long streams the ways work at the same time.
+    assert!(longer < 0.8 * before, "{longer} {before}");
+    let unordered = run(&Change::Unordered { component: "t3".into() }.applied(&model)).lasted_ns;
+    assert!(unordered <= before, "{unordered} {before}");
+}
+
+#[test]
+fn a_limit_of_messages_under_way_holds_the_source() {
+    // Three tasks of 100 ns with one message under way at a time: each message goes alone.
+    let mut model = line(&[vec![100.0; 200], vec![100.0; 200], vec![100.0; 200]], &[8, 8]);
+    let free = run(&model).lasted_ns;
+    model.runtime.unfinished = 1;
+    let held = run(&model).lasted_ns;
+    assert!(held > 1.8 * free, "{held} {free}");
+    assert!(close(run(&Change::NoLimit { was: 1 }.applied(&model)).lasted_ns, free, 1e-9));
+}
+
+#[test]
+fn replicas_share_the_work_of_a_slow_task() {
+    let mut model = line(&[vec![100.0; 2000], vec![8000.0; 2000], vec![100.0; 2000]], &[64, 64]);
+    model.runtime.workers = 4;
+    let before = run(&model).lasted_ns;
+    let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
+    let times = before / after;
+    assert!((3.0..4.05).contains(&times), "{times}");
+    // On one processor nothing is gained.
+    model.runtime.processors = 1.0;
+    let before = run(&model).lasted_ns;
+    let after = run(&Change::Replicas { component: "t1".into(), replicas: 4 }.applied(&model)).lasted_ns;
+    assert!(after >= before);
+}
+
+#[test]
+fn a_worker_more_takes_the_piece_that_the_mapper_would_give_it() {
+    let mut model = line(&vec![vec![100.0; 100]; 6], &[4; 5]);
+    for (at, task) in model.tasks.iter_mut().enumerate() {
+        task.place = Place::Worker(at / 3);
+    }
+    model.runtime.workers = 2;
+    let three = Change::Workers { workers: 3 }.applied(&model);
+    let places: Vec<Place> = three.tasks.iter().map(|task| task.place).collect();
+    assert_eq!(places, [0, 0, 1, 1, 2, 2].map(Place::Worker));
+    assert!(run(&three).lasted_ns < 0.75 * run(&model).lasted_ns);
+}
+
+#[test]
+fn a_network_that_cannot_go_on_gives_no_outcome() {
+    // The second task reads two messages more than the first writes.
+    let mut model = line(&[vec![1.0; 5], vec![1.0; 5]], &[4]);
+    let mut script = Script::default();
+    (0..7).for_each(|_| script.push(0, 1.0, 0.0, []));
+    model.tasks[1].script = Arc::new(script);
+    assert!(replay(&model, 4).is_none());
+}
+
+fn costs(
+    tasks: std::ops::Range<usize>,
+    messages: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    (tasks, messages).prop_flat_map(|(tasks, messages)| {
+        prop::collection::vec(prop::collection::vec((1_u32..2000).prop_map(f64::from), messages), tasks)
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_line_lasts_as_long_as_its_recursion_says(costs in costs(2..5, 1..60), capacity in 1_usize..5) {
+        let capacities = vec![capacity; costs.len() - 1];
+        let lasted = run(&line(&costs, &capacities)).lasted_ns;
+        // Costs are kept in 32 bits.
+        prop_assert!(close(lasted, makespan(&costs, &capacities), 1e-5), "{lasted}");
+    }
+
+    #[test]
+    fn a_faster_task_and_a_longer_stream_never_slow_a_line(costs in costs(2..5, 1..60), capacity in 1_usize..5, which in 0_usize..4) {
+        let model = line(&costs, &vec![capacity; costs.len() - 1]);
+        let before = run(&model).lasted_ns * (1.0 + 1e-6);
+        let component = format!("t{}", which % costs.len());
+        let faster = Change::Faster { component, task: None, times: 2.0 }.applied(&model);
+        prop_assert!(run(&faster).lasted_ns <= before);
+        let longer = Change::Capacity { times: 16 }.applied(&model);
+        prop_assert!(run(&longer).lasted_ns <= before);
+    }
+
+    #[test]
+    fn nothing_is_faster_than_its_work(costs in costs(2..5, 1..60), capacity in 1_usize..5, processors in 1_u32..4, quantum in 1_usize..20) {
+        let mut model = line(&costs, &vec![capacity; costs.len() - 1]);
+        model.runtime.processors = f64::from(processors);
+        model.runtime.quantum = quantum;
+        let lasted = run(&model).lasted_ns * (1.0 + 1e-6);
+        let of_task = costs.iter().map(|costs| costs.iter().sum::<f64>()).fold(0.0, f64::max);
+        prop_assert!(lasted >= of_task && lasted >= model.busy_ns() / f64::from(processors));
+        prop_assert!(lasted <= model.busy_ns() * (1.0 + 1e-3), "some thread always works");
+        for change in candidates(&model) {
+            prop_assert!(replay(&change.applied(&model), 4).is_some(), "{change}");
+        }
+    }
+}
+
+#[test]
+fn a_task_reads_what_there_is_where_order_does_not_count() {
+    let mut model = diamond(2);
+    model.tasks[3].reads = Reads::Any;
+    assert!(run(&model).lasted_ns >= 0.0);
+}
+
+#[test]
+fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
+    for (lasted, kept, replayed, wanted) in [
+        (100.0, 0.0, 100.0, None),
+        (100.0, 0.0, 92.0, None),
+        (100.0, 0.0, 80.0, Some("25 % faster")),
+        (100.0, 0.0, 125.0, Some("20 % slower")),
+        // Kept from its processor for 20 ms of 100.
+        (100.0, 0.2, 80.0, None),
+        (100.0, 0.2, 75.0, None),
+        (100.0, 0.2, 64.0, Some("25 % faster")),
+        (100.0, 0.2, 125.0, Some("20 % slower")),
+        (100.0, 0.5, 60.0, Some("no processor for 50 %")),
+    ] {
+        let why = super::beyond(lasted, kept, replayed);
+        let as_wanted = match (&why, wanted) {
+            (Some(why), Some(wanted)) => why.contains(wanted),
+            (why, wanted) => why.is_none() && wanted.is_none(),
+        };
+        assert!(as_wanted, "{lasted} {kept} {replayed}: {why:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Boxes that cost what a file says: `cargo xtask remedies` builds networks of them, slows them, and mends them again.
+//!
+//! The file `boxes.plan` in the folder in which the network runs has a line a box, `w3 turns=6000 cost=bimodal seed=7 how=mutex hot=2 times=9`: the box
+//! `w3` takes 6,000 turns of a loop on average (a turn is about 1.5 ns), distributed so, and `times` as long for records with the key `hot`. How it spends the time:
+//! it computes, sleeps, holds a lock that all boxes of this kind share, fights for the allocator, touches fresh pages, reads
+//! memory at random, or waits for a byte of a FIFO or for the next tick of a timer.
+
+use std::fs::File;
+use std::hint::{black_box, spin_loop};
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use thalweg_box::{Out, library};
+
+/// Boxes in the library, from `w0` on.
+const BOXES: usize = 12;
+/// Turns of the loop in a microsecond, about.
+const TURNS_PER_US: f64 = 650.0;
+/// Numbers among which those that are bound by memory jump: 16 MiB, more than a processor's own caches hold.
+const NUMBERS: usize = 2 << 20;
+
+/// How a box spends its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum How {
+    #[default]
+    Compute,
+    Sleep,
+    Mutex,
+    Spin,
+    Allocate,
+    Fault,
+    Memory,
+    Fifo,
+    Timer,
+}
+
+/// How the costs of records are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Cost {
+    #[default]
+    Constant,
+    Exponential,
+    /// One record in five takes sixteen times as long as the others.
+    Bimodal,
+    /// One record in a hundred takes half of the time.
+    Rare,
+}
+
+/// What the file says of a box.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plan {
+    turns: f64,
+    cost: Cost,
+    seed: u64,
+    how: How,
+    hot: i64,
+    times: f64,
+}
+
+static PLANS: OnceLock<Vec<Plan>> = OnceLock::new();
+static MUTEX: Mutex<()> = Mutex::new(());
+static SPIN: AtomicBool = AtomicBool::new(false);
+static FIFO: OnceLock<File> = OnceLock::new();
+static LARGE: OnceLock<Vec<u64>> = OnceLock::new();
+
+fn open() -> Result<(), String> {
+    let text = std::fs::read_to_string("boxes.plan").map_err(|error| format!("boxes.plan: {error}"))?;
+    let mut plans = vec![Plan { times: 1.0, ..Plan::default() }; BOXES];
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let place: usize = name
+            .strip_prefix('w')
+            .and_then(|number| number.parse().ok())
+            .ok_or(format!("boxes.plan: no box `{name}`"))?;
+        let plan =
+            plans.get_mut(place).ok_or(format!("boxes.plan: there are {BOXES} boxes, not `{name}`"))?;
+        for word in words {
+            plan.take(word).ok_or(format!("boxes.plan: `{word}` of {name} says nothing"))?;
+        }
+    }
+    if plans.iter().any(|plan| plan.how == How::Fifo) {
+        let _ = FIFO.set(File::open("bytes.fifo").map_err(|error| format!("bytes.fifo: {error}"))?);
+    }
+    if plans.iter().any(|plan| plan.how == How::Memory) {
+        let _ = LARGE.set((0..NUMBERS as u64).map(mixed).collect());
+    }
+    PLANS.set(plans).map_err(|_| "boxes.plan was read twice".to_owned())
+}
+
+impl Plan {
+    fn take(&mut self, word: &str) -> Option<()> {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "turns" => self.turns = value.parse().ok()?,
+            "seed" => self.seed = value.parse().ok()?,
+            "hot" => self.hot = value.parse().ok()?,
+            "times" => self.times = value.parse().ok()?,
+            "cost" => {
+                self.cost = match value {
+                    "constant" => Cost::Constant,
+                    "exponential" => Cost::Exponential,
+                    "bimodal" => Cost::Bimodal,
+                    "rare" => Cost::Rare,
+                    _ => return None,
+                }
+            }
+            "how" => {
+                self.how = match value {
+                    "compute" => How::Compute,
+                    "sleep" => How::Sleep,
+                    "mutex" => How::Mutex,
+                    "spin" => How::Spin,
+                    "allocate" => How::Allocate,
+                    "fault" => How::Fault,
+                    "memory" => How::Memory,
+                    "fifo" => How::Fifo,
+                    "timer" => How::Timer,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What this record costs, in turns.
+    fn turns_of(&self, number: i64, key: i64) -> u64 {
+        let chance = mixed(self.seed ^ mixed(number as u64));
+        let uniform = (chance >> 11) as f64 / (1_u64 << 53) as f64;
+        let part = match self.cost {
+            Cost::Constant => 1.0,
+            Cost::Exponential => -(1.0 - uniform).ln(),
+            Cost::Bimodal if uniform < 0.2 => 4.0,
+            Cost::Bimodal => 0.25,
+            Cost::Rare if uniform < 0.01 => 50.0,
+            Cost::Rare => 0.505,
+        };
+        let times = if self.times != 1.0 && key == self.hot { self.times } else { 1.0 };
+        (self.turns * part * times) as u64
+    }
+
+    fn spend(&self, turns: u64) {
+        match self.how {
+            How::Compute => compute(turns),
+            How::Sleep => {
+                std::thread::sleep(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64))
+            }
+            How::Mutex => {
+                let _held = MUTEX.lock().unwrap_or_else(PoisonError::into_inner);
+                compute(turns);
+            }
+            How::Spin => {
+                while SPIN.swap(true, Ordering::Acquire) {
+                    spin_loop();
+                }
+                compute(turns);
+                SPIN.store(false, Ordering::Release);
+            }
+            How::Allocate => allocate(turns),
+            How::Fault => fault(turns),
+            How::Memory => jump(turns),
+            How::Fifo => {
+                if let Some(mut fifo) = FIFO.get() {
+                    let _ = fifo.read(&mut [0]);
+                }
+            }
+            How::Timer => wait_for_tick(Duration::from_nanos((turns as f64 * 1e3 / TURNS_PER_US) as u64)),
+        }
+    }
+}
+
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+/// So many turns, each of which waits for the one before. Who is put off the processor meanwhile has no less to do.
+fn compute(turns: u64) {
+    let mut number = black_box(1_u64);
+    for _ in 0..turns {
+        // A compiler would take several turns of a product and a sum at once.
+        number = (number ^ number >> 29).wrapping_mul(6_364_136_223_846_793_005);
+    }
+    black_box(number);
+}
+
+/// Many small pieces of all sizes, freed in another order.
+fn allocate(turns: u64) {
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for step in 0..turns / 60 {
+        kept.push(black_box(Vec::with_capacity(1 << (4 + mixed(step) % 12))));
+        if kept.len() > 64 {
+            kept.swap_remove((mixed(step) % 64) as usize);
+        }
+    }
+}
+
+/// Pages that nobody has touched before.
+fn fault(turns: u64) {
+    const BYTES: usize = 1 << 20;
+    for _ in 0..(turns / 100_000).max(1) {
+        let mut fresh = vec![0_u8; BYTES];
+        for page in fresh.chunks_mut(4096) {
+            page[0] = 1;
+        }
+        black_box(&fresh);
+    }
+}
+
+/// Each place says where to look next.
+fn jump(turns: u64) {
+    let Some(large) = LARGE.get() else { return };
+    let mut at = turns as usize % NUMBERS;
+    for _ in 0..turns / 60 {
+        at = large[at] as usize % NUMBERS;
+    }
+    black_box(at);
+}
+
+/// A multiple of the period, by the clock that all share.
+fn wait_for_tick(period: Duration) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let period = period.as_nanos().max(1);
+    std::thread::sleep(Duration::from_nanos((period - now.as_nanos() % period) as u64));
+}
+
+fn work<const PLACE: usize>(n: i64, k: i64, out: &mut Out) -> Result<(), String> {
+    let plan = PLANS.get().map(|plans| plans[PLACE]).ok_or("no boxes.plan was read")?;
+    plan.spend(plan.turns_of(n, k));
+    out.emit((n, k));
+    Ok(())
+}
+
+library! {
+    init open;
+    "box w0 ((<n>, <k>) -> (<n>, <k>))" => w0,
+    "box w1 ((<n>, <k>) -> (<n>, <k>))" => w1,
+    "box w2 ((<n>, <k>) -> (<n>, <k>))" => w2,
+    "box w3 ((<n>, <k>) -> (<n>, <k>))" => w3,
+    "box w4 ((<n>, <k>) -> (<n>, <k>))" => w4,
+    "box w5 ((<n>, <k>) -> (<n>, <k>))" => w5,
+    "box w6 ((<n>, <k>) -> (<n>, <k>))" => w6,
+    "box w7 ((<n>, <k>) -> (<n>, <k>))" => w7,
+    "box w8 ((<n>, <k>) -> (<n>, <k>))" => w8,
+    "box w9 ((<n>, <k>) -> (<n>, <k>))" => w9,
+    "box w10 ((<n>, <k>) -> (<n>, <k>))" => w10,
+    "box w11 ((<n>, <k>) -> (<n>, <k>))" => w11,
+}
+
+macro_rules! boxes {
+    ($($name:ident $place:literal),*) => {
+        $(fn $name(n: i64, k: i64, out: &mut Out) -> Result<(), String> {
+            work::<$place>(n, k, out)
+        })*
+    };
+}
+
+boxes!(w0 0, w1 1, w2 2, w3 3, w4 4, w5 5, w6 6, w7 7, w8 8, w9 9, w10 10, w11 11);

@@ -1,0 +1,79 @@
+//! `thalweg diagnose --what-if`: what is predicted from a recording, and what is not.
+
+mod program;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs a line of filters on 3,000 records, and keeps its space there.
+fn recorded(folder: &Path, mode: &[&str]) -> String {
+    let net =
+        "net steps connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}] .. [{<n>} -> {<n = n - 3>}];";
+    let net = program::write(folder, "steps.snet", net);
+    let input: String = (0..3000).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
+    let space = folder.join("space").display().to_string();
+    let output = program::run(&[&[net.as_str(), "--workers", "2", "--space", &space], mode].concat(), &input);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    space
+}
+
+fn what_if(space: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(["diagnose", space, "--what-if"]).args(more).output().expect("thalweg starts")
+}
+
+fn json(space: &str) -> Value {
+    let output = what_if(space, &["--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_recorded_run_is_replayed_or_said_to_be_beyond_the_replay() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = recorded(folder.path(), &["--monitor", "full", "--keep"]);
+    let answer = json(&space);
+    // The source, three filters, the sink: each record is read or brought by five of them at least.
+    assert!(answer["messages"].as_u64() >= Some(5 * 3000), "{answer}");
+    assert!(answer["recorded_per_s"].as_f64() > Some(0.0) && answer["replayed_per_s"].as_f64() > Some(0.0));
+    let [recorded, kept, again, bound] = ["recorded_per_s", "kept", "replayed_per_s", "bound"]
+        .map(|name| answer[name].as_f64().expect("a number"));
+    let nearest = again.clamp(recorded, recorded / (1.0 - kept));
+    let believed = kept <= 0.4 && (again / nearest - 1.0).abs() <= bound;
+    // Where something else held the run up, the replay is too fast, and says so.
+    assert_eq!(believed, answer["refused"].is_null(), "{answer}");
+    let changes = answer["changes"].as_array().expect("a list");
+    assert_eq!(believed, !changes.is_empty());
+    for row in changes {
+        let [least, gain, most] = ["least", "gain", "most"].map(|name| row[name].as_f64().expect("a number"));
+        assert!(least <= gain && gain <= most && gain > -1.0, "{row}");
+        assert!(row["words"].as_str().is_some_and(|words| !words.is_empty()));
+    }
+    let said = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
+    assert!(said.starts_with("Replayed the run as it was"), "{said}");
+    assert_eq!(believed, said.contains("changes were replayed"), "{said}");
+}
+
+#[test]
+fn what_was_not_recorded_is_not_replayed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let space = recorded(folder.path(), &["--monitor", "metrics"]);
+    let answer = json(&space);
+    assert!(answer["refused"].as_str().is_some_and(|why| why.contains("--monitor full --keep")), "{answer}");
+    assert_eq!(answer["changes"], Value::Array(Vec::new()));
+    let said = String::from_utf8(what_if(&space, &[]).stdout).expect("text");
+    assert!(said.starts_with("Nothing is predicted: not every dispatch"), "{said}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for (more, wanted) in
+        [(&["--window", "1s"][..], "--window"), (&["--perturb"], "--perturb"), (&["--processors", "0"], "0")]
+    {
+        let output = what_if("nowhere", more);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(wanted));
+    }
+}

@@ -1,0 +1,274 @@
+//! A network as a tree, and the files that `thalweg run` takes.
+
+use std::fmt::Write;
+
+/// Values of the tag `<r>`, by which a box is replicated.
+pub(super) const LANES: u64 = 4;
+
+/// A network.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Net {
+    /// The box `w` of this number.
+    Box(usize),
+    /// The same on this worker.
+    Placed(usize, usize),
+    /// A replica of it for each value of `<r>`.
+    Lanes(usize),
+    /// A program that answers what it is asked.
+    Exec,
+    /// A filter that computes a tag.
+    Filter(usize),
+    /// One after the other.
+    Serial(Vec<Net>),
+    /// A net with a name.
+    Named(usize, Box<Net>),
+    /// One or the other; the first takes so many records of ten.
+    Parallel { number: usize, ordered: bool, first_of_ten: u64, branches: Box<[Net; 2]> },
+    /// A replica for each key.
+    Split { number: usize, ordered: bool, body: Box<Net> },
+    /// A replica for each round; records take up to so many.
+    Star { number: usize, ordered: bool, rounds: u64, body: Box<Net> },
+    /// Around again, up to so many times.
+    Feedback { number: usize, rounds: u64, body: Box<Net> },
+    /// Each record becomes two, which go different ways and are joined.
+    Join { number: usize, branches: Box<[Net; 2]> },
+}
+
+impl Net {
+    /// Calls `see` with each node, the outer ones first.
+    pub(super) fn visit(&self, see: &mut impl FnMut(&Net)) {
+        see(self);
+        match self {
+            Net::Box(_) | Net::Placed(..) | Net::Lanes(_) | Net::Exec | Net::Filter(_) => {}
+            Net::Serial(parts) => parts.iter().for_each(|part| part.visit(see)),
+            Net::Parallel { branches, .. } | Net::Join { branches, .. } => {
+                branches.iter().for_each(|branch| branch.visit(see));
+            }
+            Net::Named(_, body)
+            | Net::Split { body, .. }
+            | Net::Star { body, .. }
+            | Net::Feedback { body, .. } => body.visit(see),
+        }
+    }
+
+    /// The same with each node changed, the outer ones first.
+    pub(super) fn change(&mut self, to: &mut impl FnMut(&mut Net)) {
+        to(self);
+        match self {
+            Net::Box(_) | Net::Placed(..) | Net::Lanes(_) | Net::Exec | Net::Filter(_) => {}
+            Net::Serial(parts) => parts.iter_mut().for_each(|part| part.change(to)),
+            Net::Parallel { branches, .. } | Net::Join { branches, .. } => {
+                branches.iter_mut().for_each(|branch| branch.change(to));
+            }
+            Net::Named(_, body)
+            | Net::Split { body, .. }
+            | Net::Star { body, .. }
+            | Net::Feedback { body, .. } => body.change(to),
+        }
+    }
+
+    /// Numbers of the boxes.
+    pub(super) fn boxes(&self) -> Vec<usize> {
+        let mut boxes = Vec::new();
+        self.visit(&mut |net| {
+            if let Net::Box(at) | Net::Placed(at, _) | Net::Lanes(at) = net {
+                boxes.push(*at);
+            }
+        });
+        boxes
+    }
+
+    /// Boxes inside a split.
+    pub(super) fn split_boxes(&self) -> Vec<usize> {
+        let mut boxes = Vec::new();
+        self.visit(&mut |net| {
+            if let Net::Split { body, .. } = net {
+                boxes.extend(body.boxes());
+            }
+        });
+        boxes
+    }
+
+    /// Numbers of the combinators that keep the order.
+    pub(super) fn ordered(&self) -> Vec<usize> {
+        let mut numbers = Vec::new();
+        self.visit(&mut |net| match net {
+            Net::Parallel { number, ordered: true, .. }
+            | Net::Split { number, ordered: true, .. }
+            | Net::Star { number, ordered: true, .. } => numbers.push(*number),
+            _ => {}
+        });
+        numbers
+    }
+
+    /// The text of the net `network`.
+    pub(super) fn text(&self) -> String {
+        let mut text = "net network {\n".to_owned();
+        let mut boxes = self.boxes();
+        boxes.sort_unstable();
+        for at in boxes {
+            let _ = writeln!(text, "    box w{at} ((<n>, <k>) -> (<n>, <k>));");
+        }
+        let (mut execs, mut named) = (false, Vec::new());
+        self.visit(&mut |net| match net {
+            Net::Exec => execs = true,
+            Net::Named(number, body) => named.push((*number, body.clone())),
+            _ => {}
+        });
+        if execs {
+            text.push_str("    box echo ((<n>, <k>) -> (<n>, <k>)) { <<< exec | cat >>> }\n");
+        }
+        // Inner nets first: each is seen by those that follow.
+        for (number, body) in named.iter().rev() {
+            let _ = writeln!(text, "    net part{number} connect {};", body.topology());
+        }
+        let _ = write!(text, "}} connect {};", self.topology());
+        text
+    }
+
+    fn topology(&self) -> String {
+        match self {
+            Net::Box(at) => format!("w{at}"),
+            Net::Placed(at, worker) => format!("(w{at} @ {worker})"),
+            Net::Lanes(at) => format!("(w{at} ! <r>)"),
+            Net::Exec => "echo".to_owned(),
+            Net::Filter(number) => format!("[{{<n>}} -> {{<n>, <x{number} = n * {} + 1>}}]", number + 3),
+            Net::Serial(parts) => {
+                let parts: Vec<String> = parts.iter().map(Net::topology).collect();
+                format!("({})", parts.join(" .. "))
+            }
+            Net::Named(number, _) => format!("part{number}"),
+            Net::Parallel { number, ordered, first_of_ten, branches } => {
+                let [a, b] = ["a", "b"].map(|way| format!("{way}{number}"));
+                let bar = if *ordered { "||" } else { "|" };
+                format!(
+                    "([{{<n>}} -> if <n % 10 < {first_of_ten}> then {{<n>, <{a} = 1>}} else {{<n>, <{b} = 1>}}] \
+                     .. ([{{<{a}>}} -> {{}}] .. {} {bar} [{{<{b}>}} -> {{}}] .. {}))",
+                    branches[0].topology(),
+                    branches[1].topology()
+                )
+            }
+            Net::Split { ordered, body, .. } => {
+                format!("({} {} <k>)", body.topology(), if *ordered { "!!" } else { "!" })
+            }
+            Net::Star { number, ordered, rounds, body } => {
+                let star = if *ordered { "**" } else { "*" };
+                format!(
+                    "([{{<n>}} -> {{<n>, <s{number} = n % {rounds} + 1>}}] .. (({} .. \
+                     [{{<s{number}>}} -> {{<s{number} = s{number} - 1>}}]) {star} {{<s{number}>}} if \
+                     <s{number} <= 0>) .. [{{<s{number}>}} -> {{}}])",
+                    body.topology()
+                )
+            }
+            Net::Feedback { number, rounds, body } => format!(
+                "([{{<n>}} -> {{<n>, <f{number} = n % {rounds} + 1>}}] .. (({} .. \
+                 [{{<f{number}>}} -> {{<f{number} = f{number} - 1>}}]) \\ {{<f{number}>}} if \
+                 <f{number} > 0>) .. [{{<f{number}>}} -> {{}}])",
+                body.topology()
+            ),
+            Net::Join { number, branches } => {
+                let [a, b] = ["a", "b"].map(|way| format!("{way}{number}"));
+                format!(
+                    "([{{<n>}} -> {{<n>, <{a} = 1>}}; {{<n>, <{b} = 1>}}] .. ([{{<{a}>}} -> {{<{a}>}}] .. {} | \
+                     [{{<{b}>}} -> {{<{b}>}}] .. {}) .. [| {{<{a}>}}, {{<{b}>}} |] * {{<{a}>, <{b}>}} .. \
+                     [{{<{a}>, <{b}>}} -> {{}}])",
+                    branches[0].topology(),
+                    branches[1].topology()
+                )
+            }
+        }
+    }
+}
+
+/// How a box spends its time: a word of `boxes.plan`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Compute,
+    Sleep,
+    Mutex,
+    Spin,
+    Allocate,
+    Fault,
+    Memory,
+    Fifo,
+    Timer,
+}
+
+/// What a box costs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BoxPlan {
+    pub(super) turns: f64,
+    pub(super) cost: &'static str,
+    pub(super) how: How,
+    /// So many times as much for records of the hot key.
+    pub(super) times: f64,
+    pub(super) seed: u64,
+}
+
+impl BoxPlan {
+    fn line(&self, at: usize, hot: u64) -> String {
+        let BoxPlan { turns, cost, how, times, seed } = self;
+        let how = match how {
+            How::Compute => "compute",
+            How::Sleep => "sleep",
+            How::Mutex => "mutex",
+            How::Spin => "spin",
+            How::Allocate => "allocate",
+            How::Fault => "fault",
+            How::Memory => "memory",
+            How::Fifo => "fifo",
+            How::Timer => "timer",
+        };
+        format!("w{at} turns={turns:.0} cost={cost} seed={seed} how={how} hot={hot} times={times}\n")
+    }
+}
+
+/// How a network is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) net: Net,
+    pub(super) boxes: Vec<BoxPlan>,
+    pub(super) keys: u64,
+    /// Records of the first key, of ten; none: all keys alike.
+    pub(super) skew: Option<u64>,
+    pub(super) workers: usize,
+    pub(super) capacity: Option<u64>,
+    pub(super) quantum: Option<u64>,
+    pub(super) unfinished: Option<u64>,
+    pub(super) round_robin: bool,
+    pub(super) steal: bool,
+    /// The source brings so many times what the network takes by itself.
+    pub(super) source: Option<f64>,
+    /// The sink takes so many times what the network gives by itself.
+    pub(super) sink: Option<f64>,
+    /// Processes that compute beside it.
+    pub(super) others: usize,
+    /// A FIFO's byte comes so often, in microseconds.
+    pub(super) fifo_us: f64,
+}
+
+impl Case {
+    /// The file `boxes.plan`.
+    pub(super) fn plan(&self) -> String {
+        let used = self.net.boxes();
+        used.iter().map(|&at| self.boxes[at].line(at, 0)).collect()
+    }
+
+    /// So many records of input.
+    pub(super) fn records(&self, count: u64) -> String {
+        let mut text = String::new();
+        let padding = match self.sink {
+            Some(_) => format!(", \"padding\": \"{}\"", "x".repeat(600)),
+            None => String::new(),
+        };
+        for n in 0..count {
+            let chance = thalweg_chance::mixed(n ^ 0x5eed);
+            let key = match self.skew {
+                Some(of_ten) if chance % 10 < of_ten => 0,
+                _ => (chance >> 8) % self.keys,
+            };
+            let _ = writeln!(text, "{{\"<n>\": {n}, \"<k>\": {key}, \"<r>\": {}{padding}}}", n % LANES);
+        }
+        text
+    }
+}

@@ -1,0 +1,205 @@
+//! What can be done about a network, one thing at a time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::network::{Case, How, Net};
+
+/// One change of a network or of how it is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Remedy {
+    /// This box takes half of the time.
+    Faster(usize),
+    /// This box takes half of the time for the hot key.
+    FasterReplica(usize),
+    /// A replica of this box in each of four lanes.
+    Replicate(usize),
+    /// This box goes to this worker, and the others stay where they were.
+    Place(usize, usize),
+    /// No box has a place any more.
+    Unplace,
+    /// Streams hold so many messages.
+    Capacity(u64),
+    /// A dispatch takes so many messages at most.
+    Quantum(u64),
+    /// `--unfinished` is left out.
+    NoLimit,
+    /// The source brings twice as much.
+    Source,
+    /// The sink takes twice as much.
+    Sink,
+    /// All keys have as many records.
+    EvenKeys,
+    /// The combinator of this number gives up the order.
+    Unordered(usize),
+    /// So many workers.
+    Workers(usize),
+    /// Workers without work get tasks of others.
+    Steal,
+    /// Tasks go to the workers in turn, or, if they do, neighbours together.
+    OtherMapper,
+    /// Boxes that share a lock do without.
+    Unlock,
+    /// The other processes are gone.
+    Alone,
+}
+
+/// Its name in the journal.
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::Faster(at) => write!(f, "faster w{at}"),
+            Remedy::FasterReplica(at) => write!(f, "faster replica of w{at}"),
+            Remedy::Replicate(at) => write!(f, "replicate w{at}"),
+            Remedy::Place(at, worker) => write!(f, "place w{at} {worker}"),
+            Remedy::Unplace => f.write_str("unplace"),
+            Remedy::Capacity(messages) => write!(f, "capacity {messages}"),
+            Remedy::Quantum(messages) => write!(f, "quantum {messages}"),
+            Remedy::NoLimit => f.write_str("no limit"),
+            Remedy::Source => f.write_str("source"),
+            Remedy::Sink => f.write_str("sink"),
+            Remedy::EvenKeys => f.write_str("even keys"),
+            Remedy::Unordered(number) => write!(f, "unordered {number}"),
+            Remedy::Workers(count) => write!(f, "workers {count}"),
+            Remedy::Steal => f.write_str("steal"),
+            Remedy::OtherMapper => f.write_str("other mapper"),
+            Remedy::Unlock => f.write_str("unlock"),
+            Remedy::Alone => f.write_str("alone"),
+        }
+    }
+}
+
+/// Streams hold so many messages by default.
+const CAPACITY: u64 = 64;
+/// A dispatch takes so many by default.
+const QUANTUM: u64 = 64;
+
+/// Every single remedy that changes this network.
+pub(super) fn remedies(case: &Case, healthy: bool) -> Vec<Remedy> {
+    let mut all = Vec::new();
+    let in_splits = case.net.split_boxes();
+    for at in case.net.boxes() {
+        all.push(Remedy::Faster(at));
+        all.push(Remedy::Replicate(at));
+        all.extend((0..case.workers.min(2)).map(|worker| Remedy::Place(at, worker)));
+        if case.boxes[at].times != 1.0 && in_splits.contains(&at) {
+            all.push(Remedy::FasterReplica(at));
+        }
+    }
+    all.extend(case.net.ordered().into_iter().map(Remedy::Unordered));
+    all.push(Remedy::Capacity(16 * case.capacity.unwrap_or(CAPACITY)));
+    all.push(Remedy::Quantum(if case.quantum.is_some() { QUANTUM } else { 8 * QUANTUM }));
+    all.extend(
+        [case.workers - 1, case.workers + 1].into_iter().filter(|&count| count > 0).map(Remedy::Workers),
+    );
+    if case.workers > 2 {
+        all.push(Remedy::Workers(2));
+    }
+    // What a healthy network's source brings is what there is.
+    let sometimes = [
+        (case.unfinished.is_some(), Remedy::NoLimit),
+        (case.source.is_some() && !healthy, Remedy::Source),
+        (case.sink.is_some(), Remedy::Sink),
+        (case.skew.is_some(), Remedy::EvenKeys),
+        (case.others > 0, Remedy::Alone),
+        (case.boxes.iter().any(|plan| matches!(plan.how, How::Mutex | How::Spin)), Remedy::Unlock),
+        (case.net != unplaced(&case.net), Remedy::Unplace),
+    ];
+    all.extend(sometimes.into_iter().filter(|(there, _)| *there).map(|(_, remedy)| remedy));
+    all.extend([Remedy::Steal, Remedy::OtherMapper]);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn unplaced(net: &Net) -> Net {
+    let mut net = net.clone();
+    net.change(&mut |net| {
+        if let Net::Placed(at, _) = *net {
+            *net = Net::Box(at);
+        }
+    });
+    net
+}
+
+impl Remedy {
+    /// The case after it, where boxes ran on these workers before (by their number, as far as they had one place).
+    pub(super) fn applied(self, case: &Case, places: &BTreeMap<usize, usize>) -> Case {
+        let mut case = case.clone();
+        match self {
+            Remedy::Faster(at) => {
+                case.boxes[at].turns /= 2.0;
+                if case.boxes[at].how == How::Fifo {
+                    case.fifo_us /= 2.0;
+                }
+            }
+            Remedy::FasterReplica(at) => case.boxes[at].times /= 2.0,
+            Remedy::Replicate(at) => instead(&mut case.net, at, Net::Lanes(at)),
+            Remedy::Place(at, worker) => {
+                for (&other, &stays) in places.iter().filter(|(other, _)| **other != at) {
+                    instead(&mut case.net, other, Net::Placed(other, stays));
+                }
+                instead(&mut case.net, at, Net::Placed(at, worker));
+            }
+            Remedy::Unplace => case.net = unplaced(&case.net),
+            Remedy::Capacity(messages) => case.capacity = Some(messages),
+            Remedy::Quantum(messages) => case.quantum = Some(messages),
+            Remedy::NoLimit => case.unfinished = None,
+            Remedy::Source => case.source = case.source.map(|part| 2.0 * part),
+            Remedy::Sink => case.sink = case.sink.map(|part| 2.0 * part),
+            Remedy::EvenKeys => case.skew = None,
+            Remedy::Unordered(wanted) => case.net.change(&mut |net| match net {
+                Net::Parallel { number, ordered, .. }
+                | Net::Split { number, ordered, .. }
+                | Net::Star { number, ordered, .. }
+                    if *number == wanted =>
+                {
+                    *ordered = false;
+                }
+                _ => {}
+            }),
+            Remedy::Workers(count) => case.workers = count,
+            Remedy::Steal => case.steal = true,
+            Remedy::OtherMapper => case.round_robin = !case.round_robin,
+            Remedy::Unlock => case.boxes.iter_mut().for_each(|plan| {
+                if matches!(plan.how, How::Mutex | How::Spin) {
+                    plan.how = How::Compute;
+                }
+            }),
+            Remedy::Alone => case.others = 0,
+        }
+        case
+    }
+}
+
+/// Another network in the place of a box.
+fn instead(net: &mut Net, wanted: usize, other: Net) {
+    net.change(&mut |net| {
+        if matches!(net, Net::Box(at) | Net::Placed(at, _) | Net::Lanes(at) if *at == wanted) {
+            *net = other.clone();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::planted;
+    use super::*;
+
+    #[test]
+    fn each_remedy_changes_its_network_and_has_a_name_of_its_own() {
+        for seed in 0..200 {
+            let planted = planted(seed);
+            let all = remedies(&planted.case, planted.healthy);
+            let names: std::collections::BTreeSet<String> = all.iter().map(Remedy::to_string).collect();
+            assert_eq!(names.len(), all.len());
+            for remedy in all {
+                let same = remedy.applied(&planted.case, &BTreeMap::new()) == planted.case;
+                assert!(
+                    !same || matches!(remedy, Remedy::Place(..)),
+                    "seed {seed}: {remedy} changes nothing"
+                );
+            }
+        }
+    }
+}

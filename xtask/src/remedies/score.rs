@@ -1,0 +1,214 @@
+//! Verdicts against what was measured.
+//!
+//! A verdict is *right* if its remedy gains at least 80 % of what the best single remedy gains, or if it names none and none gains 5 %. It is *misleading* if
+//! its remedy gains less than 5 % where another gains more than 20 %. Between them it is *partly right* if its remedy gains 5 % or more, else *wrong*.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::generator::Planted;
+use super::remedy::{Remedy, remedies};
+
+/// A gain that is worth a remedy.
+pub(super) const WORTH: f64 = 0.05;
+/// Of the best remedy's gain, from here on a verdict is right.
+const RIGHT: f64 = 0.8;
+/// Where something gains more than this, a remedy that gains nothing misleads.
+const MISLEADING: f64 = 0.2;
+
+/// How a verdict fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    Right,
+    Partly,
+    Wrong,
+    Misleading,
+}
+
+/// What a verdict says is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Said {
+    /// Nothing helps, or it is not clear.
+    Nothing,
+    /// Any of these.
+    Do(Vec<Remedy>),
+    /// Something that no remedy of the table is.
+    Other(String),
+}
+
+/// The box that is the last part of a component's path, or of a task's name.
+fn box_of(name: &str) -> Option<usize> {
+    let path = name.split('[').next()?;
+    let last = path.rsplit('/').next()?.split('#').next()?;
+    last.strip_prefix('w')?.parse().ok()
+}
+
+/// What a verdict says, in remedies of this network's table. Only the data of the finding count, not its rule and not its words.
+pub(super) fn said(planted: &Planted, verdict: &Value) -> Said {
+    let table = remedies(&planted.case, planted.healthy);
+    let kind = verdict["kind"].as_str().unwrap_or_default();
+    let component = verdict["component"].as_str().unwrap_or_default();
+    let mut named = of_kind(planted, &table, kind, component);
+    for action in verdict["actions"].as_array().into_iter().flatten() {
+        named.extend(of_action(&table, action, verdict));
+    }
+    named.retain(|remedy| table.contains(remedy));
+    named.dedup();
+    let waits_for_source = matches!(kind, "nothing" | "source");
+    match named.is_empty() {
+        false => Said::Do(named),
+        // A healthy network waits for its source, and that is how it should be.
+        true if matches!(kind, "nothing" | "unclear" | "unknown") => Said::Nothing,
+        true if waits_for_source && planted.healthy => Said::Nothing,
+        true => Said::Other(format!("{kind} {component}")),
+    }
+}
+
+fn of_kind(planted: &Planted, table: &[Remedy], kind: &str, component: &str) -> Vec<Remedy> {
+    let the_box = box_of(component);
+    let every = |wanted: fn(&Remedy) -> bool| table.iter().copied().filter(wanted).collect::<Vec<_>>();
+    match kind {
+        "task" | "burst" if component.ends_with("source") => vec![Remedy::Source],
+        "task" | "burst" if component.ends_with("sink") => vec![Remedy::Sink],
+        "task" | "burst" => the_box.map(Remedy::Faster).into_iter().collect(),
+        "replica" => {
+            let of_box = the_box.into_iter().flat_map(|at| [Remedy::FasterReplica(at), Remedy::Faster(at)]);
+            of_box.chain([Remedy::EvenKeys]).collect()
+        }
+        "worker" => {
+            let more = Remedy::Workers(planted.case.workers + 1);
+            the_box.map(Remedy::Faster).into_iter().chain([more]).collect()
+        }
+        "capacity" => every(|remedy| matches!(remedy, Remedy::Capacity(_))),
+        "quantum" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
+        "contention" => vec![Remedy::Alone],
+        "source" | "nothing" => vec![Remedy::Source],
+        "sink" => vec![Remedy::Sink],
+        _ => Vec::new(),
+    }
+}
+
+/// The remedies that an action is.
+fn of_action(table: &[Remedy], action: &Value, verdict: &Value) -> Vec<Remedy> {
+    let every = |wanted: fn(&Remedy) -> bool| table.iter().copied().filter(wanted).collect::<Vec<_>>();
+    if let (Some(setting), Some(value)) = (action["set"]["setting"].as_str(), action["set"]["value"].as_str())
+    {
+        let task = verdict["task"]["name"].as_str().or_else(|| verdict["component"].as_str());
+        return match setting {
+            "exec.capacity" => every(|remedy| matches!(remedy, Remedy::Capacity(_))),
+            "exec.quantum" | "exec.quantum_us" => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
+            "exec.unfinished" => vec![Remedy::NoLimit],
+            "exec.steal" => vec![Remedy::Steal],
+            "exec.workers" => value.parse().ok().map(Remedy::Workers).into_iter().collect(),
+            _ if setting.starts_with("task/") && setting.ends_with(".worker") => {
+                let place = task.and_then(box_of).zip(value.parse().ok());
+                place.map(|(at, worker)| Remedy::Place(at, worker)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        };
+    }
+    let mut arguments = action["run"]["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    match arguments.next() {
+        Some("--capacity") => every(|remedy| matches!(remedy, Remedy::Capacity(_))),
+        Some("--quantum" | "--quantum-us") => every(|remedy| matches!(remedy, Remedy::Quantum(_))),
+        Some("--unfinished") => vec![Remedy::NoLimit],
+        Some("--steal") => vec![Remedy::Steal],
+        Some("--mapper") => vec![Remedy::OtherMapper],
+        Some("--workers") => {
+            arguments.next().and_then(|count| count.parse().ok()).map(Remedy::Workers).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How a verdict fares where the remedies gain so much.
+pub(super) fn mark(said: &Said, gains: &BTreeMap<Remedy, f64>) -> Mark {
+    let best = gains.values().copied().fold(0.0, f64::max);
+    let gained = match said {
+        Said::Do(named) => named.iter().filter_map(|remedy| gains.get(remedy)).copied().fold(0.0, f64::max),
+        Said::Nothing | Said::Other(_) => 0.0,
+    };
+    match said {
+        Said::Nothing if best < WORTH => Mark::Right,
+        Said::Nothing => Mark::Wrong,
+        _ if best < WORTH => Mark::Wrong,
+        _ if gained >= RIGHT * best => Mark::Right,
+        _ if gained >= WORTH => Mark::Partly,
+        _ if best > MISLEADING => Mark::Misleading,
+        _ => Mark::Wrong,
+    }
+}
+
+/// The predicted gains of remedies of the table, with their intervals, from `thalweg diagnose --what-if --json`.
+pub(super) fn predicted(planted: &Planted, what_if: &Value) -> BTreeMap<Remedy, [f64; 3]> {
+    let table = remedies(&planted.case, planted.healthy);
+    let mut gains = BTreeMap::new();
+    for row in what_if["changes"].as_array().into_iter().flatten() {
+        let Some(remedy) = of_change(&table, &row["change"]) else { continue };
+        let figures = ["gain", "least", "most"].map(|name| row[name].as_f64().unwrap_or(f64::NAN));
+        if table.contains(&remedy) && figures.iter().all(|figure| figure.is_finite()) {
+            gains.insert(remedy, figures);
+        }
+    }
+    gains
+}
+
+fn of_change(table: &[Remedy], change: &Value) -> Option<Remedy> {
+    let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
+    let (what, of) = change.as_object()?.iter().next()?;
+    let component = of["component"].as_str().unwrap_or_default();
+    match what.as_str() {
+        "faster" if of["times"].as_f64() == Some(2.0) => match component {
+            "source" => Some(Remedy::Source),
+            "sink" => Some(Remedy::Sink),
+            _ => box_of(component).map(Remedy::Faster),
+        },
+        "replicas" => box_of(component).map(Remedy::Replicate),
+        "place" => Some(Remedy::Place(box_of(component)?, number(&of["worker"])?)),
+        "workers" => Some(Remedy::Workers(number(&of["workers"])?)),
+        "capacity" => table.iter().copied().find(|remedy| matches!(remedy, Remedy::Capacity(_))),
+        "no_limit" => Some(Remedy::NoLimit),
+        "unordered" => {
+            let mut ordered = table.iter().copied().filter(|remedy| matches!(remedy, Remedy::Unordered(_)));
+            // Which of several it is, the path does not say here.
+            ordered.next().filter(|_| ordered.next().is_none())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_follow_what_was_gained() {
+        let gains = BTreeMap::from([
+            (Remedy::Faster(0), 0.5),
+            (Remedy::Faster(1), 0.42),
+            (Remedy::Faster(2), 0.1),
+            (Remedy::Faster(3), 0.01),
+        ]);
+        for (at, wanted) in [(0, Mark::Right), (1, Mark::Right), (2, Mark::Partly), (3, Mark::Misleading)] {
+            assert_eq!(mark(&Said::Do(vec![Remedy::Faster(at)]), &gains), wanted);
+        }
+        assert_eq!(mark(&Said::Nothing, &gains), Mark::Wrong);
+        assert_eq!(mark(&Said::Other("grain".into()), &gains), Mark::Misleading);
+        let none = BTreeMap::from([(Remedy::Steal, 0.02)]);
+        assert_eq!(mark(&Said::Nothing, &none), Mark::Right);
+        assert_eq!(mark(&Said::Do(vec![Remedy::Steal]), &none), Mark::Wrong);
+    }
+
+    #[test]
+    fn names_of_components_and_tasks_lead_to_their_boxes() {
+        for (name, wanted) in [
+            ("network/split/w3", Some(3)),
+            ("network/w10[2]", Some(10)),
+            ("network/w1#2", Some(1)),
+            ("source", None),
+        ] {
+            assert_eq!(box_of(name), wanted, "{name}");
+        }
+    }
+}

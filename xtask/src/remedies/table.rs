@@ -1,0 +1,157 @@
+//! What came of it, in words.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::generator::{CAUSES, Planted, planted};
+use super::journal::Journal;
+use super::remedy::Remedy;
+use super::score::{Mark, Said, WORTH, mark, predicted, said};
+use super::{gains, verdict};
+
+const MODES: [&str; 2] = ["full", "metrics"];
+/// Predictions are held against what was measured in several pairs or is clear after one: below this gain one pair is noise.
+const CLEAR: f64 = 0.03;
+
+/// A network, its causes and how it is run.
+pub(super) fn show(seed: u64, planted: &Planted) {
+    println!("seed {seed}: {}{}", words(planted), if planted.healthy { "healthy" } else { "" });
+    println!("{}\n{}", planted.case.net.text(), planted.case.plan());
+}
+
+fn words(planted: &Planted) -> String {
+    planted.causes.iter().map(|cause| cause.word()).collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Clone, Copy, Default)]
+struct Marks([u64; 4]);
+
+impl Marks {
+    fn add(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    fn cells(&self) -> String {
+        let [right, partly, wrong, misleading] = self.0;
+        format!("{right:>6} {partly:>6} {wrong:>6} {misleading:>10}")
+    }
+}
+
+/// Prints the marks by cause, false alarms of healthy networks, and predicted against measured gains.
+pub(super) fn print(journal: &Journal, seeds: Range<u64>, failures: bool) {
+    let mut rows: BTreeMap<&str, [Marks; 2]> = BTreeMap::new();
+    let mut alarms = [[0_u64; 2]; 2];
+    let mut failed = Vec::new();
+    for seed in seeds.clone() {
+        let planted = planted(seed);
+        for (at, word) in MODES.into_iter().enumerate() {
+            let Some(verdict) = verdict(journal, seed, word) else { continue };
+            let gains = gains(journal, seed, &planted);
+            let said = said(&planted, verdict);
+            let mark = mark(&said, &gains);
+            if planted.healthy {
+                alarms[at][0] += 1;
+                alarms[at][1] += u64::from(mark != Mark::Right);
+            }
+            for cause in rows_of(&planted) {
+                rows.entry(cause).or_default()[at].add(mark);
+            }
+            rows.entry("~ all").or_default()[at].add(mark);
+            if mark != Mark::Right {
+                failed.push((seed, word, mark, said, best(&gains), words(&planted)));
+            }
+        }
+    }
+    let head = " RIGHT PARTLY  WRONG MISLEADING";
+    println!("{:<18} FULL{head}   METRICS{head}", "CAUSE");
+    let order = CAUSES.iter().map(|(_, word)| *word).chain(["none", "healthy", "~ all"]);
+    for word in order {
+        if let Some([full, metrics]) = rows.get(word) {
+            println!(
+                "{:<18}     {}           {}",
+                word.trim_start_matches("~ "),
+                full.cells(),
+                metrics.cells()
+            );
+        }
+    }
+    for (word, [healthy, alarms]) in MODES.into_iter().zip(alarms) {
+        println!("false alarms, mode {word}: {alarms} of {healthy} healthy networks");
+    }
+    if failures {
+        for (seed, word, mark, said, best, causes) in failed {
+            println!("seed {seed} {word}: {mark:?}: said {}, best {best}; planted: {causes}", shown(&said));
+        }
+    }
+    predictions(journal, seeds, failures);
+}
+
+fn rows_of(planted: &Planted) -> Vec<&'static str> {
+    match (planted.causes.is_empty(), planted.healthy) {
+        (true, true) => vec!["healthy"],
+        (true, false) => vec!["none"],
+        _ => planted.causes.iter().map(|cause| cause.word()).collect(),
+    }
+}
+
+fn shown(said: &Said) -> String {
+    match said {
+        Said::Nothing => "nothing".to_owned(),
+        Said::Do(named) => named.iter().map(Remedy::to_string).collect::<Vec<_>>().join(" or "),
+        Said::Other(what) => format!("`{what}`"),
+    }
+}
+
+fn best(gains: &BTreeMap<Remedy, f64>) -> String {
+    match gains.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
+        Some((_, &gain)) if gain < WORTH => format!("nothing ({:+.0} %)", 100.0 * gain),
+        Some((remedy, gain)) => format!("{remedy} ({:+.0} %)", 100.0 * gain),
+        None => "not measured".to_owned(),
+    }
+}
+
+/// Predicted against measured gains. The error is that of the predicted flow: (1 + predicted) / (1 + measured) - 1.
+fn predictions(journal: &Journal, seeds: Range<u64>, failures: bool) {
+    let (mut errors, mut covered, mut unpredicted, mut networks) = (Vec::new(), 0_u64, 0_u64, 0_u64);
+    let mut worst = Vec::new();
+    for seed in seeds {
+        let planted = planted(seed);
+        let (Some(_), Some(what_if)) = (journal.get(seed, "done"), journal.get(seed, "what if")) else {
+            continue;
+        };
+        networks += 1;
+        let predicted = predicted(&planted, what_if);
+        unpredicted += u64::from(predicted.is_empty());
+        let gains = gains(journal, seed, &planted);
+        for (remedy, [gain, least, most]) in predicted {
+            let Some(&measured) = gains.get(&remedy) else { continue };
+            let error = ((1.0 + gain) / (1.0 + measured) - 1.0).abs();
+            errors.push(error);
+            covered += u64::from((least - CLEAR..=most + CLEAR).contains(&measured));
+            worst.push((
+                error,
+                format!(
+                    "seed {seed}: {remedy}: predicted {:+.0} %, measured {:+.0} %; planted: {}",
+                    100.0 * gain,
+                    100.0 * measured,
+                    words(&planted)
+                ),
+            ));
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    let at = |part: f64| errors.get((part * errors.len() as f64) as usize).copied().unwrap_or(f64::NAN);
+    println!(
+        "predictions: {} of {networks} networks, {unpredicted} without; error of the flow: median {:.1} %, p90 {:.1} %; within the interval (± 3 %): {:.0} %",
+        errors.len(),
+        100.0 * at(0.5),
+        100.0 * at(0.9),
+        100.0 * covered as f64 / errors.len().max(1) as f64
+    );
+    if failures {
+        worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, line) in worst.iter().take(15) {
+            println!("  {line}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! One run of a network: how long it took, and what `thalweg diagnose` says of it.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::network::{Case, How};
+
+/// A run that takes longer is killed, and counts as none.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The programs, and a folder to run them in.
+pub(super) struct Bench {
+    pub(super) program: PathBuf,
+    pub(super) boxes: PathBuf,
+    pub(super) folder: PathBuf,
+}
+
+/// How many records a network gets, and how fast it is by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) records: u64,
+    /// Records a second without a source or sink that is slow.
+    pub(super) rate: f64,
+}
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// Nothing but totals.
+    Off,
+    Metrics,
+    Full,
+}
+
+impl Recorded {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Recorded::Off => "off",
+            Recorded::Metrics => "metrics",
+            Recorded::Full => "full",
+        }
+    }
+}
+
+impl Bench {
+    /// How many records take about `seconds`, and how fast they go without a slow source or sink.
+    pub(super) fn size(&self, case: &Case, seconds: f64) -> Result<Size> {
+        let free = Case { source: None, sink: None, ..case.clone() };
+        let mut records = 200;
+        let mut took = self.time(&free, Size { records, rate: 1.0 }, Recorded::Off)?;
+        if took < 0.02 {
+            records = ((0.04 / took * 200.0) as u64).clamp(200, 20_000);
+            took = self.time(&free, Size { records, rate: 1.0 }, Recorded::Off)?;
+        }
+        let rate = records as f64 / took;
+        let slowed = case.source.unwrap_or(1.0).min(case.sink.unwrap_or(1.0)).min(1.0);
+        let records = (rate * slowed * seconds) as u64;
+        Ok(Size { records: records.clamp(60, 40_000), rate })
+    }
+
+    /// The seconds that a run takes.
+    pub(super) fn time(&self, case: &Case, size: Size, recorded: Recorded) -> Result<f64> {
+        let space = self.folder.join("space");
+        if space.exists() {
+            fs::remove_dir_all(&space)?;
+        }
+        self.write(case, size)?;
+        let mut command = self.command(case, size);
+        command.args(["--monitor", recorded.word()]);
+        if recorded != Recorded::Off {
+            command.arg("--space").arg(&space);
+        }
+        if recorded == Recorded::Full {
+            command.arg("--keep");
+        }
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(if case.sink.is_some() { Stdio::piped() } else { Stdio::null() });
+        let _others = Others::start(case.others)?;
+        let feeding = self.feed(case)?;
+        let mut child = command.spawn().context("could not start thalweg")?;
+        let draining = case.sink.map(|part| (child.stdout.take(), part * size.rate));
+        let drained = draining.map(|(pipe, rate)| std::thread::spawn(move || drain(pipe, rate)));
+        let said = said_by(&mut child);
+        feeding.stop();
+        if let Some(drained) = drained {
+            let _ = drained.join();
+        }
+        let said = said?;
+        seconds(&said).with_context(|| format!("thalweg said: {}", said.trim()))
+    }
+
+    /// What is found of the run before, whose space is still there.
+    pub(super) fn diagnose(&self, arguments: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.program);
+        command.arg("diagnose").arg(self.folder.join("space")).arg("--json").args(arguments);
+        let output = command.stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            bail!("thalweg diagnose: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// On which worker each box was in the run before; none of one that has several replicas or a thread of its own.
+    pub(super) fn places(&self) -> Result<Value> {
+        let report = self.diagnose(&["--top", "1000"])?;
+        let mut places = serde_json::Map::new();
+        for task in report["tasks"].as_array().into_iter().flatten() {
+            let Some(name) = task["name"].as_str() else { continue };
+            let last = name.rsplit('/').next().unwrap_or_default();
+            if last.starts_with('w') && !name.contains('[') {
+                places.insert(last.to_owned(), task["worker"].clone());
+            }
+        }
+        Ok(Value::Object(places))
+    }
+
+    fn write(&self, case: &Case, size: Size) -> Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        fs::write(self.folder.join("network.snet"), case.net.text())?;
+        fs::write(self.folder.join("boxes.plan"), case.plan())?;
+        fs::write(self.folder.join("in.jsonl"), case.records(size.records))?;
+        Ok(())
+    }
+
+    fn command(&self, case: &Case, size: Size) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder).env("THALWEG_SPACES", &self.folder).env_remove("THALWEG_SESSION");
+        command
+            .args(["run", "network.snet", "--allow-exec", "--input", "in.jsonl", "--boxes"])
+            .arg(&self.boxes);
+        command.args(["--workers", &case.workers.to_string()]);
+        for (option, value) in
+            [("--capacity", case.capacity), ("--quantum", case.quantum), ("--unfinished", case.unfinished)]
+        {
+            if let Some(value) = value {
+                command.args([option, &value.to_string()]);
+            }
+        }
+        if let Some(part) = case.source {
+            command.args(["--rate", &format!("{:.3}", part * size.rate)]);
+        }
+        if case.round_robin {
+            command.args(["--mapper", "round-robin"]);
+        }
+        if case.steal {
+            command.arg("--steal");
+        }
+        command
+    }
+
+    /// Writes into the FIFO as long as the run goes on.
+    fn feed(&self, case: &Case) -> Result<Feeding> {
+        let ended = Arc::new(AtomicBool::new(false));
+        if !case.boxes.iter().any(|plan| plan.how == How::Fifo) {
+            return Ok(Feeding { ended, path: PathBuf::new(), thread: None });
+        }
+        let path = self.folder.join("bytes.fifo");
+        if !path.exists() && !Command::new("mkfifo").arg(&path).status()?.success() {
+            bail!("could not make {}", path.display());
+        }
+        let (over, every) = (Arc::clone(&ended), Duration::from_nanos((case.fifo_us * 1e3) as u64));
+        let to = path.clone();
+        let thread = std::thread::spawn(move || {
+            // Waits until the boxes have opened it: bytes that were there before would be no wait.
+            let Ok(mut fifo) = fs::OpenOptions::new().write(true).open(&to) else { return };
+            let begun = Instant::now();
+            let mut written = 0;
+            while !over.load(Ordering::Relaxed) {
+                let due = (begun.elapsed().as_nanos() / every.as_nanos().max(1)) as u64;
+                // A pipe holds 64 KiB; nobody falls that far behind.
+                let bytes = vec![0; due.saturating_sub(written).min(1000) as usize];
+                if written < due && std::io::Write::write_all(&mut fifo, &bytes).is_ok() {
+                    written = due;
+                }
+                std::thread::sleep(every.min(Duration::from_micros(200)));
+            }
+        });
+        Ok(Feeding { ended, path, thread: Some(thread) })
+    }
+}
+
+/// A thread that feeds a FIFO.
+struct Feeding {
+    ended: Arc<AtomicBool>,
+    path: PathBuf,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Feeding {
+    fn stop(self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread {
+            // Where no box has opened it, the thread still waits for that.
+            let _opened = fs::OpenOptions::new().read(true).write(true).open(&self.path);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Processes that compute until they are dropped.
+struct Others(Vec<Child>);
+
+impl Others {
+    fn start(count: usize) -> Result<Others> {
+        let mut others = Others(Vec::new());
+        for _ in 0..count {
+            let child = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+            others.0.push(child.context("could not start a process that computes")?);
+        }
+        Ok(others)
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Takes so many lines a second.
+fn drain(pipe: Option<std::process::ChildStdout>, rate: f64) {
+    let Some(mut pipe) = pipe else { return };
+    let mut buffer = [0; 2048];
+    let begun = Instant::now();
+    let mut lines = 0_u64;
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        lines += buffer[..count].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let due = Duration::from_secs_f64(lines as f64 / rate.max(1.0));
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+}
+
+/// What a run says on standard error until it ends; one that takes too long is killed.
+fn said_by(child: &mut Child) -> Result<String> {
+    let mut pipe = child.stderr.take().context("standard error is piped")?;
+    let reading = std::thread::spawn(move || {
+        let mut said = String::new();
+        let _ = pipe.read_to_string(&mut said);
+        said
+    });
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    };
+    let said = reading.join().unwrap_or_default();
+    match status {
+        Some(status) if status.success() => Ok(said),
+        Some(status) => bail!("thalweg ended with {status}: {}", said.trim()),
+        None => bail!("it took longer than {} s", PATIENCE.as_secs()),
+    }
+}
+
+/// Reads `… records in, … out in 0.123456 s, …`.
+fn seconds(said: &str) -> Option<f64> {
+    said.lines().filter(|line| line.contains(" in, ")).find_map(|line| {
+        let (before, _) = line.split_once(" s, ")?;
+        before.rsplit(' ').next()?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn reads_how_long_a_run_took() {
+        let said = "its space stays\n3 records in, 2 out in 0.250000 s, 12 records/s in\n";
+        assert_eq!(super::seconds(said), Some(0.25));
+        let said = "3 records in, 2 out, 1 still waiting in 1.5 s, 2 records/s in\n";
+        assert_eq!(super::seconds(said), Some(1.5));
+        assert_eq!(super::seconds("nothing"), None);
+    }
+}
