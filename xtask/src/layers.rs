@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-box", &[]),
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
+    ("thalweg-scope", &["thalweg-glob", "thalweg-space", "thalweg-pack"]),
     ("thalweg-monitor", &["thalweg-space"]),
     // Only from here on do crates know both sides.
     (
@@ -30,6 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "thalweg-box",
             "thalweg-exec",
             "thalweg-net",
+            "thalweg-scope",
             "thalweg-monitor",
             "thalweg-host",
         ],
