@@ -9,6 +9,7 @@
 mod error;
 mod leaf;
 mod operators;
+mod serve;
 mod tree;
 mod tuple;
 mod view;
@@ -16,6 +17,7 @@ mod view;
 pub use error::Error;
 pub use leaf::Target;
 pub use operators::{Every, Making, Moment, Operator, Sketch};
+pub use serve::{Ask, Remote, Server, ServerOptions, VERSION, default_socket};
 pub use tree::{Backlog, Price, Pulled, Scope, Shape};
 pub use tuple::{
     Batch, Damaged, ELEMENT_NONE, Element, Field, Head, KIND_GAP, Legend, Of, Process, Tuple, TupleKind, Value,

@@ -110,8 +110,10 @@ impl Source {
                 count += batch.len();
                 let last_ns = batch.heads.last().map(|head| head.time_ns);
                 take(batch);
+                // What was found by a look before the process ended may not be all that it wrote.
+                let enough = if self.state == State::Ends { 1 } else { batch_tuples };
                 match polled {
-                    Ok(polled) if polled < batch_tuples => break,
+                    Ok(polled) if polled < enough => break,
                     Ok(_) if count >= limit => {
                         taken.stopped_ns = last_ns;
                         break;

@@ -19,7 +19,7 @@ use thalweg_space::Space;
 const PROBLEMS_MAX: usize = 1000;
 
 /// What a scope takes of what was there before it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backlog {
     /// All that elements still hold.
     #[default]

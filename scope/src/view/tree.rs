@@ -274,6 +274,19 @@ impl View {
         Ok(View { name, about, pull: Pull::Since, hold_ns: 0, tree })
     }
 
+    /// Whether its tuples are of kinds that its own steps make, and not those of events and rows as they are.
+    pub fn is_made(&self) -> bool {
+        fn makes(tree: &Tree) -> bool {
+            match tree {
+                Tree::Leaf(_) => false,
+                Tree::Gather(trees) => trees.iter().all(makes),
+                Tree::Step(_, Step::Convert { .. } | Step::Reduce { .. }) => true,
+                Tree::Step(below, _) => makes(below),
+            }
+        }
+        makes(&self.tree)
+    }
+
     /// Whether some of its values are known only from the second pull on: how counters grow.
     pub fn needs_two(&self) -> bool {
         fn grows(tree: &Tree) -> bool {

@@ -9,12 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_host::spaces;
-use thalweg_scope::{Backlog, Price, Pull, Pulled, Scope, Shape, Target, View, built_in};
+use thalweg_scope::{
+    Ask, Backlog, Price, Pull, Pulled, Remote, Scope, Shape, Target, View, built_in, default_socket,
+};
 
 use crate::Terminal;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{ShapeArguments, Table, prose, text};
+
+/// Between two looks at counters, if only one table is asked for.
+const COUNTERS_PAUSE: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -222,26 +227,23 @@ fn pull(
         Some(_) => view.pull = Pull::Since,
         None => {}
     }
-    let _ = text;
     let backlog = if arguments.no_backlog { Backlog::Nothing } else { Backlog::All };
-    let mut scope = Scope::open(&view, target, backlog).map_err(Failure::usage)?;
-    scope.reshape(arguments.tree.shape());
-    *scope.price() = Price::new(arguments.budget / 100.0);
+    let mut puller = Puller::open(&view, text, target, backlog, arguments)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     if arguments.every.is_some() {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
             .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
     }
-    let mut shown = show::Shown::new(arguments.json, &arguments.shape, terminal);
+    let mut shown = show::Shown::new(arguments.json, view.is_made(), &arguments.shape, terminal);
     let begin = Instant::now();
-    // What grows a second needs two looks.
-    if arguments.every.is_none() && view.needs_two() && !arguments.no_backlog {
-        drop(scope.pull());
-        std::thread::sleep(Duration::from_millis(500));
+    // How counters grow is known from two looks.
+    if arguments.every.is_none() && view.needs_two() {
+        drop(puller.pull(view.pull)?);
+        std::thread::sleep(COUNTERS_PAUSE);
     }
     let mut is_damaged = false;
     loop {
-        let pulled = scope.pull();
+        let pulled = puller.pull(view.pull)?;
         is_damaged |= !pulled.problems.is_empty();
         shown.show(&pulled, terminal)?;
         let Some(every) = arguments.every else { break };
@@ -249,12 +251,74 @@ fn pull(
         if pulled.is_over || is_late || interrupted.load(Ordering::Relaxed) {
             break;
         }
-        let wait = scope.price().wait().max(every);
-        shown.tell_rate(every, wait, scope.price());
+        let wait = puller.wait().max(every);
+        shown.tell_rate(every, wait, puller.price());
         sleep(wait, &interrupted);
     }
     shown.finish()?;
     if is_damaged { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) }
+}
+
+/// A scope of this process, or one in a server, which sees to the price itself.
+enum Puller {
+    Here(Box<Scope>),
+    There(Remote),
+}
+
+impl Puller {
+    fn open(
+        view: &View,
+        text: &str,
+        target: Target,
+        backlog: Backlog,
+        arguments: &Arguments,
+    ) -> Result<Puller, Failure> {
+        let Some(socket) = &arguments.server else {
+            let mut scope = Scope::open(view, target, backlog).map_err(Failure::usage)?;
+            scope.reshape(arguments.tree.shape());
+            *scope.price() = Price::new(arguments.budget / 100.0);
+            return Ok(Puller::Here(Box::new(scope)));
+        };
+        let socket = match socket.as_os_str().is_empty() {
+            true => default_socket().map_err(Failure::usage)?,
+            false => socket.clone(),
+        };
+        let ask = Ask { view: text.to_owned(), target: absolute(target), backlog };
+        Ok(Puller::There(Remote::open(&socket, &ask).map_err(Failure::usage)?))
+    }
+
+    fn pull(&mut self, how: Pull) -> Result<Pulled, Failure> {
+        match self {
+            Puller::Here(scope) if how == Pull::Latest => Ok(scope.pull_latest()),
+            Puller::Here(scope) => Ok(scope.pull_since()),
+            Puller::There(remote) => remote.pull(Some(how)).map_err(|error| Failure::run("cannot pull", error)),
+        }
+    }
+
+    /// How long the price has a pull wait.
+    fn wait(&mut self) -> Duration {
+        match self {
+            Puller::Here(scope) => scope.price().wait(),
+            Puller::There(_) => Duration::ZERO,
+        }
+    }
+
+    fn price(&mut self) -> Option<&Price> {
+        match self {
+            Puller::Here(scope) => Some(scope.price()),
+            Puller::There(_) => None,
+        }
+    }
+}
+
+/// The server may be in another directory.
+fn absolute(target: Target) -> Target {
+    let whole = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
+    match target {
+        Target::Space(path) => Target::Space(whole(path)),
+        Target::Session(path) => Target::Session(whole(path)),
+        Target::All(path) => Target::All(whole(path)),
+    }
 }
 
 /// Sleeps, but not through an interrupt.

@@ -17,17 +17,22 @@ use crate::units::{bytes, count, duration, rate, share};
 pub(crate) struct Shown {
     output: Output,
     json: bool,
+    /// Tuples are of kinds that the view makes: those make tables.
+    is_made: bool,
+    count: u64,
     begin_ns: Option<u64>,
     has_told_rate: bool,
 }
 
 impl Shown {
-    pub(crate) fn new(json: bool, shape: &ShapeArguments, terminal: Terminal) -> Shown {
-        Shown { output: Output::shaped(terminal, shape), json, begin_ns: None, has_told_rate: false }
+    pub(crate) fn new(json: bool, is_made: bool, shape: &ShapeArguments, terminal: Terminal) -> Shown {
+        let output = Output::shaped(terminal, shape);
+        Shown { output, json, is_made, count: 0, begin_ns: None, has_told_rate: false }
     }
 
     pub(crate) fn show(&mut self, pulled: &Pulled, terminal: Terminal) -> Result<(), Failure> {
         super::tell(pulled, terminal);
+        self.count += pulled.batch.len() as u64;
         if self.json {
             for tuple in pulled.batch.tuples() {
                 self.output.line(&object(&tuple).to_string())?;
@@ -42,11 +47,15 @@ impl Shown {
     }
 
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        if self.count == 0 && !self.json {
+            say!("no tuple fits this view");
+        }
         self.output.flush()
     }
 
     /// Says once that the budget allows less than was asked for.
-    pub(crate) fn tell_rate(&mut self, asked: Duration, wait: Duration, price: &Price) {
+    pub(crate) fn tell_rate(&mut self, asked: Duration, wait: Duration, price: Option<&Price>) {
+        let Some(price) = price else { return };
         if wait > asked.mul_f64(1.05) && !self.has_told_rate {
             self.has_told_rate = true;
             let allowed = rate(price.rate_allowed());
@@ -57,7 +66,7 @@ impl Shown {
     /// A table for each run of tuples of one kind.
     fn tables(&mut self, pulled: &Pulled) -> Result<(), Failure> {
         let tuples: Vec<Tuple<'_>> = pulled.batch.tuples().collect();
-        let (made, raw): (Vec<_>, Vec<_>) = tuples.into_iter().partition(|tuple| tuple.element().is_none());
+        let (made, raw): (Vec<_>, Vec<_>) = tuples.into_iter().partition(|tuple| self.is_made && tuple.lost().is_none());
         for tuples in made.chunk_by(|a, b| a.head().kind == b.head().kind) {
             let Some(first) = tuples.first() else { continue };
             let mut table = Table::new(&columns(first.kind()));
