@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg_chance::Chance;
 use thalweg_scope::{Backlog, Leaf, Pulled, Scope, Shape, Target, Tree, Value, View};
-use thalweg_space::{ElementOptions, Kind, Policy, Space, SpaceOptions, Writer};
+use thalweg_space::{Collector, CollectorOptions, ElementOptions, Kind, Policy, Space, SpaceOptions, Writer};
 
 /// A tuple that says which it is.
 #[derive(Kind)]
@@ -198,6 +198,40 @@ fn each_tuple_comes_once_or_stands_in_a_gap_whatever_becomes_of_processes_and_sh
             assert!(last >= written, "process {pid}: of thread {thread} came {last}, {written} were written");
         }
     }
+}
+
+#[test]
+fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let space = Space::create(SpaceOptions { parent: Some(folder.path().to_path_buf()), ..Default::default() }).unwrap();
+    let mut chance = Chance::new(5);
+    let make = |n: usize| space.collector::<Known>(&format!("path {n}"), CollectorOptions::default()).unwrap();
+    let mut collectors: Vec<(Collector<Known>, u64)> = (0..40).map(|n| (make(n), 0)).collect();
+    let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
+    let (mut account, mut written) = (Account::default(), 0);
+    for round in 0..600 {
+        // Mostly one of each, then bursts that overwrite, new collectors, and those that take over an element.
+        let is_burst = chance.one_in(30);
+        for (collector, next) in &mut collectors {
+            let count = if is_burst { chance.below(200) } else { chance.below(2) };
+            for _ in 0..count {
+                collector.record(&Known { thread: 0, number: *next, check: check_of(0, *next) });
+                (*next, written) = (*next + 1, written + 1);
+            }
+        }
+        if chance.one_in(40) {
+            let gone = chance.below(collectors.len() as u64) as usize;
+            drop(collectors.remove(gone));
+            collectors.push((make(1000 + round), 0));
+        }
+        if !chance.one_in(4) {
+            account.take(&scope.pull_since());
+        }
+    }
+    account.take(&scope.pull_since());
+    let sum = |of: fn(&(u64, u64, u64)) -> u64| account.elements.values().map(of).sum::<u64>();
+    assert_eq!(sum(|(_, came, _)| *came) + sum(|(_, _, lost)| *lost), written);
+    assert!(sum(|(_, _, lost)| *lost) > 0 && sum(|(_, came, _)| *came) > 10_000);
 }
 
 /// A space with a writer in this process.

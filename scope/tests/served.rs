@@ -228,7 +228,7 @@ fn rude_clients_are_refused_and_harm_nobody() {
 #[test]
 fn one_that_floods_is_refused() {
     let world = World::new();
-    let served = Served::begin(world.options());
+    let served = Served::begin(ServerOptions { requests_per_s: 20, ..world.options() });
     let mut more = frame(1, &{
         let path = world.space.path().to_str().unwrap();
         let mut open = vec![0];
@@ -239,12 +239,17 @@ fn one_that_floods_is_refused() {
         open.extend(VIEW.as_bytes());
         open
     });
-    // A request that cannot be meant, behind a pull that can.
+    let opened = more.clone();
     more.extend(frame(2, &[1]));
     more.extend(frame(2, &[7]));
     let said = rude(&world.socket(), VERSION, &more);
     assert!(said.contains("unknown kind of pull"), "{said:?}");
-    served.end();
+    let mut flood = opened;
+    (0..1000).for_each(|_| flood.extend(frame(2, &[2])));
+    let said = rude(&world.socket(), VERSION, &flood);
+    assert!(said.contains("more than 20 requests in a second"), "{said:?}");
+    let (answers, refused, _) = served.end();
+    assert!(answers < 200 && refused == 2, "{answers} answers, {refused} refused");
 }
 
 #[test]

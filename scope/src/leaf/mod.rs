@@ -5,6 +5,7 @@ mod columns;
 mod decoder;
 mod find;
 mod source;
+mod taken;
 mod tasks;
 mod texts;
 

@@ -3,6 +3,7 @@
 use super::clocks::Clocks;
 use super::decoder::{Decoder, Plans, Wanted};
 use super::find::Found;
+use super::taken::{Latest, Progress};
 use crate::tuple::{Batch, Process, Tables};
 use crate::view::Leaf;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub(crate) struct Source {
     event_plans: Plans,
     latest: LatestEvents,
     latest_plans: Plans,
+    progress: Progress,
+    /// Events before this, in ticks, are not wanted.
+    since_ticks: u64,
     asked: Option<Instant>,
     state: State,
 }
@@ -62,17 +66,29 @@ impl Source {
         let uuid = info.uuid;
         let process =
             tables.process(Process { name: info.name, pid: info.pid, host: info.host, session, uuid });
-        let mut events = space.events();
+        let (mut events, mut since_ticks) = (space.events(), 0);
         if since_ns > clock.anchor().real_ns {
             let ticks = clock.ns_to_ticks(since_ns - clock.anchor().real_ns);
-            events = events.since(clock.anchor().ticks.saturating_add(ticks));
+            since_ticks = clock.anchor().ticks.saturating_add(ticks);
+            events = events.since(since_ticks);
         }
         let latest = space.latest();
         let wanted = Arc::new(Wanted::new(leaf));
         let decoder = Decoder::new(space, clock, wanted.clone(), tables.clone(), process);
         let (event_plans, latest_plans) = (Plans::default(), Plans::default());
         let state = State::Lives;
-        Ok(Some(Source { decoder, wanted, events, event_plans, latest, latest_plans, asked: None, state }))
+        Ok(Some(Source {
+            decoder,
+            wanted,
+            events,
+            event_plans,
+            latest,
+            latest_plans,
+            progress: Progress::default(),
+            since_ticks,
+            asked: None,
+            state,
+        }))
     }
 
     /// Whether its process has ended and all of it was taken.
@@ -101,12 +117,18 @@ impl Source {
         take: &mut impl FnMut(&mut Batch),
     ) -> Taken {
         let mut taken = Taken::default();
-        if self.wanted.wants_events() {
+        if self.wanted.wants_events() && !self.quietly(batch) {
+            self.progress.begin();
             let mut count = 0;
             loop {
                 self.decoder.new_batch();
                 let (decoder, plans) = (&mut self.decoder, &mut self.event_plans);
-                let polled = self.events.poll(batch_tuples, &mut |item| decoder.item(item, plans, batch));
+                let progress = &mut self.progress;
+                let polled = self.events.poll(batch_tuples, &mut |item| {
+                    if let Some(item) = progress.new_part(item) {
+                        decoder.item(item, plans, batch);
+                    }
+                });
                 count += batch.len();
                 let last_ns = batch.heads.last().map(|head| head.time_ns);
                 take(batch);
@@ -128,11 +150,41 @@ impl Source {
             }
         }
         if taken.stopped_ns.is_none() {
+            take(batch);
             self.rows(now_ns, batch, &mut taken);
             take(batch);
             self.finish();
         }
         taken
+    }
+
+    /// Takes what is new from the lines of the elements' latest events, without reading the elements, if each has one new event at
+    /// most; else nothing. What is taken so is left out when the elements are read the next time.
+    fn quietly(&mut self, batch: &mut Batch) -> bool {
+        if self.state != State::Lives || !self.progress.may_be_quiet() {
+            return false;
+        }
+        self.decoder.new_batch();
+        let Source { decoder, latest, latest_plans: plans, progress, since_ticks, .. } = self;
+        let (mut is_quiet, mut advanced) = (true, Vec::new());
+        let looked = latest.look(&mut |event| match progress.latest(event.writer, event.sequence) {
+            Latest::Next if is_quiet => {
+                advanced.push((event.writer, event.sequence));
+                decoder.event(&event, plans, batch);
+            }
+            Latest::Behind => is_quiet &= event.time < *since_ticks,
+            _ => {}
+        });
+        if looked.is_err() || !is_quiet {
+            batch.clear();
+            progress.is_not_quiet();
+            return false;
+        }
+        progress.is_quiet();
+        advanced.into_iter().for_each(|(writer, sequence)| progress.advance(writer, sequence));
+        // One of each element: none overtakes itself.
+        batch.heads.sort_by_key(|head| head.time_ns);
+        true
     }
 
     /// Hands the latest tuple of each element, and of each row, to `take`.

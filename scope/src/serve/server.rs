@@ -20,9 +20,6 @@ use thalweg_space::{Space, SpaceOptions};
 const PAUSE: Duration = Duration::from_millis(20);
 /// So long a client may take to greet, and to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Requests of a client in a second at most.
-const REQUESTS_PER_S: u32 = 10_000;
-
 /// How a server is to be.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -34,6 +31,8 @@ pub struct ServerOptions {
     pub clients_max: usize,
     /// Bytes of tuples that wait for a client at most; older ones are left out and counted.
     pub waiting_bytes_max: usize,
+    /// Requests of a client in a second at most; who sends more is refused.
+    pub requests_per_s: u32,
     /// How long a client may take to read an answer.
     pub patience: Duration,
     /// Share of the host's processor time that all pulls together may take.
@@ -50,6 +49,7 @@ impl ServerOptions {
             users: Vec::new(),
             clients_max: 64,
             waiting_bytes_max: 64 << 20,
+            requests_per_s: 10_000,
             patience: PATIENCE,
             share: Price::SHARE,
             spaces: None,
@@ -212,12 +212,12 @@ struct Pace {
 }
 
 impl Pace {
-    fn is_too_fast(&mut self) -> bool {
+    fn is_too_fast(&mut self, most: u32) -> bool {
         if self.second.elapsed() >= Duration::from_secs(1) {
             *self = Pace { second: Instant::now(), count: 0 };
         }
         self.count += 1;
-        self.count > REQUESTS_PER_S
+        self.count > most
     }
 }
 
@@ -280,8 +280,9 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             };
-            if pace.is_too_fast() {
-                return self.refuse(stream, &format!("more than {REQUESTS_PER_S} requests in a second"));
+            let most = self.options.requests_per_s;
+            if pace.is_too_fast(most) {
+                return self.refuse(stream, &format!("more than {most} requests in a second"));
             }
             let how = match request {
                 (PULL, body) => how(&body),

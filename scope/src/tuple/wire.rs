@@ -197,3 +197,75 @@ fn checked(bytes: &[u8], words: &[u64], legend: &Legend) -> Result<Head, Damaged
     }
     Ok(Head { time_ns, sequence, element, first, kind, flags, zero: 0 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuple::{KIND_GAP, Tables};
+    use proptest::prelude::*;
+
+    /// A batch with a gap and tuples of a kind that has each type of field.
+    fn batch(texts: &[String]) -> Batch {
+        let tables = Tables::default();
+        let field = |(n, of): (usize, &Of)| Field { name: format!("f{n}"), of: *of, unit: "ns".into(), doc: "a field".into() };
+        let fields = Of::ALL.iter().enumerate().map(field).collect();
+        let kind = tables.kind(TupleKind { name: "test.all".into(), doc: "all".into(), fields });
+        let process = tables.process(Process { name: "p".into(), pid: 7, host: "h".into(), ..Process::default() });
+        let element = tables.element(Element { process, writer: 3, name: "w".into() });
+        let mut batch = Batch::default();
+        for (n, text) in texts.iter().enumerate() {
+            let word = batch.text_word(text);
+            batch.begin((n as u64, n as u64), element, kind, 0);
+            batch.words.extend([1, u64::MAX, 1.5_f64.to_bits(), 1, 9, word]);
+        }
+        batch.begin((9, 9), element, KIND_GAP, 0);
+        batch.words.extend([4, 9]);
+        batch.legend = tables.now();
+        batch
+    }
+
+    /// Reads everything of it.
+    fn shown(batch: &Batch) -> String {
+        let tuple = |tuple: crate::tuple::Tuple<'_>| {
+            let values: Vec<_> = (0..tuple.kind().fields.len()).map(|n| tuple.value(n)).collect();
+            format!("{:?} {:?} {:?} {values:?}", tuple.head().time_ns, tuple.process(), tuple.element())
+        };
+        batch.tuples().map(tuple).collect::<Vec<_>>().join("\n")
+    }
+
+    proptest! {
+        #[test]
+        fn batches_come_as_they_went(parts in prop::collection::vec(prop::collection::vec(".{0,9}", 0..5), 1..4)) {
+            let (mut sent, mut legend) = ([1; 3], Arc::<Legend>::default());
+            for texts in &parts {
+                let batch = batch(texts);
+                let mut bytes = Vec::new();
+                put_batch(&mut bytes, &batch, &mut sent);
+                let mut reader = Reader::new(&bytes);
+                let read = reader.batch(&mut legend).unwrap();
+                prop_assert!(reader.is_empty());
+                prop_assert_eq!(shown(&read), shown(&batch));
+            }
+        }
+
+        #[test]
+        fn damaged_bytes_are_refused_or_read_but_harm_nothing(
+            texts in prop::collection::vec(".{0,5}", 0..4),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = Vec::new();
+            put_batch(&mut bytes, &batch(&texts), &mut [1; 3]);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.index(bytes.len()) + bytes.len() / 2);
+            let mut legend = Arc::default();
+            if let Ok(batch) = Reader::new(&bytes).batch(&mut legend) {
+                shown(&batch);
+                prop_assert!(batch.lost() > 0 || batch.lost() == 0);
+            }
+        }
+    }
+}

@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   # the views that are built in
   thalweg scope ls
-  # which components were dispatched how often, in the newest run
+  # how often each component was dispatched
   thalweg scope dispatches
   # what each component does, once a second
   thalweg scope tasks --every 1s
