@@ -20,6 +20,7 @@ pub use operators::{Every, Making, Moment, Operator, Sketch};
 pub use serve::{Ask, Remote, Server, ServerOptions, VERSION, default_socket};
 pub use tree::{Backlog, Price, Pulled, Scope, Shape};
 pub use tuple::{
-    Batch, Damaged, ELEMENT_NONE, Element, Field, Head, KIND_GAP, Legend, Of, Process, Tuple, TupleKind, Value,
+    Batch, Damaged, ELEMENT_NONE, Element, Field, Head, KIND_GAP, Legend, Of, Process, Tuple, TupleKind,
+    Value,
 };
 pub use view::{BuiltIn, Leaf, Pull, Step, Tree, View, built_in};

@@ -121,7 +121,11 @@ impl Account {
             // Overtaken only by tuples that were committed late, and no writer overtakes itself.
             before = head.time_ns.max(before);
             if let Some(more) = tuple.lost() {
-                assert_eq!(tuple.field("from"), Some(Value::Unsigned(*next)), "a gap where nothing is missing");
+                assert_eq!(
+                    tuple.field("from"),
+                    Some(Value::Unsigned(*next)),
+                    "a gap where nothing is missing"
+                );
                 (*next, *gone, lost) = (*next + more, *gone + more, lost + more);
                 continue;
             }
@@ -203,9 +207,12 @@ fn each_tuple_comes_once_or_stands_in_a_gap_whatever_becomes_of_processes_and_sh
 #[test]
 fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
     let folder = tempfile::tempdir().unwrap();
-    let space = Space::create(SpaceOptions { parent: Some(folder.path().to_path_buf()), ..Default::default() }).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.path().to_path_buf()), ..Default::default() })
+            .unwrap();
     let mut chance = Chance::new(5);
-    let make = |n: usize| space.collector::<Known>(&format!("path {n}"), CollectorOptions::default()).unwrap();
+    let make =
+        |n: usize| space.collector::<Known>(&format!("path {n}"), CollectorOptions::default()).unwrap();
     let mut collectors: Vec<(Collector<Known>, u64)> = (0..40).map(|n| (make(n), 0)).collect();
     let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
     let (mut account, mut written) = (Account::default(), 0);
@@ -236,7 +243,8 @@ fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
 
 /// A space with a writer in this process.
 fn own(folder: &Path) -> (Space, Writer) {
-    let space = Space::create(SpaceOptions { parent: Some(folder.to_path_buf()), ..Default::default() }).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.to_path_buf()), ..Default::default() }).unwrap();
     let writer = space.writer("own").unwrap();
     (space, writer)
 }
@@ -311,10 +319,11 @@ fn one_who_is_watched_is_seen_by_another() {
     let seen: Vec<_> = pulled
         .batch
         .tuples()
-        .map(|tuple| (tuple.element().unwrap().name.to_string(), tuple.field("operation"), tuple.field("first")))
+        .map(|tuple| {
+            (tuple.element().unwrap().name.to_string(), tuple.field("operation"), tuple.field("first"))
+        })
         .collect();
-    let expected = |node: &str| {
-        (format!("scope/known/{node}"), Some(Value::Text("pull")), Some(Value::Unsigned(10)))
-    };
+    let expected =
+        |node: &str| (format!("scope/known/{node}"), Some(Value::Text("pull")), Some(Value::Unsigned(10)));
     assert_eq!(seen, [expected("leaf 0"), expected("root")]);
 }

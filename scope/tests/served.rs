@@ -16,7 +16,8 @@ struct Counted {
     number: u64,
 }
 
-const VIEW: &str = "format = 1\nname = \"counted\"\nabout = \"Which are counted?\"\n[[leaf]]\nkinds = [\"test.counted\"]\n";
+const VIEW: &str =
+    "format = 1\nname = \"counted\"\nabout = \"Which are counted?\"\n[[leaf]]\nkinds = [\"test.counted\"]\n";
 
 struct World {
     folder: tempfile::TempDir,
@@ -29,7 +30,8 @@ impl World {
     fn new() -> World {
         let folder = tempfile::tempdir().unwrap();
         let element = ElementOptions { block_bytes: 1 << 16, block_count: 64, policy: Policy::Overwrite };
-        let options = SpaceOptions { parent: Some(folder.path().join("spaces")), element, ..Default::default() };
+        let options =
+            SpaceOptions { parent: Some(folder.path().join("spaces")), element, ..Default::default() };
         let space = Space::create(options).unwrap();
         let writer = space.writer("writer").unwrap();
         World { folder, space, writer, next: 0 }
@@ -89,7 +91,12 @@ fn numbers(pulled: &Pulled) -> Vec<u64> {
         Some(Value::Unsigned(number)) => number,
         other => panic!("{other:?}"),
     };
-    pulled.batch.tuples().filter(|tuple| tuple.lost().is_none()).map(|tuple| number(tuple.field("number"))).collect()
+    pulled
+        .batch
+        .tuples()
+        .filter(|tuple| tuple.lost().is_none())
+        .map(|tuple| number(tuple.field("number")))
+        .collect()
 }
 
 #[test]
@@ -187,7 +194,13 @@ fn a_client_of_another_version_is_answered_in_a_line() {
     let world = World::new();
     let served = Served::begin(world.options());
     let said = rude(&world.socket(), VERSION + 6, &[]);
-    assert_eq!(said, format!("this scope server speaks version {VERSION} of its protocol, and you speak {}\n", VERSION + 6));
+    assert_eq!(
+        said,
+        format!(
+            "this scope server speaks version {VERSION} of its protocol, and you speak {}\n",
+            VERSION + 6
+        )
+    );
     let mut stream = UnixStream::connect(world.socket()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut said = Vec::new();
@@ -329,7 +342,12 @@ fn who_serves_is_seen_by_scopes() {
     let ask = Ask { view: paths.text.to_owned(), target: Target::of(&served.space), backlog: Backlog::All };
     let pulled = Remote::open(&world.socket(), &ask).unwrap().pull(None).unwrap();
     let row = |tuple: &thalweg_scope::Tuple<'_>| {
-        format!("{:?} {:?} {:?}", tuple.field("element.name").unwrap(), tuple.field("operation").unwrap(), tuple.field("operations").unwrap())
+        format!(
+            "{:?} {:?} {:?}",
+            tuple.field("element.name").unwrap(),
+            tuple.field("operation").unwrap(),
+            tuple.field("operations").unwrap()
+        )
     };
     let rows: Vec<String> = pulled.batch.tuples().map(|tuple| row(&tuple)).collect();
     assert!(rows.iter().any(|row| row.contains("scope/counted/root") && row.contains("pull")), "{rows:?}");

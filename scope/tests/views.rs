@@ -101,7 +101,9 @@ impl Condition {
     fn holds(&self, event: &Event) -> bool {
         match self {
             // What is not known fulfils no comparison.
-            Condition::Above(name @ "delay", bound) => event.number(name).is_some_and(|n| n > *bound as f64 * 1e6),
+            Condition::Above(name @ "delay", bound) => {
+                event.number(name).is_some_and(|n| n > *bound as f64 * 1e6)
+            }
             Condition::Above(name, bound) => event.number(name).is_some_and(|n| n > *bound as f64),
             Condition::Called(label) => event.label == *label,
             Condition::Both(a, b) => a.holds(event) && b.holds(event),
@@ -113,7 +115,8 @@ impl Condition {
 
 fn condition() -> impl Strategy<Value = Condition> {
     let leaf = prop_oneof![
-        (prop::sample::select(vec!["size", "value", "delay"]), 0..60_i64).prop_map(|(n, b)| Condition::Above(n, b)),
+        (prop::sample::select(vec!["size", "value", "delay"]), 0..60_i64)
+            .prop_map(|(n, b)| Condition::Above(n, b)),
         (0..3_usize).prop_map(Condition::Called),
     ];
     leaf.prop_recursive(3, 8, 2, |inner| {
@@ -145,7 +148,13 @@ struct Case {
 
 fn shape() -> impl Strategy<Value = Shape> {
     let parts = (1..5_usize, 1..4_usize, 1..4_usize, prop::sample::select(vec![64_usize, 65, 4096]));
-    parts.prop_map(|(fan_out, depth, threads, batch)| Shape { fan_out, depth, threads, batch, ..Shape::default() })
+    parts.prop_map(|(fan_out, depth, threads, batch)| Shape {
+        fan_out,
+        depth,
+        threads,
+        batch,
+        ..Shape::default()
+    })
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -175,7 +184,9 @@ impl Case {
     fn view(&self) -> View {
         let mut tree = match self.is_gathered {
             false => Tree::leaf(Leaf::of_kinds(["test.*"])),
-            true => Tree::gather(["test.sized", "test.measured"].map(|kind| Tree::leaf(Leaf::of_kinds([kind])))),
+            true => {
+                Tree::gather(["test.sized", "test.measured"].map(|kind| Tree::leaf(Leaf::of_kinds([kind]))))
+            }
         };
         for condition in &self.conditions {
             tree = tree.filter(&condition.text());
@@ -185,7 +196,8 @@ impl Case {
             let values = ["sum", "min", "max", "mean", "p50"].map(|how| (how.to_owned(), of(how)));
             let every = if *is_all { Every::All } else { Every::Pull };
             let values = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            tree = tree.reduce_every(every, by.iter().copied(), [("count", "count")].into_iter().chain(values));
+            tree =
+                tree.reduce_every(every, by.iter().copied(), [("count", "count")].into_iter().chain(values));
         }
         if let Some(count) = self.top {
             tree = tree.top(if self.reduce.is_some() { "count" } else { "size" }, count);
@@ -211,12 +223,18 @@ impl Case {
         for event in passing(if *is_all { all } else { events }) {
             groups.entry(by.iter().map(|name| event.text(name)).collect()).or_default().push(event);
         }
-        let mut rows: Vec<(usize, String)> = groups.into_iter().map(|(key, group)| (group.len(), reduced(key, of, &group))).collect();
+        let mut rows: Vec<(usize, String)> =
+            groups.into_iter().map(|(key, group)| (group.len(), reduced(key, of, &group))).collect();
         if let Some(count) = self.top {
             rows.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
             // Of equal counts it is not said which stay.
-            let least = count.checked_sub(1).and_then(|last| rows.get(last)).map_or(usize::MAX, |(count, _)| *count);
-            return rows.iter().take(count).filter(|(count, _)| *count > least).map(|(_, row)| row.clone()).collect();
+            let least = count.checked_sub(1).and_then(|last| rows.get(last)).map_or(0, |(count, _)| *count);
+            return rows
+                .iter()
+                .take(count)
+                .filter(|(count, _)| *count > least)
+                .map(|(_, row)| row.clone())
+                .collect();
         }
         rows.into_iter().map(|(_, row)| row).collect()
     }
@@ -256,7 +274,11 @@ fn model(tuple: &Tuple<'_>) -> Event {
         writer: digit(&tuple.element().unwrap().name),
         is_measured,
         size: number("size").unwrap() as i64,
-        other: if is_measured { (4.0 * number("value").unwrap()) as u64 } else { number("delay").unwrap() as u64 },
+        other: if is_measured {
+            (4.0 * number("value").unwrap()) as u64
+        } else {
+            number("delay").unwrap() as u64
+        },
         label: LABELS.iter().position(|label| *label == text("label")).unwrap(),
     }
 }
@@ -301,7 +323,7 @@ impl World {
             let options = SpaceOptions { session: Some(session.to_path_buf()), name, ..Default::default() };
             let space = Space::create(options).unwrap();
             // Numbers of names differ from process to process.
-            (0..process).for_each(|n| drop(space.name(&format!("unused {n}")).unwrap()));
+            (0..process).for_each(|n| assert!(space.name(&format!("unused {n}")).is_ok()));
             let labels = LABELS.map(|label| space.name(label).unwrap());
             let writers = (0..3).map(|n| space.writer(&format!("writer {n}")).unwrap()).collect();
             (space, writers, labels)
@@ -323,7 +345,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn views_agree_with_brute_force(case in case()) {
@@ -355,7 +377,8 @@ proptest! {
 #[test]
 fn windows_are_handed_over_once_when_they_are_complete() {
     let folder = tempfile::tempdir().unwrap();
-    let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
     let mut writer = space.writer("writer").unwrap();
     let sized = writer.declare::<Sized>().unwrap();
     let clock = *space.clock();
@@ -369,7 +392,11 @@ fn windows_are_handed_over_once_when_they_are_complete() {
         writer.emit_at(ticks, sized, &Sized { size: event as u32, delay: 0, label: NameRef::NONE });
     }
     let tree = Tree::leaf(Leaf::of_kinds(["test.sized"]));
-    let tree = tree.reduce_every(Every::Window(1_000_000), [], [("count", "count"), ("rate", "rate"), ("sum", "sum size")]);
+    let tree = tree.reduce_every(
+        Every::Window(1_000_000),
+        [],
+        [("count", "count"), ("rate", "rate"), ("sum", "sum size")],
+    );
     let view = View::new("windows", "How many are there in a millisecond?", tree).unwrap();
     let mut scope = Scope::open(&view, Target::of(space.path()), Backlog::All).unwrap();
     let pulled = scope.pull();
@@ -389,4 +416,21 @@ fn windows_are_handed_over_once_when_they_are_complete() {
         .collect();
     assert_eq!(rows, expected);
     assert!(scope.pull().batch.is_empty());
+}
+
+#[test]
+fn kinds_that_nobody_knows_before_have_their_types_and_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
+    let mut writer = space.writer("writer").unwrap();
+    let sized = writer.declare::<Sized>().unwrap();
+    (0..6).for_each(|n| writer.emit(sized, &Sized { size: n % 2, delay: u64::from(n), label: NameRef::NONE }));
+    let tree = Tree::leaf(Leaf::of_kinds(["test.sized"])).reduce(["size"], [("longest", "max delay")]);
+    let view = View::new("unknown", "What are the units?", tree).unwrap();
+    let mut scope = Scope::open(&view, Target::of(space.path()), Backlog::All).unwrap();
+    let pulled = scope.pull();
+    let kind = pulled.batch.tuples().next().unwrap().kind().clone();
+    assert_eq!((kind.fields[0].of.name(), kind.fields[1].unit.as_str()), ("number", "ns"));
+    let rows: Vec<_> = pulled.batch.tuples().map(|tuple| (tuple.value(0).unwrap(), tuple.value(1).unwrap())).collect();
+    assert_eq!(rows, [(Value::Unsigned(0), Value::Real(4e6)), (Value::Unsigned(1), Value::Real(5e6))]);
 }

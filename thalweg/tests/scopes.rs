@@ -29,7 +29,8 @@ fn objects(text: &str) -> Vec<Value> {
 
 /// A kept run of two filters.
 fn kept(folder: &Path) -> String {
-    let net = write(folder, "two.snet", "net two connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];");
+    let net =
+        write(folder, "two.snet", "net two connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n * 2>}];");
     let lines: String = (0..RECORDS).map(|n| format!("{{\"<n>\": {n}}}\n")).collect();
     let input = write(folder, "input", &lines);
     let space = folder.join("kept").display().to_string();
@@ -43,7 +44,8 @@ fn kept(folder: &Path) -> String {
 fn what_dispatches_read_is_what_the_report_says() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let space = kept(folder.path());
-    let report = said(&thalweg(folder.path()).args(["report", &space, "--json"]).output().expect("thalweg starts"));
+    let report =
+        said(&thalweg(folder.path()).args(["report", &space, "--json"]).output().expect("thalweg starts"));
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     for task in report["tasks"].as_array().expect("tasks") {
@@ -51,7 +53,12 @@ fn what_dispatches_read_is_what_the_report_says() {
         let dispatches = task["dispatches"].as_u64().expect("dispatches");
         *expected.entry(path).or_default() += dispatches;
     }
-    let view = said(&thalweg(folder.path()).args(["scope", "dispatches", &space, "--json"]).output().expect("thalweg starts"));
+    let view = said(
+        &thalweg(folder.path())
+            .args(["scope", "dispatches", &space, "--json"])
+            .output()
+            .expect("thalweg starts"),
+    );
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     let mut read = 0;
     for object in objects(&view) {
@@ -77,7 +84,8 @@ fn every_built_in_view_can_be_pulled_here_and_through_a_server() {
         assert!(begin.elapsed() < Duration::from_secs(60), "it does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let list = said(&thalweg(folder.path()).args(["scope", "ls", "--json"]).output().expect("thalweg starts"));
+    let list =
+        said(&thalweg(folder.path()).args(["scope", "ls", "--json"]).output().expect("thalweg starts"));
     for view in objects(&list) {
         let name = view["name"].as_str().expect("a name");
         let pull = |more: &[&str]| {
@@ -106,14 +114,24 @@ fn a_view_of_ones_own_is_checked_and_pulled() {
         [[step]]\ndo = \"reduce\"\n[step.values]\ntasks = \"count\"\n";
     let view = write(folder.path(), "own.toml", right);
     said(&thalweg(folder.path()).args(["scope", "check", &view]).output().expect("thalweg starts"));
-    let found = said(&thalweg(folder.path()).args(["scope", &view, &space, "--json"]).output().expect("thalweg starts"));
-    let events = said(&thalweg(folder.path()).args(["events", &space, "--kind", "exec.task_created", "--json"]).output().expect("thalweg starts"));
+    let found = said(
+        &thalweg(folder.path()).args(["scope", &view, &space, "--json"]).output().expect("thalweg starts"),
+    );
+    let events = said(
+        &thalweg(folder.path())
+            .args(["events", &space, "--kind", "exec.task_created", "--json"])
+            .output()
+            .expect("thalweg starts"),
+    );
     assert_eq!(objects(&found)[0]["fields"]["tasks"].as_u64(), Some(events.lines().count() as u64));
     let wrong = write(folder.path(), "wrong.toml", &right.replace("reduce", "reduse"));
     let output = thalweg(folder.path()).args(["scope", "check", &wrong]).output().expect("thalweg starts");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(complaint.contains("wrong.toml:7:6") && complaint.contains("did you mean `reduce`?"), "{complaint}");
+    assert!(
+        complaint.contains("wrong.toml:7:6") && complaint.contains("did you mean `reduce`?"),
+        "{complaint}"
+    );
     let unknown = thalweg(folder.path()).args(["scope", "taks"]).output().expect("thalweg starts");
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("did you mean `tasks`?"));
 }

@@ -2,9 +2,9 @@
 
 use super::texts::{TextOf, Texts};
 use crate::tuple::{Batch, Field, tuple_field};
-use thalweg_space::{Clock, LIVE_CELLS};
 use thalweg_space::kind::FieldType;
 use thalweg_space::reader::{Event, FieldInfo, FieldRef, KindInfo, SpaceReader};
+use thalweg_space::{Clock, LIVE_CELLS};
 
 /// A text made of bytes has at most so many of them.
 const BYTES_SHOWN: usize = 256;
@@ -45,13 +45,18 @@ pub(crate) struct Around<'a> {
 impl Column {
     /// The columns of a kind of event, and the tuples' fields.
     pub(crate) fn of_kind(kind: &KindInfo) -> (Vec<Column>, Vec<Field>) {
-        let column = |info: &FieldInfo| (Column { field: kind.field(&info.name), how: how(info) }, field(info));
+        let column =
+            |info: &FieldInfo| (Column { field: kind.field(&info.name), how: how(info) }, field(info));
         kind.fields.iter().map(column).unzip()
     }
 
     /// The columns of a row's cells, and the tuples' fields.
     pub(crate) fn of_cells(cells: &[FieldInfo]) -> (Vec<Column>, Vec<Field>) {
-        cells.iter().take(LIVE_CELLS).map(|info| (Column { field: None, how: how(info) }, field(info))).unzip()
+        cells
+            .iter()
+            .take(LIVE_CELLS)
+            .map(|info| (Column { field: None, how: how(info) }, field(info)))
+            .unzip()
     }
 
     /// Adds the word of an event's field.
@@ -63,7 +68,8 @@ impl Column {
             How::Text => batch.text_word(&event.str(field)),
             How::Bytes => {
                 let bytes = event.bytes(field);
-                let shown: String = bytes.iter().take(BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
+                let shown: String =
+                    bytes.iter().take(BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
                 batch.text_word(&shown)
             }
             _ => self.word(event.u64(field), around, batch),

@@ -251,7 +251,8 @@ impl Decoder {
     fn row(&mut self, row: &LiveView, now_ns: u64, batch: &mut Batch) {
         let Decoder { leaf, tables, row_plans, .. } = self;
         let plan = row_plans.entry(row.code.into()).or_insert_with(|| {
-            let info = row.kind.as_ref().filter(|info| leaf.rows.iter().any(|glob| glob.matches(&info.name)))?;
+            let info =
+                row.kind.as_ref().filter(|info| leaf.rows.iter().any(|glob| glob.matches(&info.name)))?;
             let (columns, mut fields) = Column::of_cells(&info.cells);
             fields.insert(0, row_id());
             let kind = TupleKind { name: info.name.clone(), doc: info.doc.clone(), fields };
@@ -262,7 +263,9 @@ impl Decoder {
         let RowPlan { kind, columns, is_task } = &*plan;
         let (kind, is_task) = (*kind, *is_task);
         let component = if is_task { row.cell("component").unwrap_or(0) } else { 0 };
-        if self.leaf.leaf.task.is_some_and(|task| !is_task || task != row.id) || !self.wants_component(component) {
+        if self.leaf.leaf.task.is_some_and(|task| !is_task || task != row.id)
+            || !self.wants_component(component)
+        {
             return;
         }
         batch.begin((now_ns, row.id), self.rows_element, kind, Head::ROW);

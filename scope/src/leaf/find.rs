@@ -1,11 +1,11 @@
 //! Which processes there are to read: a space, those of a session, all of the machine.
 
+use crate::error::Error;
 use crate::view::Leaf;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_glob::Glob;
-use crate::error::Error;
 use thalweg_space::discover;
 use thalweg_space::reader::{Info, Session};
 
@@ -72,8 +72,13 @@ impl Finder {
                 let members = session.members()?;
                 for member in &members[self.members.min(members.len())..] {
                     // The manifest may say anything: what it names lies in the session's directory, and nowhere else.
-                    if member.directory.contains('/') || matches!(member.directory.as_str(), "" | "." | "..") {
-                        let what = format!("{} is damaged: it names the space `{}`", path.display(), member.directory);
+                    if member.directory.contains('/') || matches!(member.directory.as_str(), "" | "." | "..")
+                    {
+                        let what = format!(
+                            "{} is damaged: it names the space `{}`",
+                            path.display(),
+                            member.directory
+                        );
                         self.members += 1;
                         return Err(Error::new(what));
                     }
@@ -116,6 +121,8 @@ impl Leaf {
             pattern.as_ref().is_none_or(|pattern| Glob::new(pattern).matches(name))
         };
         let is_pid = self.process.as_ref().is_some_and(|pattern| *pattern == info.pid.to_string());
-        (is_pid || fits(&self.process, &info.name)) && fits(&self.host, &info.host) && fits(&self.session, session)
+        (is_pid || fits(&self.process, &info.name))
+            && fits(&self.host, &info.host)
+            && fits(&self.session, session)
     }
 }

@@ -188,7 +188,12 @@ impl Source {
     }
 
     /// Hands the latest tuple of each element, and of each row, to `take`.
-    pub(crate) fn latest(&mut self, now_ns: u64, batch: &mut Batch, take: &mut impl FnMut(&mut Batch)) -> Taken {
+    pub(crate) fn latest(
+        &mut self,
+        now_ns: u64,
+        batch: &mut Batch,
+        take: &mut impl FnMut(&mut Batch),
+    ) -> Taken {
         let mut taken = Taken::default();
         self.decoder.new_batch();
         if self.wanted.wants_events() {

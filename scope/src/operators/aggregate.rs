@@ -1,7 +1,6 @@
 //! What a group of tuples is reduced to: counts, sums, extremes, quantiles, the latest value, rates. All can be merged from parts.
 
-use super::convert::is_name;
-use super::naming::{Bound, Names, Place, Wrong, number_at, text_at, word_at};
+use super::naming::{Bound, Names, Place, Wrong, is_name, number_at, text_at, word_at};
 use super::sketch::Sketch;
 use crate::tuple::{Batch, Field, Head, Legend, Of, TupleKind};
 use std::collections::HashMap;
@@ -17,6 +16,8 @@ pub(crate) struct Aggregation {
     how: How,
     /// A name or an expression; empty for how many tuples there are.
     of: String,
+    /// Where it begins in what was read.
+    at: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,12 +74,20 @@ impl Aggregation {
         if how == How::Latest && !is_name(&of) {
             return Err(wrong("`latest` takes a field as it is".to_owned()));
         }
-        Ok(Aggregation { how, of })
+        let at = text.len() - text.trim_end().len();
+        let at = text.len() - at - of.len();
+        Ok(Aggregation { how, of, at })
     }
 
     /// The field that it makes.
     pub(crate) fn field(&self, name: &str, names: &Names) -> Result<Field, Wrong> {
-        let field = |of, unit: &str| Field { name: name.to_owned(), of, unit: unit.to_owned(), doc: String::new() };
+        let moved = |problem: Problem| problem.moved(self.at);
+        self.made(name, names).map_err(|wrong| wrong.into_iter().map(moved).collect())
+    }
+
+    fn made(&self, name: &str, names: &Names) -> Result<Field, Wrong> {
+        let field =
+            |of, unit: &str| Field { name: name.to_owned(), of, unit: unit.to_owned(), doc: String::new() };
         if self.how == How::Count {
             return Ok(field(Of::Unsigned, ""));
         }
@@ -88,7 +97,9 @@ impl Aggregation {
         if !names.is_known() {
             return Ok(field(Of::Real, ""));
         }
-        let known = is_name(&self.of).then(|| names.find(&self.of, None).map_err(|problem| vec![problem])).transpose()?;
+        let known = is_name(&self.of)
+            .then(|| names.find(&self.of, None).map_err(|problem| vec![problem]))
+            .transpose()?;
         if self.how == How::Latest
             && let Some((known, _)) = known
         {
@@ -261,10 +272,10 @@ impl State {
                 (*sum, *count) = (*sum + more, *count + others);
             }
             (State::Sketch(sketch), State::Sketch(more)) => sketch.merge(&more),
-            (State::Latest(latest), State::Latest(Some(more))) => {
-                if latest.as_ref().is_none_or(|(before, _)| *before <= more.0) {
-                    *latest = Some(more);
-                }
+            (State::Latest(latest), State::Latest(Some(more)))
+                if latest.as_ref().is_none_or(|(before, _)| *before <= more.0) =>
+            {
+                *latest = Some(more);
             }
             (State::Counters(counters), State::Counters(more)) => {
                 for (counter, (time, value)) in more {

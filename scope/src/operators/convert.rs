@@ -1,7 +1,7 @@
 //! *Convert*: tuples of any kinds become tuples of one, with fields that are computed.
 
 use super::During;
-use super::naming::{Bound, Names, PerKind, Place, Wrong, number_at, text_at, word_at};
+use super::naming::{Bound, Names, PerKind, Place, Wrong, is_name, number_at, text_at, word_at};
 use crate::tuple::{Batch, Field, Head, KIND_GAP, Legend, Of, TupleKind};
 use thalweg_pack::{Problem, Type, Unit};
 
@@ -110,7 +110,9 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
         if is_name(&made.is) {
             let (found, place) = names.find(&made.is, Some(kind)).map_err(|problem| vec![problem])?;
             // Not every kind has it, and of numbers 0 would be a lie.
-            if place == Place::Absent && !matches!(field.of, Of::Text | Of::Real) || found.of != field.of && field.of != Of::Real {
+            if place == Place::Absent && !matches!(field.of, Of::Text | Of::Real)
+                || found.of != field.of && field.of != Of::Real
+            {
                 let message = format!("`{}` has no {} `{}`", kind.name, field.of.name(), made.is);
                 return Err(vec![Problem { message, span: 0..made.is.len(), help: None }]);
             }
@@ -120,14 +122,6 @@ fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Resul
         Ok(Source::Number(names.bind(&made.is, Some(kind), false)?, factor))
     };
     made.iter().zip(&to.fields).map(source).collect()
-}
-
-/// Whether this is a single name.
-pub(crate) fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|c: char| c.is_ascii_digit())
-        && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.')
-        && !matches!(text, "true" | "false")
 }
 
 /// What the made field is.

@@ -40,7 +40,8 @@ impl Limit {
             if goes && head.kind != KIND_GAP {
                 (self.tuples, self.bytes) = (self.tuples - 1.0, self.bytes - size);
             } else if !goes {
-                let (lost, from, time) = left_out.entry(head.element).or_insert((0, head.sequence, head.time_ns));
+                let (lost, from, time) =
+                    left_out.entry(head.element).or_insert((0, head.sequence, head.time_ns));
                 (*lost, *from, *time) = (*lost + 1, (*from).min(head.sequence), (*time).max(head.time_ns));
             }
             goes

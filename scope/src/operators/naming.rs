@@ -15,6 +15,9 @@ pub(crate) enum Place {
     Absent,
 }
 
+/// Names at most that an expression has of kinds that nobody knows yet.
+const OTHERS_MAX: usize = 64;
+
 /// What a tuple's head and the legend say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Context {
@@ -92,8 +95,50 @@ impl Names {
         Err(Problem { message, span: 0..name.len(), help: Some(help) })
     }
 
-    /// An expression for tuples of this kind; `None`: of any.
+    /// An expression for tuples of this kind; `None`: of any. Where kinds may come that nobody knows yet, a name that this one lacks
+    /// may be theirs: for its tuples it is not known.
     pub(crate) fn bind(&self, text: &str, kind: Option<&TupleKind>, is_condition: bool) -> Result<Bound, Wrong> {
+        // Names that another kind may have, and whether as texts.
+        let mut others: Vec<(String, bool)> = Vec::new();
+        let mut wrong = match self.bind_with(text, kind, is_condition, &others) {
+            Err(wrong) if self.is_open && kind.is_some() => wrong,
+            bound => return bound,
+        };
+        let names = self.of(kind);
+        while others.len() < OTHERS_MAX {
+            let before = others.len();
+            for name in wrong.iter().filter_map(|problem| text.get(problem.span.clone())).filter(|name| is_name(name)) {
+                let is_known = names.iter().any(|(field, _)| field.name == name);
+                if !is_known && !others.iter().any(|(known, _)| known == name) {
+                    others.push((name.to_owned(), false));
+                }
+            }
+            if others.len() == before {
+                break;
+            }
+            match self.bind_with(text, kind, is_condition, &others) {
+                Ok(bound) => return Ok(bound),
+                Err(less) => wrong = less,
+            }
+        }
+        for n in 0..others.len() {
+            others[n].1 = true;
+            match self.bind_with(text, kind, is_condition, &others) {
+                Ok(bound) => return Ok(bound),
+                Err(less) if less.len() < wrong.len() => wrong = less,
+                Err(_) => others[n].1 = false,
+            }
+        }
+        Err(wrong)
+    }
+
+    fn bind_with(
+        &self,
+        text: &str,
+        kind: Option<&TupleKind>,
+        is_condition: bool,
+        others: &[(String, bool)],
+    ) -> Result<Bound, Wrong> {
         let (mut schema, mut places) = (Schema::default(), Vec::new());
         for (field, place) in self.of(kind) {
             let declared = match field.of {
@@ -105,9 +150,23 @@ impl Names {
                 places.push(place);
             }
         }
+        for (name, is_text) in others {
+            let declared = if *is_text { schema.text(name) } else { schema.number(name, "") };
+            if declared.is_ok() {
+                places.push(Place::Absent);
+            }
+        }
         let read = if is_condition { Expression::condition } else { Expression::read };
         Ok(Bound { expression: read(text, &schema)?, places })
     }
+}
+
+/// Whether this is a single name.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.')
+        && !matches!(text, "true" | "false")
 }
 
 fn list(names: &[(Field, Place)]) -> String {
@@ -173,7 +232,12 @@ pub(crate) fn word_at(place: Place, head: &Head, legend: &Legend) -> Option<u64>
     }
 }
 
-pub(crate) fn text_at<'a>(place: Place, batch: &'a Batch, head: &Head, legend: &'a Legend) -> Option<&'a str> {
+pub(crate) fn text_at<'a>(
+    place: Place,
+    batch: &'a Batch,
+    head: &Head,
+    legend: &'a Legend,
+) -> Option<&'a str> {
     match place {
         Place::Word(n, Of::Text) => Some(batch.text(batch.word(head, n))),
         Place::Context(Context::Kind) => Some(&legend.kinds.get(usize::from(head.kind))?.name),

@@ -2,7 +2,7 @@
 
 use super::aggregate::{Aggregation, Past, State, Taken};
 use super::naming::{Names, PerKind, Place, Wrong, text_at, word_at};
-use super::During;
+use super::{During, Moment};
 use crate::tuple::{Batch, ELEMENT_NONE, Field, Head, KIND_GAP, Legend, Of, TupleKind};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_pack::Problem;
@@ -67,6 +67,11 @@ struct Plan {
 }
 
 impl Groups {
+    /// Until when they cover what happened: now, or the last tuple where nothing is to come.
+    fn until_ns(&self, moment: Moment) -> u64 {
+        if moment.is_end { self.last_ns } else { moment.now_ns }
+    }
+
     /// Adds another part's groups.
     pub(crate) fn merge(&mut self, other: Groups) -> u64 {
         let mut left_out = 0;
@@ -213,9 +218,26 @@ impl Reduce {
         }
     }
 
+    /// Takes types and units of fields from the kinds that came, where nobody knew them before.
+    fn learn(&mut self, legend: &Legend) {
+        if self.names.is_known() || self.number.is_some() {
+            return;
+        }
+        for kind in legend.kinds.iter().skip(1) {
+            let names = Names { kinds: vec![(**kind).clone()], is_open: true, has_context: self.names.has_context };
+            let by = self.by.iter().map(|name| names.find(name, None).map(|(field, _)| field).ok());
+            let values = self.values.iter().map(|(name, value)| value.field(name, &names).ok());
+            if let Some(fields) = by.chain(values).collect() {
+                self.kind.fields = fields;
+                return;
+            }
+        }
+    }
+
     /// Hands over the groups that are complete, into `out`.
     pub(crate) fn finish(&mut self, out: &mut Batch, during: &mut During<'_>) {
         let moment = during.moment;
+        self.learn(&during.legend);
         let number = *self.number.get_or_insert_with(|| during.tables.kind(self.kind.clone()));
         match self.every {
             Every::Pull => {
@@ -223,7 +245,7 @@ impl Reduce {
                 for groups in open.into_values() {
                     // The first pull covers what there is.
                     let span = match moment.before_ns {
-                        0 => (groups.first_ns, groups.last_ns),
+                        0 => (groups.first_ns, groups.until_ns(moment)),
                         before => (before, moment.now_ns),
                     };
                     self.hand_over(&groups, span, number, out);
@@ -232,7 +254,7 @@ impl Reduce {
             Every::All => {
                 let open = std::mem::take(&mut self.open);
                 for groups in open.values() {
-                    let end = if moment.before_ns == 0 { groups.last_ns } else { moment.now_ns };
+                    let end = groups.until_ns(moment);
                     self.hand_over(groups, (groups.first_ns, end), number, out);
                 }
                 self.open = open;
@@ -303,7 +325,9 @@ fn plan(
     Ok(Plan { by, taken })
 }
 
+/// Keys say of each part whether it is a text (1) or a word (0).
 fn put_key((place, of): (Place, Of), batch: &Batch, head: &Head, legend: &Legend, key: &mut Vec<u8>) {
+    key.push(u8::from(of == Of::Text));
     if of == Of::Text {
         let text = text_at(place, batch, head, legend).unwrap_or_default();
         key.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -316,14 +340,18 @@ fn put_key((place, of): (Place, Of), batch: &Batch, head: &Head, legend: &Legend
     key.extend_from_slice(&word.to_le_bytes());
 }
 
+/// The word of a key's next part in a field of this type. Kinds that nobody knew may have brought another type.
 fn take_key(of: Of, key: &mut &[u8], out: &mut Batch) -> u64 {
-    let (length, rest) = key.split_at(if of == Of::Text { 4 } else { 8 });
-    *key = rest;
-    if of != Of::Text {
-        return u64::from_le_bytes(length.try_into().expect("8 bytes"));
+    let mut part = |count: usize| -> &[u8] {
+        let (part, rest) = key.split_at_checked(count).unwrap_or((&[], &[]));
+        *key = rest;
+        part
+    };
+    if part(1) == [1] {
+        let length = part(4).try_into().map_or(0, u32::from_le_bytes) as usize;
+        let text = std::str::from_utf8(part(length)).unwrap_or_default();
+        return if of == Of::Text { out.text_word(text) } else { 0 };
     }
-    let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
-    let (text, rest) = key.split_at(length);
-    *key = rest;
-    out.text_word(std::str::from_utf8(text).unwrap_or_default())
+    let word = part(8).try_into().map_or(0, u64::from_le_bytes);
+    if of == Of::Text { out.text_word(&word.to_string()) } else { word }
 }

@@ -128,7 +128,9 @@ mod tests {
     #[test]
     fn the_highest_quantiles_stay_exact_when_there_are_too_many_buckets() {
         let mut sketch = Sketch::default();
-        (-300..300).for_each(|power| (0..20).for_each(|n| sketch.add(10_f64.powi(power) * (1.0 + f64::from(n) / 20.0))));
+        (-300..300).for_each(|power| {
+            (0..20).for_each(|n| sketch.add(10_f64.powi(power) * (1.0 + f64::from(n) / 20.0)))
+        });
         assert!(sketch.positive.len() <= BUCKETS_MAX);
         assert!((sketch.quantile(1.0) / 1.95e299 - 1.0).abs() < 0.011, "{}", sketch.quantile(1.0));
     }

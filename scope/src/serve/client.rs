@@ -1,6 +1,8 @@
 //! The client's side: a scope that runs in a server.
 
-use super::protocol::{ANSWER_BYTES_MAX, Ask, ERROR, GREETING_BYTES, OPEN, PULL, VERSION, decode, greeted, greeting, put, take};
+use super::protocol::{
+    ANSWER_BYTES_MAX, Ask, ERROR, GREETING_BYTES, OPEN, PULL, VERSION, decode, greeted, greeting, put, take,
+};
 use crate::error::Error;
 use crate::tree::Pulled;
 use crate::tuple::Legend;
@@ -34,7 +36,8 @@ impl Remote {
     /// There is no server, it is of another version or refuses, or the view or target is wrong.
     pub fn open(socket: &Path, ask: &Ask) -> Result<Remote, Error> {
         let refused = |error| {
-            let what = format!("there is no scope server at {}: `thalweg serve` starts one", socket.display());
+            let what =
+                format!("there is no scope server at {}: `thalweg serve` starts one", socket.display());
             Error::because(what, error)
         };
         let mut stream = UnixStream::connect(socket).map_err(refused)?;

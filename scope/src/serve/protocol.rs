@@ -128,7 +128,11 @@ impl Ask {
             _ => return Err(Damaged("it names an unknown backlog")),
         };
         let view = reader.text()?.to_owned();
-        if reader.is_empty() { Ok(Ask { view, target, backlog }) } else { Err(Damaged("something follows it")) }
+        if reader.is_empty() {
+            Ok(Ask { view, target, backlog })
+        } else {
+            Err(Damaged("something follows it"))
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The server's side.
 
-use super::protocol::{Ask, ERROR, GREETING_BYTES, OPEN, PULL, REQUEST_BYTES_MAX, VERSION, encode, greeted, greeting, how, put, take};
+use super::protocol::{
+    Ask, ERROR, GREETING_BYTES, OPEN, PULL, REQUEST_BYTES_MAX, VERSION, encode, greeted, greeting, how, put,
+    take,
+};
 use super::shared::{Member, Scopes, locked};
 use crate::error::Error;
 use crate::tree::Price;
@@ -95,11 +98,14 @@ impl Server {
     /// Another server is at this socket, or it cannot be made.
     pub fn listen(options: ServerOptions) -> Result<Server, Error> {
         let socket = &options.socket;
-        let failed = |what: &str, error: io::Error| Error::because(format!("cannot {what} {}", socket.display()), error);
+        let failed = |what: &str, error: io::Error| {
+            Error::because(format!("cannot {what} {}", socket.display()), error)
+        };
         if let Some(parent) = socket.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent).map_err(|error| failed("make the folder of", error))?;
         }
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock_path(socket));
+        let lock =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock_path(socket));
         let lock = lock.map_err(|error| failed("lock", error))?;
         if lock.try_lock().is_err() {
             return Err(Error::new(format!("a scope server listens at {} already", socket.display())));
@@ -109,16 +115,20 @@ impl Server {
             Ok(about) if std::os::unix::fs::FileTypeExt::is_socket(&about.file_type()) => {
                 std::fs::remove_file(socket).map_err(|error| failed("remove", error))?;
             }
-            Ok(_) => return Err(Error::new(format!("{} is no socket: choose another path", socket.display()))),
+            Ok(_) => {
+                return Err(Error::new(format!("{} is no socket: choose another path", socket.display())));
+            }
             Err(_) => {}
         }
         let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
         // Others are let as far as the check of who they are, if any other is allowed.
         let mode = if options.users.is_empty() { 0o600 } else { 0o666 };
-        std::fs::set_permissions(socket, Permissions::from_mode(mode)).map_err(|error| failed("guard", error))?;
+        std::fs::set_permissions(socket, Permissions::from_mode(mode))
+            .map_err(|error| failed("guard", error))?;
         listener.set_nonblocking(true).map_err(|error| failed("listen at", error))?;
         let name = "scope server".to_owned();
-        let space = Space::create(SpaceOptions { name, parent: options.spaces.clone(), ..Default::default() })?;
+        let space =
+            Space::create(SpaceOptions { name, parent: options.spaces.clone(), ..Default::default() })?;
         let shared = Shared {
             price: Mutex::new(Price::new(options.share)),
             options,
@@ -224,7 +234,8 @@ impl Pace {
 impl Shared {
     /// Whether this client is let in; why not.
     fn may_come(&self, stream: &UnixStream) -> Result<(), String> {
-        let user = socket_peercred(stream).map_err(|_| "the scope server cannot tell who you are".to_owned())?.uid;
+        let user =
+            socket_peercred(stream).map_err(|_| "the scope server cannot tell who you are".to_owned())?.uid;
         if user != rustix::process::geteuid() && !self.options.users.contains(&user.as_raw()) {
             return Err(format!("the scope server of another user does not serve user {}", user.as_raw()));
         }
@@ -244,10 +255,16 @@ impl Shared {
         match greeted(&bytes) {
             Some(VERSION) => stream.write_all(&greeting(VERSION))?,
             Some(other) => {
-                let line = format!("this scope server speaks version {VERSION} of its protocol, and you speak {other}\n");
+                let line = format!(
+                    "this scope server speaks version {VERSION} of its protocol, and you speak {other}\n"
+                );
                 return stream.write_all(line.as_bytes());
             }
-            None => return stream.write_all(b"this is a scope server of Thalweg: `thalweg scope --server` speaks with it\n"),
+            None => {
+                return stream.write_all(
+                    b"this is a scope server of Thalweg: `thalweg scope --server` speaks with it\n",
+                );
+            }
         }
         let Some((OPEN, body)) = take(&mut stream, REQUEST_BYTES_MAX)? else {
             return self.refuse(&mut stream, "a client first says which view it wants");

@@ -46,9 +46,16 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scopes {
     /// Opens what a client asks for, or shares what another asked for. Who wants what was there before has a scope of its own.
-    pub(crate) fn open(&self, ask: &Ask, number: u64, own: &Space, bytes_max: usize) -> Result<(Member, String), Error> {
+    pub(crate) fn open(
+        &self,
+        ask: &Ask,
+        number: u64,
+        own: &Space,
+        bytes_max: usize,
+    ) -> Result<(Member, String), Error> {
         let view = View::read(&ask.view).map_err(|problems| {
-            let rendered: Vec<String> = problems.iter().map(|problem| problem.render("view", &ask.view)).collect();
+            let rendered: Vec<String> =
+                problems.iter().map(|problem| problem.render("view", &ask.view)).collect();
             Error::new(rendered.join("\n"))
         })?;
         let mut open = locked(&self.open);

@@ -178,8 +178,8 @@ impl Gathered {
 }
 
 /// Reads the branches of a thread that is not the caller's.
-fn read_aside<'s>(
-    share: Vec<&'s mut [&mut Reading]>,
+fn read_aside(
+    share: Vec<&mut [&mut Reading]>,
     worker: &mut Worker,
     pass: Pass,
     tables: &Arc<Tables>,

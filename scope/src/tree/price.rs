@@ -68,7 +68,11 @@ impl Price {
     fn wait_at(&mut self, now: Instant) -> Duration {
         self.look(now);
         let missing = self.pull_ns.min(self.most_ns()) - self.left_ns;
-        if missing <= 0.0 { Duration::ZERO } else { Duration::from_nanos((missing / self.per_s()).ceil() as u64) }
+        if missing <= 0.0 {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos((missing / self.per_s()).ceil() as u64)
+        }
     }
 
     /// A pull took so much processor time.

@@ -202,7 +202,8 @@ impl Scope {
             Err(error) => pulled.problems.push(format!("{error:#}")),
         }
         // A wall clock may be set back; a pull is never before the last.
-        let moment = Moment { now_ns: now_ns().max(self.before_ns), before_ns: self.before_ns, ..Moment::default() };
+        let moment =
+            Moment { now_ns: now_ns().max(self.before_ns), before_ns: self.before_ns, ..Moment::default() };
         let pass = Pass { pull, shape: self.shape, moment, hold_ns: self.view.hold_ns };
         let gathered = self.gather(pass, &mut pulled);
         let stopped_ns = gathered.iter().filter_map(|gathered| gathered.stopped_ns).min().unwrap_or(u64::MAX);
@@ -210,7 +211,8 @@ impl Scope {
         let complete_ns = stopped_ns.min(moment.now_ns.saturating_sub(self.view.hold_ns));
         let moment = Moment { complete_ns, is_end: is_over, ..moment };
         let (tables, mut problems) = (self.tables.clone(), Vec::new());
-        let mut during = During { moment, legend: tables.now(), tables: &tables, problems: Vec::new(), left_out: 0 };
+        let mut during =
+            During { moment, legend: tables.now(), tables: &tables, problems: Vec::new(), left_out: 0 };
         let mut gathered: Vec<Option<Gathered>> = gathered.into_iter().map(Some).collect();
         let mut batch = evaluate(&mut self.root, &mut gathered, &mut during);
         problems.append(&mut during.problems);
@@ -305,7 +307,8 @@ fn build(tree: &Tree, leaves: &mut Vec<Gatherer>) -> Result<(Node, Names), Probl
             Ok((Node::Leaf(leaves.len() - 1), names))
         }
         Tree::Gather(trees) => {
-            let nodes = trees.iter().map(|tree| Ok(build(tree, leaves)?.0)).collect::<Result<_, Problem>>()?;
+            let nodes =
+                trees.iter().map(|tree| Ok(build(tree, leaves)?.0)).collect::<Result<_, Problem>>()?;
             Ok((Node::Gather(nodes), tree.names().map_err(|mut problems| problems.remove(0))?))
         }
         Tree::Step(below, step) => {
@@ -340,7 +343,9 @@ fn evaluate(node: &mut Node, gathered: &mut [Option<Gathered>], during: &mut Dur
         }
         Node::Step(below, stage) => {
             let part = match &**below {
-                Node::Leaf(leaf) => gathered[*leaf].as_mut().map(|gathered| std::mem::take(&mut gathered.part)),
+                Node::Leaf(leaf) => {
+                    gathered[*leaf].as_mut().map(|gathered| std::mem::take(&mut gathered.part))
+                }
                 _ => None,
             };
             let mut batch = evaluate(below, gathered, during);

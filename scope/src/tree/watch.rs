@@ -13,7 +13,9 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(space: &Space, name: &str, leaves: usize) -> Result<Watch, Error> {
-        let path = |node: &str| PathCollector::new(space, &format!("scope/{name}/{node}"), CollectorOptions::default());
+        let path = |node: &str| {
+            PathCollector::new(space, &format!("scope/{name}/{node}"), CollectorOptions::default())
+        };
         let root = path("root")?;
         let leaves = (0..leaves).map(|n| path(&format!("leaf {n}"))).collect::<Result<_, _>>()?;
         Ok(Watch { pull: space.name("pull")?, root, leaves })

@@ -119,7 +119,6 @@ impl Batch {
         self.heads.push(Head { time_ns, sequence, element, first, kind, flags, zero: 0 });
     }
 
-
     /// The word for this text, which is kept in the batch.
     pub(crate) fn text_word(&mut self, text: &str) -> u64 {
         let at = self.texts.len() as u64;

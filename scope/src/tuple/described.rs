@@ -111,8 +111,9 @@ pub(crate) fn known_kinds() -> &'static [(TupleKind, bool)] {
         for described in texts.iter().flat_map(|text| parse(text).unwrap_or_default()) {
             let is_row = described.what != What::Event;
             let fields = described.fields.iter();
-            let mut fields: Vec<Field> =
-                fields.map(|field| tuple_field(&field.name, field.field_type, &field.unit, &field.doc)).collect();
+            let mut fields: Vec<Field> = fields
+                .map(|field| tuple_field(&field.name, field.field_type, &field.unit, &field.doc))
+                .collect();
             if is_row {
                 fields.insert(0, row_id());
             }
@@ -145,9 +146,13 @@ mod tests {
 
     #[test]
     fn our_kinds_are_known() {
-        let find = |name: &str, row| known_kinds().iter().find(|(kind, is_row)| kind.name == name && *is_row == row);
+        let find =
+            |name: &str, row| known_kinds().iter().find(|(kind, is_row)| kind.name == name && *is_row == row);
         let (task, _) = find("exec.task", true).expect("rows of tasks");
-        assert_eq!((task.position("id"), task.fields[task.position("busy").unwrap()].unit.as_str()), (Some(0), "ns"));
+        assert_eq!(
+            (task.position("id"), task.fields[task.position("busy").unwrap()].unit.as_str()),
+            (Some(0), "ns")
+        );
         assert!(find("exec.dispatch", false).is_some() && find("path.operation_completed", false).is_some());
     }
 }

@@ -72,7 +72,8 @@ fn gap_kind() -> TupleKind {
     };
     TupleKind {
         name: "scope.gap".to_owned(),
-        doc: "Events of an element that are lost: overwritten before they were pulled, dropped or damaged.".to_owned(),
+        doc: "Events of an element that are lost: overwritten before they were pulled, dropped or damaged."
+            .to_owned(),
         fields: vec![
             number("lost", "events", "How many."),
             number("from", "", "The sequence of the first of them."),

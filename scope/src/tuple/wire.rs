@@ -178,7 +178,10 @@ impl<'b> Reader<'b> {
         let texts = std::str::from_utf8(self.take(texts)?).map_err(|_| Damaged("its texts are not UTF-8"))?;
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         let words: Vec<u64> = words.chunks_exact(8).map(word).collect();
-        let heads = heads.chunks_exact(HEAD_BYTES).map(|head| checked(head, &words, legend)).collect::<Result<_, _>>()?;
+        let heads = heads
+            .chunks_exact(HEAD_BYTES)
+            .map(|head| checked(head, &words, legend))
+            .collect::<Result<_, _>>()?;
         Ok(Batch { heads, words, texts: texts.to_owned(), legend: legend.clone() })
     }
 }
@@ -207,10 +210,16 @@ mod tests {
     /// A batch with a gap and tuples of a kind that has each type of field.
     fn batch(texts: &[String]) -> Batch {
         let tables = Tables::default();
-        let field = |(n, of): (usize, &Of)| Field { name: format!("f{n}"), of: *of, unit: "ns".into(), doc: "a field".into() };
+        let field = |(n, of): (usize, &Of)| Field {
+            name: format!("f{n}"),
+            of: *of,
+            unit: "ns".into(),
+            doc: "a field".into(),
+        };
         let fields = Of::ALL.iter().enumerate().map(field).collect();
         let kind = tables.kind(TupleKind { name: "test.all".into(), doc: "all".into(), fields });
-        let process = tables.process(Process { name: "p".into(), pid: 7, host: "h".into(), ..Process::default() });
+        let process =
+            tables.process(Process { name: "p".into(), pid: 7, host: "h".into(), ..Process::default() });
         let element = tables.element(Element { process, writer: 3, name: "w".into() });
         let mut batch = Batch::default();
         for (n, text) in texts.iter().enumerate() {

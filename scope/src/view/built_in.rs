@@ -42,7 +42,8 @@ pub fn built_in() -> &'static [BuiltIn] {
 impl BuiltIn {
     /// The view.
     pub fn view(&self) -> View {
-        View::read(self.text).unwrap_or_else(|problems| panic!("the view `{}` is wrong: {problems:?}", self.name))
+        View::read(self.text)
+            .unwrap_or_else(|problems| panic!("the view `{}` is wrong: {problems:?}", self.name))
     }
 }
 

@@ -45,7 +45,9 @@ impl Reader<'_, '_> {
         let (name, about) = (table.required("name"), table.required("about"));
         let pull = match table.text("pull") {
             None => Pull::Since,
-            Some(text) => self.one_of(&text, "a pull", &[("since", Pull::Since), ("latest", Pull::Latest)])?,
+            Some(text) => {
+                self.one_of(&text, "a pull", &[("since", Pull::Since), ("latest", Pull::Latest)])?
+            }
         };
         let leaves = table.tables("leaf", "a leaf");
         if leaves.is_empty() {
@@ -136,7 +138,6 @@ impl Reader<'_, '_> {
     }
 
     /// A step, and where its parts stand. A step that only says how long tuples are held is none.
-    #[expect(clippy::type_complexity, reason = "a step with the places of its parts")]
     fn step(&self, table: &TomlTable<'_, '_>, hold_ns: &mut u64) -> Option<Option<(Step, Vec<TomlText>)>> {
         let what = table.required("do")?;
         let known: Vec<(&str, usize)> = STEPS.iter().enumerate().map(|(n, name)| (*name, n)).collect();
@@ -181,7 +182,9 @@ impl Reader<'_, '_> {
                 self.wrong(name.span.clone(), format!("there is no field `{}` to have a unit", name.text));
             }
         }
-        let unit = |name: &str| units.iter().find(|(field, _)| field.text == name).map(|(_, unit)| unit.text.clone());
+        let unit = |name: &str| {
+            units.iter().find(|(field, _)| field.text == name).map(|(_, unit)| unit.text.clone())
+        };
         let made = |(name, is): &(TomlText, TomlText)| {
             (name.text.clone(), is.text.clone(), unit(&name.text).unwrap_or_default())
         };

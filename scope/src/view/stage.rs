@@ -51,8 +51,9 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
             (Stage::Convert(convert), Names { kinds, is_open: false, has_context: names.has_context })
         }
         Step::Reduce { by, values, every } => {
-            let values = aggregations(values)
-                .map_err(|wrong| wrong.into_iter().map(|(n, problem)| (by.len() + n, problem)).collect::<Vec<_>>())?;
+            let values = aggregations(values).map_err(|wrong| {
+                wrong.into_iter().map(|(n, problem)| (by.len() + n, problem)).collect::<Vec<_>>()
+            })?;
             let reduce = Reduce::new("scope.reduced", by, &values, *every, &names)?;
             let kinds = vec![reduce.kind().clone()];
             (Stage::Reduce(Box::new(reduce)), Names { kinds, is_open: false, has_context: false })
@@ -67,7 +68,10 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
         Step::Own(make) => {
             let operator = make();
             let kinds = operator.makes(&names.kinds);
-            (Stage::Own { operator, kinds: kinds.clone() }, Names { kinds, is_open: false, has_context: true })
+            (
+                Stage::Own { operator, kinds: kinds.clone() },
+                Names { kinds, is_open: false, has_context: true },
+            )
         }
     })
 }
@@ -83,14 +87,19 @@ pub(crate) fn leaf_names(leaf: &Leaf) -> Result<Names, Vec<Problem>> {
     for (patterns, rows) in [(&leaf.kinds, false), (&leaf.rows, true)] {
         for pattern in patterns {
             let glob = Glob::new(pattern);
-            let known = known_kinds().iter().filter(|(kind, is_row)| *is_row == rows && glob.matches(&kind.name));
+            let known =
+                known_kinds().iter().filter(|(kind, is_row)| *is_row == rows && glob.matches(&kind.name));
             let before = names.kinds.len();
             names.kinds.extend(known.map(|(kind, _)| with_task(kind.clone())));
             names.is_open |= pattern.contains(['*', '?']) || names.kinds.len() == before;
         }
     }
     if all {
-        names.kinds = known_kinds().iter().filter(|(_, is_row)| !is_row).map(|(kind, _)| with_task(kind.clone())).collect();
+        names.kinds = known_kinds()
+            .iter()
+            .filter(|(_, is_row)| !is_row)
+            .map(|(kind, _)| with_task(kind.clone()))
+            .collect();
     }
     if let Some(when) = &leaf.when
         && names.is_known()

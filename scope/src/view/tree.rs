@@ -215,7 +215,11 @@ impl Tree {
 
     /// Makes tuples of the kind `to`; each field has a name, an expression and the unit it is given in.
     #[must_use]
-    pub fn convert<'a>(self, to: &str, fields: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Tree {
+    pub fn convert<'a>(
+        self,
+        to: &str,
+        fields: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    ) -> Tree {
         let owned = |(name, is, unit): (&str, &str, &str)| (name.to_owned(), is.to_owned(), unit.to_owned());
         self.step(Step::Convert { to: to.to_owned(), fields: fields.into_iter().map(owned).collect() })
     }
@@ -257,7 +261,8 @@ impl Tree {
             }
             Tree::Step(tree, step) => {
                 let made = stage(step, tree.names()?);
-                made.map(|(_, names)| names).map_err(|wrong| wrong.into_iter().map(|(_, problem)| problem).collect())
+                made.map(|(_, names)| names)
+                    .map_err(|wrong| wrong.into_iter().map(|(_, problem)| problem).collect())
             }
         }
     }
@@ -315,7 +320,10 @@ impl View {
     }
 }
 
-pub(crate) fn aggregations(values: &[(String, String)]) -> Result<Vec<(String, Aggregation)>, Vec<(usize, Problem)>> {
+/// Aggregations with the names of the fields they make.
+type Named = Vec<(String, Aggregation)>;
+
+pub(crate) fn aggregations(values: &[(String, String)]) -> Result<Named, Vec<(usize, Problem)>> {
     let (mut read, mut wrong) = (Vec::new(), Vec::new());
     for (n, (name, value)) in values.iter().enumerate() {
         match Aggregation::read(value) {

@@ -207,8 +207,12 @@ fn list(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
 
 fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
     match rest {
-        [_, more, ..] => Err(Failure::Usage(format!("one space or session is read; `{more}` is one too many"))),
-        [name] if arguments.all => Err(Failure::Usage(format!("`--all` reads all processes, and not `{name}` alone"))),
+        [_, more, ..] => {
+            Err(Failure::Usage(format!("one space or session is read; `{more}` is one too many")))
+        }
+        [name] if arguments.all => {
+            Err(Failure::Usage(format!("`--all` reads all processes, and not `{name}` alone")))
+        }
         [] if arguments.all => Ok(Target::All(spaces::parent()?)),
         rest => Ok(Target::of(spaces::find_feed(rest.first().map(String::as_str))?)),
     }
@@ -291,7 +295,9 @@ impl Puller {
         match self {
             Puller::Here(scope) if how == Pull::Latest => Ok(scope.pull_latest()),
             Puller::Here(scope) => Ok(scope.pull_since()),
-            Puller::There(remote) => remote.pull(Some(how)).map_err(|error| Failure::run("cannot pull", error)),
+            Puller::There(remote) => {
+                remote.pull(Some(how)).map_err(|error| Failure::run("cannot pull", error))
+            }
         }
     }
 

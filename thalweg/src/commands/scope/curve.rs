@@ -27,7 +27,12 @@ struct Point {
     speed: Option<f64>,
 }
 
-pub(crate) fn main(view: &View, target: Target, arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+pub(crate) fn main(
+    view: &View,
+    target: Target,
+    arguments: &Arguments,
+    terminal: Terminal,
+) -> Result<(), Failure> {
     let each = arguments.lasts.unwrap_or(Duration::from_secs(1));
     let open = |view: &View| Scope::open(view, target.clone(), Backlog::Nothing).map_err(Failure::usage);
     let mut progress = open(&progress_view()?)?;

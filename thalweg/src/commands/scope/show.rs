@@ -59,14 +59,18 @@ impl Shown {
         if wait > asked.mul_f64(1.05) && !self.has_told_rate {
             self.has_told_rate = true;
             let allowed = rate(price.rate_allowed());
-            say!("pulled less often than asked: {} of the processor time allows {allowed}", share(price.share()));
+            say!(
+                "pulled less often than asked: {} of the processor time allows {allowed}",
+                share(price.share())
+            );
         }
     }
 
     /// A table for each run of tuples of one kind.
     fn tables(&mut self, pulled: &Pulled) -> Result<(), Failure> {
         let tuples: Vec<Tuple<'_>> = pulled.batch.tuples().collect();
-        let (made, raw): (Vec<_>, Vec<_>) = tuples.into_iter().partition(|tuple| self.is_made && tuple.lost().is_none());
+        let (made, raw): (Vec<_>, Vec<_>) =
+            tuples.into_iter().partition(|tuple| self.is_made && tuple.lost().is_none());
         for tuples in made.chunk_by(|a, b| a.head().kind == b.head().kind) {
             let Some(first) = tuples.first() else { continue };
             let mut table = Table::new(&columns(first.kind()));
@@ -145,7 +149,11 @@ fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
         (Value::Real(number), unit) if unit.ends_with("/s") && !number.is_nan() => rate(number),
         (Value::Real(number), _) if number.is_nan() => "–".to_owned(),
         (Value::Real(number), _) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            if number < 0.0 { format!("-{}", count(-number as u64)) } else { count(number as u64) }
+            if number < 0.0 {
+                format!("-{}", count(-number as u64))
+            } else {
+                count(number as u64)
+            }
         }
         (Value::Real(number), _) => format!("{number:.3}"),
     }
