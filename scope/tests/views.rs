@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use thalweg_scope::{Backlog, Every, Leaf, Pulled, Scope, Shape, Target, Tree, Tuple, Value, View};
 use thalweg_space::kind::NameRef;
 use thalweg_space::{Kind, Space, SpaceOptions, Writer};
 
 #[derive(Clone, Copy, Kind)]
 #[kind(name = "test.sized")]
-struct Sized {
+struct Parcel {
     size: u32,
     #[field(unit = "ms")]
     delay: u64,
@@ -338,8 +339,8 @@ impl World {
             let measured = writer.declare::<Measured>().unwrap();
             writer.emit(measured, &Measured { value: event.other as f64 / 4.0, size: event.size, label });
         } else {
-            let sized = writer.declare::<Sized>().unwrap();
-            writer.emit(sized, &Sized { size: event.size as u32, delay: event.other, label });
+            let sized = writer.declare::<Parcel>().unwrap();
+            writer.emit(sized, &Parcel { size: event.size as u32, delay: event.other, label });
         }
     }
 }
@@ -380,7 +381,7 @@ fn windows_are_handed_over_once_when_they_are_complete() {
     let space =
         Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
     let mut writer = space.writer("writer").unwrap();
-    let sized = writer.declare::<Sized>().unwrap();
+    let sized = writer.declare::<Parcel>().unwrap();
     let clock = *space.clock();
     // Ten windows of a millisecond, ten seconds ago, seven events in each.
     let ago_ns = 10_000_000_000;
@@ -389,7 +390,7 @@ fn windows_are_handed_over_once_when_they_are_complete() {
     for event in 0..70_u64 {
         let ns = start + event / 7 * 1_000_000 + event % 7 * 1000 + 500;
         let ticks = clock.anchor().ticks.wrapping_sub(clock.ns_to_ticks(clock.anchor().real_ns - ns));
-        writer.emit_at(ticks, sized, &Sized { size: event as u32, delay: 0, label: NameRef::NONE });
+        writer.emit_at(ticks, sized, &Parcel { size: event as u32, delay: 0, label: NameRef::NONE });
     }
     let tree = Tree::leaf(Leaf::of_kinds(["test.sized"]));
     let tree = tree.reduce_every(
@@ -423,8 +424,8 @@ fn kinds_that_nobody_knows_before_have_their_types_and_units() {
     let folder = tempfile::tempdir().unwrap();
     let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
     let mut writer = space.writer("writer").unwrap();
-    let sized = writer.declare::<Sized>().unwrap();
-    (0..6).for_each(|n| writer.emit(sized, &Sized { size: n % 2, delay: u64::from(n), label: NameRef::NONE }));
+    let sized = writer.declare::<Parcel>().unwrap();
+    (0..6).for_each(|n| writer.emit(sized, &Parcel { size: n % 2, delay: u64::from(n), label: NameRef::NONE }));
     let tree = Tree::leaf(Leaf::of_kinds(["test.sized"])).reduce(["size"], [("longest", "max delay")]);
     let view = View::new("unknown", "What are the units?", tree).unwrap();
     let mut scope = Scope::open(&view, Target::of(space.path()), Backlog::All).unwrap();
@@ -433,4 +434,125 @@ fn kinds_that_nobody_knows_before_have_their_types_and_units() {
     assert_eq!((kind.fields[0].of.name(), kind.fields[1].unit.as_str()), ("number", "ns"));
     let rows: Vec<_> = pulled.batch.tuples().map(|tuple| (tuple.value(0).unwrap(), tuple.value(1).unwrap())).collect();
     assert_eq!(rows, [(Value::Unsigned(0), Value::Real(4e6)), (Value::Unsigned(1), Value::Real(5e6))]);
+}
+
+/// A space of this process with a writer that writes sizes.
+struct Alone {
+    _folder: tempfile::TempDir,
+    space: Space,
+    writer: Writer,
+}
+
+impl Alone {
+    fn new() -> Alone {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
+        let writer = space.writer("writer").unwrap();
+        Alone { _folder: folder, space, writer }
+    }
+
+    fn write(&mut self, sizes: std::ops::Range<u32>) {
+        let sized = self.writer.declare::<Parcel>().unwrap();
+        sizes.for_each(|size| self.writer.emit(sized, &Parcel { size, delay: 0, label: NameRef::NONE }));
+    }
+
+    fn scope(&self, tree: Tree) -> Scope {
+        let view = View::new("alone", "What is there?", tree).unwrap();
+        Scope::open(&view, Target::of(self.space.path()), Backlog::All).unwrap()
+    }
+}
+
+#[test]
+fn what_a_limit_leaves_out_stands_in_a_gap() {
+    let mut alone = Alone::new();
+    alone.write(0..25);
+    let mut scope = alone.scope(Tree::leaf(Leaf::of_kinds(["test.sized"])).limit(10.0));
+    let pulled = scope.pull();
+    assert_eq!((pulled.batch.len(), pulled.lost), (11, 15));
+    let last = pulled.batch.tuples().next_back().unwrap();
+    assert_eq!((last.lost(), last.field("from")), (Some(15), Some(Value::Unsigned(10))));
+}
+
+/// Hands on the largest tuple, and how many there were.
+struct Largest;
+
+impl thalweg_scope::Operator for Largest {
+    fn makes(&self, kinds: &[thalweg_scope::TupleKind]) -> Vec<thalweg_scope::TupleKind> {
+        let field = |name: &str, of| thalweg_scope::Field { name: name.into(), of, unit: String::new(), doc: String::new() };
+        let fields = vec![field("count", thalweg_scope::Of::Unsigned), field("about", thalweg_scope::Of::Text)];
+        let made = thalweg_scope::TupleKind { name: "test.made".into(), doc: String::new(), fields };
+        kinds.iter().cloned().chain([made]).collect()
+    }
+
+    fn apply(&mut self, batch: &thalweg_scope::Batch, moment: &thalweg_scope::Moment, out: &mut thalweg_scope::Making<'_>) {
+        let size = |tuple: &Tuple<'_>| tuple.field("size").and_then(|size| size.number()).unwrap_or(-1.0);
+        if let Some(largest) = batch.tuples().max_by(|a, b| size(a).total_cmp(&size(b))) {
+            out.copy(batch, &largest);
+        }
+        out.gaps_of(batch);
+        out.push(0, moment.now_ns, &[Value::Unsigned(batch.len() as u64), Value::Text("all")]);
+    }
+}
+
+#[test]
+fn an_operator_of_ones_own_stands_between_others() {
+    let mut alone = Alone::new();
+    alone.write(0..9);
+    let tree = Tree::leaf(Leaf::of_kinds(["test.sized"])).filter("size > 4").own(|| Largest).filter("size == 8 or count == 4");
+    let mut scope = alone.scope(tree);
+    let pulled = scope.pull();
+    let shown: Vec<_> = pulled.batch.tuples().map(|tuple| (tuple.kind().name.clone(), tuple.value(0), tuple.value(1))).collect();
+    assert_eq!(
+        shown,
+        [
+            ("test.sized".to_owned(), Some(Value::Unsigned(8)), Some(Value::Unsigned(0))),
+            ("test.made".to_owned(), Some(Value::Unsigned(4)), Some(Value::Text("all"))),
+        ]
+    );
+}
+
+#[test]
+fn converted_fields_have_their_units() {
+    let mut alone = Alone::new();
+    let sized = alone.writer.declare::<Parcel>().unwrap();
+    let label = alone.space.name("red").unwrap();
+    alone.writer.emit(sized, &Parcel { size: 3, delay: 7, label });
+    let fields = [("label", "label", ""), ("twice", "2 * delay", "us"), ("from", "element.name", ""), ("size", "size", "")];
+    let mut scope = alone.scope(Tree::leaf(Leaf::of_kinds(["test.sized"])).convert("test.converted", fields));
+    let pulled = scope.pull();
+    let tuple = pulled.batch.tuples().next().unwrap();
+    assert_eq!(tuple.kind().name, "test.converted");
+    assert_eq!(tuple.field("twice"), Some(Value::Real(14_000.0)));
+    assert_eq!(tuple.field("size").and_then(|size| size.number()), Some(3.0));
+}
+
+/// What a worker did.
+#[derive(thalweg_space::Row)]
+#[row(name = "test.worker")]
+struct Work {
+    done: u64,
+}
+
+#[test]
+fn counters_grow_by_what_was_added_between_two_pulls() {
+    let alone = Alone::new();
+    let kind = alone.space.row_kind::<Work>().unwrap();
+    let rows: Vec<_> = (0..3).map(|id| alone.space.live_row(kind, id).unwrap()).collect();
+    let tree = Tree::leaf(Leaf::of_rows(["test.worker"])).reduce([], [("rows", "count"), ("per s", "increase done")]);
+    let mut scope = alone.scope(tree);
+    let growth = |scope: &mut Scope| {
+        let pulled = scope.pull_latest();
+        let tuple = pulled.batch.tuples().next().unwrap();
+        assert_eq!(tuple.field("rows"), Some(Value::Unsigned(3)));
+        tuple.field("per s").and_then(|grown| grown.number())
+    };
+    rows.iter().for_each(|row| row.cell(0).store(1000, Relaxed));
+    assert_eq!(growth(&mut scope), None, "nothing is known from one look");
+    let begin = std::time::Instant::now();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    rows.iter().for_each(|row| row.cell(0).store(2000, Relaxed));
+    let grown = growth(&mut scope).unwrap();
+    // 3000 in this time: between the looks lay 20 ms at least, and what passed here at most but for the first look.
+    assert!(grown <= 3000.0 / 0.020 && grown >= 0.5 * 3000.0 / begin.elapsed().as_secs_f64(), "{grown}");
+    assert!(growth(&mut scope).unwrap() == 0.0);
 }

@@ -10,6 +10,10 @@ use thalweg_pack::{Dimension, Problem, Type};
 const WORDS: [&str; 10] =
     ["count", "rate", "sum", "min", "max", "mean", "latest", "increase", "median", "p99"];
 
+/// Counters that are kept in mind however long they are gone, and for how many looks the others are.
+const COUNTERS_KEPT: usize = 4096;
+const LOOKS_KEPT: u64 = 16;
+
 /// How tuples of a group become one value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Aggregation {
@@ -305,16 +309,26 @@ pub(crate) struct Past {
     /// What a group covers.
     pub(crate) seconds: f64,
     /// Counters of the field that is being finished, as they were.
-    pub(crate) counters: HashMap<Counter, f64>,
+    counters: HashMap<Counter, (f64, u64)>,
+    /// How often they were looked at.
+    looks: u64,
     /// Whether there was a look before: else nothing is known of how they grew.
-    pub(crate) is_known: bool,
+    is_known: bool,
 }
 
 impl Past {
+    /// All groups were finished: counters that were not there for long are forgotten.
+    pub(crate) fn looked(&mut self) {
+        let (looks, is_many) = (self.looks, self.counters.len() > COUNTERS_KEPT);
+        self.counters.retain(|_, (_, seen)| !is_many || *seen + LOOKS_KEPT > looks);
+        self.looks += 1;
+        self.is_known = true;
+    }
+
     fn growth(&mut self, counters: &HashMap<Counter, (u64, f64)>, is_share: bool) -> f64 {
         let mut sum = 0.0;
         for (counter, (_, value)) in counters {
-            let before = self.counters.insert(*counter, *value).unwrap_or(0.0);
+            let before = self.counters.insert(*counter, (*value, self.looks)).map_or(0.0, |(before, _)| before);
             // A counter that went back is another one, which began at 0.
             sum += if *value >= before { value - before } else { *value };
         }

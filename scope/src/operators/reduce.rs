@@ -297,7 +297,7 @@ impl Reduce {
             out.begin((time_ns, index as u64), ELEMENT_NONE, number, 0);
             out.words.append(&mut words);
         }
-        self.pasts.values_mut().for_each(|past| past.is_known = true);
+        self.pasts.values_mut().for_each(Past::looked);
     }
 }
 
