@@ -15,7 +15,9 @@ struct Beat {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, how, pulls, rest @ ..] = &arguments[..] else { return Err("usage: pulls latest|since|none PULLS [ELEMENTS]".into()) };
+    let [_, how, pulls, rest @ ..] = &arguments[..] else {
+        return Err("usage: pulls latest|since|none PULLS [ELEMENTS]".into());
+    };
     let elements: usize = rest.first().map_or(Ok(2240), |text| text.parse())?;
     let space = Space::create(SpaceOptions { name: "pulls".into(), ..SpaceOptions::default() })?;
     let mut collectors = (0..elements)

@@ -422,17 +422,20 @@ fn windows_are_handed_over_once_when_they_are_complete() {
 #[test]
 fn kinds_that_nobody_knows_before_have_their_types_and_units() {
     let folder = tempfile::tempdir().unwrap();
-    let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
     let mut writer = space.writer("writer").unwrap();
     let sized = writer.declare::<Parcel>().unwrap();
-    (0..6).for_each(|n| writer.emit(sized, &Parcel { size: n % 2, delay: u64::from(n), label: NameRef::NONE }));
+    (0..6)
+        .for_each(|n| writer.emit(sized, &Parcel { size: n % 2, delay: u64::from(n), label: NameRef::NONE }));
     let tree = Tree::leaf(Leaf::of_kinds(["test.sized"])).reduce(["size"], [("longest", "max delay")]);
     let view = View::new("unknown", "What are the units?", tree).unwrap();
     let mut scope = Scope::open(&view, Target::of(space.path()), Backlog::All).unwrap();
     let pulled = scope.pull();
     let kind = pulled.batch.tuples().next().unwrap().kind().clone();
     assert_eq!((kind.fields[0].of.name(), kind.fields[1].unit.as_str()), ("number", "ns"));
-    let rows: Vec<_> = pulled.batch.tuples().map(|tuple| (tuple.value(0).unwrap(), tuple.value(1).unwrap())).collect();
+    let rows: Vec<_> =
+        pulled.batch.tuples().map(|tuple| (tuple.value(0).unwrap(), tuple.value(1).unwrap())).collect();
     assert_eq!(rows, [(Value::Unsigned(0), Value::Real(4e6)), (Value::Unsigned(1), Value::Real(5e6))]);
 }
 
@@ -446,7 +449,8 @@ struct Alone {
 impl Alone {
     fn new() -> Alone {
         let folder = tempfile::tempdir().unwrap();
-        let space = Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
+        let space =
+            Space::create(SpaceOptions { parent: Some(folder.path().into()), ..Default::default() }).unwrap();
         let writer = space.writer("writer").unwrap();
         Alone { _folder: folder, space, writer }
     }
@@ -477,14 +481,29 @@ fn what_a_limit_leaves_out_stands_in_a_gap() {
 struct Largest;
 
 impl thalweg_scope::Operator for Largest {
-    fn makes(&self, kinds: &[thalweg_scope::TupleKind]) -> Vec<thalweg_scope::TupleKind> {
-        let field = |name: &str, of| thalweg_scope::Field { name: name.into(), of, unit: String::new(), doc: String::new() };
-        let fields = vec![field("count", thalweg_scope::Of::Unsigned), field("about", thalweg_scope::Of::Text)];
+    fn makes(&self, _: &[thalweg_scope::TupleKind]) -> Vec<thalweg_scope::TupleKind> {
+        let field = |name: &str, of| thalweg_scope::Field {
+            name: name.into(),
+            of,
+            unit: String::new(),
+            doc: String::new(),
+        };
+        let fields =
+            vec![field("count", thalweg_scope::Of::Unsigned), field("about", thalweg_scope::Of::Text)];
         let made = thalweg_scope::TupleKind { name: "test.made".into(), doc: String::new(), fields };
-        kinds.iter().cloned().chain([made]).collect()
+        vec![made]
     }
 
-    fn apply(&mut self, batch: &thalweg_scope::Batch, moment: &thalweg_scope::Moment, out: &mut thalweg_scope::Making<'_>) {
+    fn hands_on(&self) -> bool {
+        true
+    }
+
+    fn apply(
+        &mut self,
+        batch: &thalweg_scope::Batch,
+        moment: &thalweg_scope::Moment,
+        out: &mut thalweg_scope::Making<'_>,
+    ) {
         let size = |tuple: &Tuple<'_>| tuple.field("size").and_then(|size| size.number()).unwrap_or(-1.0);
         if let Some(largest) = batch.tuples().max_by(|a, b| size(a).total_cmp(&size(b))) {
             out.copy(batch, &largest);
@@ -498,10 +517,17 @@ impl thalweg_scope::Operator for Largest {
 fn an_operator_of_ones_own_stands_between_others() {
     let mut alone = Alone::new();
     alone.write(0..9);
-    let tree = Tree::leaf(Leaf::of_kinds(["test.sized"])).filter("size > 4").own(|| Largest).filter("size == 8 or count == 4");
+    let tree = Tree::leaf(Leaf::of_kinds(["test.sized"]))
+        .filter("size > 4")
+        .own(|| Largest)
+        .filter("size == 8 or count == 4");
     let mut scope = alone.scope(tree);
     let pulled = scope.pull();
-    let shown: Vec<_> = pulled.batch.tuples().map(|tuple| (tuple.kind().name.clone(), tuple.value(0), tuple.value(1))).collect();
+    let shown: Vec<_> = pulled
+        .batch
+        .tuples()
+        .map(|tuple| (tuple.kind().name.clone(), tuple.value(0), tuple.value(1)))
+        .collect();
     assert_eq!(
         shown,
         [
@@ -517,7 +543,12 @@ fn converted_fields_have_their_units() {
     let sized = alone.writer.declare::<Parcel>().unwrap();
     let label = alone.space.name("red").unwrap();
     alone.writer.emit(sized, &Parcel { size: 3, delay: 7, label });
-    let fields = [("label", "label", ""), ("twice", "2 * delay", "us"), ("from", "element.name", ""), ("size", "size", "")];
+    let fields = [
+        ("label", "label", ""),
+        ("twice", "2 * delay", "us"),
+        ("from", "element.name", ""),
+        ("size", "size", ""),
+    ];
     let mut scope = alone.scope(Tree::leaf(Leaf::of_kinds(["test.sized"])).convert("test.converted", fields));
     let pulled = scope.pull();
     let tuple = pulled.batch.tuples().next().unwrap();
@@ -538,7 +569,8 @@ fn counters_grow_by_what_was_added_between_two_pulls() {
     let alone = Alone::new();
     let kind = alone.space.row_kind::<Work>().unwrap();
     let rows: Vec<_> = (0..3).map(|id| alone.space.live_row(kind, id).unwrap()).collect();
-    let tree = Tree::leaf(Leaf::of_rows(["test.worker"])).reduce([], [("rows", "count"), ("per s", "increase done")]);
+    let tree = Tree::leaf(Leaf::of_rows(["test.worker"]))
+        .reduce([], [("rows", "count"), ("per s", "increase done")]);
     let mut scope = alone.scope(tree);
     let growth = |scope: &mut Scope| {
         let pulled = scope.pull_latest();

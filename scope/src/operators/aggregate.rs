@@ -328,7 +328,8 @@ impl Past {
     fn growth(&mut self, counters: &HashMap<Counter, (u64, f64)>, is_share: bool) -> f64 {
         let mut sum = 0.0;
         for (counter, (_, value)) in counters {
-            let before = self.counters.insert(*counter, (*value, self.looks)).map_or(0.0, |(before, _)| before);
+            let before =
+                self.counters.insert(*counter, (*value, self.looks)).map_or(0.0, |(before, _)| before);
             // A counter that went back is another one, which began at 0.
             sum += if *value >= before { value - before } else { *value };
         }

@@ -18,6 +18,9 @@ pub(crate) enum Place {
 /// Names at most that an expression has of kinds that nobody knows yet.
 const OTHERS_MAX: usize = 64;
 
+/// What a name may be that nobody knows: a number in such a unit, or a text.
+const GUESSES: [Option<&str>; 6] = [Some(""), None, Some("ns"), Some("B"), Some("/s"), Some("B/s")];
+
 /// What a tuple's head and the legend say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Context {
@@ -97,9 +100,14 @@ impl Names {
 
     /// An expression for tuples of this kind; `None`: of any. Where kinds may come that nobody knows yet, a name that this one lacks
     /// may be theirs: for its tuples it is not known.
-    pub(crate) fn bind(&self, text: &str, kind: Option<&TupleKind>, is_condition: bool) -> Result<Bound, Wrong> {
-        // Names that another kind may have, and whether as texts.
-        let mut others: Vec<(String, bool)> = Vec::new();
+    pub(crate) fn bind(
+        &self,
+        text: &str,
+        kind: Option<&TupleKind>,
+        is_condition: bool,
+    ) -> Result<Bound, Wrong> {
+        // Names that another kind may have, and which of the guesses they are taken for.
+        let mut others: Vec<(String, usize)> = Vec::new();
         let mut wrong = match self.bind_with(text, kind, is_condition, &others) {
             Err(wrong) if self.is_open && kind.is_some() => wrong,
             bound => return bound,
@@ -107,10 +115,12 @@ impl Names {
         let names = self.of(kind);
         while others.len() < OTHERS_MAX {
             let before = others.len();
-            for name in wrong.iter().filter_map(|problem| text.get(problem.span.clone())).filter(|name| is_name(name)) {
+            for name in
+                wrong.iter().filter_map(|problem| text.get(problem.span.clone())).filter(|name| is_name(name))
+            {
                 let is_known = names.iter().any(|(field, _)| field.name == name);
                 if !is_known && !others.iter().any(|(known, _)| known == name) {
-                    others.push((name.to_owned(), false));
+                    others.push((name.to_owned(), 0));
                 }
             }
             if others.len() == before {
@@ -122,11 +132,13 @@ impl Names {
             }
         }
         for n in 0..others.len() {
-            others[n].1 = true;
-            match self.bind_with(text, kind, is_condition, &others) {
-                Ok(bound) => return Ok(bound),
-                Err(less) if less.len() < wrong.len() => wrong = less,
-                Err(_) => others[n].1 = false,
+            for guess in 1..GUESSES.len() {
+                let before = std::mem::replace(&mut others[n].1, guess);
+                match self.bind_with(text, kind, is_condition, &others) {
+                    Ok(bound) => return Ok(bound),
+                    Err(less) if is_less(&less, &wrong) => wrong = less,
+                    Err(_) => others[n].1 = before,
+                }
             }
         }
         Err(wrong)
@@ -137,7 +149,7 @@ impl Names {
         text: &str,
         kind: Option<&TupleKind>,
         is_condition: bool,
-        others: &[(String, bool)],
+        others: &[(String, usize)],
     ) -> Result<Bound, Wrong> {
         let (mut schema, mut places) = (Schema::default(), Vec::new());
         for (field, place) in self.of(kind) {
@@ -150,8 +162,11 @@ impl Names {
                 places.push(place);
             }
         }
-        for (name, is_text) in others {
-            let declared = if *is_text { schema.text(name) } else { schema.number(name, "") };
+        for (name, guess) in others {
+            let declared = match GUESSES[*guess] {
+                Some(unit) => schema.number(name, unit),
+                None => schema.text(name),
+            };
             if declared.is_ok() {
                 places.push(Place::Absent);
             }
@@ -159,6 +174,12 @@ impl Names {
         let read = if is_condition { Expression::condition } else { Expression::read };
         Ok(Bound { expression: read(text, &schema)?, places })
     }
+}
+
+/// Whether less is wrong, or the first of it comes later.
+fn is_less(less: &Wrong, wrong: &Wrong) -> bool {
+    let first = |wrong: &Wrong| wrong.first().map_or(usize::MAX, |problem| problem.span.start);
+    (less.len(), std::cmp::Reverse(first(less))) < (wrong.len(), std::cmp::Reverse(first(wrong)))
 }
 
 /// Whether this is a single name.

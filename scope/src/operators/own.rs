@@ -24,8 +24,13 @@ use crate::tuple::{Batch, ELEMENT_NONE, Of, Tables, Tuple, TupleKind, Value};
 /// }
 /// ```
 pub trait Operator: Send {
-    /// The kinds of tuple that it makes of tuples of these kinds; those that it hands on as they are among them.
+    /// The kinds of tuple that it makes of tuples of these kinds, without those that it hands on as they are.
     fn makes(&self, kinds: &[TupleKind]) -> Vec<TupleKind>;
+
+    /// Whether it hands on tuples as they are, besides gaps.
+    fn hands_on(&self) -> bool {
+        false
+    }
 
     /// Takes the tuples of a pull, gaps among them, and makes others.
     fn apply(&mut self, batch: &Batch, moment: &Moment, out: &mut Making<'_>);

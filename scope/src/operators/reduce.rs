@@ -224,7 +224,8 @@ impl Reduce {
             return;
         }
         for kind in legend.kinds.iter().skip(1) {
-            let names = Names { kinds: vec![(**kind).clone()], is_open: true, has_context: self.names.has_context };
+            let names =
+                Names { kinds: vec![(**kind).clone()], is_open: true, has_context: self.names.has_context };
             let by = self.by.iter().map(|name| names.find(name, None).map(|(field, _)| field).ok());
             let values = self.values.iter().map(|(name, value)| value.field(name, &names).ok());
             if let Some(fields) = by.chain(values).collect() {

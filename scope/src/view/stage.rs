@@ -67,11 +67,13 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
         Step::Limit { per_s, bytes_per_s } => (Stage::Limit(Limit::new(*per_s, *bytes_per_s)), names),
         Step::Own(make) => {
             let operator = make();
-            let kinds = operator.makes(&names.kinds);
-            (
-                Stage::Own { operator, kinds: kinds.clone() },
-                Names { kinds, is_open: false, has_context: true },
-            )
+            let made = operator.makes(&names.kinds);
+            let is_open = operator.hands_on() && names.is_open;
+            // Where nothing is known of what it hands on, its own kinds alone would be taken for all.
+            let is_known = names.is_known() || !operator.hands_on();
+            let handed_on = if operator.hands_on() { names.kinds } else { Vec::new() };
+            let kinds = if is_known { made.iter().cloned().chain(handed_on).collect() } else { Vec::new() };
+            (Stage::Own { operator, kinds: made }, Names { kinds, is_open, has_context: true })
         }
     })
 }
