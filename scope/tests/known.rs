@@ -241,6 +241,33 @@ fn elements_of_collectors_give_each_tuple_once_by_whichever_way_it_comes() {
     assert!(sum(|(_, _, lost)| *lost) > 0 && sum(|(_, came, _)| *came) > 10_000);
 }
 
+#[test]
+fn the_last_tuples_of_a_process_that_takes_its_space_along_are_delivered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (space, mut writer) = own(folder.path());
+    let known = writer.declare::<Known>().unwrap();
+    let mut write = |from: u64, to: u64| {
+        (from..to).for_each(|number| writer.emit(known, &Known { thread: 0, number, check: check_of(0, number) }));
+    };
+    let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
+    scope.reshape(Shape { batch: 64, buffer: 100, ..Shape::default() });
+    let mut account = Account::default();
+    write(0, 1000);
+    account.take(&scope.pull_since());
+    write(1000, 5000);
+    std::fs::remove_dir_all(space.path()).unwrap();
+    let begin = Instant::now();
+    loop {
+        let pulled = scope.pull_since();
+        account.take(&pulled);
+        if pulled.is_over {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "it does not end");
+    }
+    assert_eq!(account.elements.values().collect::<Vec<_>>(), [&(5000, 5000, 0)]);
+}
+
 /// A space with a writer in this process.
 fn own(folder: &Path) -> (Space, Writer) {
     let space =

@@ -353,3 +353,41 @@ fn who_serves_is_seen_by_scopes() {
     assert!(rows.iter().any(|row| row.contains("scope/counted/root") && row.contains("pull")), "{rows:?}");
     served.end();
 }
+
+/// Another user's program: it says what it is answered.
+#[test]
+#[ignore = "run by another test, as another user"]
+fn stranger() {
+    let Some(socket) = std::env::args().find_map(|argument| argument.strip_prefix("--skip=").map(PathBuf::from)) else { return };
+    let mut said = Vec::new();
+    let answer = UnixStream::connect(socket).map(|mut stream| stream.read_to_end(&mut said));
+    let said = String::from_utf8_lossy(&said).into_owned();
+    std::io::stderr().write_all(format!("answer: {said}{}\n", answer.err().map_or(String::new(), |e| e.to_string())).as_bytes()).unwrap();
+}
+
+#[test]
+fn other_users_are_refused_unless_they_are_allowed() {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    std::fs::set_permissions(world.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let answered = |options: ServerOptions| {
+        let served = Served::begin(options);
+        let mut stranger = std::process::Command::new(std::env::current_exe().unwrap());
+        stranger.args(["stranger", "--ignored", "--exact", "--nocapture"]);
+        stranger.arg(format!("--skip={}", world.socket().display())).uid(NOBODY);
+        let output = stranger.output();
+        served.end();
+        output.ok().map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let by_mode = answered(world.options());
+    let Some(by_mode) = by_mode.filter(|said| said.contains("answer: ")) else {
+        let line = "\nskipped: other_users_are_refused_unless_they_are_allowed: it cannot be another user\n";
+        return std::io::stdout().write_all(line.as_bytes()).unwrap();
+    };
+    assert!(by_mode.contains("ermission denied"), "{by_mode}");
+    let by_name = answered(ServerOptions { users: vec![NOBODY - 1], ..world.options() });
+    assert!(by_name.is_some_and(|said| said.contains("does not serve user 65534")));
+    let allowed = answered(ServerOptions { users: vec![NOBODY], patience: Duration::from_millis(100), ..world.options() });
+    assert!(allowed.is_some_and(|said| said.contains("answer: ") && !said.contains("does not serve") && !said.contains("denied")));
+}

@@ -119,33 +119,32 @@ impl Source {
         let mut taken = Taken::default();
         if self.wanted.wants_events() && !self.quietly(batch) {
             self.progress.begin();
-            let mut count = 0;
+            let (mut count, mut last_ns) = (0, None);
             loop {
                 self.decoder.new_batch();
                 let (decoder, plans) = (&mut self.decoder, &mut self.event_plans);
-                let progress = &mut self.progress;
+                let (progress, mut seen) = (&mut self.progress, 0);
                 let polled = self.events.poll(batch_tuples, &mut |item| {
+                    seen += 1;
                     if let Some(item) = progress.new_part(item) {
                         decoder.item(item, plans, batch);
                     }
                 });
                 count += batch.len();
-                let last_ns = batch.heads.last().map(|head| head.time_ns);
+                last_ns = batch.heads.last().map_or(last_ns, |head| Some(head.time_ns));
                 take(batch);
+                // What could be read was handed over all the same.
+                if let Err(error) = polled {
+                    taken.problem = taken.problem.or(self.problem(error));
+                }
                 // What was found by a look before the process ended may not be all that it wrote.
                 let enough = if self.state == State::Ends { 1 } else { batch_tuples };
-                match polled {
-                    Ok(polled) if polled < enough => break,
-                    Ok(_) if count >= limit => {
-                        taken.stopped_ns = last_ns;
-                        break;
-                    }
-                    Ok(_) => {}
-                    // What could be read was handed over.
-                    Err(error) => {
-                        taken.problem = self.problem(error);
-                        break;
-                    }
+                if seen < enough {
+                    break;
+                }
+                if count >= limit {
+                    taken.stopped_ns = last_ns;
+                    break;
                 }
             }
         }
