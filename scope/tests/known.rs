@@ -247,7 +247,8 @@ fn the_last_tuples_of_a_process_that_takes_its_space_along_are_delivered() {
     let (space, mut writer) = own(folder.path());
     let known = writer.declare::<Known>().unwrap();
     let mut write = |from: u64, to: u64| {
-        (from..to).for_each(|number| writer.emit(known, &Known { thread: 0, number, check: check_of(0, number) }));
+        (from..to)
+            .for_each(|number| writer.emit(known, &Known { thread: 0, number, check: check_of(0, number) }));
     };
     let mut scope = Scope::open(&view(), Target::of(space.path()), Backlog::All).unwrap();
     scope.reshape(Shape { batch: 64, buffer: 100, ..Shape::default() });

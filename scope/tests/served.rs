@@ -358,11 +358,19 @@ fn who_serves_is_seen_by_scopes() {
 #[test]
 #[ignore = "run by another test, as another user"]
 fn stranger() {
-    let Some(socket) = std::env::args().find_map(|argument| argument.strip_prefix("--skip=").map(PathBuf::from)) else { return };
+    let Some(socket) =
+        std::env::args().find_map(|argument| argument.strip_prefix("--skip=").map(PathBuf::from))
+    else {
+        return;
+    };
     let mut said = Vec::new();
     let answer = UnixStream::connect(socket).map(|mut stream| stream.read_to_end(&mut said));
     let said = String::from_utf8_lossy(&said).into_owned();
-    std::io::stderr().write_all(format!("answer: {said}{}\n", answer.err().map_or(String::new(), |e| e.to_string())).as_bytes()).unwrap();
+    std::io::stderr()
+        .write_all(
+            format!("answer: {said}{}\n", answer.err().map_or(String::new(), |e| e.to_string())).as_bytes(),
+        )
+        .unwrap();
 }
 
 #[test]
@@ -388,6 +396,12 @@ fn other_users_are_refused_unless_they_are_allowed() {
     assert!(by_mode.contains("ermission denied"), "{by_mode}");
     let by_name = answered(ServerOptions { users: vec![NOBODY - 1], ..world.options() });
     assert!(by_name.is_some_and(|said| said.contains("does not serve user 65534")));
-    let allowed = answered(ServerOptions { users: vec![NOBODY], patience: Duration::from_millis(100), ..world.options() });
-    assert!(allowed.is_some_and(|said| said.contains("answer: ") && !said.contains("does not serve") && !said.contains("denied")));
+    let allowed = answered(ServerOptions {
+        users: vec![NOBODY],
+        patience: Duration::from_millis(100),
+        ..world.options()
+    });
+    assert!(allowed.is_some_and(|said| said.contains("answer: ")
+        && !said.contains("does not serve")
+        && !said.contains("denied")));
 }

@@ -288,7 +288,8 @@ fn model(tuple: &Tuple<'_>) -> Event {
 fn reduced(key: Vec<String>, of: &str, group: &[Event]) -> String {
     let mut values: Vec<f64> = group.iter().filter_map(|event| event.number(of)).collect();
     values.sort_by(f64::total_cmp);
-    let sum: f64 = values.iter().sum();
+    // An empty sum would be -0.
+    let sum = values.iter().fold(0.0, |sum, value| sum + value);
     let or_unknown = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let (min, max) = (or_unknown(values.first().copied()), or_unknown(values.last().copied()));
     let mean = sum / values.len() as f64;
