@@ -280,7 +280,7 @@ impl Reduce {
     fn hand_over(&mut self, groups: &Groups, (since_ns, until_ns): (u64, u64), number: u16, out: &mut Batch) {
         // In an order that is the same each time.
         let mut keys: Vec<_> = groups.found.iter().collect();
-        keys.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        keys.sort_unstable_by(|a, b| parts(a.0).cmp(parts(b.0)));
         let fields = self.kind.fields.clone();
         let (by, made) = fields.split_at(self.by.len());
         for (index, (key, group)) in keys.into_iter().enumerate() {
@@ -339,6 +339,23 @@ fn put_key((place, of): (Place, Of), batch: &Batch, head: &Head, legend: &Legend
         place => word_at(place, head, legend).unwrap_or(0),
     };
     key.extend_from_slice(&word.to_le_bytes());
+}
+
+/// The parts of a key in the order of their values: words before texts.
+fn parts(mut key: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    std::iter::from_fn(move || {
+        let (tag, rest) = key.split_first()?;
+        if *tag == 1 {
+            let (length, rest) = rest.split_first_chunk().unwrap_or((&[0; 4], &[]));
+            let (text, rest) =
+                rest.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((&[], &[]));
+            key = rest;
+            return Some((u64::MAX, text));
+        }
+        let (word, rest) = rest.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        key = rest;
+        Some((u64::from_le_bytes(*word), &[]))
+    })
 }
 
 /// The word of a key's next part in a field of this type. Kinds that nobody knew may have brought another type.

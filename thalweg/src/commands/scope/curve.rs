@@ -46,7 +46,7 @@ pub(crate) fn main(
     for shape in shapes {
         for asked in RATES {
             // Before each, the run alone: what it does changes with time.
-            let alone = speed(&mut progress, each / 2, |left| std::thread::sleep(left));
+            let alone = speed(&mut progress, each / 2, std::thread::sleep);
             let mut scope = open(view)?;
             scope.reshape(shape);
             let (mut tuples, begin) = (0, Instant::now());
