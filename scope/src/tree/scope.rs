@@ -7,7 +7,7 @@ use super::watch::Watch;
 use crate::error::Error;
 use crate::leaf::{Clocks, Finder, Found, Source, Target};
 use crate::operators::{During, Making, Moment, Names, Part, Reduce, top};
-use crate::tuple::{Batch, Tables, merge};
+use crate::tuple::{Batch, ELEMENT_NONE, Tables, merge};
 use crate::view::{Pull, Stage, Step, Tree, View, leaf_names, stage};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -219,8 +219,10 @@ impl Scope {
         pulled.left_out += during.left_out;
         batch.legend = tables.now();
         if pull == Pull::Since {
-            pulled.late = batch.heads.iter().take_while(|head| head.time_ns < self.handed_ns).count() as u64;
-            self.handed_ns = batch.heads.iter().map(|head| head.time_ns).fold(self.handed_ns, u64::max);
+            // What an operator makes is not of a moment.
+            let of_elements = || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
+            pulled.late = of_elements().filter(|time_ns| *time_ns < self.handed_ns).count() as u64;
+            self.handed_ns = of_elements().fold(self.handed_ns, u64::max);
         }
         pulled.lost = batch.lost();
         pulled.problems.extend(problems);
