@@ -31,6 +31,8 @@ pub(crate) struct Decoder {
     row_plans: ByNumber<Option<Arc<RowPlan>>>,
     ns_per_tick: f64,
     last_ns: u64,
+    /// Each event comes after all before it of its writer: bases are those of the dispatches that follow.
+    pub(crate) is_in_order: bool,
 }
 
 /// A leaf with its patterns ready.
@@ -111,6 +113,7 @@ impl Decoder {
             row_plans: ByNumber::default(),
             ns_per_tick,
             last_ns: 0,
+            is_in_order: true,
         }
     }
 
@@ -147,7 +150,7 @@ impl Decoder {
             self.plan(event.kind, plans);
         }
         let Some(Some(plan)) = plans.plans.get(index) else { return };
-        let task = if plan.role == Role::None { 0 } else { self.tasks.take(plan.role, event) };
+        let task = if plan.role == Role::None { 0 } else { self.tasks.take(plan.role, event, self.is_in_order) };
         let Some((kind, columns)) = &plan.wanted else { return };
         if self.leaf.leaf.task.is_some_and(|wanted| wanted != task) {
             return;

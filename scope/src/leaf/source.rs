@@ -24,6 +24,8 @@ pub(crate) struct Source {
     latest: LatestEvents,
     latest_plans: Plans,
     progress: Progress,
+    /// What the latest tuples took the last time.
+    sizes: [usize; 3],
     /// Events before this, in ticks, are not wanted.
     since_ticks: u64,
     asked: Option<Instant>,
@@ -85,6 +87,7 @@ impl Source {
             latest,
             latest_plans,
             progress: Progress::default(),
+            sizes: [0; 3],
             since_ticks,
             asked: None,
             state,
@@ -164,6 +167,7 @@ impl Source {
             return false;
         }
         self.decoder.new_batch();
+        batch.reserve_as(self.sizes);
         let Source { decoder, latest, latest_plans: plans, progress, since_ticks, .. } = self;
         let (mut is_quiet, mut advanced) = (true, Vec::new());
         let looked = latest.look(&mut |event| match progress.latest(event.writer, event.sequence) {
@@ -180,6 +184,7 @@ impl Source {
             return false;
         }
         progress.is_quiet();
+        self.sizes = batch.sizes();
         advanced.into_iter().for_each(|(writer, sequence)| progress.advance(writer, sequence));
         // One of each element: none overtakes itself.
         batch.heads.sort_by_key(|head| head.time_ns);
@@ -195,12 +200,17 @@ impl Source {
     ) -> Taken {
         let mut taken = Taken::default();
         self.decoder.new_batch();
+        batch.reserve_as(self.sizes);
         if self.wanted.wants_events() {
             let (decoder, plans) = (&mut self.decoder, &mut self.latest_plans);
-            if let Err(error) = self.latest.look(&mut |event| decoder.event(&event, plans, batch)) {
+            decoder.is_in_order = false;
+            let looked = self.latest.look(&mut |event| decoder.event(&event, plans, batch));
+            decoder.is_in_order = true;
+            if let Err(error) = looked {
                 taken.problem = self.problem(error);
             }
         }
+        self.sizes = batch.sizes();
         self.rows(now_ns, batch, &mut taken);
         take(batch);
         self.finish();

@@ -58,10 +58,13 @@ impl Tasks {
         self.has_looked = false;
     }
 
-    /// Takes the next event of a writer; gives the task that it is about, or 0.
-    pub(crate) fn take(&mut self, role: Role, event: &Event<'_>) -> u64 {
+    /// Takes an event of a writer, the next one if they come in order; gives the task that it is about, or 0.
+    pub(crate) fn take(&mut self, role: Role, event: &Event<'_>, is_in_order: bool) -> u64 {
         let field = |name: &str| event.kind.field(name).map_or(0, |field| event.u64(field));
         match role {
+            // An event out of order says nothing of those that come next, nor they of it.
+            Role::Base if !is_in_order => field("task"),
+            Role::Dispatch if !is_in_order => 0,
             Role::None => 0,
             Role::About => field("task"),
             Role::Created => {

@@ -106,6 +106,18 @@ impl Batch {
         size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
     }
 
+    /// Makes room for as much as another batch held.
+    pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
+        self.heads.reserve(sizes[0]);
+        self.words.reserve(sizes[1]);
+        self.texts.reserve(sizes[2]);
+    }
+
+    /// How much it holds: tuples, words, bytes of texts.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.heads.len(), self.words.len(), self.texts.len()]
+    }
+
     pub(crate) fn clear(&mut self) {
         self.heads.clear();
         self.words.clear();
