@@ -589,3 +589,37 @@ fn counters_grow_by_what_was_added_between_two_pulls() {
     assert!(grown <= 3000.0 / 0.020 && grown >= 0.5 * 3000.0 / begin.elapsed().as_secs_f64(), "{grown}");
     assert!(growth(&mut scope).unwrap() == 0.0);
 }
+
+/// As the runtime records it, as far as views look at it.
+#[derive(Kind)]
+#[kind(name = "exec.dispatch_base")]
+struct Base {
+    number: u32,
+    task: u64,
+}
+
+#[derive(Kind)]
+#[kind(name = "exec.dispatch")]
+struct Dispatch {
+    base_number: u32,
+}
+
+#[test]
+fn dispatches_say_their_task_whatever_is_pulled_between() {
+    let mut alone = Alone::new();
+    let (base, dispatch) = (alone.writer.declare::<Base>().unwrap(), alone.writer.declare::<Dispatch>().unwrap());
+    let mut scope = alone.scope(Tree::leaf(Leaf::of_kinds(["exec.dispatch"])));
+    let mut tasks = |writer: &mut Writer, bases: &[(u32, u64)], dispatched: u32| {
+        bases.iter().for_each(|(number, task)| writer.emit(base, &Base { number: *number, task: *task }));
+        writer.emit(dispatch, &Dispatch { base_number: dispatched });
+        // The base of another block is the latest event.
+        writer.emit(base, &Base { number: 0, task: 99 });
+        drop(scope.pull_latest());
+        let pulled = scope.pull_since();
+        let task = |tuple: Tuple<'_>| tuple.field("task.id").and_then(|task| task.number());
+        pulled.batch.tuples().map(task).collect::<Vec<_>>()
+    };
+    assert_eq!(tasks(&mut alone.writer, &[(0, 7), (1, 8)], 1), [Some(8.0)]);
+    assert_eq!(tasks(&mut alone.writer, &[(1, 5)], 0), [Some(99.0)]);
+    assert_eq!(tasks(&mut alone.writer, &[], 1), [Some(0.0)], "a base that was not recorded");
+}
