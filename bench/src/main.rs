@@ -25,6 +25,7 @@ mod pack;
 mod plot;
 mod record;
 mod relay;
+mod scope;
 mod split;
 mod tasks;
 mod tracers;
@@ -43,8 +44,8 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack, link; all if
-                 none is given
+  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack, link,
+                 scope; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -57,7 +58,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 13] = [
+const GROUPS: [Group; 14] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -71,6 +72,7 @@ const GROUPS: [Group; 13] = [
     ("analysis", analysis::cases),
     ("pack", pack::cases),
     ("link", link::cases),
+    ("scope", scope::cases),
 ];
 
 /// What this program does for itself in another process: on the space in a directory.

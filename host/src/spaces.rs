@@ -11,6 +11,9 @@ use crate::error::Error;
 /// The file that makes a directory a session.
 const MANIFEST: &str = "session";
 
+/// What a scope server calls its space: it looks at runs and is none.
+const SCOPE_SERVER: &str = "scope server";
+
 /// The directory of the space the user named, or the newest.
 pub fn find(name: Option<&str>) -> Result<PathBuf, Error> {
     match name {
@@ -122,7 +125,9 @@ fn named(listed: &[Listed], name: &str) -> Result<PathBuf, Error> {
 }
 
 fn newest(listed: &[Listed]) -> Result<PathBuf, Error> {
-    let newest = listed.iter().filter(|space| space.info.is_ok()).max_by_key(|space| started(space));
+    let is_server = |space: &Listed| space.info.as_ref().is_ok_and(|info| info.name == SCOPE_SERVER);
+    let runs = listed.iter().filter(|space| space.info.is_ok());
+    let newest = runs.max_by_key(|space| (!is_server(space), started(space)));
     newest.map(|space| space.path.clone()).ok_or_else(|| {
         Error::usage(
             "there is no space: start a run with `thalweg run`, or give the path of a space".to_owned(),

@@ -46,5 +46,6 @@ pub use pack::{Action, Change, Condition, Identity, Measure, Measured, Model, Pa
 pub use problem::Problem;
 pub use schema::{Refused, Schema, Type};
 pub use suggest::nearest;
+pub use table::{File as TomlFile, Table as TomlTable, Text as TomlText};
 pub use thalweg_glob::Glob;
 pub use unit::{Dimension, Unit};

@@ -15,16 +15,20 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Problem {
+    /// What is wrong with this part of a text.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), span, help: None }
     }
 
-    pub(crate) fn help(self, help: impl Into<String>) -> Problem {
+    /// The same, with what to do about it.
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Problem {
         Problem { help: Some(help.into()), ..self }
     }
 
     /// A problem of a part of a text that begins at `by` in the whole.
-    pub(crate) fn moved(self, by: usize) -> Problem {
+    #[must_use]
+    pub fn moved(self, by: usize) -> Problem {
         Problem { span: self.span.start + by..self.span.end + by, ..self }
     }
 

@@ -11,17 +11,18 @@ use crate::suggest::nearest;
 
 /// A text of the file, and where it begins there.
 #[derive(Clone, Debug)]
-pub(crate) struct Text {
-    pub(crate) text: String,
+pub struct Text {
+    /// What it says.
+    pub text: String,
     /// Of the value with its quotes.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     /// Where its first byte stands, if it stands in the file as it is, without escapes.
     inside: Option<usize>,
 }
 
 impl Text {
     /// A problem of a part of this text as one of the file.
-    pub(crate) fn place(&self, problem: Problem) -> Problem {
+    pub fn place(&self, problem: Problem) -> Problem {
         match self.inside {
             Some(at) => problem.moved(at),
             None => Problem { span: self.span.clone(), ..problem },
@@ -30,14 +31,16 @@ impl Text {
 }
 
 /// The whole file: its text, and all that is wrong with it.
-pub(crate) struct File<'t> {
-    pub(crate) text: &'t str,
+#[derive(Debug)]
+pub struct File<'t> {
+    /// Its text.
+    pub text: &'t str,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'t> File<'t> {
     /// Reads the file as far as it can be.
-    pub(crate) fn parse(text: &'t str) -> (File<'t>, Spanned<DeTable<'t>>) {
+    pub fn parse(text: &'t str) -> (File<'t>, Spanned<DeTable<'t>>) {
         let (table, errors) = DeTable::parse_recoverable(text);
         let problem =
             |error: toml::de::Error| Problem::new(error.span().unwrap_or(0..0), error.message().to_owned());
@@ -45,17 +48,18 @@ impl<'t> File<'t> {
         (File { text, problems }, table)
     }
 
-    pub(crate) fn wrong(&self, problem: Problem) {
+    /// Takes note of a problem.
+    pub fn wrong(&self, problem: Problem) {
         self.problems.borrow_mut().push(problem);
     }
 
     /// Whether nothing was found wrong.
-    pub(crate) fn is_right(&self) -> bool {
+    pub fn is_right(&self) -> bool {
         self.problems.borrow().is_empty()
     }
 
     /// All problems, in the order of the file.
-    pub(crate) fn problems(self) -> Vec<Problem> {
+    pub fn problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
         problems.dedup();
@@ -64,7 +68,8 @@ impl<'t> File<'t> {
 }
 
 /// A table of the file. What is asked for is known; what else it holds is a problem.
-pub(crate) struct Table<'f, 't> {
+#[derive(Debug)]
+pub struct Table<'f, 't> {
     file: &'f File<'t>,
     table: &'f DeTable<'t>,
     span: Range<usize>,
@@ -74,7 +79,8 @@ pub(crate) struct Table<'f, 't> {
 }
 
 impl<'f, 't> Table<'f, 't> {
-    pub(crate) fn new(
+    /// Reads this table of the file.
+    pub fn new(
         file: &'f File<'t>,
         table: &'f DeTable<'t>,
         span: Range<usize>,
@@ -83,7 +89,8 @@ impl<'f, 't> Table<'f, 't> {
         Table { file, table, span, what, known: RefCell::new(Vec::new()) }
     }
 
-    pub(crate) fn span(&self) -> Range<usize> {
+    /// Where it stands in the file.
+    pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
@@ -100,7 +107,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// A text, if there is one under this key.
-    pub(crate) fn text(&self, key: &'static str) -> Option<Text> {
+    pub fn text(&self, key: &'static str) -> Option<Text> {
         let value = self.find(key)?;
         match value.get_ref() {
             DeValue::String(text) => Some(self.text_of(text, value.span())),
@@ -115,7 +122,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// A text that has to be there.
-    pub(crate) fn required(&self, key: &'static str) -> Option<Text> {
+    pub fn required(&self, key: &'static str) -> Option<Text> {
         let is_there = self.table.iter().any(|(name, _)| *name.get_ref() == key);
         let found = self.text(key);
         if !is_there {
@@ -125,7 +132,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// A number, if there is one under this key.
-    pub(crate) fn number(&self, key: &'static str) -> Option<f64> {
+    pub fn number(&self, key: &'static str) -> Option<f64> {
         let value = self.find(key)?;
         let parsed = match value.get_ref() {
             DeValue::Integer(number) => {
@@ -138,7 +145,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// A list of texts; empty if there is none.
-    pub(crate) fn texts(&self, key: &'static str) -> Vec<Text> {
+    pub fn texts(&self, key: &'static str) -> Vec<Text> {
         let Some(value) = self.find(key) else { return Vec::new() };
         let Some(list) = value.get_ref().as_array() else {
             return self.not_a(value, key, "a list of texts").unwrap_or_default();
@@ -151,7 +158,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// Names with texts, in their order; empty if there are none.
-    pub(crate) fn named(&self, key: &'static str) -> Vec<(Text, Text)> {
+    pub fn named(&self, key: &'static str) -> Vec<(Text, Text)> {
         let Some(value) = self.find(key) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
             return self.not_a(value, key, "a table of texts").unwrap_or_default();
@@ -166,7 +173,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// A table under this key, if there is one.
-    pub(crate) fn table(&self, key: &'static str, what: &'static str) -> Option<Table<'f, 't>> {
+    pub fn table(&self, key: &'static str, what: &'static str) -> Option<Table<'f, 't>> {
         let value = self.find(key)?;
         match value.get_ref().as_table() {
             Some(table) => Some(Table::new(self.file, table, value.span(), what)),
@@ -175,7 +182,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// The tables under this key, each begun by `[[key]]`.
-    pub(crate) fn tables(&self, key: &'static str, what: &'static str) -> Vec<Table<'f, 't>> {
+    pub fn tables(&self, key: &'static str, what: &'static str) -> Vec<Table<'f, 't>> {
         let Some(value) = self.find(key) else { return Vec::new() };
         let Some(list) = value.get_ref().as_array() else {
             return self.not_a(value, key, "tables, each begun by double brackets").unwrap_or_default();
@@ -188,7 +195,7 @@ impl<'f, 't> Table<'f, 't> {
     }
 
     /// What it holds that nobody asked for is a problem.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let known = self.known.into_inner();
         for (name, _) in
             self.table.iter().filter(|(name, _)| !known.iter().any(|key| *name.get_ref() == *key))

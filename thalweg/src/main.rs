@@ -99,6 +99,10 @@ enum Command {
     Message(commands::message::Arguments),
     /// Print the events of a run.
     Events(commands::events::Arguments),
+    /// Pull a view of running processes: what you want to know of which elements, at a price you set
+    Scope(Box<commands::scope::Arguments>),
+    /// Serve scopes: read processes beside them, and hand out what views want over a socket
+    Serve(commands::serve::Arguments),
     /// Show settings of a run.
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
@@ -157,6 +161,8 @@ fn main() -> ExitCode {
         Command::Workers(a) => commands::workers::main(&a, terminal),
         Command::Message(a) => commands::message::main(&a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
+        Command::Scope(a) => commands::scope::main(*a, terminal),
+        Command::Serve(a) => commands::serve::main(a),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),

@@ -13,7 +13,7 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 
 /// The crates that are looked at, by folder.
-const CRATES: &[&str] = &["space", "exec", "net", "monitor", "host"];
+const CRATES: &[&str] = &["space", "exec", "net", "scope", "monitor", "host"];
 
 /// So many files may form a circle.
 const LARGEST: usize = 3;

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-link", &[]),
     ("thalweg-exec", &["thalweg-space"]),
     ("thalweg-net", &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec"]),
+    ("thalweg-scope", &["thalweg-glob", "thalweg-space", "thalweg-pack"]),
     ("thalweg-monitor", &["thalweg-space"]),
     // Only from here on do crates know both sides.
     (
@@ -31,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "thalweg-box",
             "thalweg-exec",
             "thalweg-net",
+            "thalweg-scope",
             "thalweg-monitor",
             "thalweg-host",
         ],

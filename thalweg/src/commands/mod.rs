@@ -19,6 +19,8 @@ pub(crate) mod message;
 pub(crate) mod reload;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod scope;
+pub(crate) mod serve;
 pub(crate) mod set;
 pub(crate) mod streams;
 pub(crate) mod waits;

@@ -1,0 +1,15 @@
+//! The leaves: which processes there are, and their elements' events and live rows as tuples.
+
+mod clocks;
+mod columns;
+mod decoder;
+mod find;
+mod source;
+mod taken;
+mod tasks;
+mod texts;
+
+pub(crate) use clocks::Clocks;
+pub use find::Target;
+pub(crate) use find::{Finder, Found};
+pub(crate) use source::{Source, Taken};

@@ -1,0 +1,243 @@
+//! A process that a leaf reads: where it is in the process's events, and what it takes of them in a pull.
+
+use super::clocks::Clocks;
+use super::decoder::{Decoder, Plans, Wanted};
+use super::find::Found;
+use super::taken::{Latest, Progress};
+use crate::tuple::{Batch, Process, Tables};
+use crate::view::Leaf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_space::Error;
+use thalweg_space::reader::{EventStream, LatestEvents, SpaceReader};
+
+/// Whether a process still lives is asked so often at most.
+const ALIVE_PAUSE: Duration = Duration::from_millis(50);
+
+/// A process, as one leaf reads it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    decoder: Decoder,
+    wanted: Arc<Wanted>,
+    events: EventStream,
+    event_plans: Plans,
+    latest: LatestEvents,
+    latest_plans: Plans,
+    progress: Progress,
+    /// What the latest tuples took the last time.
+    sizes: [usize; 3],
+    /// Events before this, in ticks, are not wanted.
+    since_ticks: u64,
+    asked: Option<Instant>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Lives,
+    /// The process has ended; what it wrote last is still to be taken.
+    Ends,
+    /// Nothing is to come.
+    Ended,
+}
+
+/// What was taken of a source.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// Tuples up to this time were taken, and there are more.
+    pub(crate) stopped_ns: Option<u64>,
+    pub(crate) problem: Option<String>,
+}
+
+impl Source {
+    /// Opens a process; `None` if the leaf wants none of its elements. `since_ns`: what was before is not read.
+    pub(crate) fn open(
+        found: &Found,
+        leaf: &Leaf,
+        clocks: &Clocks,
+        tables: &Arc<Tables>,
+        since_ns: u64,
+    ) -> Result<Option<Source>, Error> {
+        let space = SpaceReader::open(&found.path)?;
+        let info = space.info()?;
+        if !leaf.wants(&info, &found.session) {
+            return Ok(None);
+        }
+        let clock = clocks.of(&info);
+        let session = found.session.clone();
+        let uuid = info.uuid;
+        let process =
+            tables.process(Process { name: info.name, pid: info.pid, host: info.host, session, uuid });
+        let (mut events, mut since_ticks) = (space.events(), 0);
+        if since_ns > clock.anchor().real_ns {
+            let ticks = clock.ns_to_ticks(since_ns - clock.anchor().real_ns);
+            since_ticks = clock.anchor().ticks.saturating_add(ticks);
+            events = events.since(since_ticks);
+        }
+        let latest = space.latest();
+        let wanted = Arc::new(Wanted::new(leaf));
+        let decoder = Decoder::new(space, clock, wanted.clone(), tables.clone(), process);
+        let (event_plans, latest_plans) = (Plans::default(), Plans::default());
+        let state = State::Lives;
+        Ok(Some(Source {
+            decoder,
+            wanted,
+            events,
+            event_plans,
+            latest,
+            latest_plans,
+            progress: Progress::default(),
+            sizes: [0; 3],
+            since_ticks,
+            asked: None,
+            state,
+        }))
+    }
+
+    /// Whether its process has ended and all of it was taken.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    pub(crate) fn begin_pull(&mut self) {
+        self.decoder.new_pull();
+        let due = self.asked.is_none_or(|asked| asked.elapsed() >= ALIVE_PAUSE);
+        if self.state == State::Lives && due {
+            self.asked = Some(Instant::now());
+            // Asked before it is read: what a process said before it ended is then still taken.
+            if !self.decoder.space.is_alive() {
+                self.state = State::Ends;
+            }
+        }
+    }
+
+    /// Hands tuples to `take` in batches of about `batch` tuples, up to `limit` tuples. `take` empties the batch.
+    pub(crate) fn since(
+        &mut self,
+        (batch_tuples, limit): (usize, usize),
+        now_ns: u64,
+        batch: &mut Batch,
+        take: &mut impl FnMut(&mut Batch),
+    ) -> Taken {
+        let mut taken = Taken::default();
+        if self.wanted.wants_events() && !self.quietly(batch) {
+            self.progress.begin();
+            let (mut count, mut last_ns) = (0, None);
+            loop {
+                self.decoder.new_batch();
+                let (decoder, plans) = (&mut self.decoder, &mut self.event_plans);
+                let (progress, mut seen) = (&mut self.progress, 0);
+                let polled = self.events.poll(batch_tuples, &mut |item| {
+                    seen += 1;
+                    if let Some(item) = progress.new_part(item) {
+                        decoder.item(item, plans, batch);
+                    }
+                });
+                count += batch.len();
+                last_ns = batch.heads.last().map_or(last_ns, |head| Some(head.time_ns));
+                take(batch);
+                // What could be read was handed over all the same.
+                if let Err(error) = polled {
+                    taken.problem = taken.problem.or(self.problem(error));
+                }
+                // What was found by a look before the process ended may not be all that it wrote.
+                let enough = if self.state == State::Ends { 1 } else { batch_tuples };
+                if seen < enough {
+                    break;
+                }
+                if count >= limit {
+                    taken.stopped_ns = last_ns;
+                    break;
+                }
+            }
+        }
+        if taken.stopped_ns.is_none() {
+            take(batch);
+            self.rows(now_ns, batch, &mut taken);
+            take(batch);
+            self.finish();
+        }
+        taken
+    }
+
+    /// Takes what is new from the lines of the elements' latest events, without reading the elements, if each has one new event at
+    /// most; else nothing. What is taken so is left out when the elements are read the next time.
+    fn quietly(&mut self, batch: &mut Batch) -> bool {
+        if self.state != State::Lives || !self.progress.may_be_quiet() {
+            return false;
+        }
+        self.decoder.new_batch();
+        batch.reserve_as(self.sizes);
+        let Source { decoder, latest, latest_plans: plans, progress, since_ticks, .. } = self;
+        let (mut is_quiet, mut advanced) = (true, Vec::new());
+        let looked = latest.look(&mut |event| match progress.latest(event.writer, event.sequence) {
+            Latest::Next if is_quiet => {
+                advanced.push((event.writer, event.sequence));
+                decoder.event(&event, plans, batch);
+            }
+            Latest::Behind => is_quiet &= event.time < *since_ticks,
+            _ => {}
+        });
+        if looked.is_err() || !is_quiet {
+            batch.clear();
+            progress.is_not_quiet();
+            return false;
+        }
+        progress.is_quiet();
+        self.sizes = batch.sizes();
+        advanced.into_iter().for_each(|(writer, sequence)| progress.advance(writer, sequence));
+        // One of each element: none overtakes itself.
+        batch.heads.sort_by_key(|head| head.time_ns);
+        true
+    }
+
+    /// Hands the latest tuple of each element, and of each row, to `take`.
+    pub(crate) fn latest(
+        &mut self,
+        now_ns: u64,
+        batch: &mut Batch,
+        take: &mut impl FnMut(&mut Batch),
+    ) -> Taken {
+        let mut taken = Taken::default();
+        self.decoder.new_batch();
+        batch.reserve_as(self.sizes);
+        if self.wanted.wants_events() {
+            let (decoder, plans) = (&mut self.decoder, &mut self.latest_plans);
+            decoder.is_in_order = false;
+            let looked = self.latest.look(&mut |event| decoder.event(&event, plans, batch));
+            decoder.is_in_order = true;
+            if let Err(error) = looked {
+                taken.problem = self.problem(error);
+            }
+        }
+        self.sizes = batch.sizes();
+        self.rows(now_ns, batch, &mut taken);
+        take(batch);
+        self.finish();
+        taken
+    }
+
+    fn rows(&mut self, now_ns: u64, batch: &mut Batch, taken: &mut Taken) {
+        if self.wanted.wants_rows() {
+            self.decoder.new_batch();
+            if let Err(error) = self.decoder.rows(now_ns, batch) {
+                taken.problem = taken.problem.take().or(self.problem(error));
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.state == State::Ends {
+            self.state = State::Ended;
+        }
+    }
+
+    /// Of a space that its process took along there is nothing to say.
+    fn problem(&mut self, error: Error) -> Option<String> {
+        if self.decoder.space.is_gone() {
+            self.state = State::Ends;
+            return None;
+        }
+        Some(format!("{}: {error:#}", self.decoder.space.path().display()))
+    }
+}

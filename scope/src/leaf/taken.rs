@@ -1,0 +1,127 @@
+//! How far each writer's events were taken, so that none is taken twice, whichever way it comes.
+
+use thalweg_space::reader::Item;
+
+/// Numbers of writers are given one after the other; what claims a larger one is damage.
+const WRITERS_MAX: usize = 1 << 24;
+/// Pulls that are made by reading elements, at most, before their latest events are tried again.
+const PAUSE_MAX: u32 = 63;
+
+/// The sequence that comes next of each writer.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// By writer; one more than the sequence, 0: nothing is known of it.
+    next: Vec<u64>,
+    /// So many pulls more read elements.
+    pause: u32,
+    pauses: u32,
+    /// Elements were read before.
+    is_begun: bool,
+}
+
+/// What the latest event of an element says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Latest {
+    /// It was taken.
+    Old,
+    /// It is the next one.
+    Next,
+    /// There are others before it that were not taken.
+    Behind,
+}
+
+impl Progress {
+    /// Whether the latest events of elements are likely all that is new.
+    pub(crate) fn may_be_quiet(&mut self) -> bool {
+        if !self.is_begun || self.pause > 0 {
+            self.pause = self.pause.saturating_sub(1);
+            return false;
+        }
+        true
+    }
+
+    /// There was more than the latest events: it will be so again for a while.
+    pub(crate) fn is_not_quiet(&mut self) {
+        self.pauses = (2 * self.pauses + 1).min(PAUSE_MAX);
+        self.pause = self.pauses;
+    }
+
+    /// There was not.
+    pub(crate) fn is_quiet(&mut self) {
+        self.pauses = 0;
+    }
+
+    /// Elements were read.
+    pub(crate) fn begin(&mut self) {
+        self.is_begun = true;
+    }
+
+    #[inline]
+    pub(crate) fn latest(&self, writer: u32, sequence: u64) -> Latest {
+        match self.next.get(writer as usize) {
+            None | Some(0) => Latest::Behind,
+            Some(next) if sequence + 1 == *next => Latest::Next,
+            Some(next) if sequence + 1 < *next => Latest::Old,
+            Some(_) => Latest::Behind,
+        }
+    }
+
+    /// The next event of this writer was taken.
+    pub(crate) fn advance(&mut self, writer: u32, sequence: u64) {
+        let at = writer as usize;
+        if at >= WRITERS_MAX {
+            return;
+        }
+        if self.next.len() <= at {
+            self.next.resize(at + 1, 0);
+        }
+        self.next[at] = sequence.saturating_add(2);
+    }
+
+    /// The item without what was taken before; `None`: nothing is left of it.
+    #[inline]
+    pub(crate) fn new_part<'a>(&mut self, item: Item<'a>) -> Option<Item<'a>> {
+        match item {
+            Item::Event(event) => {
+                let is_old = self.latest(event.writer, event.sequence) == Latest::Old;
+                (!is_old).then(|| self.advance(event.writer, event.sequence))?;
+                Some(item)
+            }
+            Item::Gap { writer, lost, from_sequence } => {
+                let next = self.next.get(writer as usize).copied().unwrap_or(0).saturating_sub(1);
+                let end = from_sequence.saturating_add(lost);
+                let from = from_sequence.max(next);
+                let lost = end.checked_sub(from).filter(|lost| *lost > 0)?;
+                self.advance(writer, end - 1);
+                Some(Item::Gap { writer, lost, from_sequence: from })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_is_not_taken_again() {
+        let mut progress = Progress::default();
+        let gap = |from_sequence, lost| Item::Gap { writer: 3, lost, from_sequence };
+        let mut check = |item, expected: Option<(u64, u64)>| {
+            let found = match progress.new_part(item) {
+                Some(Item::Gap { lost, from_sequence, .. }) => Some((from_sequence, lost)),
+                _ => None,
+            };
+            assert_eq!(found, expected);
+        };
+        check(gap(0, 5), Some((0, 5)));
+        check(gap(2, 3), None);
+        check(gap(3, 4), Some((5, 2)));
+        assert_eq!(progress.latest(3, 6), Latest::Old);
+        assert_eq!(progress.latest(3, 7), Latest::Next);
+        assert_eq!(progress.latest(3, 8), Latest::Behind);
+        assert_eq!(progress.latest(4, 0), Latest::Behind);
+        progress.advance(3, 7);
+        assert_eq!(progress.latest(3, 7), Latest::Old);
+    }
+}

@@ -1,0 +1,130 @@
+//! The texts behind names, sites and choices, kept once in each batch.
+
+use crate::tuple::Batch;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use thalweg_space::kind::{NameRef, SiteRef};
+use thalweg_space::reader::SpaceReader;
+
+/// Components are nested at most this deep, whatever the catalog claims.
+const DEPTH_MAX: usize = 256;
+
+/// Numbers are spread well enough by a multiplication.
+#[derive(Debug, Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+}
+
+/// A map from numbers that nobody chooses to harm.
+pub(crate) type ByNumber<V> = HashMap<u64, V, BuildHasherDefault<Spread>>;
+
+/// What a text is known by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TextOf {
+    Name(u64),
+    Site(u64),
+}
+
+/// The texts of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    /// Words of this batch, by name and by site.
+    names: ByNumber<u64>,
+    sites: ByNumber<u64>,
+    paths: ByNumber<Arc<str>>,
+    /// How many sites there were when paths were made.
+    known_sites: usize,
+    /// A site was missed since the last look.
+    has_looked: bool,
+}
+
+impl Texts {
+    /// Words are of another batch from now on.
+    pub(crate) fn new_batch(&mut self) {
+        self.names.clear();
+        self.sites.clear();
+    }
+
+    /// A pull begins: sites that are not known may be looked for once more.
+    pub(crate) fn new_pull(&mut self) {
+        self.has_looked = false;
+    }
+
+    /// The word for a text.
+    pub(crate) fn word(&mut self, of: TextOf, space: &SpaceReader, batch: &mut Batch) -> u64 {
+        let (words, number) = match of {
+            TextOf::Name(number) => (&self.names, number),
+            TextOf::Site(number) => (&self.sites, number),
+        };
+        if let Some(word) = words.get(&number) {
+            return *word;
+        }
+        match of {
+            TextOf::Name(number) => {
+                let text = space.name(NameRef(number));
+                let word = batch.text_word(text.as_deref().unwrap_or(""));
+                self.names.insert(number, word);
+                word
+            }
+            TextOf::Site(number) => {
+                let path = self.path(number, space);
+                let word = batch.text_word(&path);
+                self.sites.insert(number, word);
+                word
+            }
+        }
+    }
+
+    /// A component's path from the root of its network; empty if there is no such component.
+    pub(crate) fn path(&mut self, site: u64, space: &SpaceReader) -> Arc<str> {
+        if let Some(path) = self.paths.get(&site) {
+            return path.clone();
+        }
+        if site != 0 && !self.has_looked {
+            self.has_looked = true;
+            self.look(space);
+        }
+        self.paths.get(&site).cloned().unwrap_or_default()
+    }
+
+    fn look(&mut self, space: &SpaceReader) {
+        let Ok(sites) = space.sites() else { return };
+        if sites.len() == self.known_sites {
+            return;
+        }
+        let by_id: HashMap<u64, usize> = sites.iter().enumerate().map(|(n, site)| (site.id.0, n)).collect();
+        for site in &sites[self.known_sites.min(sites.len())..] {
+            let mut parts = vec![site.name.as_str()];
+            let mut parent = site.parent;
+            while let Some(&n) = by_id.get(&parent.0)
+                && parent != SiteRef::NONE
+                && parts.len() < DEPTH_MAX
+            {
+                parts.push(&sites[n].name);
+                parent = sites[n].parent;
+            }
+            parts.retain(|part| !part.is_empty());
+            parts.reverse();
+            self.paths.insert(site.id.0, parts.join("/").into());
+        }
+        self.known_sites = sites.len();
+    }
+}

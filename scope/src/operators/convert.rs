@@ -1,0 +1,153 @@
+//! *Convert*: tuples of any kinds become tuples of one, with fields that are computed.
+
+use super::During;
+use super::naming::{Bound, Names, PerKind, Place, Wrong, is_name, number_at, text_at, word_at};
+use crate::tuple::{Batch, Field, Head, KIND_GAP, Legend, Of, TupleKind};
+use thalweg_pack::{Problem, Type, Unit};
+
+/// A field that is made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Made {
+    pub(crate) name: String,
+    /// A name, whose value is taken as it is, or an expression.
+    pub(crate) is: String,
+    /// The unit that an expression's value is given in.
+    pub(crate) unit: String,
+}
+
+/// Makes tuples of one kind from those of any; gaps stay.
+#[derive(Clone, Debug)]
+pub(crate) struct Convert {
+    made: Vec<Made>,
+    names: Names,
+    to: TupleKind,
+    number: Option<u16>,
+    sources: PerKind<Option<Vec<Source>>>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Place(Place, Of),
+    Number(Bound, f64),
+}
+
+impl Convert {
+    /// # Errors
+    /// Problems of the made fields, each with the place of its field.
+    pub(crate) fn new(to: &str, made: &[Made], names: &Names) -> Result<Convert, Vec<(usize, Problem)>> {
+        let (mut fields, mut wrong) = (Vec::new(), Vec::new());
+        for (n, made) in made.iter().enumerate() {
+            match field_of(made, names) {
+                Ok(field) => fields.push(field),
+                Err(problems) => wrong.extend(problems.into_iter().map(|problem| (n, problem))),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let to = TupleKind { name: to.to_owned(), doc: String::new(), fields };
+        let (made, names) = (made.to_vec(), names.clone());
+        Ok(Convert { made, names, to, number: None, sources: PerKind::default() })
+    }
+
+    pub(crate) fn kind(&self) -> &TupleKind {
+        &self.to
+    }
+
+    pub(crate) fn apply(&mut self, batch: &mut Batch, during: &mut During<'_>) {
+        let (to, tables) = (&self.to, during.tables);
+        let number = *self.number.get_or_insert_with(|| tables.kind(to.clone()));
+        let legend = during.legend.clone();
+        let mut out = Batch::default();
+        for head in &batch.heads {
+            if head.kind == KIND_GAP {
+                out.push_from(batch, head, &legend.kinds[usize::from(KIND_GAP)]);
+                continue;
+            }
+            let Convert { made, names, to, sources, .. } = self;
+            let sources = sources.get(head.kind, || {
+                let kind = &legend.kinds[usize::from(head.kind)];
+                match bind(made, names, kind, to) {
+                    Ok(sources) => Some(sources),
+                    Err(wrong) => {
+                        let wrong = wrong.first().map_or(String::new(), ToString::to_string);
+                        during.problems.push(format!("`{}` cannot become `{}`: {wrong}", kind.name, to.name));
+                        None
+                    }
+                }
+            });
+            let Some(sources) = sources else {
+                during.left_out += 1;
+                continue;
+            };
+            out.begin((head.time_ns, head.sequence), head.element, number, head.flags);
+            for source in sources.iter() {
+                let word = source.word(batch, head, &legend, &mut out);
+                out.words.push(word);
+            }
+        }
+        *batch = out;
+        during.legend = tables.now();
+    }
+}
+
+impl Source {
+    fn word(&self, batch: &Batch, head: &Head, legend: &Legend, out: &mut Batch) -> u64 {
+        match self {
+            Source::Number(bound, factor) => (bound.number(batch, head, legend) / factor).to_bits(),
+            Source::Place(place, Of::Text) => {
+                out.text_word(text_at(*place, batch, head, legend).unwrap_or_default())
+            }
+            Source::Place(place, Of::Real) => number_at(*place, batch, head, legend).to_bits(),
+            Source::Place(Place::Word(n, _), _) => batch.word(head, *n),
+            Source::Place(place, _) => word_at(*place, head, legend).unwrap_or(0),
+        }
+    }
+}
+
+fn bind(made: &[Made], names: &Names, kind: &TupleKind, to: &TupleKind) -> Result<Vec<Source>, Wrong> {
+    let source = |(made, field): (&Made, &Field)| -> Result<Source, Wrong> {
+        if is_name(&made.is) {
+            let (found, place) = names.find(&made.is, Some(kind)).map_err(|problem| vec![problem])?;
+            // Not every kind has it, and of numbers 0 would be a lie.
+            if place == Place::Absent && !matches!(field.of, Of::Text | Of::Real)
+                || found.of != field.of && field.of != Of::Real
+            {
+                let message = format!("`{}` has no {} `{}`", kind.name, field.of.name(), made.is);
+                return Err(vec![Problem { message, span: 0..made.is.len(), help: None }]);
+            }
+            return Ok(Source::Place(place, field.of));
+        }
+        let factor = Unit::parse(&made.unit).map_or(1.0, |unit| unit.factor);
+        Ok(Source::Number(names.bind(&made.is, Some(kind), false)?, factor))
+    };
+    made.iter().zip(&to.fields).map(source).collect()
+}
+
+/// What the made field is.
+fn field_of(made: &Made, names: &Names) -> Result<Field, Wrong> {
+    let Made { name, is, unit } = made;
+    let field = |of, unit: &str| Field { name: name.clone(), of, unit: unit.to_owned(), doc: String::new() };
+    if is_name(is) {
+        if !names.is_known() {
+            return Ok(field(Of::Real, ""));
+        }
+        let (found, _) = names.find(is, None).map_err(|problem| vec![problem])?;
+        return Ok(field(found.of, &found.unit));
+    }
+    if !names.is_known() {
+        return Ok(field(Of::Real, unit));
+    }
+    let bound = names.bind(is, None, false)?;
+    let wrong = |message: String| vec![Problem { message, span: 0..is.len(), help: None }];
+    match (bound.expression.of(), Unit::parse(unit)) {
+        (_, None) => Err(wrong(format!("there is no unit `{unit}`"))),
+        (Type::Number(dimension), Some(known)) if dimension != known.dimension && unit.is_empty() => {
+            Err(wrong(format!("this is {dimension}: say in which unit it is to be given")))
+        }
+        (Type::Number(dimension), Some(known)) if dimension != known.dimension => {
+            Err(wrong(format!("this is {dimension}, and `{unit}` is {}", known.dimension)))
+        }
+        _ => Ok(field(Of::Real, unit)),
+    }
+}

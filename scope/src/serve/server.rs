@@ -1,0 +1,328 @@
+//! The server's side.
+
+use super::protocol::{
+    Ask, ERROR, GREETING_BYTES, OPEN, PULL, REQUEST_BYTES_MAX, VERSION, encode, greeted, greeting, how, put,
+    take,
+};
+use super::shared::{Member, Scopes, locked};
+use crate::error::Error;
+use crate::tree::Price;
+use rustix::net::sockopt::socket_peercred;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_space::{Space, SpaceOptions};
+
+/// Between looks for a new client, and whether to stop.
+const PAUSE: Duration = Duration::from_millis(20);
+/// So long a client may take to greet, and to read an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How a server is to be.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Users besides its own that may ask, by number.
+    pub users: Vec<u32>,
+    /// Clients at a time.
+    pub clients_max: usize,
+    /// Bytes of tuples that wait for a client at most; older ones are left out and counted.
+    pub waiting_bytes_max: usize,
+    /// Requests of a client in a second at most; who sends more is refused.
+    pub requests_per_s: u32,
+    /// How long a client may take to read an answer.
+    pub patience: Duration,
+    /// Share of the host's processor time that all pulls together may take.
+    pub share: f64,
+    /// The directory for the server's own space; the default one if `None`.
+    pub spaces: Option<PathBuf>,
+}
+
+impl ServerOptions {
+    /// A server at this socket: 64 clients of its own user, 64 MiB for each, 1 % of the host.
+    pub fn at(socket: impl Into<PathBuf>) -> ServerOptions {
+        ServerOptions {
+            socket: socket.into(),
+            users: Vec::new(),
+            clients_max: 64,
+            waiting_bytes_max: 64 << 20,
+            requests_per_s: 10_000,
+            patience: PATIENCE,
+            share: Price::SHARE,
+            spaces: None,
+        }
+    }
+}
+
+/// The socket of this user's server: `scopes.socket` where spaces are.
+///
+/// # Errors
+/// There is nowhere to put spaces.
+pub fn default_socket() -> Result<PathBuf, Error> {
+    Ok(thalweg_space::default_parent()?.join("scopes.socket"))
+}
+
+/// A scope server. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    listener: UnixListener,
+    /// Held as long as it lives: there is one at a socket.
+    lock: File,
+    shared: Arc<Shared>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    /// Clients so far: their numbers.
+    admitted: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: ServerOptions,
+    space: Space,
+    scopes: Scopes,
+    price: Mutex<Price>,
+    clients: Mutex<HashMap<u64, UnixStream>>,
+    served: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Server {
+    /// Listens.
+    ///
+    /// # Errors
+    /// Another server is at this socket, or it cannot be made.
+    pub fn listen(options: ServerOptions) -> Result<Server, Error> {
+        let socket = &options.socket;
+        let failed = |what: &str, error: io::Error| {
+            Error::because(format!("cannot {what} {}", socket.display()), error)
+        };
+        if let Some(parent) = socket.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent).map_err(|error| failed("make the folder of", error))?;
+        }
+        let lock =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock_path(socket));
+        let lock = lock.map_err(|error| failed("lock", error))?;
+        if lock.try_lock().is_err() {
+            return Err(Error::new(format!("a scope server listens at {} already", socket.display())));
+        }
+        // Whoever listened there is gone, or the lock would be held.
+        match std::fs::symlink_metadata(socket) {
+            Ok(about) if std::os::unix::fs::FileTypeExt::is_socket(&about.file_type()) => {
+                std::fs::remove_file(socket).map_err(|error| failed("remove", error))?;
+            }
+            Ok(_) => {
+                return Err(Error::new(format!("{} is no socket: choose another path", socket.display())));
+            }
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(socket).map_err(|error| failed("listen at", error))?;
+        // Others are let as far as the check of who they are, if any other is allowed.
+        let mode = if options.users.is_empty() { 0o600 } else { 0o666 };
+        std::fs::set_permissions(socket, Permissions::from_mode(mode))
+            .map_err(|error| failed("guard", error))?;
+        listener.set_nonblocking(true).map_err(|error| failed("listen at", error))?;
+        let name = "scope server".to_owned();
+        let space =
+            Space::create(SpaceOptions { name, parent: options.spaces.clone(), ..Default::default() })?;
+        let shared = Shared {
+            price: Mutex::new(Price::new(options.share)),
+            options,
+            space,
+            scopes: Scopes::default(),
+            clients: Mutex::new(HashMap::new()),
+            served: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        };
+        Ok(Server { listener, lock, shared: Arc::new(shared), threads: Vec::new(), admitted: 0 })
+    }
+
+    /// Serves clients until `stop`.
+    pub fn serve(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+            self.threads.retain(|thread| !thread.is_finished());
+        }
+    }
+
+    /// The directory of its own space, which says what it does.
+    pub fn space(&self) -> &Path {
+        self.shared.space.path()
+    }
+
+    /// Answers given, clients refused, and scopes that clients may share.
+    pub fn counts(&self) -> (u64, u64, usize) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (count(&self.shared.served), count(&self.shared.refused), self.shared.scopes.count())
+    }
+
+    fn admit(&mut self, mut stream: UnixStream) {
+        let shared = self.shared.clone();
+        if let Err(why) = shared.may_come(&stream) {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.set_nonblocking(true);
+            // Whoever does not read it is not waited for.
+            let _ = stream.write_all(format!("{why}\n").as_bytes());
+            return;
+        }
+        self.admitted += 1;
+        let key = self.admitted;
+        if let Ok(copy) = stream.try_clone() {
+            locked(&shared.clients).insert(key, copy);
+        }
+        let spawned = std::thread::Builder::new().name("scope client".into()).spawn({
+            let shared = shared.clone();
+            move || {
+                // A client that breaks the protocol, or goes, harms itself only.
+                let _ = shared.client(stream, key);
+                locked(&shared.clients).remove(&key);
+            }
+        });
+        match spawned {
+            Ok(thread) => self.threads.push(thread),
+            Err(_) => drop(locked(&shared.clients).remove(&key)),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for stream in locked(&self.shared.clients).values() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Best effort: who comes later removes them, too.
+        let _ = std::fs::remove_file(&self.shared.options.socket);
+        let _ = std::fs::remove_file(lock_path(&self.shared.options.socket));
+        let _ = self.lock.unlock();
+        self.shared.space.finish();
+        let _ = thalweg_space::discover::remove(self.shared.space.path());
+    }
+}
+
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    path.into()
+}
+
+/// Counts what a client asks in a second.
+struct Pace {
+    second: Instant,
+    count: u32,
+}
+
+impl Pace {
+    fn is_too_fast(&mut self, most: u32) -> bool {
+        if self.second.elapsed() >= Duration::from_secs(1) {
+            *self = Pace { second: Instant::now(), count: 0 };
+        }
+        self.count += 1;
+        self.count > most
+    }
+}
+
+impl Shared {
+    /// Whether this client is let in; why not.
+    fn may_come(&self, stream: &UnixStream) -> Result<(), String> {
+        let user =
+            socket_peercred(stream).map_err(|_| "the scope server cannot tell who you are".to_owned())?.uid;
+        if user != rustix::process::geteuid() && !self.options.users.contains(&user.as_raw()) {
+            return Err(format!("the scope server of another user does not serve user {}", user.as_raw()));
+        }
+        if locked(&self.clients).len() >= self.options.clients_max {
+            return Err(format!("the scope server has {} clients already", self.options.clients_max));
+        }
+        Ok(())
+    }
+
+    /// Serves a client until it goes.
+    fn client(&self, mut stream: UnixStream, key: u64) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(self.options.patience))?;
+        stream.set_write_timeout(Some(self.options.patience))?;
+        let mut bytes = [0; GREETING_BYTES];
+        stream.read_exact(&mut bytes)?;
+        match greeted(&bytes) {
+            Some(VERSION) => stream.write_all(&greeting(VERSION))?,
+            Some(other) => {
+                let line = format!(
+                    "this scope server speaks version {VERSION} of its protocol, and you speak {other}\n"
+                );
+                return stream.write_all(line.as_bytes());
+            }
+            None => {
+                return stream.write_all(
+                    b"this is a scope server of Thalweg: `thalweg scope --server` speaks with it\n",
+                );
+            }
+        }
+        let Some((OPEN, body)) = take(&mut stream, REQUEST_BYTES_MAX)? else {
+            return self.refuse(&mut stream, "a client first says which view it wants");
+        };
+        let opened = Ask::decode(&body).map_err(|damaged| damaged.to_string()).and_then(|ask| {
+            let opened = self.scopes.open(&ask, key, &self.space, self.options.waiting_bytes_max);
+            opened.map_err(|error| format!("{error:#}"))
+        });
+        let member = match opened {
+            Ok((member, name)) => {
+                put(&mut stream, OPEN, name.as_bytes())?;
+                member
+            }
+            Err(why) => return self.refuse(&mut stream, &why),
+        };
+        // From now on it may take its time to ask.
+        stream.set_read_timeout(None)?;
+        self.pulls(&mut stream, &member)
+    }
+
+    fn pulls(&self, stream: &mut UnixStream, member: &Member) -> io::Result<()> {
+        let mut sent = [1; 3];
+        let mut pace = Pace { second: Instant::now(), count: 0 };
+        loop {
+            let request = match take(stream, REQUEST_BYTES_MAX) {
+                Ok(Some(request)) => request,
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return self.refuse(stream, &error.to_string());
+                }
+                Err(error) => return Err(error),
+            };
+            let most = self.options.requests_per_s;
+            if pace.is_too_fast(most) {
+                return self.refuse(stream, &format!("more than {most} requests in a second"));
+            }
+            let how = match request {
+                (PULL, body) => how(&body),
+                _ => return self.refuse(stream, "it asks for what this server does not know"),
+            };
+            let how = match how {
+                Ok(how) => how,
+                Err(damaged) => return self.refuse(stream, &damaged.to_string()),
+            };
+            // The price is paid before: whoever asks more often than it allows waits.
+            let wait = locked(&self.price).wait();
+            std::thread::sleep(wait);
+            let (pulled, cost_ns) = member.pull(how);
+            locked(&self.price).pay(cost_ns);
+            let answer = encode(&pulled, &mut sent);
+            drop(pulled);
+            put(stream, PULL, &answer)?;
+            self.served.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn refuse(&self, stream: &mut UnixStream, why: &str) -> io::Result<()> {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        put(stream, ERROR, why.as_bytes())
+    }
+}

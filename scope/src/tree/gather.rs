@@ -1,0 +1,273 @@
+//! Gathering: the sources of a leaf are read in branches, by threads, and merged by time.
+
+use super::shape::Shape;
+use crate::leaf::{Source, Taken};
+use crate::operators::{During, Moment, Part, Reduce};
+use crate::tuple::{Batch, Tables, merge};
+use crate::view::{Leaf, Pull, Stage};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+
+/// A leaf with its sources, and what is done with each tuple where it is read.
+pub(crate) struct Gatherer {
+    pub(crate) leaf: Leaf,
+    pub(crate) sources: Vec<Reading>,
+    /// What is done with each tuple.
+    pub(crate) each: Vec<Stage>,
+    /// What its tuples are reduced to, in parts.
+    pub(crate) part: Option<Reduce>,
+    /// Tuples whose turn has not come.
+    held: Batch,
+    workers: Vec<Worker>,
+}
+
+/// A source, and whether more of it was there than a pull takes.
+pub(crate) struct Reading {
+    pub(crate) source: Source,
+    is_stopped: bool,
+}
+
+impl From<Source> for Reading {
+    fn from(source: Source) -> Reading {
+        Reading { source, is_stopped: false }
+    }
+}
+
+/// What a thread needs to read branches.
+struct Worker {
+    each: Vec<Stage>,
+    part: Option<Reduce>,
+}
+
+/// What a leaf gave in a pull.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) batch: Batch,
+    pub(crate) part: Part,
+    /// More is to come of a time after this.
+    pub(crate) stopped_ns: Option<u64>,
+    pub(crate) problems: Vec<String>,
+    pub(crate) left_out: u64,
+    /// Processor time of threads other than the caller's.
+    pub(crate) cost_ns: u64,
+}
+
+/// How a pull reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Pass {
+    pub(crate) pull: Pull,
+    pub(crate) shape: Shape,
+    pub(crate) moment: Moment,
+    pub(crate) hold_ns: u64,
+}
+
+impl Gatherer {
+    pub(crate) fn new(leaf: Leaf) -> Gatherer {
+        let (sources, each) = (Vec::new(), Vec::new());
+        Gatherer { leaf, sources, each, part: None, held: Batch::default(), workers: Vec::new() }
+    }
+
+    /// Threads begin anew with the next pull.
+    pub(crate) fn reshape(&mut self) {
+        self.workers.clear();
+    }
+
+    /// Whether all that it has is to be handed over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.sources.is_empty() && self.held.is_empty()
+    }
+
+    /// Reads all sources.
+    pub(crate) fn pull(&mut self, pass: Pass, tables: &Arc<Tables>) -> Gathered {
+        let Shape { threads, fan_out, buffer, .. } = pass.shape;
+        // What waits is more than enough: those that are ahead wait, too.
+        let behind_only = self.held.len() > buffer && self.sources.iter().any(|reading| reading.is_stopped);
+        let mut readings: Vec<&mut Reading> =
+            self.sources.iter_mut().filter(|reading| !behind_only || reading.is_stopped).collect();
+        let branches: Vec<&mut [&mut Reading]> = readings.chunks_mut(fan_out).collect();
+        let threads = threads.min(branches.len()).max(1);
+        while self.workers.len() < threads {
+            let each = self.each.iter().filter_map(Stage::of_each).collect();
+            self.workers.push(Worker { each, part: self.part.as_ref().map(Reduce::part) });
+        }
+        let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+        let count = branches.len();
+        for (n, branch) in branches.into_iter().enumerate() {
+            shares[n * threads / count.max(1)].push(branch);
+        }
+        let mut gathered = Gathered::default();
+        let mut batches = vec![std::mem::take(&mut self.held)];
+        if threads == 1 {
+            for share in shares {
+                let (worker, made) = (&mut self.workers[0], &mut gathered);
+                batches.extend(worker.read(share, pass, tables, made));
+            }
+        } else {
+            std::thread::scope(|scope| {
+                let read = |(share, worker)| scope.spawn(move || read_aside(share, worker, pass, tables));
+                let running: Vec<_> = shares.into_iter().zip(&mut self.workers).map(read).collect();
+                for thread in running {
+                    let (made, more) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    batches.extend(more);
+                    gathered.add(made);
+                }
+            });
+        }
+        let kinds = &tables.now().kinds;
+        gathered.batch = self.merge(batches, pass, |batches| merge(batches, kinds));
+        self.hold(pass, &mut gathered, tables);
+        self.sources.retain(|reading| !reading.source.is_ended());
+        gathered
+    }
+
+    /// Merges by levels of nodes.
+    fn merge(&self, mut batches: Vec<Batch>, pass: Pass, node: impl Fn(Vec<Batch>) -> Batch) -> Batch {
+        if pass.pull == Pull::Latest {
+            // One tuple an element, in the order of the elements.
+            return batches.into_iter().reduce(|first, next| node(vec![first, next])).unwrap_or_default();
+        }
+        let fan_out = pass.shape.fan_out.max(2);
+        for _ in 1..pass.shape.depth {
+            if batches.len() <= fan_out {
+                break;
+            }
+            let mut next = Vec::with_capacity(batches.len() / fan_out + 1);
+            while !batches.is_empty() {
+                let rest = batches.split_off(fan_out.min(batches.len()));
+                next.push(node(std::mem::replace(&mut batches, rest)));
+            }
+            batches = next;
+        }
+        node(batches)
+    }
+
+    /// Keeps what is of a time of which more may come.
+    fn hold(&mut self, pass: Pass, gathered: &mut Gathered, tables: &Tables) {
+        if pass.pull == Pull::Latest {
+            return;
+        }
+        let is_over = self.sources.iter().all(|reading| reading.source.is_ended());
+        let mut until = gathered.stopped_ns.unwrap_or(u64::MAX);
+        if pass.hold_ns > 0 && !is_over {
+            until = until.min(pass.moment.now_ns.saturating_sub(pass.hold_ns));
+        }
+        if until == u64::MAX {
+            return;
+        }
+        let batch = &mut gathered.batch;
+        let at = batch.heads.iter().position(|head| head.time_ns > until).unwrap_or(batch.heads.len());
+        let kinds = &tables.now().kinds;
+        for head in &batch.heads[at..] {
+            self.held.push_from(batch, head, &kinds[usize::from(head.kind)]);
+        }
+        batch.heads.truncate(at);
+        batch.compact(kinds);
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, other: Gathered) {
+        self.stopped_ns = [self.stopped_ns, other.stopped_ns].into_iter().flatten().min();
+        self.problems.extend(other.problems);
+        self.left_out += other.left_out;
+        self.cost_ns += other.cost_ns;
+        for (window, groups) in other.part {
+            self.left_out += self.part.entry(window).or_default().merge(groups);
+        }
+    }
+}
+
+/// Reads the branches of a thread that is not the caller's.
+fn read_aside(
+    share: Vec<&mut [&mut Reading]>,
+    worker: &mut Worker,
+    pass: Pass,
+    tables: &Arc<Tables>,
+) -> (Gathered, Vec<Batch>) {
+    let mut gathered = Gathered::default();
+    let begin = thread_ns();
+    let batches = worker.read(share, pass, tables, &mut gathered);
+    gathered.cost_ns = thread_ns().saturating_sub(begin);
+    (gathered, batches)
+}
+
+/// Processor time of this thread.
+pub(crate) fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Worker {
+    /// Reads branches; gives a batch for each.
+    fn read(
+        &mut self,
+        share: Vec<&mut [&mut Reading]>,
+        pass: Pass,
+        tables: &Arc<Tables>,
+        gathered: &mut Gathered,
+    ) -> Vec<Batch> {
+        let mut batches = Vec::with_capacity(share.len());
+        for branch in share {
+            let mut gathers = Vec::with_capacity(branch.len());
+            for reading in branch.iter_mut() {
+                let (batch, taken) = self.read_one(&mut reading.source, pass, tables, gathered);
+                reading.is_stopped = taken.stopped_ns.is_some();
+                gathered.stopped_ns = [gathered.stopped_ns, taken.stopped_ns].into_iter().flatten().min();
+                gathered.problems.extend(taken.problem);
+                gathers.push(batch);
+            }
+            let kinds = &tables.now().kinds;
+            batches.push(match pass.pull {
+                Pull::Since => merge(gathers, kinds),
+                Pull::Latest => gathers.into_iter().fold(Batch::default(), |mut all, batch| {
+                    all.append(batch, kinds);
+                    all
+                }),
+            });
+        }
+        batches
+    }
+
+    fn read_one(
+        &mut self,
+        source: &mut Source,
+        pass: Pass,
+        tables: &Arc<Tables>,
+        gathered: &mut Gathered,
+    ) -> (Batch, Taken) {
+        let mut out = Batch::default();
+        let mut batch = Batch::default();
+        let mut take = |batch: &mut Batch| {
+            if batch.is_empty() {
+                return batch.clear();
+            }
+            let mut during = During {
+                moment: pass.moment,
+                legend: tables.now(),
+                tables,
+                problems: Vec::new(),
+                left_out: 0,
+            };
+            for stage in &mut self.each {
+                match stage {
+                    Stage::Filter(filter) => filter.apply(batch, &mut during),
+                    Stage::Convert(convert) => convert.apply(batch, &mut during),
+                    _ => {}
+                }
+            }
+            if let Some(part) = &mut self.part {
+                part.take(batch, &mut gathered.part, &mut during);
+            }
+            gathered.problems.append(&mut during.problems);
+            gathered.left_out += during.left_out;
+            out.append(std::mem::take(batch), &during.legend.kinds);
+        };
+        source.begin_pull();
+        let (now_ns, shape) = (pass.moment.now_ns, pass.shape);
+        let taken = match pass.pull {
+            Pull::Since => source.since((shape.batch, shape.buffer), now_ns, &mut batch, &mut take),
+            Pull::Latest => source.latest(now_ns, &mut batch, &mut take),
+        };
+        (out, taken)
+    }
+}

@@ -1,0 +1,139 @@
+//! What a scope costs, and what it may.
+
+use std::time::{Duration, Instant};
+
+/// A share of the host's processor time that pulls may take, and what they took.
+///
+/// What was not used is kept for a second at most. So a scope that waits as it is told to exceeds its share for no longer than that.
+#[derive(Clone, Debug)]
+pub struct Price {
+    /// Of the time of all processors.
+    share: f64,
+    processors: f64,
+    /// Nanoseconds that may be used now; negative: a pull took more than there was.
+    left_ns: f64,
+    seen: Instant,
+    /// What a pull takes, from those so far.
+    pull_ns: f64,
+    used_ns: u64,
+    pulls: u64,
+}
+
+impl Price {
+    /// The share that scopes have unless told otherwise: 1 %.
+    pub const SHARE: f64 = 0.01;
+
+    /// A price of this share (0 to 1) of this machine's processor time.
+    pub fn new(share: f64) -> Price {
+        let processors = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+        let share = share.clamp(1e-6, 1.0);
+        let mut price = Price {
+            share,
+            processors,
+            left_ns: 0.0,
+            seen: Instant::now(),
+            pull_ns: 0.0,
+            used_ns: 0,
+            pulls: 0,
+        };
+        price.left_ns = price.most_ns();
+        price
+    }
+
+    /// The share of the host's processor time that pulls may take.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    fn per_s(&self) -> f64 {
+        self.share * self.processors
+    }
+
+    /// What is kept at most: a second's worth.
+    fn most_ns(&self) -> f64 {
+        self.per_s() * 1e9
+    }
+
+    fn look(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.seen).as_nanos() as f64;
+        self.seen = now;
+        self.left_ns = (self.left_ns + passed * self.per_s()).min(self.most_ns());
+    }
+
+    /// How long to wait before the next pull, so that its price is there.
+    pub fn wait(&mut self) -> Duration {
+        self.wait_at(Instant::now())
+    }
+
+    fn wait_at(&mut self, now: Instant) -> Duration {
+        self.look(now);
+        let missing = self.pull_ns.min(self.most_ns()) - self.left_ns;
+        if missing <= 0.0 {
+            Duration::ZERO
+        } else {
+            Duration::from_nanos((missing / self.per_s()).ceil() as u64)
+        }
+    }
+
+    /// A pull took so much processor time.
+    pub fn pay(&mut self, ns: u64) {
+        self.pay_at(Instant::now(), ns);
+    }
+
+    fn pay_at(&mut self, now: Instant, ns: u64) {
+        self.look(now);
+        self.left_ns -= ns as f64;
+        let weight = if self.pulls == 0 { 1.0 } else { 0.125 };
+        self.pull_ns += weight * (ns as f64 - self.pull_ns);
+        self.used_ns += ns;
+        self.pulls += 1;
+    }
+
+    /// Pulls a second that the share allows, by what those so far took; infinite before the first.
+    pub fn rate_allowed(&self) -> f64 {
+        if self.pull_ns > 0.0 { self.most_ns() / self.pull_ns } else { f64::INFINITY }
+    }
+
+    /// Processor time of all pulls, in nanoseconds.
+    pub fn used_ns(&self) -> u64 {
+        self.used_ns
+    }
+
+    /// How many pulls there were.
+    pub fn pulls(&self) -> u64 {
+        self.pulls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whoever_waits_never_uses_more_than_a_second_ahead(
+            share in 0.001_f64..1.0,
+            costs in prop::collection::vec(1_000_u64..50_000_000, 1..200),
+        ) {
+            let mut price = Price::new(share);
+            let per_s = price.per_s();
+            let begin = price.seen;
+            let mut now = begin;
+            let mut used = 0.0;
+            let mut greatest: f64 = 0.0;
+            for cost in costs {
+                now += price.wait_at(now);
+                // The next pull begins only when all before are paid for, but for what a second allows.
+                let allowed = per_s * (now - begin).as_nanos() as f64 + per_s * 1e9;
+                prop_assert!(used <= allowed + 1.0, "{used} {allowed}");
+                greatest = greatest.max(cost as f64);
+                used += cost as f64;
+                price.pay_at(now, cost);
+            }
+            now += price.wait_at(now);
+            let allowed = per_s * ((now - begin).as_nanos() as f64 + 1e9) + greatest;
+            prop_assert!(used <= allowed + 1.0);
+        }
+    }
+}

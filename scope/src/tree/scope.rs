@@ -1,0 +1,386 @@
+//! A view on running processes, to be pulled.
+
+use super::gather::{Gathered, Gatherer, Pass, thread_ns};
+use super::price::Price;
+use super::shape::Shape;
+use super::watch::Watch;
+use crate::error::Error;
+use crate::leaf::{Clocks, Finder, Found, Source, Target};
+use crate::operators::{During, Making, Moment, Names, Part, Reduce, top};
+use crate::tuple::{Batch, ELEMENT_NONE, Tables, merge};
+use crate::view::{Pull, Stage, Step, Tree, View, leaf_names, stage};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_pack::Problem;
+use thalweg_space::Space;
+
+/// Problems that are kept in mind, so that each is told once.
+const PROBLEMS_MAX: usize = 1000;
+
+/// What a scope takes of what was there before it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Backlog {
+    /// All that elements still hold.
+    #[default]
+    All,
+    /// What is so old at most.
+    Last(Duration),
+    /// Nothing.
+    Nothing,
+}
+
+/// A view on running processes. Between two pulls it reads nothing and holds no lock.
+///
+/// ```
+/// use thalweg_scope::{Backlog, Leaf, Scope, Target, Tree, Value, View};
+/// use thalweg_space::{CollectorOptions, Kind, Space, SpaceOptions};
+///
+/// /// A beat.
+/// #[derive(Kind)]
+/// #[kind(name = "example.beat")]
+/// struct Beat {
+///     queued: u64,
+/// }
+/// # let parent = std::env::temp_dir().join(format!("thalweg-scope-{}", std::process::id()));
+/// # std::fs::create_dir_all(&parent).unwrap();
+/// # let options = SpaceOptions { name: "beats".into(), parent: Some(parent.clone()), ..Default::default() };
+/// // Usually in another process:
+/// let space = Space::create(options)?;
+/// let mut path = space.collector::<Beat>("to node 3", CollectorOptions::default())?;
+/// path.record(&Beat { queued: 7 });
+///
+/// let tree = Tree::leaf(Leaf::of_kinds(["example.beat"])).filter("queued > 5");
+/// let view = View::new("queues", "Which paths have more than five waiting?", tree).unwrap();
+/// let mut scope = Scope::open(&view, Target::of(space.path()), Backlog::All)?;
+/// let pulled = scope.pull_since();
+/// assert_eq!(pulled.batch.tuples().next().unwrap().field("queued"), Some(Value::Unsigned(7)));
+/// assert!(scope.pull_since().batch.is_empty(), "none twice");
+/// # std::fs::remove_dir_all(parent).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Scope {
+    view: View,
+    root: Node,
+    leaves: Vec<Gatherer>,
+    finder: Finder,
+    shape: Shape,
+    clocks: Clocks,
+    tables: Arc<Tables>,
+    price: Price,
+    watch: Option<Watch>,
+    /// What was before is not read, of those processes that are there at the first look.
+    since_ns: u64,
+    before_ns: u64,
+    /// The latest time that was handed over.
+    handed_ns: u64,
+    told: HashSet<String>,
+    found: bool,
+}
+
+enum Node {
+    Leaf(usize),
+    Gather(Vec<Node>),
+    Step(Box<Node>, Stage),
+}
+
+/// What a pull gave.
+#[derive(Clone, Debug, Default)]
+pub struct Pulled {
+    /// The tuples: in order of time, or one for each element.
+    pub batch: Batch,
+    /// Events that gaps among them count as lost.
+    pub lost: u64,
+    /// Tuples of a time before that of others which were pulled before: they were committed late.
+    pub late: u64,
+    /// Tuples that no group or kind has a place for.
+    pub left_out: u64,
+    /// By how much times may be out of order; `None`: they are of several machines whose clocks nobody compared.
+    pub bound_ns: Option<u64>,
+    /// Processor time that the pull took.
+    pub cost_ns: u64,
+    /// What could not be read or evaluated; each is told once.
+    pub problems: Vec<String>,
+    /// All processes have ended, no other can join, and nothing is left.
+    pub is_over: bool,
+}
+
+impl Scope {
+    /// Opens a view on what there is. Processes are looked for with each pull.
+    ///
+    /// # Errors
+    /// The view is wrong, or there is no space where the target says.
+    pub fn open(view: &View, target: Target, backlog: Backlog) -> Result<Scope, Error> {
+        let mut leaves = Vec::new();
+        let built = build(&view.tree, &mut leaves);
+        let (root, _) = built.map_err(|problem| Error::new(format!("view `{}`: {problem}", view.name)))?;
+        let now = now_ns();
+        let since_ns = match backlog {
+            Backlog::All => 0,
+            Backlog::Last(span) => now.saturating_sub(span.as_nanos() as u64),
+            Backlog::Nothing => now,
+        };
+        let mut scope = Scope {
+            view: view.clone(),
+            root,
+            leaves,
+            finder: Finder::new(target),
+            shape: Shape::default(),
+            clocks: Clocks::default(),
+            tables: Arc::new(Tables::default()),
+            price: Price::new(Price::SHARE),
+            watch: None,
+            since_ns,
+            before_ns: 0,
+            handed_ns: 0,
+            told: HashSet::new(),
+            found: false,
+        };
+        let problems = scope.find()?;
+        match problems.into_iter().next() {
+            Some(problem) if !scope.found && !scope.finder.is_open() => Err(Error::new(problem)),
+            _ => Ok(scope),
+        }
+    }
+
+    /// Gives it another shape; what was pulled and what is to come stay the same.
+    pub fn reshape(&mut self, shape: Shape) {
+        self.shape = shape.clamped();
+        self.leaves.iter_mut().for_each(Gatherer::reshape);
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Its view.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// What it costs, and may.
+    pub fn price(&mut self) -> &mut Price {
+        &mut self.price
+    }
+
+    /// How many processes it reads.
+    pub fn processes(&self) -> usize {
+        self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
+    }
+
+    /// From now on its nodes are collectors of this space, so that it can be watched as any other.
+    ///
+    /// # Errors
+    /// The file system is full.
+    pub fn watched_in(&mut self, space: &Space) -> Result<(), Error> {
+        self.watch = Some(Watch::new(space, &self.view.name, self.leaves.len())?);
+        Ok(())
+    }
+
+    /// Pulls as the view says.
+    pub fn pull(&mut self) -> Pulled {
+        self.pull_as(self.view.pull)
+    }
+
+    /// Everything since the last pull, in order of time, with gaps where events are lost.
+    pub fn pull_since(&mut self) -> Pulled {
+        self.pull_as(Pull::Since)
+    }
+
+    /// The latest tuple of each element and of each live row.
+    pub fn pull_latest(&mut self) -> Pulled {
+        self.pull_as(Pull::Latest)
+    }
+
+    fn pull_as(&mut self, pull: Pull) -> Pulled {
+        let begin_ns = thread_ns();
+        let started = self.watch.as_ref().map(Watch::start);
+        let mut pulled = Pulled::default();
+        match self.find() {
+            Ok(problems) => pulled.problems = problems,
+            Err(error) => pulled.problems.push(format!("{error:#}")),
+        }
+        // A wall clock may be set back; a pull is never before the last.
+        let moment =
+            Moment { now_ns: now_ns().max(self.before_ns), before_ns: self.before_ns, ..Moment::default() };
+        let pass = Pass { pull, shape: self.shape, moment, hold_ns: self.view.hold_ns };
+        let gathered = self.gather(pass, &mut pulled);
+        let stopped_ns = gathered.iter().filter_map(|gathered| gathered.stopped_ns).min().unwrap_or(u64::MAX);
+        let is_over = self.leaves.iter().all(Gatherer::is_over) && !self.finder.is_open();
+        let complete_ns = stopped_ns.min(moment.now_ns.saturating_sub(self.view.hold_ns));
+        let moment = Moment { complete_ns, is_end: is_over, ..moment };
+        let (tables, mut problems) = (self.tables.clone(), Vec::new());
+        let mut during =
+            During { moment, legend: tables.now(), tables: &tables, problems: Vec::new(), left_out: 0 };
+        let mut gathered: Vec<Option<Gathered>> = gathered.into_iter().map(Some).collect();
+        let mut batch = evaluate(&mut self.root, &mut gathered, &mut during);
+        problems.append(&mut during.problems);
+        pulled.left_out += during.left_out;
+        batch.legend = tables.now();
+        if pull == Pull::Since {
+            // What an operator makes is not of a moment.
+            let of_elements = || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
+            pulled.late = of_elements().filter(|time_ns| *time_ns < self.handed_ns).count() as u64;
+            self.handed_ns = of_elements().fold(self.handed_ns, u64::max);
+        }
+        pulled.lost = batch.lost();
+        pulled.problems.extend(problems);
+        self.tell_once(&mut pulled.problems);
+        pulled.bound_ns = self.clocks.bound_ns();
+        pulled.is_over = is_over;
+        self.before_ns = moment.now_ns;
+        if let (Some(watch), Some(started)) = (&mut self.watch, started) {
+            watch.root(started, batch.len() as u64, batch.bytes() as u64);
+        }
+        pulled.batch = batch;
+        pulled.cost_ns += thread_ns().saturating_sub(begin_ns);
+        self.price.pay(pulled.cost_ns);
+        pulled
+    }
+
+    fn gather(&mut self, pass: Pass, pulled: &mut Pulled) -> Vec<Gathered> {
+        let mut all = Vec::with_capacity(self.leaves.len());
+        for (n, leaf) in self.leaves.iter_mut().enumerate() {
+            let started = self.watch.as_ref().map(Watch::start);
+            let sources = leaf.sources.len() as u64;
+            let mut gathered = leaf.pull(pass, &self.tables);
+            if let (Some(watch), Some(started)) = (&mut self.watch, started) {
+                watch.leaf(n, started, gathered.batch.len() as u64, sources);
+            }
+            pulled.problems.append(&mut gathered.problems);
+            pulled.left_out += gathered.left_out;
+            pulled.cost_ns += gathered.cost_ns;
+            all.push(gathered);
+        }
+        all
+    }
+
+    fn tell_once(&mut self, problems: &mut Vec<String>) {
+        let told = &mut self.told;
+        problems.retain(|problem| told.len() < PROBLEMS_MAX && told.insert(problem.clone()));
+    }
+
+    /// Looks for processes; gives what is wrong with those that cannot be read.
+    fn find(&mut self) -> Result<Vec<String>, Error> {
+        let is_first = self.before_ns == 0 && !self.found;
+        let found = self.finder.look()?;
+        let mut problems = Vec::new();
+        for process in found {
+            // What joins later is read from its beginning.
+            let since_ns = if is_first { self.since_ns } else { 0 };
+            self.found |= self.open_process(&process, since_ns, &mut problems);
+        }
+        Ok(problems)
+    }
+
+    fn open_process(&mut self, process: &Found, since_ns: u64, problems: &mut Vec<String>) -> bool {
+        let mut is_readable = true;
+        for leaf in &mut self.leaves {
+            match Source::open(process, &leaf.leaf, &self.clocks, &self.tables, since_ns) {
+                Ok(source) => leaf.sources.extend(source.map(Into::into)),
+                Err(error) => {
+                    is_readable = false;
+                    problems.push(format!("{error:#}"));
+                }
+            }
+        }
+        is_readable
+    }
+}
+
+impl std::fmt::Debug for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scope({}, {} processes)", self.view.name, self.processes())
+    }
+}
+
+/// The nodes of a tree; what can be done with each tuple where it is read goes to its leaf.
+fn build(tree: &Tree, leaves: &mut Vec<Gatherer>) -> Result<(Node, Names), Problem> {
+    match tree {
+        Tree::Leaf(leaf) => {
+            let names = leaf_names(leaf).map_err(|mut problems| problems.remove(0))?;
+            let mut gatherer = Gatherer::new(leaf.clone());
+            if let Some(when) = &leaf.when {
+                let (filter, _) = staged(&Step::Filter(when.clone()), names.clone())?;
+                gatherer.each.push(filter);
+            }
+            leaves.push(gatherer);
+            Ok((Node::Leaf(leaves.len() - 1), names))
+        }
+        Tree::Gather(trees) => {
+            let nodes =
+                trees.iter().map(|tree| Ok(build(tree, leaves)?.0)).collect::<Result<_, Problem>>()?;
+            Ok((Node::Gather(nodes), tree.names().map_err(|mut problems| problems.remove(0))?))
+        }
+        Tree::Step(below, step) => {
+            let (node, names) = build(below, leaves)?;
+            let (stage, names) = staged(step, names)?;
+            if let Node::Leaf(leaf) = node {
+                let gatherer = &mut leaves[leaf];
+                match &stage {
+                    Stage::Filter(_) | Stage::Convert(_) => {
+                        gatherer.each.push(stage);
+                        return Ok((Node::Leaf(leaf), names));
+                    }
+                    Stage::Reduce(reduce) => gatherer.part = Some(reduce.part()),
+                    _ => {}
+                }
+            }
+            Ok((Node::Step(Box::new(node), stage), names))
+        }
+    }
+}
+
+fn staged(step: &Step, names: Names) -> Result<(Stage, Names), Problem> {
+    stage(step, names).map_err(|mut wrong| wrong.remove(0).1)
+}
+
+fn evaluate(node: &mut Node, gathered: &mut [Option<Gathered>], during: &mut During<'_>) -> Batch {
+    match node {
+        Node::Leaf(leaf) => gathered[*leaf].take().map_or_else(Batch::default, |gathered| gathered.batch),
+        Node::Gather(nodes) => {
+            let batches: Vec<Batch> = nodes.iter_mut().map(|node| evaluate(node, gathered, during)).collect();
+            merge(batches, &during.legend.kinds)
+        }
+        Node::Step(below, stage) => {
+            let part = match &**below {
+                Node::Leaf(leaf) => {
+                    gathered[*leaf].as_mut().map(|gathered| std::mem::take(&mut gathered.part))
+                }
+                _ => None,
+            };
+            let mut batch = evaluate(below, gathered, during);
+            let legend = during.legend.clone();
+            match stage {
+                Stage::Filter(filter) => filter.apply(&mut batch, during),
+                Stage::Convert(convert) => convert.apply(&mut batch, during),
+                Stage::Reduce(reduce) => finish(reduce, part, &mut batch, during),
+                Stage::Top { by, count, names } => top(by, *count, names, &mut batch, during),
+                Stage::Limit(limit) => limit.apply(&mut batch, during),
+                Stage::Own { operator, kinds } => {
+                    batch.legend = legend;
+                    let mut out = Batch::default();
+                    let mut making = Making { batch: &mut out, tables: during.tables, kinds };
+                    operator.apply(&batch, &during.moment, &mut making);
+                    batch = out;
+                    during.legend = during.tables.now();
+                }
+            }
+            batch
+        }
+    }
+}
+
+/// Completes a reduction, whose part was made where the tuples were read, or is made of the batch.
+fn finish(reduce: &mut Reduce, part: Option<Part>, batch: &mut Batch, during: &mut During<'_>) {
+    let mut part = part.unwrap_or_default();
+    reduce.take(batch, &mut part, during);
+    reduce.merge(part, during);
+    reduce.finish(batch, during);
+}
+
+/// Now, in nanoseconds since 1970.
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

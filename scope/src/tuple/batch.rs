@@ -1,0 +1,268 @@
+//! Batches of tuples: heads in order, one word a field, and the texts that words point to.
+
+use super::described::{Of, TupleKind};
+use super::legend::{Element, KIND_GAP, Legend, Process};
+use std::sync::Arc;
+
+/// What every tuple has, whatever its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Head {
+    /// When, in nanoseconds since 1970, by one clock for all processes of a machine.
+    pub time_ns: u64,
+    /// Which event of its element, counted from 0; of a live row its id.
+    pub sequence: u64,
+    /// The element it is from: see [`Legend::elements`]; [`ELEMENT_NONE`](super::ELEMENT_NONE) of what an operator made.
+    pub element: u32,
+    /// Where its words begin in the batch.
+    pub(crate) first: u32,
+    /// Its kind: see [`Legend::kinds`].
+    pub kind: u16,
+    /// See [`Head::is_row`].
+    pub flags: u16,
+    /// Keeps the head free of bytes without meaning.
+    pub(crate) zero: u32,
+}
+
+impl Head {
+    pub(crate) const ROW: u16 = 1;
+
+    /// Whether it shows a row of the live table, not an event.
+    pub fn is_row(&self) -> bool {
+        self.flags & Head::ROW != 0
+    }
+}
+
+/// Tuples in an order, with all that is needed to read them.
+///
+/// A tuple is a [`Head`] and a word for each field of its kind. Words of texts say where in the batch the text lies. So a batch of
+/// a million tuples is three allocations, an operator that leaves tuples out moves heads only, and a batch travels as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub(crate) heads: Vec<Head>,
+    pub(crate) words: Vec<u64>,
+    pub(crate) texts: String,
+    pub(crate) legend: Arc<Legend>,
+}
+
+/// A field's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'b> {
+    /// A natural number.
+    Unsigned(u64),
+    /// An integer.
+    Signed(i64),
+    /// A real number; `NaN`: not known.
+    Real(f64),
+    /// A truth value.
+    Truth(bool),
+    /// Nanoseconds since 1970.
+    Time(u64),
+    /// A text.
+    Text(&'b str),
+}
+
+impl Value<'_> {
+    /// As a number; `None` of a text and of what is not known.
+    pub fn number(&self) -> Option<f64> {
+        match *self {
+            Value::Unsigned(number) | Value::Time(number) => Some(number as f64),
+            Value::Signed(number) => Some(number as f64),
+            Value::Real(number) => Some(number).filter(|number| !number.is_nan()),
+            Value::Truth(truth) => Some(f64::from(u8::from(truth))),
+            Value::Text(_) => None,
+        }
+    }
+}
+
+impl Batch {
+    /// How many tuples there are, gaps included.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// The tuples, in order.
+    pub fn tuples(&self) -> impl DoubleEndedIterator<Item = Tuple<'_>> + ExactSizeIterator {
+        self.heads.iter().map(|head| Tuple { batch: self, head })
+    }
+
+    /// What the numbers in the heads stand for.
+    pub fn legend(&self) -> &Arc<Legend> {
+        &self.legend
+    }
+
+    /// Events that its gaps count as lost.
+    pub fn lost(&self) -> u64 {
+        self.tuples().filter_map(|tuple| tuple.lost()).sum()
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        size_of::<Head>() * self.heads.len() + 8 * self.words.len() + self.texts.len()
+    }
+
+    /// Makes room for as much as another batch held.
+    pub(crate) fn reserve_as(&mut self, sizes: [usize; 3]) {
+        self.heads.reserve(sizes[0]);
+        self.words.reserve(sizes[1]);
+        self.texts.reserve(sizes[2]);
+    }
+
+    /// How much it holds: tuples, words, bytes of texts.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        [self.heads.len(), self.words.len(), self.texts.len()]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.heads.clear();
+        self.words.clear();
+        self.texts.clear();
+    }
+
+    /// Begins a tuple; its words are pushed next.
+    #[inline]
+    pub(crate) fn begin(&mut self, (time_ns, sequence): (u64, u64), element: u32, kind: u16, flags: u16) {
+        let first = self.words.len() as u32;
+        self.heads.push(Head { time_ns, sequence, element, first, kind, flags, zero: 0 });
+    }
+
+    /// The word for this text, which is kept in the batch.
+    pub(crate) fn text_word(&mut self, text: &str) -> u64 {
+        let at = self.texts.len() as u64;
+        self.texts.push_str(text);
+        at << 32 | text.len() as u64
+    }
+
+    /// The text of such a word; empty for one that points nowhere.
+    #[inline]
+    pub(crate) fn text(&self, word: u64) -> &str {
+        let (at, length) = ((word >> 32) as usize, word as u32 as usize);
+        self.texts.get(at..at + length).unwrap_or("")
+    }
+
+    #[inline]
+    pub(crate) fn word(&self, head: &Head, n: usize) -> u64 {
+        self.words.get(head.first as usize + n).copied().unwrap_or(0)
+    }
+
+    /// Adds a tuple of another batch with the same legend.
+    pub(crate) fn push_from(&mut self, other: &Batch, head: &Head, kind: &TupleKind) {
+        let first = self.words.len() as u32;
+        for (n, field) in kind.fields.iter().enumerate() {
+            let word = other.word(head, n);
+            let word = if field.of == Of::Text { self.text_word(other.text(word)) } else { word };
+            self.words.push(word);
+        }
+        self.heads.push(Head { first, ..*head });
+    }
+
+    /// Adds all tuples of another batch with the same kinds.
+    pub(crate) fn append(&mut self, other: Batch, kinds: &[Arc<TupleKind>]) {
+        if self.heads.is_empty() {
+            let legend = std::mem::take(&mut self.legend);
+            *self = Batch { legend, ..other };
+            return;
+        }
+        let (words, texts) = (self.words.len() as u32, (self.texts.len() as u64) << 32);
+        self.words.extend_from_slice(&other.words);
+        self.texts.push_str(&other.texts);
+        for head in &other.heads {
+            let head = Head { first: head.first + words, ..*head };
+            if let Some(kind) = kinds.get(usize::from(head.kind)).filter(|_| texts > 0) {
+                for (n, _) in kind.fields.iter().enumerate().filter(|(_, field)| field.of == Of::Text) {
+                    if let Some(word) = self.words.get_mut(head.first as usize + n) {
+                        *word = word.wrapping_add(texts);
+                    }
+                }
+            }
+            self.heads.push(head);
+        }
+    }
+
+    /// Gives back the memory of tuples that were left out, if they are most.
+    pub(crate) fn compact(&mut self, kinds: &[Arc<TupleKind>]) {
+        let words = |head: &Head| kinds.get(usize::from(head.kind)).map_or(0, |kind| kind.fields.len());
+        let needed: usize = self.heads.iter().map(words).sum();
+        if needed * 2 >= self.words.len() {
+            return;
+        }
+        let mut kept = Batch { legend: self.legend.clone(), ..Batch::default() };
+        for head in &self.heads {
+            if let Some(kind) = kinds.get(usize::from(head.kind)) {
+                kept.push_from(self, head, kind);
+            }
+        }
+        *self = kept;
+    }
+}
+
+/// A tuple of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuple<'b> {
+    batch: &'b Batch,
+    head: &'b Head,
+}
+
+impl<'b> Tuple<'b> {
+    /// What every tuple has.
+    pub fn head(&self) -> &'b Head {
+        self.head
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &'b TupleKind {
+        let kinds = &self.batch.legend.kinds;
+        kinds.get(usize::from(self.head.kind)).unwrap_or(&kinds[usize::from(KIND_GAP)])
+    }
+
+    /// The element it is from.
+    pub fn element(&self) -> Option<&'b Element> {
+        self.batch.legend.elements.get(self.head.element as usize).filter(|_| self.head.element != 0)
+    }
+
+    /// The process it is from.
+    pub fn process(&self) -> Option<&'b Process> {
+        self.batch.legend.process(self.head.element).filter(|_| self.head.element != 0)
+    }
+
+    /// How many events are lost here, if it is a gap.
+    pub fn lost(&self) -> Option<u64> {
+        (self.head.kind == KIND_GAP).then(|| self.batch.word(self.head, 0))
+    }
+
+    /// The value of the `n`-th field.
+    pub fn value(&self, n: usize) -> Option<Value<'b>> {
+        let word = self.batch.word(self.head, n);
+        Some(match self.kind().fields.get(n)?.of {
+            Of::Unsigned => Value::Unsigned(word),
+            Of::Signed => Value::Signed(word.cast_signed()),
+            Of::Real => Value::Real(f64::from_bits(word)),
+            Of::Truth => Value::Truth(word != 0),
+            Of::Time => Value::Time(word),
+            Of::Text => Value::Text(self.batch.text(word)),
+        })
+    }
+
+    /// The value of the field of this name.
+    pub fn field(&self, name: &str) -> Option<Value<'b>> {
+        self.value(self.kind().position(name)?)
+    }
+}
+
+impl PartialEq for Tuple<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |a: Option<Value<'_>>, b: Option<Value<'_>>| match (a, b) {
+            (Some(Value::Real(a)), Some(Value::Real(b))) => a.to_bits() == b.to_bits(),
+            (a, b) => a == b,
+        };
+        let head = |tuple: &Self| (tuple.head.time_ns, tuple.head.sequence, tuple.head.element);
+        head(self) == head(other)
+            && self.kind() == other.kind()
+            && (0..self.kind().fields.len()).all(|n| same(self.value(n), other.value(n)))
+    }
+}

@@ -1,0 +1,132 @@
+//! What the numbers in a tuple's head stand for: kinds, elements, processes.
+
+use super::described::{Field, Of, TupleKind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The kind of tuples that stand for lost events.
+pub const KIND_GAP: u16 = 0;
+/// The element of tuples that an operator made.
+pub const ELEMENT_NONE: u32 = 0;
+
+/// A process whose elements are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// The name of its space.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// The machine.
+    pub host: String,
+    /// The session's directory name, or nothing.
+    pub session: String,
+    /// Its space, unique in the world.
+    pub uuid: [u8; 16],
+}
+
+/// An element: what one writer of one process writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// The process: its place in [`Legend::processes`].
+    pub process: u32,
+    /// The writer's number there.
+    pub writer: u32,
+    /// The writer's name, of a thread or of a collector's path; empty where it is not known any more.
+    pub name: Arc<str>,
+}
+
+/// What the numbers in tuples' heads stand for. It only grows, so numbers keep their meaning from pull to pull.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Legend {
+    /// By a head's `kind`.
+    pub kinds: Vec<Arc<TupleKind>>,
+    /// By a head's `element`.
+    pub elements: Vec<Element>,
+    /// By an element's `process`.
+    pub processes: Vec<Arc<Process>>,
+}
+
+impl Default for Legend {
+    fn default() -> Legend {
+        Legend {
+            kinds: vec![Arc::new(gap_kind())],
+            elements: vec![Element { process: 0, writer: 0, name: "".into() }],
+            processes: vec![Arc::new(Process::default())],
+        }
+    }
+}
+
+impl Legend {
+    /// The process of an element.
+    pub fn process(&self, element: u32) -> Option<&Process> {
+        self.processes.get(self.elements.get(element as usize)?.process as usize).map(|process| &**process)
+    }
+}
+
+/// The kind of tuples that stand for lost events.
+fn gap_kind() -> TupleKind {
+    let number = |name: &str, unit: &str, doc: &str| Field {
+        name: name.to_owned(),
+        of: Of::Unsigned,
+        unit: unit.to_owned(),
+        doc: doc.to_owned(),
+    };
+    TupleKind {
+        name: "scope.gap".to_owned(),
+        doc: "Events of an element that are lost: overwritten before they were pulled, dropped or damaged."
+            .to_owned(),
+        fields: vec![
+            number("lost", "events", "How many."),
+            number("from", "", "The sequence of the first of them."),
+        ],
+    }
+}
+
+/// The legend while it grows: shared by all that read for a scope.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    legend: Mutex<Arc<Legend>>,
+}
+
+impl Tables {
+    pub(crate) fn now(&self) -> Arc<Legend> {
+        self.locked(|legend| legend.clone())
+    }
+
+    fn locked<R>(&self, change: impl FnOnce(&mut Arc<Legend>) -> R) -> R {
+        change(&mut self.legend.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The number of this kind: the same for the same name and fields.
+    pub(crate) fn kind(&self, kind: TupleKind) -> u16 {
+        self.locked(|legend| {
+            if let Some(known) = legend.kinds.iter().position(|known| **known == kind) {
+                return known as u16;
+            }
+            // More kinds than a number has room for: the last one is told for all that follow.
+            if legend.kinds.len() < usize::from(u16::MAX) {
+                Arc::make_mut(legend).kinds.push(Arc::new(kind));
+            }
+            (legend.kinds.len() - 1) as u16
+        })
+    }
+
+    pub(crate) fn process(&self, process: Process) -> u32 {
+        self.locked(|legend| {
+            if let Some(known) = legend.processes.iter().position(|known| **known == process) {
+                return known as u32;
+            }
+            let legend = Arc::make_mut(legend);
+            legend.processes.push(Arc::new(process));
+            (legend.processes.len() - 1) as u32
+        })
+    }
+
+    /// A new element; who asks keeps its number.
+    pub(crate) fn element(&self, element: Element) -> u32 {
+        self.locked(|legend| {
+            let legend = Arc::make_mut(legend);
+            legend.elements.push(element);
+            (legend.elements.len() - 1) as u32
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! What a scope hands over: batches of tuples, and what describes them.
+
+mod batch;
+mod described;
+mod legend;
+mod merge;
+mod wire;
+
+pub use batch::{Batch, Head, Tuple, Value};
+pub use described::{Field, Of, TupleKind};
+pub(crate) use described::{known_kinds, row_id, tuple_field};
+pub(crate) use legend::Tables;
+pub use legend::{ELEMENT_NONE, Element, KIND_GAP, Legend, Process};
+pub(crate) use merge::merge;
+pub use wire::Damaged;
+pub(crate) use wire::{Reader, put_batch, put_text, put_u32};

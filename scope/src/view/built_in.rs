@@ -1,0 +1,67 @@
+//! The views that are built in.
+
+use super::tree::View;
+
+/// A view that is built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text, which a view of one's own may start from.
+    pub text: &'static str,
+}
+
+macro_rules! built_in {
+    ($($name:literal),+ $(,)?) => {
+        const ALL: &[BuiltIn] =
+            &[$(BuiltIn { name: $name, text: include_str!(concat!("../../views/", $name, ".toml")) }),+];
+    };
+}
+
+built_in!(
+    "beats",
+    "dispatches",
+    "events",
+    "failures",
+    "latencies",
+    "losses",
+    "paths",
+    "settings",
+    "slow",
+    "streams",
+    "tasks",
+    "waits",
+    "workers",
+);
+
+/// The views that are built in, by name.
+pub fn built_in() -> &'static [BuiltIn] {
+    ALL
+}
+
+impl BuiltIn {
+    /// The view.
+    pub fn view(&self) -> View {
+        View::read(self.text)
+            .unwrap_or_else(|problems| panic!("the view `{}` is wrong: {problems:?}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_view_is_right() {
+        for built_in in built_in() {
+            let view = View::read(built_in.text).unwrap_or_else(|problems| {
+                let rendered: Vec<_> =
+                    problems.iter().map(|problem| problem.render(built_in.name, built_in.text)).collect();
+                panic!("{}", rendered.join("\n"));
+            });
+            assert_eq!(view.name, built_in.name);
+            assert!(view.about.ends_with('?') && view.about.len() < 110, "{}", view.about);
+        }
+        assert!(built_in().is_sorted_by_key(|view| view.name));
+    }
+}

@@ -1,0 +1,10 @@
+//! Views: what a consumer wants of which elements, as a tree, written in Rust or in TOML.
+
+mod built_in;
+mod file;
+mod stage;
+mod tree;
+
+pub use built_in::{BuiltIn, built_in};
+pub(crate) use stage::{Stage, leaf_names, stage, with_task};
+pub use tree::{Leaf, Pull, Step, Tree, View};

@@ -1,0 +1,335 @@
+//! A view as it is written in Rust.
+
+use super::stage::{leaf_names, stage};
+use crate::operators::{Aggregation, Names, Operator};
+use std::fmt;
+use std::sync::Arc;
+use thalweg_pack::Problem;
+
+use crate::operators::Every;
+
+/// What a consumer wants of which elements.
+///
+/// ```
+/// use thalweg_scope::{Leaf, Tree, View};
+///
+/// let tree = Tree::leaf(Leaf::of_kinds(["exec.dispatch", "exec.dispatch_long"]).component("**/round"))
+///     .filter("duration > 50 us")
+///     .reduce(["task.component"], [("dispatches", "count"), ("p99", "p99 duration")])
+///     .top("p99", 10);
+/// let view = View::new("slowest", "Which components' dispatches last longest?", tree)?;
+/// # Ok::<(), thalweg_pack::Problem>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// The question that it answers, in a sentence.
+    pub about: String,
+    /// How it is pulled unless the consumer says otherwise.
+    pub pull: Pull,
+    /// Tuples are handed over only when they are so old, in nanoseconds, so that those committed late still come in order.
+    pub hold_ns: u64,
+    /// What it is made of.
+    pub tree: Tree,
+}
+
+/// What a pull takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pull {
+    /// Everything since the last pull, in order of time.
+    #[default]
+    Since,
+    /// The latest tuple of each element.
+    Latest,
+}
+
+/// The tree of a view: leaves read elements, inner nodes do something with their tuples.
+#[derive(Clone, Debug)]
+pub enum Tree {
+    /// Reads elements.
+    Leaf(Leaf),
+    /// Gathers what several trees give, in order of time.
+    Gather(Vec<Tree>),
+    /// Does something with what a tree gives.
+    Step(Box<Tree>, Step),
+}
+
+/// What an inner node does.
+#[derive(Clone)]
+pub enum Step {
+    /// Keeps the tuples that fulfil this condition.
+    Filter(String),
+    /// Makes tuples of one kind.
+    Convert {
+        /// The kind's name.
+        to: String,
+        /// Fields: name, expression (a single name is taken as it is), unit.
+        fields: Vec<(String, String, String)>,
+    },
+    /// Reduces groups of tuples to one each.
+    Reduce {
+        /// The fields that tuples of a group have in common.
+        by: Vec<String>,
+        /// Fields: name and aggregation, such as `count` or `p99 duration`.
+        values: Vec<(String, String)>,
+        /// What time a group covers.
+        every: Every,
+    },
+    /// The tuples with the largest values.
+    Top {
+        /// Of which field.
+        by: String,
+        /// How many.
+        count: usize,
+    },
+    /// At most so many tuples and bytes a second; infinite where nothing limits them.
+    Limit {
+        /// Tuples.
+        per_s: f64,
+        /// Bytes.
+        bytes_per_s: f64,
+    },
+    /// What the user does; each scope makes its own.
+    Own(Arc<dyn Fn() -> Box<dyn Operator> + Send + Sync>),
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Filter(when) => write!(f, "Filter({when:?})"),
+            Step::Convert { to, fields } => write!(f, "Convert({to:?}, {fields:?})"),
+            Step::Reduce { by, values, every } => write!(f, "Reduce({by:?}, {values:?}, {every:?})"),
+            Step::Top { by, count } => write!(f, "Top({by:?}, {count})"),
+            Step::Limit { per_s, bytes_per_s } => write!(f, "Limit({per_s}, {bytes_per_s})"),
+            Step::Own(_) => f.write_str("Own"),
+        }
+    }
+}
+
+/// Which elements are read, and which of their tuples. What is not said is not asked for; patterns are as everywhere (`*` for any
+/// characters but `/`, `**` for any, `?` for one).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Leaf {
+    /// Patterns of kinds of event.
+    pub kinds: Vec<String>,
+    /// Patterns of kinds of live row: every pull reads all rows as they are.
+    pub rows: Vec<String>,
+    /// A pattern of the machine's name.
+    pub host: Option<String>,
+    /// A pattern of the session's name.
+    pub session: Option<String>,
+    /// A pattern of the process's name, or its number.
+    pub process: Option<String>,
+    /// A pattern of the element's name: a thread's, or that of the path that a collector is on.
+    pub element: Option<String>,
+    /// A pattern of the component of the task that a tuple is about, or the end of its path.
+    pub component: Option<String>,
+    /// The number of the task that a tuple is about.
+    pub task: Option<u64>,
+    /// A condition.
+    pub when: Option<String>,
+}
+
+impl Leaf {
+    /// All events of kinds with these names or patterns.
+    pub fn of_kinds<S: Into<String>>(kinds: impl IntoIterator<Item = S>) -> Leaf {
+        Leaf { kinds: kinds.into_iter().map(Into::into).collect(), ..Leaf::default() }
+    }
+
+    /// The live rows of these kinds.
+    pub fn of_rows<S: Into<String>>(rows: impl IntoIterator<Item = S>) -> Leaf {
+        Leaf { rows: rows.into_iter().map(Into::into).collect(), ..Leaf::default() }
+    }
+
+    /// Only of processes whose name fits this pattern, or with this number.
+    #[must_use]
+    pub fn process(self, pattern: &str) -> Leaf {
+        Leaf { process: Some(pattern.to_owned()), ..self }
+    }
+
+    /// Only of elements whose name fits this pattern.
+    #[must_use]
+    pub fn element(self, pattern: &str) -> Leaf {
+        Leaf { element: Some(pattern.to_owned()), ..self }
+    }
+
+    /// Only what is about tasks of components that fit this pattern.
+    #[must_use]
+    pub fn component(self, pattern: &str) -> Leaf {
+        Leaf { component: Some(pattern.to_owned()), ..self }
+    }
+
+    /// Only what fulfils this condition.
+    #[must_use]
+    pub fn when(self, condition: &str) -> Leaf {
+        Leaf { when: Some(condition.to_owned()), ..self }
+    }
+}
+
+impl Tree {
+    /// Reads elements.
+    pub fn leaf(leaf: Leaf) -> Tree {
+        Tree::Leaf(leaf)
+    }
+
+    /// Gathers several trees.
+    pub fn gather(trees: impl IntoIterator<Item = Tree>) -> Tree {
+        Tree::Gather(trees.into_iter().collect())
+    }
+
+    /// Does something with the tuples.
+    #[must_use]
+    pub fn step(self, step: Step) -> Tree {
+        Tree::Step(Box::new(self), step)
+    }
+
+    /// Keeps the tuples that fulfil a condition.
+    #[must_use]
+    pub fn filter(self, when: &str) -> Tree {
+        self.step(Step::Filter(when.to_owned()))
+    }
+
+    /// Reduces what comes from pull to pull: `by` are fields, `values` names with aggregations.
+    #[must_use]
+    pub fn reduce<'a>(
+        self,
+        by: impl IntoIterator<Item = &'a str>,
+        values: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Tree {
+        self.reduce_every(Every::Pull, by, values)
+    }
+
+    /// Reduces what comes in such a time.
+    #[must_use]
+    pub fn reduce_every<'a>(
+        self,
+        every: Every,
+        by: impl IntoIterator<Item = &'a str>,
+        values: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Tree {
+        let by = by.into_iter().map(str::to_owned).collect();
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.step(Step::Reduce { by, values, every })
+    }
+
+    /// Makes tuples of the kind `to`; each field has a name, an expression and the unit it is given in.
+    #[must_use]
+    pub fn convert<'a>(
+        self,
+        to: &str,
+        fields: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    ) -> Tree {
+        let owned = |(name, is, unit): (&str, &str, &str)| (name.to_owned(), is.to_owned(), unit.to_owned());
+        self.step(Step::Convert { to: to.to_owned(), fields: fields.into_iter().map(owned).collect() })
+    }
+
+    /// The tuples with the largest values of a field.
+    #[must_use]
+    pub fn top(self, by: &str, count: usize) -> Tree {
+        self.step(Step::Top { by: by.to_owned(), count })
+    }
+
+    /// At most so many tuples a second.
+    #[must_use]
+    pub fn limit(self, per_s: f64) -> Tree {
+        self.step(Step::Limit { per_s, bytes_per_s: f64::INFINITY })
+    }
+
+    /// What the user does.
+    #[must_use]
+    pub fn own<O: Operator + 'static>(self, make: impl Fn() -> O + Send + Sync + 'static) -> Tree {
+        self.step(Step::Own(Arc::new(move || Box::new(make()))))
+    }
+
+    pub(crate) fn names(&self) -> Result<Names, Vec<Problem>> {
+        match self {
+            Tree::Leaf(leaf) => leaf_names(leaf),
+            Tree::Gather(trees) => {
+                let mut gathered = Names { has_context: true, ..Names::default() };
+                for tree in trees {
+                    let names = tree.names()?;
+                    gathered.is_open |= names.is_open;
+                    gathered.has_context &= names.has_context;
+                    for kind in names.kinds {
+                        if !gathered.kinds.contains(&kind) {
+                            gathered.kinds.push(kind);
+                        }
+                    }
+                }
+                Ok(gathered)
+            }
+            Tree::Step(tree, step) => {
+                let made = stage(step, tree.names()?);
+                made.map(|(_, names)| names)
+                    .map_err(|wrong| wrong.into_iter().map(|(_, problem)| problem).collect())
+            }
+        }
+    }
+}
+
+impl View {
+    /// A view of this tree, pulled as everything since the last pull.
+    ///
+    /// # Errors
+    /// The first of what is wrong with its names, expressions or aggregations. A problem's span is that of the text it was found in.
+    pub fn new(name: &str, about: &str, tree: Tree) -> Result<View, Problem> {
+        tree.names().map_err(|mut problems| problems.remove(0))?;
+        let (name, about) = (name.to_owned(), about.to_owned());
+        Ok(View { name, about, pull: Pull::Since, hold_ns: 0, tree })
+    }
+
+    /// Whether its tuples are of kinds that its own steps make, and not those of events and rows as they are.
+    pub fn is_made(&self) -> bool {
+        fn makes(tree: &Tree) -> bool {
+            match tree {
+                Tree::Leaf(_) => false,
+                Tree::Gather(trees) => trees.iter().all(makes),
+                Tree::Step(_, Step::Convert { .. } | Step::Reduce { .. }) => true,
+                Tree::Step(below, _) => makes(below),
+            }
+        }
+        makes(&self.tree)
+    }
+
+    /// Whether some of its values are known only from the second pull on: how counters grow.
+    pub fn needs_two(&self) -> bool {
+        fn grows(tree: &Tree) -> bool {
+            match tree {
+                Tree::Leaf(_) => false,
+                Tree::Gather(trees) => trees.iter().any(grows),
+                Tree::Step(below, Step::Reduce { values, .. }) => {
+                    grows(below) || values.iter().any(|(_, value)| value.trim_start().starts_with("increase"))
+                }
+                Tree::Step(below, _) => grows(below),
+            }
+        }
+        grows(&self.tree)
+    }
+
+    /// The same, pulled as the latest tuple of each element.
+    #[must_use]
+    pub fn latest(self) -> View {
+        View { pull: Pull::Latest, ..self }
+    }
+
+    /// The same; tuples are handed over when they are so old.
+    #[must_use]
+    pub fn holding(self, hold: std::time::Duration) -> View {
+        View { hold_ns: hold.as_nanos().try_into().unwrap_or(u64::MAX), ..self }
+    }
+}
+
+/// Aggregations with the names of the fields they make.
+type Named = Vec<(String, Aggregation)>;
+
+pub(crate) fn aggregations(values: &[(String, String)]) -> Result<Named, Vec<(usize, Problem)>> {
+    let (mut read, mut wrong) = (Vec::new(), Vec::new());
+    for (n, (name, value)) in values.iter().enumerate() {
+        match Aggregation::read(value) {
+            Ok(aggregation) => read.push((name.clone(), aggregation)),
+            Err(problem) => wrong.push((n, problem)),
+        }
+    }
+    if wrong.is_empty() { Ok(read) } else { Err(wrong) }
+}

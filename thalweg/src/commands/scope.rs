@@ -1,0 +1,345 @@
+//! `thalweg scope`: pull a view of running processes.
+
+mod curve;
+mod show;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_host::spaces;
+use thalweg_scope::{
+    Ask, Backlog, Price, Pull, Pulled, Remote, Scope, Shape, Target, View, built_in, default_socket,
+};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{ShapeArguments, Table, prose, text};
+
+/// Between two looks at counters, if only one table is asked for.
+const COUNTERS_PAUSE: Duration = Duration::from_millis(500);
+
+const EXAMPLES: &str = "\
+Examples:
+  # the views that are built in
+  thalweg scope ls
+  # how often each component was dispatched
+  thalweg scope dispatches
+  # what each component does, once a second
+  thalweg scope tasks --every 1s
+  # a view of one's own: check it, then pull it
+  thalweg scope check mine.toml
+  thalweg scope mine.toml 4242 --json
+  # what built-in views are made of
+  thalweg scope slow --text
+  # what pulling a view costs, at which rate
+  thalweg scope curve tasks";
+
+/// What `thalweg scope` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, override_usage = "thalweg scope [OPTIONS] VIEW [SPACE|SESSION]
+       thalweg scope ls
+       thalweg scope check FILE
+       thalweg scope curve VIEW [SPACE|SESSION]")]
+pub(crate) struct Arguments {
+    /// A view: the name of one that is built in, or a file. `ls` lists the built-in ones, `check` says what is wrong with a
+    /// file, `curve` measures what a view costs.
+    #[arg(value_name = "VIEW")]
+    view: String,
+    /// What is read: a space or a session, by its path or a name or process id that `thalweg ls` shows; the newest space
+    /// if omitted.
+    #[arg(value_name = "SPACE|SESSION", num_args = 0..=2)]
+    rest: Vec<String>,
+    /// Read all processes of this machine whose spaces are in the default place.
+    #[arg(long)]
+    all: bool,
+    /// Pull so often, as in 100ms or 2s, until the processes have ended; never more often than the budget allows.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    every: Option<Duration>,
+    /// Stop after this time.
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    lasts: Option<Duration>,
+    /// Pull the latest tuple of each element, or everything since the last pull, whatever the view says.
+    #[arg(long, value_name = "HOW", value_parser = ["latest", "since"])]
+    pull: Option<String>,
+    /// Leave out what elements held before the first pull.
+    #[arg(long)]
+    no_backlog: bool,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// Print the text of the view.
+    #[arg(long)]
+    text: bool,
+    /// Share of this machine's processor time that pulls may take, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * Price::SHARE)]
+    budget: f64,
+    #[command(flatten)]
+    tree: TreeArguments,
+    /// Pull through the scope server of this socket, see `thalweg serve`.
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = "")]
+    server: Option<PathBuf>,
+    #[command(flatten)]
+    shape: ShapeArguments,
+}
+
+/// The shape of the tree.
+#[derive(clap::Args, Clone, Copy)]
+struct TreeArguments {
+    /// Threads that read in a pull.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Processes, or nodes, that a node of the tree gathers.
+    #[arg(long, value_name = "N")]
+    fan_out: Option<usize>,
+    /// Levels of nodes at most.
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+    /// Events that are read of a process before something is done with them.
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+}
+
+impl TreeArguments {
+    fn shape(self) -> Shape {
+        let usual = Shape::default();
+        Shape {
+            threads: self.threads.unwrap_or(usual.threads),
+            fan_out: self.fan_out.unwrap_or(usual.fan_out),
+            depth: self.depth.unwrap_or(usual.depth),
+            batch: self.batch.unwrap_or(usual.batch),
+            ..usual
+        }
+        .clamped()
+    }
+}
+
+/// A time such as `100ms`, `2s`, `1.5min`.
+fn span(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let unit_s = match unit.trim() {
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("a time is written as in 100ms, 2s or 1min".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "a time is written as in 100ms, 2s or 1min".to_owned())?;
+    Duration::try_from_secs_f64(number * unit_s).map_err(|_| "that is too long a time".to_owned())
+}
+
+pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
+    match (arguments.view.as_str(), &arguments.rest[..]) {
+        ("ls", []) => list(&arguments, terminal),
+        ("check", [file]) => check(file),
+        ("check", _) => Err(Failure::Usage("`thalweg scope check` takes one file".to_owned())),
+        ("curve", [view, rest @ ..]) => {
+            let target = target(&arguments, rest)?;
+            curve::main(&read(view)?.1, target, &arguments, terminal)
+        }
+        ("curve", []) => Err(Failure::Usage("`thalweg scope curve` takes a view".to_owned())),
+        (view, rest) => {
+            let (text, view) = read(view)?;
+            if arguments.text {
+                let mut output = Output::new(terminal);
+                output.text(&text)?;
+                return output.flush();
+            }
+            let target = target(&arguments, rest)?;
+            pull(&view, &text, target, &arguments, terminal)
+        }
+    }
+}
+
+/// The text of a view and the view.
+fn read(name: &str) -> Result<(String, View), Failure> {
+    let path = Path::new(name);
+    let is_path = name.contains('/') || path.extension().is_some();
+    if let Some(known) = built_in().iter().find(|known| known.name == name).filter(|_| !is_path) {
+        return Ok((known.text.to_owned(), known.view()));
+    }
+    if !path.exists() {
+        let names = built_in().iter().map(|view| view.name);
+        return Err(Failure::Usage(match thalweg_pack::nearest(name, names) {
+            _ if is_path => format!("there is no file {name}"),
+            Some(near) => format!("there is no view `{name}`: did you mean `{near}`?"),
+            None => format!("there is no view `{name}`: `thalweg scope ls` lists those that are built in"),
+        }));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("{name} cannot be read: {error}")))?;
+    match View::read(&text) {
+        Ok(view) => Ok((text, view)),
+        Err(problems) => {
+            problems.iter().for_each(|problem| say!("{}", problem.render(name, &text)));
+            Err(Failure::Said(Failure::USAGE))
+        }
+    }
+}
+
+fn check(file: &str) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("{file} cannot be read: {error}")))?;
+    let problems = View::read(&text).err().unwrap_or_default();
+    problems.iter().for_each(|problem| say!("{}", problem.render(file, &text)));
+    problems.is_empty().then_some(()).ok_or(Failure::Said(Failure::USAGE))
+}
+
+fn list(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let mut output = Output::shaped(terminal, &arguments.shape);
+    let mut table = Table::new(&[text("VIEW"), prose("WHAT IT ANSWERS")]);
+    for known in built_in() {
+        let view = known.view();
+        if arguments.json {
+            output.line(&serde_json::json!({ "name": view.name, "about": view.about }).to_string())?;
+        }
+        table.row(vec![view.name, view.about], false);
+    }
+    if !arguments.json {
+        output.table(&table)?;
+    }
+    output.flush()
+}
+
+fn target(arguments: &Arguments, rest: &[String]) -> Result<Target, Failure> {
+    match rest {
+        [_, more, ..] => {
+            Err(Failure::Usage(format!("one space or session is read; `{more}` is one too many")))
+        }
+        [name] if arguments.all => {
+            Err(Failure::Usage(format!("`--all` reads all processes, and not `{name}` alone")))
+        }
+        [] if arguments.all => Ok(Target::All(spaces::parent()?)),
+        rest => Ok(Target::of(spaces::find_feed(rest.first().map(String::as_str))?)),
+    }
+}
+
+fn pull(
+    view: &View,
+    text: &str,
+    target: Target,
+    arguments: &Arguments,
+    terminal: Terminal,
+) -> Result<(), Failure> {
+    let mut view = view.clone();
+    match arguments.pull.as_deref() {
+        Some("latest") => view.pull = Pull::Latest,
+        Some(_) => view.pull = Pull::Since,
+        None => {}
+    }
+    let backlog = if arguments.no_backlog { Backlog::Nothing } else { Backlog::All };
+    let mut puller = Puller::open(&view, text, target, backlog, arguments)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if arguments.every.is_some() {
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
+            .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
+    }
+    let mut shown = show::Shown::new(arguments.json, view.is_made(), &arguments.shape, terminal);
+    let begin = Instant::now();
+    // How counters grow is known from two looks.
+    if arguments.every.is_none() && view.needs_two() {
+        drop(puller.pull(view.pull)?);
+        std::thread::sleep(COUNTERS_PAUSE);
+    }
+    let mut is_damaged = false;
+    loop {
+        let pulled = puller.pull(view.pull)?;
+        is_damaged |= !pulled.problems.is_empty();
+        shown.show(&pulled, terminal)?;
+        let Some(every) = arguments.every else { break };
+        let is_late = arguments.lasts.is_some_and(|lasts| begin.elapsed() + every > lasts);
+        if pulled.is_over || is_late || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let wait = puller.wait().max(every);
+        shown.tell_rate(every, wait, puller.price());
+        sleep(wait, &interrupted);
+    }
+    shown.finish()?;
+    if is_damaged { Err(Failure::Said(Failure::USAGE)) } else { Ok(()) }
+}
+
+/// A scope of this process, or one in a server, which sees to the price itself.
+enum Puller {
+    Here(Box<Scope>),
+    There(Remote),
+}
+
+impl Puller {
+    fn open(
+        view: &View,
+        text: &str,
+        target: Target,
+        backlog: Backlog,
+        arguments: &Arguments,
+    ) -> Result<Puller, Failure> {
+        let Some(socket) = &arguments.server else {
+            let mut scope = Scope::open(view, target, backlog).map_err(Failure::usage)?;
+            scope.reshape(arguments.tree.shape());
+            *scope.price() = Price::new(arguments.budget / 100.0);
+            return Ok(Puller::Here(Box::new(scope)));
+        };
+        let socket = match socket.as_os_str().is_empty() {
+            true => default_socket().map_err(Failure::usage)?,
+            false => socket.clone(),
+        };
+        let ask = Ask { view: text.to_owned(), target: absolute(target), backlog };
+        Ok(Puller::There(Remote::open(&socket, &ask).map_err(Failure::usage)?))
+    }
+
+    fn pull(&mut self, how: Pull) -> Result<Pulled, Failure> {
+        match self {
+            Puller::Here(scope) if how == Pull::Latest => Ok(scope.pull_latest()),
+            Puller::Here(scope) => Ok(scope.pull_since()),
+            Puller::There(remote) => {
+                remote.pull(Some(how)).map_err(|error| Failure::run("cannot pull", error))
+            }
+        }
+    }
+
+    /// How long the price has a pull wait.
+    fn wait(&mut self) -> Duration {
+        match self {
+            Puller::Here(scope) => scope.price().wait(),
+            Puller::There(_) => Duration::ZERO,
+        }
+    }
+
+    fn price(&mut self) -> Option<&Price> {
+        match self {
+            Puller::Here(scope) => Some(scope.price()),
+            Puller::There(_) => None,
+        }
+    }
+}
+
+/// The server may be in another directory.
+fn absolute(target: Target) -> Target {
+    let whole = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
+    match target {
+        Target::Space(path) => Target::Space(whole(path)),
+        Target::Session(path) => Target::Session(whole(path)),
+        Target::All(path) => Target::All(whole(path)),
+    }
+}
+
+/// Sleeps, but not through an interrupt.
+fn sleep(wait: Duration, interrupted: &AtomicBool) {
+    let until = Instant::now() + wait;
+    while let Some(left) = until.checked_duration_since(Instant::now())
+        && !interrupted.load(Ordering::Relaxed)
+    {
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+/// The problems of a pull, on standard error.
+fn tell(pulled: &Pulled, terminal: Terminal) {
+    for problem in &pulled.problems {
+        Failure::Usage(problem.clone()).print(terminal);
+    }
+}

@@ -1,0 +1,186 @@
+//! Pulled tuples as tables or JSON.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+use thalweg_scope::{Field, Of, Price, Pulled, Tuple, TupleKind, Value};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{Column, ShapeArguments, Table, number, text};
+use crate::units::{bytes, count, duration, rate, share};
+
+/// Prints what was pulled.
+pub(crate) struct Shown {
+    output: Output,
+    json: bool,
+    /// Tuples are of kinds that the view makes: those make tables.
+    is_made: bool,
+    count: u64,
+    begin_ns: Option<u64>,
+    has_told_rate: bool,
+}
+
+impl Shown {
+    pub(crate) fn new(json: bool, is_made: bool, shape: &ShapeArguments, terminal: Terminal) -> Shown {
+        let output = Output::shaped(terminal, shape);
+        Shown { output, json, is_made, count: 0, begin_ns: None, has_told_rate: false }
+    }
+
+    pub(crate) fn show(&mut self, pulled: &Pulled, terminal: Terminal) -> Result<(), Failure> {
+        super::tell(pulled, terminal);
+        self.count += pulled.batch.len() as u64;
+        if self.json {
+            for tuple in pulled.batch.tuples() {
+                self.output.line(&object(&tuple).to_string())?;
+            }
+            return self.output.flush();
+        }
+        self.tables(pulled)?;
+        if pulled.left_out > 0 {
+            self.output.line(&format!("{} tuples have no place in this view", count(pulled.left_out)))?;
+        }
+        self.output.flush()
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        if self.count == 0 && !self.json {
+            say!("no tuple fits this view");
+        }
+        self.output.flush()
+    }
+
+    /// Says once that the budget allows less than was asked for.
+    pub(crate) fn tell_rate(&mut self, asked: Duration, wait: Duration, price: Option<&Price>) {
+        let Some(price) = price else { return };
+        if wait > asked.mul_f64(1.05) && !self.has_told_rate {
+            self.has_told_rate = true;
+            let allowed = rate(price.rate_allowed());
+            say!(
+                "pulled less often than asked: {} of the processor time allows {allowed}",
+                share(price.share())
+            );
+        }
+    }
+
+    /// A table for each run of tuples of one kind.
+    fn tables(&mut self, pulled: &Pulled) -> Result<(), Failure> {
+        let tuples: Vec<Tuple<'_>> = pulled.batch.tuples().collect();
+        let (made, raw): (Vec<_>, Vec<_>) =
+            tuples.into_iter().partition(|tuple| self.is_made && tuple.lost().is_none());
+        for tuples in made.chunk_by(|a, b| a.head().kind == b.head().kind) {
+            let Some(first) = tuples.first() else { continue };
+            let mut table = Table::new(&columns(first.kind()));
+            for tuple in tuples {
+                let row = (0..first.kind().fields.len()).map(|n| cell(first.kind(), n, tuple)).collect();
+                table.row(row, false);
+            }
+            self.output.table(&table)?;
+        }
+        for tuple in &raw {
+            let line = self.line(tuple);
+            self.output.line(&line)?;
+        }
+        Ok(())
+    }
+
+    /// A tuple of an element in a line.
+    fn line(&mut self, tuple: &Tuple<'_>) -> String {
+        let head = tuple.head();
+        let begin_ns = *self.begin_ns.get_or_insert(head.time_ns);
+        let seconds = head.time_ns.wrapping_sub(begin_ns).cast_signed() as f64 / 1e9;
+        let process = tuple.process().map_or("", |process| process.name.as_str());
+        let element = tuple.element().map_or("", |element| &element.name);
+        if let Some(lost) = tuple.lost() {
+            let text = format!("--- {} events of {process} {element} lost", count(lost));
+            return self.output.styled("1;33", &text);
+        }
+        let kind = self.output.styled("34", &tuple.kind().name);
+        let mut line = format!("{seconds:14.9}  {process}  {element}  {kind}");
+        for (n, field) in tuple.kind().fields.iter().enumerate() {
+            let said = cell(tuple.kind(), n, tuple);
+            line.push_str(&format!(" {}={said}", field.name));
+        }
+        line
+    }
+}
+
+/// The columns of a kind's table.
+fn columns(kind: &TupleKind) -> Vec<Column> {
+    let column = |(n, field): (usize, &Field)| match field.of {
+        Of::Text if n == 0 => text(title(&field.name)),
+        Of::Text => text(title(&field.name)).droppable(n as u8),
+        _ => number(title(&field.name), n as u8),
+    };
+    kind.fields.iter().enumerate().map(column).collect()
+}
+
+/// A title that lives as long as the program: as many as views have fields.
+fn title(name: &str) -> &'static str {
+    static TITLES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let upper = name.to_uppercase();
+    let mut titles = TITLES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = titles.get(upper.as_str()) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(upper.into_boxed_str());
+    titles.insert(kept);
+    kept
+}
+
+/// A value as a person reads it.
+fn cell(kind: &TupleKind, n: usize, tuple: &Tuple<'_>) -> String {
+    let Some(field) = kind.fields.get(n) else { return String::new() };
+    let Some(value) = tuple.value(n) else { return "–".to_owned() };
+    match (value, field.unit.as_str()) {
+        (Value::Text("") | Value::Time(0), _) => "–".to_owned(),
+        (Value::Text(text), _) => text.to_owned(),
+        (Value::Truth(truth), _) => truth.to_string(),
+        (Value::Time(time), _) => format!("{:.6}", time as f64 / 1e9),
+        (Value::Unsigned(u64::MAX), _) => "–".to_owned(),
+        (value, "ns") => value.number().map_or("–".to_owned(), duration),
+        (value, "share") => value.number().map_or("–".to_owned(), share),
+        (Value::Unsigned(number), "B") => bytes(number),
+        (Value::Unsigned(number), _) => count(number),
+        (Value::Signed(number), _) => number.to_string(),
+        (Value::Real(number), unit) if unit.ends_with("/s") && !number.is_nan() => rate(number),
+        (Value::Real(number), _) if number.is_nan() => "–".to_owned(),
+        (Value::Real(number), _) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            if number < 0.0 {
+                format!("-{}", count(-number as u64))
+            } else {
+                count(number as u64)
+            }
+        }
+        (Value::Real(number), _) => format!("{number:.3}"),
+    }
+}
+
+/// A tuple as an object.
+fn object(tuple: &Tuple<'_>) -> Json {
+    let mut fields = Map::new();
+    for (n, field) in tuple.kind().fields.iter().enumerate() {
+        let value = match tuple.value(n) {
+            Some(Value::Unsigned(number) | Value::Time(number)) => json!(number),
+            Some(Value::Signed(number)) => json!(number),
+            Some(Value::Real(number)) if number.is_finite() => json!(number),
+            Some(Value::Truth(truth)) => json!(truth),
+            Some(Value::Text(text)) => json!(text),
+            Some(Value::Real(_)) | None => Json::Null,
+        };
+        fields.insert(field.name.clone(), value);
+    }
+    let head = tuple.head();
+    let mut object = json!({ "kind": tuple.kind().name, "time_ns": head.time_ns, "fields": fields });
+    if let (Some(element), Some(process)) = (tuple.element(), tuple.process()) {
+        object["process"] = json!(process.name);
+        object["pid"] = json!(process.pid);
+        object["element"] = json!(&*element.name);
+        object["writer"] = json!(element.writer);
+        object["sequence"] = json!(head.sequence);
+    }
+    object
+}
