@@ -17,6 +17,12 @@
 //! # Ok::<(), thalweg_space::Error>(())
 //! ```
 
+mod chunk;
+#[cfg(test)]
+mod chunk_tests;
+mod coding;
+mod column;
+
 use crate::error::Error;
 use crate::layout::{PAGE, block, element};
 use crate::reader::{Blocks, Numbers, Place};

@@ -1,0 +1,664 @@
+//! A chunk: what an element's writer committed between two positions, coded by columns, and put together again bit for bit.
+//!
+//! The bytes are those of the element: headers of blocks, and events. The events are parted by *group* (their kind, and whether
+//! they took the time of the event before), and each field of a group is a [`column`](super::column), as are the times, the
+//! shapes of the events (kind, length, flags) in their order, and what the blocks' headers say. A kind that nobody described
+//! is a group whose fields are words. What is no event (a damaged block) is kept as it is. Only what follows the end of the
+//! events in a block, which no reader looks at, becomes zero.
+//!
+//! Coded as: how, then for the way by columns: shapes, groups with the widths of their fields, counts, then the columns.
+
+use super::coding::{Damaged, Input, Output, Packer, Unpacker};
+use super::column::{self, Column, Scratch};
+use crate::file::word;
+use crate::layout::{block, event};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The longest chunk in bytes of the element; a block is never longer.
+pub(super) const CHUNK_BYTES_MAX: usize = block::BYTES_MAX;
+/// A field of an event is in this many first words of its arguments; what follows them is kept as bytes.
+const COLUMN_WORDS_MAX: usize = 32;
+
+const BY_COLUMNS: u8 = 1;
+const AS_IT_IS: u8 = 0;
+
+/// How the fixed part of a kind is divided: the width of each field in order, the gaps between them included, and which of them
+/// are times in ticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Division {
+    widths: Vec<u8>,
+}
+
+impl Division {
+    /// Of a kind with fields of these offsets and widths in bytes, in `words` words.
+    pub(crate) fn new(fields: impl IntoIterator<Item = (usize, usize)>, words: usize) -> Division {
+        let mut widths = Vec::new();
+        let mut at = 0;
+        let mut fill = |at: &mut usize, to: usize| {
+            while *at < to {
+                let aligned = 1 << at.trailing_zeros().min(3);
+                let width = [8, 4, 2, 1].into_iter().find(|width| *width <= aligned && *at + width <= to);
+                let width = width.expect("one byte always fits");
+                widths.push((*at, width as u8));
+                *at += width;
+            }
+        };
+        let mut given = Vec::new();
+        for (offset, width) in fields {
+            if offset < at || offset + width > 8 * words || !matches!(width, 1 | 2 | 4 | 8) {
+                return Division::of_words(words);
+            }
+            fill(&mut at, offset);
+            given.push((offset, width as u8));
+            at = offset + width;
+        }
+        fill(&mut at, 8 * words);
+        widths.extend(given);
+        widths.sort_unstable();
+        Division { widths: widths.into_iter().map(|(_, width)| width).collect() }
+    }
+
+    fn of_words(words: usize) -> Division {
+        Division { widths: vec![8; words.min(COLUMN_WORDS_MAX)] }
+    }
+
+    fn bytes(&self) -> usize {
+        self.widths.iter().map(|width| usize::from(*width)).sum()
+    }
+}
+
+/// What is known of a kind of event.
+pub(crate) type Divisions<'a> = &'a mut dyn FnMut(u16) -> Option<Rc<Division>>;
+
+/// Kind, words and flags of an event, as they stand in the high half of its first word; or that bytes follow that are no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape(u64);
+
+impl Shape {
+    /// To the end of the block, or of the chunk, there are no events.
+    const RAW: Shape = Shape(1 << 32);
+
+    fn of(first: u64) -> Shape {
+        Shape(first >> 32)
+    }
+
+    fn kind(self) -> u16 {
+        self.0 as u16
+    }
+
+    fn words(self) -> usize {
+        (self.0 >> 16 & 0xfff) as usize
+    }
+
+    fn is_same_time(self) -> bool {
+        self.0 >> 28 & u64::from(event::FLAG_SAME_TIME) != 0
+    }
+
+    fn is_padding(self) -> bool {
+        self.kind() == event::KIND_PADDING && self.words() == 0
+    }
+}
+
+/// The events of a kind while they are parted.
+#[derive(Debug, Default)]
+struct Group {
+    kind: u16,
+    same_time: bool,
+    division: Rc<Division>,
+    bytes: usize,
+    /// Where each event begins in the chunk.
+    starts: Vec<u32>,
+    /// How much later than the event before each is, as 32 bits.
+    times: Vec<u64>,
+    /// What follows the fields.
+    tail: Vec<u8>,
+}
+
+/// The sizes that a chunk is cut by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Position of the first byte in the element.
+    pub(crate) from: u64,
+    /// Position behind the last.
+    pub(crate) to: u64,
+    /// Bytes of a block.
+    pub(crate) block_bytes: u64,
+}
+
+impl Extent {
+    fn is_block_start(&self, at: usize) -> bool {
+        (self.from + at as u64).is_multiple_of(self.block_bytes)
+    }
+
+    /// Where the block that `at` lies in ends, or the chunk.
+    fn block_end(&self, at: usize) -> usize {
+        let position = self.from + at as u64;
+        let end = (position / self.block_bytes + 1) * self.block_bytes;
+        (end.min(self.to) - self.from) as usize
+    }
+
+    fn length(&self) -> Result<usize, Damaged> {
+        let good = self.from.is_multiple_of(8)
+            && self.to.is_multiple_of(8)
+            && self.block_bytes.is_power_of_two()
+            && self.block_bytes >= block::BYTES_MIN as u64
+            && self.to >= self.from
+            && self.to < 1 << 62;
+        let length = if good { self.to - self.from } else { u64::MAX };
+        usize::try_from(length).ok().filter(|length| *length <= CHUNK_BYTES_MAX).ok_or(Damaged)
+    }
+}
+
+/// Codes chunks.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    packer: Packer,
+    scratch: Scratch,
+}
+
+/// What coding a chunk has found out besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// Events by their kinds; the reserved kinds are not counted.
+    pub(crate) kinds: Vec<(u16, u64)>,
+    /// The other writers that took the element over, as their numbers, in order.
+    pub(crate) owners: Vec<u32>,
+}
+
+impl Encoder {
+    /// With the compressor at this level.
+    pub(crate) fn new(level: i32) -> std::io::Result<Encoder> {
+        Ok(Encoder { packer: Packer::new(level)?, scratch: Scratch::default() })
+    }
+
+    /// Appends `bytes`, which the element has at `extent`, to `out`.
+    pub(crate) fn encode(
+        &mut self,
+        bytes: &[u8],
+        extent: Extent,
+        divisions: Divisions<'_>,
+        out: &mut Vec<u8>,
+    ) -> Contents {
+        debug_assert_eq!(extent.length(), Ok(bytes.len()));
+        let mut parted = Parted::default();
+        let mut output = Output::new(&mut self.packer);
+        if parted.part(bytes, extent, divisions) {
+            output.meta.push(BY_COLUMNS);
+            parted.write(bytes, &mut output, &mut self.scratch);
+        } else {
+            output.meta.push(AS_IT_IS);
+            output.bytes(bytes);
+        }
+        output.finish(out);
+        parted.contents()
+    }
+}
+
+/// A chunk's bytes, parted.
+#[derive(Debug, Default)]
+struct Parted {
+    shapes: Vec<(Shape, usize)>,
+    groups: Vec<Group>,
+    /// The shape of each event, by its place.
+    order: Vec<u64>,
+    /// Base, sequence and drops of each block that begins here.
+    headers: [Vec<u64>; 3],
+    raw: Vec<u8>,
+    owners: Vec<u32>,
+}
+
+/// The shapes met, found fast: nearly always there are few.
+struct ShapeTable {
+    recent: [(u64, u32); 256],
+    all: HashMap<Shape, u32>,
+}
+
+impl ShapeTable {
+    fn new() -> ShapeTable {
+        ShapeTable { recent: [(u64::MAX, 0); 256], all: HashMap::new() }
+    }
+
+    #[inline(always)]
+    fn recent(&mut self, shape: Shape) -> &mut (u64, u32) {
+        &mut self.recent[(shape.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize]
+    }
+}
+
+impl Parted {
+    /// Parts the bytes; `false` if they are no blocks.
+    fn part(&mut self, bytes: &[u8], extent: Extent, divisions: Divisions<'_>) -> bool {
+        let mut table = ShapeTable::new();
+        let mut at = 0;
+        let mut time = 0_u32;
+        while at < bytes.len() {
+            let end = extent.block_end(at);
+            if extent.is_block_start(at) {
+                let number = (extent.from + at as u64) / extent.block_bytes + 1;
+                if end - at < block::HEADER || word(bytes, at + block::NUMBER) != number {
+                    return false;
+                }
+                for (header, from) in self.headers.iter_mut().zip([block::BASE, block::SEQUENCE, block::DROPS]) {
+                    header.push(word(bytes, at + from));
+                }
+                at += block::HEADER;
+            }
+            while at < end {
+                let first = word(bytes, at);
+                let shape = Shape::of(first);
+                let next = at + 8 * shape.words();
+                if next > end || next == at {
+                    let shape = if shape.is_padding() { shape } else { Shape::RAW };
+                    if shape == Shape::RAW {
+                        self.raw.extend_from_slice(&bytes[at..end]);
+                    }
+                    let (index, _) = self.known(shape, &mut table, divisions);
+                    self.order.push(u64::from(index));
+                    at = end;
+                    break;
+                }
+                let (index, group) = self.known(shape, &mut table, divisions);
+                self.order.push(u64::from(index));
+                let group = &mut self.groups[group];
+                group.starts.push(at as u32);
+                let low = first as u32;
+                if group.same_time {
+                    group.times.push(u64::from(low));
+                } else {
+                    group.times.push(u64::from(low.wrapping_sub(time)));
+                    time = low;
+                }
+                group.tail.extend_from_slice(&bytes[at + 8 + group.bytes..next]);
+                if shape.kind() == event::KIND_OWNER && shape.words() == event::OWNER_WORDS {
+                    self.owners.push(word(bytes, at + 8) as u32);
+                }
+                at = next;
+            }
+        }
+        true
+    }
+
+    /// The place of a shape, and of its group.
+    #[inline(always)]
+    fn known(&mut self, shape: Shape, table: &mut ShapeTable, divisions: Divisions<'_>) -> (u32, usize) {
+        let recent = table.recent(shape);
+        if recent.0 == shape.0 {
+            return (recent.1, self.shapes[recent.1 as usize].1);
+        }
+        let index = match table.all.get(&shape) {
+            Some(index) => *index,
+            None => {
+                let group = self.group(shape, divisions);
+                self.shapes.push((shape, group));
+                let index = self.shapes.len() as u32 - 1;
+                table.all.insert(shape, index);
+                index
+            }
+        };
+        *table.recent(shape) = (shape.0, index);
+        (index, self.shapes[index as usize].1)
+    }
+
+    /// The group of a shape, made if there is none.
+    fn group(&mut self, shape: Shape, divisions: Divisions<'_>) -> usize {
+        let arguments = shape.words().saturating_sub(1);
+        let has_events = shape != Shape::RAW && !shape.is_padding();
+        let described = if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
+        // An event shorter than its kind says, and one of a kind that nobody described, is so many words.
+        let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
+        let division = fitting.unwrap_or_else(|| Rc::new(Division::of_words(arguments)));
+        let (kind, same_time) = (shape.kind(), shape.is_same_time());
+        let same = |group: &Group| {
+            group.kind == kind && group.same_time == same_time && group.division == division && group.bytes > 0
+        };
+        if let Some(found) = self.groups.iter().position(same).filter(|_| has_events) {
+            return found;
+        }
+        let bytes = division.bytes();
+        self.groups.push(Group { kind, same_time, division, bytes, ..Group::default() });
+        self.groups.len() - 1
+    }
+
+    fn write(&self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
+        output.varint(self.shapes.len() as u64);
+        for (shape, group) in &self.shapes {
+            output.varint(shape.0);
+            output.varint(*group as u64);
+        }
+        output.varint(self.groups.len() as u64);
+        for group in &self.groups {
+            output.meta.push(u8::from(group.same_time));
+            output.varint(group.division.widths.len() as u64);
+            output.meta.extend_from_slice(&group.division.widths);
+        }
+        output.varint(self.order.len() as u64);
+        output.varint(self.headers[0].len() as u64);
+        for header in &self.headers {
+            let column = Column { width: 8, values: header.clone() };
+            column::encode(&column, &[], false, output, scratch);
+        }
+        column::encode(&Column { width: 4, values: self.order.clone() }, &[], true, output, scratch);
+        output.varint(self.raw.len() as u64);
+        output.bytes(&self.raw);
+        for group in self.groups.iter().filter(|group| !group.starts.is_empty()) {
+            group.write(bytes, output, scratch);
+        }
+    }
+
+    fn contents(&self) -> Contents {
+        let mut kinds: Vec<(u16, u64)> = Vec::new();
+        for group in self.groups.iter().filter(|group| group.kind >= event::KIND_FIRST) {
+            match kinds.iter_mut().find(|(kind, _)| *kind == group.kind) {
+                Some((_, count)) => *count += group.starts.len() as u64,
+                None => kinds.push((group.kind, group.starts.len() as u64)),
+            }
+        }
+        kinds.retain(|(_, count)| *count > 0);
+        kinds.sort_unstable();
+        let mut owners = self.owners.clone();
+        owners.dedup();
+        Contents { kinds, owners }
+    }
+}
+
+impl Group {
+    fn write(&self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
+        let mut columns = vec![Column { width: 4, values: self.times.clone() }];
+        column::encode(&columns[0], &[], !self.same_time, output, scratch);
+        let mut at = 8;
+        for width in &self.division.widths {
+            let width = usize::from(*width);
+            let values = gathered(bytes, &self.starts, at, width);
+            let column = Column { width, values };
+            column::encode(&column, &columns, false, output, scratch);
+            columns.push(column);
+            at += width;
+        }
+        output.varint(self.tail.len() as u64);
+        output.bytes(&self.tail);
+    }
+}
+
+/// The numbers of `width` bytes that stand `at` bytes behind each start.
+fn gathered(bytes: &[u8], starts: &[u32], at: usize, width: usize) -> Vec<u64> {
+    // An event's fields are whole words, so a load of eight bytes that ends with the field is within.
+    let shift = (8 * (8 - width)) as u32;
+    let back = 8 - width;
+    let load = |start: &u32| {
+        let from = *start as usize + at - back;
+        u64::from_le_bytes(bytes[from..from + 8].try_into().expect("8 bytes")) >> shift
+    };
+    starts.iter().map(load).collect()
+}
+
+/// Puts chunks together.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    unpacker: Unpacker,
+    scratch: Scratch,
+}
+
+/// A group while its events are put together.
+#[derive(Debug, Default)]
+struct Read {
+    same_time: bool,
+    widths: Vec<u8>,
+    bytes: usize,
+    count: usize,
+    times: Column,
+    starts: Vec<u32>,
+    /// The length of each event behind its fields, if any has one.
+    tails: Vec<u32>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> std::io::Result<Decoder> {
+        Ok(Decoder { unpacker: Unpacker::new()?, scratch: Scratch::default() })
+    }
+
+    /// Puts the bytes of `extent` together, into `bytes`.
+    pub(crate) fn decode(&mut self, chunk: &[u8], extent: Extent, bytes: &mut Vec<u8>) -> Result<(), Damaged> {
+        let length = extent.length()?;
+        let mut input = Input::new(&mut self.unpacker, chunk)?;
+        match input.byte()? {
+            AS_IT_IS => input.bytes(length, bytes)?,
+            BY_COLUMNS => {
+                bytes.clear();
+                bytes.resize(length, 0);
+                put_together(&mut input, extent, bytes, &mut self.scratch)?;
+            }
+            _ => return Err(Damaged),
+        }
+        if input.is_empty() { Ok(()) } else { Err(Damaged) }
+    }
+}
+
+fn put_together(
+    input: &mut Input<'_>,
+    extent: Extent,
+    bytes: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), Damaged> {
+    let words = bytes.len() / 8;
+    let shapes = read_shapes(input, words)?;
+    let mut groups = read_groups(input, shapes.len())?;
+    let count = input.count(words)?;
+    let blocks = input.count(bytes.len() / extent.block_bytes as usize + 2)?;
+    let mut headers = [(); 3].map(|()| Column { width: 8, values: Vec::new() });
+    for header in &mut headers {
+        column::decode(header, blocks, &[], input, scratch)?;
+    }
+    let mut order = Column { width: 4, values: Vec::new() };
+    column::decode(&mut order, count, &[], input, scratch)?;
+    for index in &order.values {
+        let (_, group) = shapes.get(*index as usize).ok_or(Damaged)?;
+        groups.get_mut(*group).ok_or(Damaged)?.count += 1;
+    }
+    let raw_bytes = input.count(bytes.len())?;
+    let mut raw = Vec::new();
+    input.bytes(raw_bytes, &mut raw)?;
+    // What a group of padding counts is no event.
+    for (shape, group) in &shapes {
+        if *shape == Shape::RAW || shape.is_padding() {
+            groups[*group].count = 0;
+        }
+    }
+    let frame = Frame { extent, shapes: &shapes, order: &order.values, headers: &headers, raw: &raw };
+    frame.lay_out(bytes, &mut groups)?;
+    let mut columns = Columns { times: groups.iter().map(|_| None).collect() };
+    for (number, group) in groups.iter_mut().enumerate().filter(|(_, group)| group.count > 0) {
+        columns.read(number, group, input, bytes, scratch)?;
+    }
+    columns.set_times(&frame, &groups, bytes)
+}
+
+fn read_shapes(input: &mut Input<'_>, words: usize) -> Result<Vec<(Shape, usize)>, Damaged> {
+    let count = input.count(words)?;
+    let mut shapes = Vec::with_capacity(count.min(1 << 16));
+    for _ in 0..count {
+        let shape = Shape(input.varint()?);
+        let has_length = shape == Shape::RAW || shape.is_padding() || shape.words() > 0;
+        if shape.0 > Shape::RAW.0 || !has_length {
+            return Err(Damaged);
+        }
+        shapes.push((shape, input.count(words)?));
+    }
+    Ok(shapes)
+}
+
+fn read_groups(input: &mut Input<'_>, max: usize) -> Result<Vec<Read>, Damaged> {
+    let count = input.count(max)?;
+    let mut groups = Vec::with_capacity(count);
+    for _ in 0..count {
+        let same_time = input.byte()? == 1;
+        let fields = input.count(8 * event::WORDS_MAX)?;
+        let mut widths = Vec::with_capacity(fields);
+        for _ in 0..fields {
+            widths.push(input.byte()?);
+        }
+        let bytes: usize = widths.iter().map(|width| usize::from(*width)).sum();
+        if !bytes.is_multiple_of(8) || widths.iter().any(|width| !matches!(width, 1 | 2 | 4 | 8)) {
+            return Err(Damaged);
+        }
+        groups.push(Read { same_time, widths, bytes, ..Read::default() });
+    }
+    Ok(groups)
+}
+
+/// The order of a chunk's events, and what lies between them.
+struct Frame<'a> {
+    extent: Extent,
+    shapes: &'a [(Shape, usize)],
+    order: &'a [u64],
+    headers: &'a [Column; 3],
+    raw: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Puts headers of blocks, the high halves of first words and what is no event in their places, and finds where the events
+    /// of each group begin.
+    fn lay_out(&self, bytes: &mut [u8], groups: &mut [Read]) -> Result<(), Damaged> {
+        let extent = self.extent;
+        let mut order = self.order.iter();
+        let mut raw = self.raw;
+        let mut blocks = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            let end = extent.block_end(at);
+            if extent.is_block_start(at) {
+                if end - at < block::HEADER || blocks >= self.headers[0].values.len() {
+                    return Err(Damaged);
+                }
+                let number = (extent.from + at as u64) / extent.block_bytes + 1;
+                bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                for (header, to) in self.headers.iter().zip([block::BASE, block::SEQUENCE, block::DROPS]) {
+                    bytes[at + to..at + to + 8].copy_from_slice(&header.values[blocks].to_le_bytes());
+                }
+                blocks += 1;
+                at += block::HEADER;
+            }
+            while at < end {
+                let (shape, group) = self.shapes[*order.next().ok_or(Damaged)? as usize];
+                if shape == Shape::RAW {
+                    let (part, rest) = raw.split_at_checked(end - at).ok_or(Damaged)?;
+                    bytes[at..end].copy_from_slice(part);
+                    raw = rest;
+                    at = end;
+                    break;
+                }
+                if shape.is_padding() {
+                    bytes[at + 4..at + 8].copy_from_slice(&(shape.0 as u32).to_le_bytes());
+                    at = end;
+                    break;
+                }
+                let next = at + 8 * shape.words();
+                let group = &mut groups[group];
+                if next > end || next < at + 8 + group.bytes {
+                    return Err(Damaged);
+                }
+                bytes[at + 4..at + 8].copy_from_slice(&(shape.0 as u32).to_le_bytes());
+                group.starts.push(at as u32);
+                let tail = next - at - 8 - group.bytes;
+                if tail > 0 || !group.tails.is_empty() {
+                    group.tails.resize(group.starts.len() - 1, 0);
+                    group.tails.push(tail as u32);
+                }
+                at = next;
+            }
+        }
+        if order.next().is_some() || !raw.is_empty() || blocks != self.headers[0].values.len() {
+            return Err(Damaged);
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a chunk's groups, read one group after the other.
+struct Columns {
+    times: Vec<Option<Vec<u64>>>,
+}
+
+impl Columns {
+    /// Reads the columns of a group and puts their values where its events begin.
+    fn read(
+        &mut self,
+        number: usize,
+        group: &mut Read,
+        input: &mut Input<'_>,
+        bytes: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<(), Damaged> {
+        let count = group.starts.len();
+        if count != group.count {
+            return Err(Damaged);
+        }
+        let mut columns = vec![std::mem::take(&mut group.times)];
+        columns[0].width = 4;
+        column::decode(&mut columns[0], count, &[], input, scratch)?;
+        let mut at = 8;
+        for width in &group.widths {
+            let width = usize::from(*width);
+            let mut column = Column { width, values: Vec::new() };
+            column::decode(&mut column, count, &columns, input, scratch)?;
+            scatter(bytes, &group.starts, at, &column);
+            columns.push(column);
+            at += width;
+        }
+        let tail_bytes = input.count(bytes.len())?;
+        input.bytes(tail_bytes, &mut scratch.tail)?;
+        group.tails.resize(count, 0);
+        let mut tail = &scratch.tail[..];
+        for (start, length) in group.starts.iter().zip(&group.tails).filter(|(_, length)| **length > 0) {
+            let (part, rest) = tail.split_at_checked(*length as usize).ok_or(Damaged)?;
+            let from = *start as usize + 8 + group.bytes;
+            bytes[from..from + part.len()].copy_from_slice(part);
+            tail = rest;
+        }
+        self.times[number] = Some(std::mem::take(&mut columns[0].values));
+        if tail.is_empty() { Ok(()) } else { Err(Damaged) }
+    }
+
+    /// Puts the times in their places, in the order of the events: each follows from the one before.
+    fn set_times(&self, frame: &Frame<'_>, groups: &[Read], bytes: &mut [u8]) -> Result<(), Damaged> {
+        let mut cursors = vec![0_usize; groups.len()];
+        let mut time = 0_u32;
+        for index in frame.order {
+            let (_, number) = frame.shapes[*index as usize];
+            let Some(times) = &self.times[number] else { continue };
+            let group = &groups[number];
+            let place = cursors[number];
+            let (Some(value), Some(start)) = (times.get(place), group.starts.get(place)) else {
+                return Err(Damaged);
+            };
+            cursors[number] += 1;
+            let low = if group.same_time { *value as u32 } else { time.wrapping_add(*value as u32) };
+            if !group.same_time {
+                time = low;
+            }
+            bytes[*start as usize..*start as usize + 4].copy_from_slice(&low.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Puts the values of a column `at` bytes behind each start.
+fn scatter(bytes: &mut [u8], starts: &[u32], at: usize, column: &Column) {
+    macro_rules! put {
+        ($number:ty) => {
+            for (start, value) in starts.iter().zip(&column.values) {
+                let from = *start as usize + at;
+                bytes[from..from + size_of::<$number>()].copy_from_slice(&(*value as $number).to_le_bytes());
+            }
+        };
+    }
+    // The place is zero already.
+    if column.values.iter().all(|value| *value == 0) {
+        return;
+    }
+    match column.width {
+        1 => put!(u8),
+        2 => put!(u16),
+        4 => put!(u32),
+        _ => put!(u64),
+    }
+}

@@ -1,0 +1,314 @@
+//! A column: the values that one field has in the events of a chunk, one after the other.
+//!
+//! A column is predicted (by its least value, by the value before, by the step before, by another column, by the value before
+//! with the same key), and what the prediction leaves is split into planes: all lowest bytes, then all bytes above them, as
+//! many planes as the largest remainder needs. Each plane is compressed by itself, because the bytes of one plane resemble
+//! each other and those of different planes do not. Planes of a few bytes share one frame.
+
+use super::coding::{Damaged, Input, Output};
+
+/// How many of a column's values decide by which prediction it is coded.
+const SAMPLE_VALUES: usize = 1024;
+/// Slots of the table of values by key: two keys that share a slot are predicted badly, and come back all the same.
+const KEY_SLOTS: usize = 1 << 12;
+
+/// How a value is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prediction {
+    /// By the least of all.
+    Least,
+    /// By the one before.
+    Before,
+    /// By the one before and the step to it.
+    Step,
+    /// By the value in another column, numbered from the first, 0 being the times.
+    Other(usize),
+    /// By the last value where that column had the same value.
+    Keyed(usize),
+    /// By that value and the step to it.
+    KeyedStep(usize),
+}
+
+impl Prediction {
+    fn code(self) -> (u8, usize) {
+        match self {
+            Prediction::Least => (0, 0),
+            Prediction::Before => (1, 0),
+            Prediction::Step => (2, 0),
+            Prediction::Other(column) => (3, column),
+            Prediction::Keyed(column) => (4, column),
+            Prediction::KeyedStep(column) => (5, column),
+        }
+    }
+
+    fn from_code(code: u8, column: usize) -> Option<Prediction> {
+        Some(match code {
+            0 => Prediction::Least,
+            1 => Prediction::Before,
+            2 => Prediction::Step,
+            3 => Prediction::Other(column),
+            4 => Prediction::Keyed(column),
+            5 => Prediction::KeyedStep(column),
+            _ => return None,
+        })
+    }
+
+    fn has_column(self) -> bool {
+        !matches!(self, Prediction::Least | Prediction::Before | Prediction::Step)
+    }
+}
+
+/// A column while it is coded or decoded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Column {
+    /// Bytes of a value: 1, 2, 4 or 8.
+    pub(super) width: usize,
+    pub(super) values: Vec<u64>,
+}
+
+/// What is allocated once for many columns.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    rest: Vec<u64>,
+    plane: Vec<u8>,
+    keys: Vec<(u64, u64)>,
+    /// What follows the fields of a group's events.
+    pub(super) tail: Vec<u8>,
+}
+
+/// The mask of a value of so many bytes.
+fn mask(width: usize) -> u64 {
+    u64::MAX >> (64 - 8 * width)
+}
+
+/// A difference of so many bytes, small numbers of either sign becoming small numbers.
+#[inline(always)]
+fn folded(difference: u64, width: usize) -> u64 {
+    let shift = 64 - 8 * width as u32;
+    let signed = (difference << shift) as i64 >> shift;
+    ((signed << 1) ^ (signed >> 63)) as u64
+}
+
+#[inline(always)]
+fn unfolded(folded: u64) -> u64 {
+    (folded >> 1) ^ (folded & 1).wrapping_neg()
+}
+
+#[inline(always)]
+fn slot(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize & (KEY_SLOTS - 1)
+}
+
+/// The bits that the values of a sample take when they are predicted so.
+fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> u64 {
+    let count = column.values.len();
+    let sample = count.min(SAMPLE_VALUES);
+    // From the middle, where a chunk is what it mostly is; the value before the first is real but at the very beginning.
+    let from = (count - sample) / 2;
+    let mut rest = Vec::new();
+    let part = |column: &Column| Column { width: column.width, values: column.values[from..from + sample].to_vec() };
+    let (column, sources): (Column, Vec<Column>) = match prediction {
+        Prediction::Other(n) | Prediction::Keyed(n) | Prediction::KeyedStep(n) => {
+            let mut sources = vec![Column::default(); n];
+            sources.push(part(&before[n]));
+            (part(column), sources)
+        }
+        _ => (part(column), Vec::new()),
+    };
+    predict(prediction, &column, &sources, &mut rest, keys);
+    rest.iter().map(|rest| u64::from(64 - rest.leading_zeros())).sum()
+}
+
+/// What the prediction leaves of each value; gives the two values that it begins with.
+fn predict(
+    prediction: Prediction,
+    column: &Column,
+    before: &[Column],
+    rest: &mut Vec<u64>,
+    keys: &mut Vec<(u64, u64)>,
+) -> (u64, u64) {
+    let (values, width) = (&column.values, column.width);
+    rest.clear();
+    match prediction {
+        Prediction::Least => {
+            let least = values.iter().copied().min().unwrap_or(0);
+            rest.extend(values.iter().map(|value| value - least));
+            (least, 0)
+        }
+        Prediction::Before => {
+            let first = values.first().copied().unwrap_or(0);
+            rest.push(0);
+            rest.extend(values.windows(2).map(|two| folded(two[1].wrapping_sub(two[0]), width)));
+            rest.truncate(values.len());
+            (first, 0)
+        }
+        Prediction::Step => {
+            let first = values.first().copied().unwrap_or(0);
+            let step = values.get(1).map_or(0, |second| second.wrapping_sub(first));
+            rest.extend([0, 0]);
+            rest.extend(values.windows(3).map(|three| {
+                let step = three[1].wrapping_sub(three[0]);
+                folded(three[2].wrapping_sub(three[1]).wrapping_sub(step), width)
+            }));
+            rest.truncate(values.len());
+            (first, step)
+        }
+        Prediction::Other(n) => {
+            let pairs = values.iter().zip(&before[n].values);
+            rest.extend(pairs.map(|(value, other)| folded(other.wrapping_sub(*value), width)));
+            (0, 0)
+        }
+        Prediction::Keyed(n) | Prediction::KeyedStep(n) => {
+            let steps = matches!(prediction, Prediction::KeyedStep(_));
+            keys.clear();
+            keys.resize(KEY_SLOTS, (0, 0));
+            rest.extend(values.iter().zip(&before[n].values).map(|(value, key)| {
+                let (last, step) = &mut keys[slot(*key)];
+                let guess = if steps { last.wrapping_add(*step) } else { *last };
+                (*last, *step) = (*value, value.wrapping_sub(*last));
+                folded(value.wrapping_sub(guess), width)
+            }));
+            (0, 0)
+        }
+    }
+}
+
+/// Chooses the prediction that leaves the fewest bits. `before` are the columns that are known when this one is decoded.
+fn chosen(column: &Column, before: &[Column], is_time: bool, keys: &mut Vec<(u64, u64)>) -> Prediction {
+    let values = &column.values;
+    let is_constant = values.first().is_none_or(|first| values.iter().all(|value| value == first));
+    if is_constant {
+        return Prediction::Least;
+    }
+    let mut best = (cost(Prediction::Least, column, before, keys), Prediction::Least);
+    // What follows a pattern in itself is found by the compressor: what replaces it has to be better by a margin.
+    let mut consider = |prediction: Prediction, share: u64, keys: &mut Vec<(u64, u64)>| {
+        let bits = cost(prediction, column, before, keys);
+        if bits < best.0 * share / 16 {
+            best = (bits, prediction);
+        }
+    };
+    if is_time {
+        return best.1;
+    }
+    if column.width > 1 {
+        consider(Prediction::Before, 14, keys);
+        consider(Prediction::Step, 14, keys);
+        for (n, other) in before.iter().enumerate().filter(|(_, other)| other.width >= column.width) {
+            if !other.values.is_empty() {
+                consider(Prediction::Other(n), 15, keys);
+            }
+        }
+    }
+    if column.width >= 4 {
+        // A key is a number of something: a task, a stream, a base.
+        for n in (1..before.len()).filter(|n| before[*n].width >= 4).take(4) {
+            consider(Prediction::Keyed(n), 12, keys);
+            consider(Prediction::KeyedStep(n), 12, keys);
+        }
+    }
+    best.1
+}
+
+/// Writes a column: what it is in `output.meta`, its planes in `output`. `is_time`: it is a difference already.
+pub(super) fn encode(column: &Column, before: &[Column], is_time: bool, output: &mut Output, scratch: &mut Scratch) {
+    let prediction = chosen(column, before, is_time, &mut scratch.keys);
+    let (first, step) = predict(prediction, column, before, &mut scratch.rest, &mut scratch.keys);
+    let (code, source) = prediction.code();
+    let largest = scratch.rest.iter().fold(0, |all, rest| all | rest);
+    let planes = (64 - largest.leading_zeros()).div_ceil(8) as usize;
+    output.meta.push(code | (planes as u8) << 4);
+    if prediction.has_column() {
+        output.varint(source as u64);
+    } else {
+        output.varint(first & mask(column.width));
+    }
+    if prediction == Prediction::Step {
+        output.varint(step & mask(column.width));
+    }
+    for plane in 0..planes {
+        scratch.plane.clear();
+        scratch.plane.extend(scratch.rest.iter().map(|rest| (rest >> (8 * plane)) as u8));
+        output.bytes(&scratch.plane);
+    }
+}
+
+/// Reads the `count` values of a column into `column`, whose width is set.
+pub(super) fn decode(
+    column: &mut Column,
+    count: usize,
+    before: &[Column],
+    input: &mut Input<'_>,
+    scratch: &mut Scratch,
+) -> Result<(), Damaged> {
+    let head = input.byte()?;
+    let planes = usize::from(head >> 4);
+    let has_column = matches!(head & 15, 3..=5);
+    let source = if has_column { input.varint()? } else { 0 };
+    let prediction = Prediction::from_code(head & 15, usize::try_from(source).map_err(|_| Damaged)?).ok_or(Damaged)?;
+    let first = if has_column { 0 } else { input.varint()? };
+    let step = if prediction == Prediction::Step { input.varint()? } else { 0 };
+    let sources = before.get(source as usize).filter(|other| other.values.len() >= count);
+    if planes > 8 || has_column && sources.is_none() {
+        return Err(Damaged);
+    }
+    let values = &mut column.values;
+    values.clear();
+    values.resize(count, 0);
+    for plane in 0..planes {
+        input.bytes(count, &mut scratch.plane)?;
+        let shift = 8 * plane;
+        for (value, byte) in values.iter_mut().zip(&scratch.plane) {
+            *value |= u64::from(*byte) << shift;
+        }
+    }
+    restore(prediction, (first, step), values, mask(column.width), sources, &mut scratch.keys);
+    Ok(())
+}
+
+/// Makes the values of what a prediction left of them.
+fn restore(
+    prediction: Prediction,
+    (first, step): (u64, u64),
+    values: &mut [u64],
+    mask: u64,
+    source: Option<&Column>,
+    keys: &mut Vec<(u64, u64)>,
+) {
+    let other = source.map_or(&[][..], |source| &source.values[..]);
+    match prediction {
+        Prediction::Least => values.iter_mut().for_each(|value| *value = value.wrapping_add(first) & mask),
+        Prediction::Before => {
+            let mut last = first;
+            for value in values {
+                last = last.wrapping_add(unfolded(*value)) & mask;
+                *value = last;
+            }
+        }
+        Prediction::Step => {
+            // The first two leave nothing: the first comes before any step.
+            let (mut last, mut step) = (first.wrapping_sub(step), step);
+            for value in values {
+                step = step.wrapping_add(unfolded(*value));
+                last = last.wrapping_add(step);
+                *value = last & mask;
+            }
+        }
+        Prediction::Other(_) => {
+            for (value, other) in values.iter_mut().zip(other) {
+                *value = other.wrapping_sub(unfolded(*value)) & mask;
+            }
+        }
+        Prediction::Keyed(_) | Prediction::KeyedStep(_) => {
+            let steps = matches!(prediction, Prediction::KeyedStep(_));
+            keys.clear();
+            keys.resize(KEY_SLOTS, (0, 0));
+            for (value, key) in values.iter_mut().zip(other) {
+                let (last, step) = &mut keys[slot(*key)];
+                let guess = if steps { last.wrapping_add(*step) } else { *last };
+                *value = guess.wrapping_add(unfolded(*value)) & mask;
+                (*last, *step) = (*value, value.wrapping_sub(*last));
+            }
+        }
+    }
+}
