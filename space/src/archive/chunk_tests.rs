@@ -184,3 +184,57 @@ fn extreme_values_come_back() {
     }
     assert!(block::HEADER == 32);
 }
+
+/// What is measured by hand of recorded spaces.
+#[test]
+#[ignore = "by hand: THALWEG_MEASURE=SPACE,SPACE…"]
+fn measured() {
+    use crate::archive::divisions::KindDivisions;
+    let chunk_bytes: usize = std::env::var("CHUNK").map_or(1 << 20, |v| v.parse().unwrap());
+    let level: i32 = std::env::var("LEVEL").map_or(1, |v| v.parse().unwrap());
+    for space in std::env::var("THALWEG_MEASURE").unwrap().split(',') {
+        let (mut raw, mut packed, mut events, mut plain) = (0, 0, 0, 0);
+        let mut by_kind = std::collections::BTreeMap::new();
+        let (mut in_s, mut out_s, mut z_s) = (0.0, 0.0, 0.0);
+        for entry in std::fs::read_dir(space).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let Some(number) = name.strip_suffix(".archive").and_then(|n| n.parse::<u32>().ok()) else { continue };
+            let file = std::fs::read(&path).unwrap();
+            let head = crate::file::word(&file, 64);
+            let block_bytes = crate::file::word(&file, 16) & 0xffff_ffff;
+            let mut kinds = KindDivisions::open(space.as_ref(), number).unwrap();
+            let mut encoder = Encoder::new(level).unwrap();
+            let mut decoder = Decoder::new().unwrap();
+            let mut from = 0;
+            while from < head {
+                let to = head.min(from + chunk_bytes as u64);
+                let extent = Extent { from, to, block_bytes };
+                let bytes = &file[4096 + from as usize..4096 + to as usize];
+                let mut chunk = Vec::new();
+                let begun = std::time::Instant::now();
+                let contents = encoder.encode(bytes, extent, &mut |kind| kinds.find(kind), &mut chunk);
+                in_s += begun.elapsed().as_secs_f64();
+                let mut back = Vec::new();
+                let begun = std::time::Instant::now();
+                decoder.decode(&chunk, extent, &mut back).unwrap();
+                out_s += begun.elapsed().as_secs_f64();
+                assert!(back == seen(bytes, extent));
+                let begun = std::time::Instant::now();
+                plain += zstd::bulk::compress(bytes, 1).unwrap().len();
+                z_s += begun.elapsed().as_secs_f64();
+                raw += bytes.len();
+                packed += chunk.len();
+                for (kind, count) in contents.kinds {
+                    events += count;
+                    *by_kind.entry(kinds.name(kind).unwrap()).or_insert(0) += count;
+                }
+                from = to;
+            }
+        }
+        let events = events as f64;
+        eprintln!("{space}: {events} events, raw {:.2} B, packed {:.2} B, ratio {:.2}, zstd alone {:.2} B; in {:.1} ns out {:.1} ns zstd {:.1} ns an event",
+            raw as f64 / events, packed as f64 / events, raw as f64 / packed as f64, plain as f64 / events, in_s*1e9/events, out_s*1e9/events, z_s*1e9/events);
+        eprintln!("   {by_kind:?}");
+    }
+}

@@ -22,6 +22,7 @@ mod chunk;
 mod chunk_tests;
 mod coding;
 mod column;
+mod divisions;
 
 use crate::error::Error;
 use crate::layout::{PAGE, block, element};
