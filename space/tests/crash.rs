@@ -249,6 +249,9 @@ fn a_full_disk_is_an_error_and_no_signal() {
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     assert!(totals(&seen).0 > 1000);
+    // An archive is small: it must find not even one page.
+    let mut filler = std::fs::File::create(space.path().join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 64]).is_ok() {}
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
     let archived =
         archiver.as_mut().map_err(|e| format!("{e:#}")).and_then(|a| a.step().map_err(|e| format!("{e:#}")));

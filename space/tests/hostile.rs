@@ -143,7 +143,7 @@ fn a_later_version_is_refused_with_its_number() {
     let directory = Directory::new("version");
     let path = make(directory.path());
     for name in
-        ["space", "0000.catalog", "0001.element", "0001.archive", "0001.catalog", "settings", "live.0"]
+        ["space", "0000.catalog", "0001.element", "0001.archive", "0001.catalog", "settings", "live.0", "segments", "000001.segment"]
     {
         let name = path.join(name);
         let bytes = std::fs::read(&name).unwrap();
@@ -276,7 +276,7 @@ fn an_archiver_writes_through_no_link() {
     let directory = Directory::new("link");
     let path = make(directory.path());
     let precious = directory.path().join("precious");
-    for name in ["0002.archive.new", "0002.archive", "0002.element"] {
+    for name in ["segments.new", "segments", "000002.segment", "0002.element"] {
         let name = path.join(name);
         let before = std::fs::read(&name).ok();
         std::fs::write(&precious, before.as_deref().unwrap_or(b"precious")).unwrap();

@@ -99,6 +99,8 @@ enum Command {
     Message(commands::message::Arguments),
     /// Print the events of a run.
     Events(commands::events::Arguments),
+    /// Keep what a run, or all runs of a session, record, compressed, while they go on
+    Record(commands::record::Arguments),
     /// Show settings of a run.
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
@@ -157,6 +159,7 @@ fn main() -> ExitCode {
         Command::Workers(a) => commands::workers::main(&a, terminal),
         Command::Message(a) => commands::message::main(&a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
+        Command::Record(a) => commands::record::main(&a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),

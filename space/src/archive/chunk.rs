@@ -13,7 +13,7 @@ use super::column::{self, Column, Scratch};
 use crate::file::word;
 use crate::layout::{block, event};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The longest chunk in bytes of the element; a block is never longer.
 pub(super) const CHUNK_BYTES_MAX: usize = block::BYTES_MAX;
@@ -69,7 +69,7 @@ impl Division {
 }
 
 /// What is known of a kind of event.
-pub(crate) type Divisions<'a> = &'a mut dyn FnMut(u16) -> Option<Rc<Division>>;
+pub(crate) type Divisions<'a> = &'a mut dyn FnMut(u16) -> Option<Arc<Division>>;
 
 /// Kind, words and flags of an event, as they stand in the high half of its first word; or that bytes follow that are no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,7 +105,7 @@ impl Shape {
 struct Group {
     kind: u16,
     same_time: bool,
-    division: Rc<Division>,
+    division: Arc<Division>,
     bytes: usize,
     /// Where each event begins in the chunk.
     starts: Vec<u32>,
@@ -164,6 +164,8 @@ pub(crate) struct Contents {
     pub(crate) kinds: Vec<(u16, u64)>,
     /// The other writers that took the element over, as their numbers, in order.
     pub(crate) owners: Vec<u32>,
+    /// The least and the greatest time of an event, if there is one.
+    pub(crate) times: Option<(u64, u64)>,
 }
 
 impl Encoder {
@@ -172,16 +174,18 @@ impl Encoder {
         Ok(Encoder { packer: Packer::new(level)?, scratch: Scratch::default() })
     }
 
-    /// Appends `bytes`, which the element has at `extent`, to `out`.
+    /// Appends `bytes`, which the element has at `extent`, to `out`. `base` is that of the block, if they begin within one.
     pub(crate) fn encode(
         &mut self,
         bytes: &[u8],
         extent: Extent,
+        base: u64,
         divisions: Divisions<'_>,
         out: &mut Vec<u8>,
     ) -> Contents {
         debug_assert_eq!(extent.length(), Ok(bytes.len()));
-        let mut parted = Parted::default();
+        let mut parted = Parted { base, ..Parted::default() };
+        parted.order = self.scratch.column(4).values;
         let mut output = Output::new(&mut self.packer);
         if parted.part(bytes, extent, divisions) {
             output.meta.push(BY_COLUMNS);
@@ -206,6 +210,8 @@ struct Parted {
     headers: [Vec<u64>; 3],
     raw: Vec<u8>,
     owners: Vec<u32>,
+    base: u64,
+    times: Option<(u64, u64)>,
 }
 
 /// The shapes met, found fast: nearly always there are few.
@@ -241,6 +247,7 @@ impl Parted {
                 for (header, from) in self.headers.iter_mut().zip([block::BASE, block::SEQUENCE, block::DROPS]) {
                     header.push(word(bytes, at + from));
                 }
+                self.base = word(bytes, at + block::BASE);
                 at += block::HEADER;
             }
             while at < end {
@@ -257,9 +264,9 @@ impl Parted {
                     at = end;
                     break;
                 }
-                let (index, group) = self.known(shape, &mut table, divisions);
+                let (index, group_index) = self.known(shape, &mut table, divisions);
                 self.order.push(u64::from(index));
-                let group = &mut self.groups[group];
+                let group = &mut self.groups[group_index];
                 group.starts.push(at as u32);
                 let low = first as u32;
                 if group.same_time {
@@ -268,14 +275,30 @@ impl Parted {
                     group.times.push(u64::from(low.wrapping_sub(time)));
                     time = low;
                 }
-                group.tail.extend_from_slice(&bytes[at + 8 + group.bytes..next]);
-                if shape.kind() == event::KIND_OWNER && shape.words() == event::OWNER_WORDS {
-                    self.owners.push(word(bytes, at + 8) as u32);
+                if shape.kind() < event::KIND_FIRST {
+                    self.reserved(shape, bytes, at);
+                } else if !shape.is_same_time() {
+                    let full = self.base & !u64::from(u32::MAX) | u64::from(low);
+                    let (least, greatest) = self.times.unwrap_or((full, full));
+                    self.times = Some((least.min(full), greatest.max(full)));
+                }
+                let group = &mut self.groups[group_index];
+                if next > at + 8 + group.bytes {
+                    group.tail.extend_from_slice(&bytes[at + 8 + group.bytes..next]);
                 }
                 at = next;
             }
         }
         true
+    }
+
+    /// Takes note of a reserved event: a full time, or another owner.
+    fn reserved(&mut self, shape: Shape, bytes: &[u8], at: usize) {
+        match (shape.kind(), shape.words()) {
+            (event::KIND_FULL_TIME, 2) => self.base = word(bytes, at + 8),
+            (event::KIND_OWNER, event::OWNER_WORDS) => self.owners.push(word(bytes, at + 8) as u32),
+            _ => {}
+        }
     }
 
     /// The place of a shape, and of its group.
@@ -306,7 +329,7 @@ impl Parted {
         let described = if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
         // An event shorter than its kind says, and one of a kind that nobody described, is so many words.
         let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
-        let division = fitting.unwrap_or_else(|| Rc::new(Division::of_words(arguments)));
+        let division = fitting.unwrap_or_else(|| Arc::new(Division::of_words(arguments)));
         let (kind, same_time) = (shape.kind(), shape.is_same_time());
         let same = |group: &Group| {
             group.kind == kind && group.same_time == same_time && group.division == division && group.bytes > 0
@@ -319,7 +342,7 @@ impl Parted {
         self.groups.len() - 1
     }
 
-    fn write(&self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
+    fn write(&mut self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
         output.varint(self.shapes.len() as u64);
         for (shape, group) in &self.shapes {
             output.varint(shape.0);
@@ -335,12 +358,14 @@ impl Parted {
         output.varint(self.headers[0].len() as u64);
         for header in &self.headers {
             let column = Column { width: 8, values: header.clone() };
-            column::encode(&column, &[], false, output, scratch);
+            column::encode(&column, &[], Some(0), output, scratch);
         }
-        column::encode(&Column { width: 4, values: self.order.clone() }, &[], true, output, scratch);
+        let order = Column { width: 4, values: std::mem::take(&mut self.order) };
+        column::encode(&order, &[], None, output, scratch);
+        scratch.spare.push(order);
         output.varint(self.raw.len() as u64);
         output.bytes(&self.raw);
-        for group in self.groups.iter().filter(|group| !group.starts.is_empty()) {
+        for group in self.groups.iter_mut().filter(|group| !group.starts.is_empty()) {
             group.write(bytes, output, scratch);
         }
     }
@@ -357,38 +382,39 @@ impl Parted {
         kinds.sort_unstable();
         let mut owners = self.owners.clone();
         owners.dedup();
-        Contents { kinds, owners }
+        Contents { kinds, owners, times: self.times }
     }
 }
 
 impl Group {
-    fn write(&self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
-        let mut columns = vec![Column { width: 4, values: self.times.clone() }];
-        column::encode(&columns[0], &[], !self.same_time, output, scratch);
+    fn write(&mut self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
+        let mut columns = vec![Column { width: 4, values: std::mem::take(&mut self.times) }];
+        let name = |at: usize| Some((at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time));
+        column::encode(&columns[0], &[], self.same_time.then(|| name(1)).flatten(), output, scratch);
         let mut at = 8;
         for width in &self.division.widths {
-            let width = usize::from(*width);
-            let values = gathered(bytes, &self.starts, at, width);
-            let column = Column { width, values };
-            column::encode(&column, &columns, false, output, scratch);
+            let mut column = scratch.column(usize::from(*width));
+            gather(bytes, &self.starts, at, &mut column);
+            column::encode(&column, &columns, name(at), output, scratch);
+            at += column.width;
             columns.push(column);
-            at += width;
         }
+        scratch.spare.append(&mut columns);
         output.varint(self.tail.len() as u64);
         output.bytes(&self.tail);
     }
 }
 
-/// The numbers of `width` bytes that stand `at` bytes behind each start.
-fn gathered(bytes: &[u8], starts: &[u32], at: usize, width: usize) -> Vec<u64> {
+/// Takes the numbers that stand `at` bytes behind each start.
+fn gather(bytes: &[u8], starts: &[u32], at: usize, column: &mut Column) {
     // An event's fields are whole words, so a load of eight bytes that ends with the field is within.
-    let shift = (8 * (8 - width)) as u32;
-    let back = 8 - width;
+    let shift = (8 * (8 - column.width)) as u32;
+    let back = 8 - column.width;
     let load = |start: &u32| {
         let from = *start as usize + at - back;
         u64::from_le_bytes(bytes[from..from + 8].try_into().expect("8 bytes")) >> shift
     };
-    starts.iter().map(load).collect()
+    column.values.extend(starts.iter().map(load));
 }
 
 /// Puts chunks together.
@@ -405,7 +431,6 @@ struct Read {
     widths: Vec<u8>,
     bytes: usize,
     count: usize,
-    times: Column,
     starts: Vec<u32>,
     /// The length of each event behind its fields, if any has one.
     tails: Vec<u32>,
@@ -424,6 +449,7 @@ impl Decoder {
             AS_IT_IS => input.bytes(length, bytes)?,
             BY_COLUMNS => {
                 bytes.clear();
+                bytes.try_reserve_exact(length).map_err(|_| Damaged)?;
                 bytes.resize(length, 0);
                 put_together(&mut input, extent, bytes, &mut self.scratch)?;
             }
@@ -448,7 +474,7 @@ fn put_together(
     for header in &mut headers {
         column::decode(header, blocks, &[], input, scratch)?;
     }
-    let mut order = Column { width: 4, values: Vec::new() };
+    let mut order = scratch.column(4);
     column::decode(&mut order, count, &[], input, scratch)?;
     for index in &order.values {
         let (_, group) = shapes.get(*index as usize).ok_or(Damaged)?;
@@ -463,13 +489,18 @@ fn put_together(
             groups[*group].count = 0;
         }
     }
+    for group in &mut groups {
+        group.starts.try_reserve_exact(group.count).map_err(|_| Damaged)?;
+    }
     let frame = Frame { extent, shapes: &shapes, order: &order.values, headers: &headers, raw: &raw };
     frame.lay_out(bytes, &mut groups)?;
     let mut columns = Columns { times: groups.iter().map(|_| None).collect() };
     for (number, group) in groups.iter_mut().enumerate().filter(|(_, group)| group.count > 0) {
         columns.read(number, group, input, bytes, scratch)?;
     }
-    columns.set_times(&frame, &groups, bytes)
+    columns.set_times(&frame, &groups, bytes)?;
+    scratch.spare.push(order);
+    Ok(())
 }
 
 fn read_shapes(input: &mut Input<'_>, words: usize) -> Result<Vec<(Shape, usize)>, Damaged> {
@@ -592,13 +623,12 @@ impl Columns {
         if count != group.count {
             return Err(Damaged);
         }
-        let mut columns = vec![std::mem::take(&mut group.times)];
-        columns[0].width = 4;
+        let mut columns = vec![scratch.column(4)];
         column::decode(&mut columns[0], count, &[], input, scratch)?;
         let mut at = 8;
         for width in &group.widths {
             let width = usize::from(*width);
-            let mut column = Column { width, values: Vec::new() };
+            let mut column = scratch.column(width);
             column::decode(&mut column, count, &columns, input, scratch)?;
             scatter(bytes, &group.starts, at, &column);
             columns.push(column);
@@ -615,6 +645,7 @@ impl Columns {
             tail = rest;
         }
         self.times[number] = Some(std::mem::take(&mut columns[0].values));
+        scratch.spare.append(&mut columns);
         if tail.is_empty() { Ok(()) } else { Err(Damaged) }
     }
 

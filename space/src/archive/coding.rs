@@ -137,11 +137,12 @@ impl Unpacker {
     /// Takes `count` bytes that were packed into `packed`.
     fn unpack(&mut self, packed: &[u8], count: usize, into: &mut Vec<u8>) -> Result<(), Damaged> {
         into.clear();
+        // What claims to become more than there is memory for is damaged.
+        into.try_reserve_exact(count).map_err(|_| Damaged)?;
         if packed.len() == count {
             into.extend_from_slice(packed);
             return Ok(());
         }
-        into.reserve(count);
         let length = self.0.decompress_to_buffer(packed, into).map_err(|_| Damaged)?;
         if length == count { Ok(()) } else { Err(Damaged) }
     }

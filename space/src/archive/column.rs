@@ -6,9 +6,12 @@
 //! each other and those of different planes do not. Planes of a few bytes share one frame.
 
 use super::coding::{Damaged, Input, Output};
+use std::collections::HashMap;
 
 /// How many of a column's values decide by which prediction it is coded.
 const SAMPLE_VALUES: usize = 1024;
+/// How many chunks take over how a column was predicted before it is looked at again.
+const CHUNKS_ALIKE: u8 = 16;
 /// Slots of the table of values by key: two keys that share a slot are predicted badly, and come back all the same.
 const KEY_SLOTS: usize = 1 << 12;
 
@@ -54,7 +57,15 @@ impl Prediction {
     }
 
     fn has_column(self) -> bool {
-        !matches!(self, Prediction::Least | Prediction::Before | Prediction::Step)
+        self.source().is_some()
+    }
+
+    /// The column that it needs.
+    fn source(self) -> Option<usize> {
+        match self {
+            Prediction::Other(n) | Prediction::Keyed(n) | Prediction::KeyedStep(n) => Some(n),
+            _ => None,
+        }
     }
 }
 
@@ -72,6 +83,10 @@ pub(super) struct Scratch {
     rest: Vec<u64>,
     plane: Vec<u8>,
     keys: Vec<(u64, u64)>,
+    /// How columns were predicted last, and for how many chunks more they are predicted so.
+    habits: HashMap<u64, (Prediction, u8)>,
+    /// Columns that are not in use.
+    pub(super) spare: Vec<Column>,
     /// What follows the fields of a group's events.
     pub(super) tail: Vec<u8>,
 }
@@ -174,7 +189,7 @@ fn predict(
 }
 
 /// Chooses the prediction that leaves the fewest bits. `before` are the columns that are known when this one is decoded.
-fn chosen(column: &Column, before: &[Column], is_time: bool, keys: &mut Vec<(u64, u64)>) -> Prediction {
+fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Prediction {
     let values = &column.values;
     let is_constant = values.first().is_none_or(|first| values.iter().all(|value| value == first));
     if is_constant {
@@ -188,9 +203,6 @@ fn chosen(column: &Column, before: &[Column], is_time: bool, keys: &mut Vec<(u64
             best = (bits, prediction);
         }
     };
-    if is_time {
-        return best.1;
-    }
     if column.width > 1 {
         consider(Prediction::Before, 14, keys);
         consider(Prediction::Step, 14, keys);
@@ -210,9 +222,43 @@ fn chosen(column: &Column, before: &[Column], is_time: bool, keys: &mut Vec<(u64
     best.1
 }
 
-/// Writes a column: what it is in `output.meta`, its planes in `output`. `is_time`: it is a difference already.
-pub(super) fn encode(column: &Column, before: &[Column], is_time: bool, output: &mut Output, scratch: &mut Scratch) {
-    let prediction = chosen(column, before, is_time, &mut scratch.keys);
+impl Scratch {
+    /// An empty column.
+    pub(super) fn column(&mut self, width: usize) -> Column {
+        let mut column = self.spare.pop().unwrap_or_default();
+        column.values.clear();
+        Column { width, ..column }
+    }
+
+    /// How to predict a column: as the one before that had the same name, if that was not long ago.
+    fn prediction(&mut self, column: &Column, before: &[Column], name: Option<u64>) -> Prediction {
+        let Some(name) = name else { return Prediction::Least };
+        if let Some((habit, left)) = self.habits.get_mut(&name)
+            && *left > 0
+            && habit.source().is_none_or(|n| before.get(n).is_some_and(|other| other.width >= column.width.min(4)))
+        {
+            *left -= 1;
+            return *habit;
+        }
+        let prediction = chosen(column, before, &mut self.keys);
+        // A few values are no habit.
+        if column.values.len() >= SAMPLE_VALUES / 4 {
+            self.habits.insert(name, (prediction, CHUNKS_ALIKE));
+        }
+        prediction
+    }
+}
+
+/// Writes a column: what it is in `output.meta`, its planes in `output`. Columns with the same name are alike; one without holds
+/// differences already.
+pub(super) fn encode(
+    column: &Column,
+    before: &[Column],
+    name: Option<u64>,
+    output: &mut Output<'_>,
+    scratch: &mut Scratch,
+) {
+    let prediction = scratch.prediction(column, before, name);
     let (first, step) = predict(prediction, column, before, &mut scratch.rest, &mut scratch.keys);
     let (code, source) = prediction.code();
     let largest = scratch.rest.iter().fold(0, |all, rest| all | rest);
@@ -254,10 +300,11 @@ pub(super) fn decode(
     }
     let values = &mut column.values;
     values.clear();
+    values.try_reserve(count).map_err(|_| Damaged)?;
     values.resize(count, 0);
     for plane in 0..planes {
         input.bytes(count, &mut scratch.plane)?;
-        let shift = 8 * plane;
+        let shift = 8 * plane as u32;
         for (value, byte) in values.iter_mut().zip(&scratch.plane) {
             *value |= u64::from(*byte) << shift;
         }

@@ -6,44 +6,36 @@ use crate::error::Error;
 use crate::layout::event;
 use std::collections::HashMap;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The kinds of one catalog, as far as it was read.
 #[derive(Debug)]
 pub(crate) struct KindDivisions {
     catalog: CatalogReader,
-    known: HashMap<u16, Rc<Division>>,
-    names: HashMap<u16, Rc<str>>,
+    known: HashMap<u16, Arc<Division>>,
 }
 
 impl KindDivisions {
     /// Those of catalog `number` of the space in `directory`.
     pub(crate) fn open(directory: &Path, number: u32) -> Result<KindDivisions, Error> {
         let catalog = CatalogReader::open(&directory.join(format!("{number:04}.catalog")))?;
-        Ok(KindDivisions { catalog, known: HashMap::new(), names: HashMap::new() })
+        Ok(KindDivisions { catalog, known: HashMap::new() })
     }
 
     /// How kind `id` is divided; none if the catalog does not describe it (yet).
-    pub(crate) fn find(&mut self, id: u16) -> Option<Rc<Division>> {
+    pub(crate) fn find(&mut self, id: u16) -> Option<Arc<Division>> {
         if !self.known.contains_key(&id) && id >= event::KIND_FIRST {
             self.read_new();
         }
         self.known.get(&id).cloned()
     }
 
-    /// The name of kind `id`.
-    pub(crate) fn name(&mut self, id: u16) -> Option<Rc<str>> {
-        self.find(id)?;
-        self.names.get(&id).cloned()
-    }
-
     fn read_new(&mut self) {
-        let KindDivisions { catalog, known, names } = self;
+        let KindDivisions { catalog, known, .. } = self;
         // A damaged catalog costs columns, no events: their words are kept.
         let _ = catalog.read_new(&mut |record| {
-            if let Record::Kind { id, name, fields, .. } = record {
-                known.insert(id, Rc::new(divided(&fields)));
-                names.insert(id, name.into());
+            if let Record::Kind { id, fields, .. } = record {
+                known.insert(id, Arc::new(divided(&fields)));
             }
         });
     }

@@ -1,8 +1,13 @@
 //! The archive: what a consumer keeps of elements, so that nothing is overwritten before it was kept.
 //!
-//! `NNNN.archive` has an element's header and the same blocks at the same positions, but they do not come around:
-//! block k lies at place k. The reader takes archived blocks from there and goes on in the ring. The element's
-//! `read_position` tells a writer with the policy *wait* or *drop newest* which blocks it may use again.
+//! An [`Archiver`] copies what the writers of a space commit into *segments*, files with an index and checksums in which the
+//! events are coded by columns: 3 to 6 bytes an event where elements take 32 to 42. The segments lie beside the elements, or in a
+//! directory of their own that is opened as the space is. The element's `read_position` tells a writer with the policy *wait* or
+//! *drop newest* which blocks it may use again. Readers take what is kept from the segments and go on in the ring; what they get
+//! is bit for bit what the writer committed. `docs/archive.md` of the project describes the files.
+//!
+//! Archives of former versions, `NNNN.archive`, are read as before: they have an element's header and the same blocks at the
+//! same positions, but they do not come around.
 //!
 //! ```no_run
 //! # fn running() -> bool { false }
@@ -23,46 +28,91 @@ mod chunk_tests;
 mod coding;
 mod column;
 mod divisions;
+mod kept;
+mod mirror;
+mod segment;
+mod store;
+mod tap;
+
+pub(crate) use kept::Kept;
+pub use kept::{ArchiveInfo, of as info};
 
 use crate::error::Error;
-use crate::layout::{PAGE, block, element};
-use crate::reader::{Blocks, Numbers, Place};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use crate::reader::Numbers;
+use mirror::Mirror;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use store::Store;
+use tap::Tap;
+use thalweg_glob::Glob;
 
-/// Copies what the writers of a space commit into archives beside their elements. One per space at a time.
+/// How an archive is written.
+#[derive(Clone, Debug)]
+pub struct ArchiveOptions {
+    /// Where: a directory that does not exist, is empty, or has an archive of the same space, which is gone on with. None: in the
+    /// space's own, beside its elements.
+    pub directory: Option<PathBuf>,
+    /// Level of the compressor, 1 to 19.
+    pub level: i32,
+    /// Bytes after which a segment is finished and the next one begun.
+    pub segment_bytes: u64,
+    /// Bytes of an element that make a chunk.
+    pub chunk_bytes: usize,
+    /// How long events may wait until they are written. Zero: each step writes all blocks that are complete.
+    pub interval: Duration,
+    /// Whether what has waited so long is written to the last event, not to the last complete block, and handed to the disk: then
+    /// the archive survives all other processes and the machine, but for the last interval.
+    pub is_synced: bool,
+    /// The most bytes of all segments: beyond, the oldest ones are removed.
+    pub bytes_max: Option<u64>,
+    /// How old a segment may get.
+    pub age_max: Option<Duration>,
+    /// Only the elements of writers with such names are kept; none: all.
+    pub writers: Option<Glob>,
+}
+
+impl Default for ArchiveOptions {
+    fn default() -> ArchiveOptions {
+        ArchiveOptions {
+            directory: None,
+            level: 1,
+            segment_bytes: 64 << 20,
+            chunk_bytes: 1 << 20,
+            interval: Duration::ZERO,
+            is_synced: false,
+            bytes_max: None,
+            age_max: None,
+            writers: None,
+        }
+    }
+}
+
+/// What an archiver has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Events that it kept.
+    pub events: u64,
+    /// Their bytes in the elements.
+    pub event_bytes: u64,
+    /// Bytes of the archive now.
+    pub bytes: u64,
+    /// Bytes of events that were overwritten before they could be kept; readers of the archive are told how many events those
+    /// were.
+    pub lost_bytes: u64,
+}
+
+/// Copies what the writers of a space commit into an archive. One per space at a time.
 #[derive(Debug)]
 pub struct Archiver {
     path: PathBuf,
     numbers: Numbers,
-    elements: Vec<Archive>,
+    taps: Vec<Tap>,
+    store: Store,
+    mirror: Option<Mirror>,
+    options: ArchiveOptions,
+    synced: Instant,
+    progress: Progress,
 }
-
-/// The archive of one element.
-#[derive(Debug)]
-struct Archive {
-    ring: Blocks,
-    /// The element again, writable: for the fourth line of its header, which is the consumer's.
-    element: File,
-    /// None until there is room for it.
-    file: Option<File>,
-    path: PathBuf,
-    /// Position up to which everything is archived.
-    position: u64,
-    buffer: Vec<u8>,
-}
-
-/// The words of an element's header that tell how it ended.
-const KEPT_AT_THE_END: [usize; 7] = [
-    element::SEQUENCE,
-    element::STATE,
-    element::OWNER,
-    element::OWNER_NAME,
-    element::GENERATION,
-    element::DISCARDED_SEQUENCE,
-    element::DISCARDED,
-];
 
 impl Archiver {
     /// Begins to archive the space in `path`, as the consumer that its writers may wait for.
@@ -70,13 +120,35 @@ impl Archiver {
     /// # Errors
     /// When there is no space, or archives cannot be made beside it.
     pub fn open(path: impl AsRef<Path>) -> Result<Archiver, Error> {
-        let mut archiver =
-            Archiver { path: path.as_ref().to_path_buf(), numbers: Numbers::default(), elements: Vec::new() };
+        Archiver::with_options(path, ArchiveOptions::default())
+    }
+
+    /// The same, as the options say.
+    ///
+    /// # Errors
+    /// As there, and when the directory of the archive holds something else.
+    pub fn with_options(path: impl AsRef<Path>, options: ArchiveOptions) -> Result<Archiver, Error> {
+        let path = path.as_ref().to_path_buf();
+        let mirror = match &options.directory {
+            Some(directory) => Some(Mirror::open(&path, directory)?),
+            None => None,
+        };
+        let directory = options.directory.clone().unwrap_or_else(|| path.clone());
+        let mut archiver = Archiver {
+            store: Store::open(directory, options.clone())?,
+            path,
+            numbers: Numbers::of_rings(),
+            taps: Vec::new(),
+            mirror,
+            options,
+            synced: Instant::now(),
+            progress: Progress::default(),
+        };
         archiver.find_writers()?;
         Ok(archiver)
     }
 
-    /// Archives the blocks that are complete; returns how many bytes those were.
+    /// Archives the blocks that are complete, as far as the options do not let them wait; returns how many bytes were taken.
     ///
     /// # Errors
     /// When the disk is full ([`Error::is_full`]) or a file is damaged. What could not be archived is tried again by the next
@@ -85,9 +157,19 @@ impl Archiver {
     pub fn step(&mut self) -> Result<u64, Error> {
         self.find_writers()?;
         let mut bytes = 0;
-        for archive in &mut self.elements {
-            let head = archive.ring.head()?;
-            bytes += archive.copy_to(head - head % archive.ring.block_bytes)?;
+        let is_due = self.options.is_synced && self.synced.elapsed() >= self.options.interval;
+        for tap in &mut self.taps {
+            let head = tap.head()?;
+            let limit = if is_due { head } else { head - head % tap.block_bytes() };
+            let mirror = self.mirror.as_mut();
+            bytes += tap.copy_to(limit, is_due, &mut self.store, mirror, &self.options, &mut self.progress)?;
+        }
+        if is_due {
+            if let Some(mirror) = &mut self.mirror {
+                mirror.follow()?;
+            }
+            self.store.sync()?;
+            self.synced = Instant::now();
         }
         Ok(bytes)
     }
@@ -98,7 +180,7 @@ impl Archiver {
     /// When an element cannot be written any more.
     pub fn let_go(&mut self) -> Result<(), Error> {
         self.find_writers()?;
-        self.elements.iter().try_for_each(Archive::let_go)
+        self.taps.iter().try_for_each(Tap::let_go)
     }
 
     /// Lets writers wait again, after [`Archiver::let_go`].
@@ -106,7 +188,7 @@ impl Archiver {
     /// # Errors
     /// As there.
     pub fn hold(&mut self) -> Result<(), Error> {
-        self.elements.iter().try_for_each(Archive::attach)
+        self.taps.iter().try_for_each(Tap::attach)
     }
 
     /// How many events the writers have dropped so far.
@@ -114,140 +196,45 @@ impl Archiver {
     /// # Errors
     /// When an element cannot be read any more.
     pub fn dropped(&self) -> Result<u64, Error> {
-        self.elements.iter().map(|archive| archive.ring.word(element::DROPS)).sum()
+        self.taps.iter().map(Tap::dropped).sum()
     }
 
-    /// Archives all that is committed, and the final counts. Call it when the writers are closed.
+    /// What was done so far.
+    pub fn progress(&self) -> Progress {
+        Progress { bytes: self.store.bytes(), ..self.progress }
+    }
+
+    /// Archives all that is committed, and the final counts. Call it when the writers are closed, or when what they do from now on
+    /// is not to be kept: those that wait for the archiver are let go.
     ///
     /// # Errors
     /// As [`Archiver::step`].
     pub fn finish(mut self) -> Result<(), Error> {
-        self.find_writers()?;
-        self.elements.iter_mut().try_for_each(Archive::finish)
+        // A space that was removed has no new writers.
+        let found = self.find_writers();
+        for tap in &mut self.taps {
+            let mirror = self.mirror.as_mut();
+            tap.finish(&mut self.store, mirror, &self.options, &mut self.progress)?;
+        }
+        if let Some(mirror) = &mut self.mirror {
+            mirror.follow()?;
+        }
+        self.store.finish()?;
+        match found {
+            Err(error) if crate::directory::is_space(&self.path) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn find_writers(&mut self) -> Result<(), Error> {
         let mut problem = None;
         for place in self.numbers.new_ones(&self.path, &mut problem)? {
-            self.elements.extend(Archive::open(&place)?);
+            let Some(tap) = Tap::open(&self.path, &place, &self.store)? else { continue };
+            if self.options.writers.as_ref().is_none_or(|glob| tap.is_called(&self.path, glob)) {
+                tap.attach()?;
+                self.taps.push(tap);
+            }
         }
         problem.map_or(Ok(()), Err)
-    }
-}
-
-impl Archive {
-    /// Goes on with the archive of the element at `place`, or will make it; `None` if there is no element.
-    fn open(place: &Place) -> Result<Option<Archive>, Error> {
-        let Some(ring) = Blocks::ring(place)? else { return Ok(None) };
-        let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
-        let element = element.map_err(|e| Error::io("open for writing", &ring.path, e))?;
-        let path = place.archive();
-        let (file, position) = match Blocks::open(path.clone(), true)? {
-            Some(archive) => {
-                let file = crate::file::open(&path, OpenOptions::new().write(true));
-                (Some(file.map_err(|e| Error::io("open for writing", &path, e))?), archive.head()?)
-            }
-            None => (None, 0),
-        };
-        let archive = Archive { ring, element, file, path, position, buffer: Vec::new() };
-        archive.attach()?;
-        Ok(Some(archive))
-    }
-
-    /// Makes an empty archive of `ring`. It gets its name when its header is complete, so that whoever finds it can read
-    /// it, whenever this process is killed.
-    fn make(path: &Path, ring: &Blocks) -> Result<File, Error> {
-        let mut header = [0; PAGE];
-        header[..element::HEADER].copy_from_slice(&ring.header[..]);
-        let mut put = |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        put(element::BLOCKS, ring.block_bytes);
-        put(element::HEAD, 0);
-        put(element::READ_POSITION, 0);
-        put(element::READER, 0);
-        put(element::READER_START, 0);
-        put(element::MAGIC, element::MAGIC_ARCHIVE);
-        let new = path.with_extension("archive.new");
-        // One of an archiver that was killed; or a link, through which nothing must be written.
-        let _ = std::fs::remove_file(&new);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-        let file = file.map_err(|e| Error::io("create", &new, e))?;
-        file.write_all_at(&header, 0).map_err(|e| Error::io("write", &new, e))?;
-        std::fs::rename(&new, path).map_err(|e| Error::io("name", path, e))?;
-        Ok(file)
-    }
-
-    /// Tells the writer who consumes, so that it does not wait for a dead process.
-    fn attach(&self) -> Result<(), Error> {
-        let pid = std::process::id();
-        self.tell(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
-        self.tell(element::READER, u64::from(pid))?;
-        self.tell(element::READ_POSITION, self.position)
-    }
-
-    /// Tells the writer that it waits for nobody: no process has this start.
-    fn let_go(&self) -> Result<(), Error> {
-        self.tell(element::READER_START, u64::MAX)?;
-        self.tell(element::READER, u64::from(std::process::id()))
-    }
-
-    fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
-        let written = self.element.write_all_at(&value.to_le_bytes(), self.ring.start + at as u64);
-        written.map_err(|e| Error::io("write", &self.ring.path, e))
-    }
-
-    fn write(&mut self, bytes: &[u8], at: u64) -> Result<(), Error> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(Archive::make(&self.path, &self.ring)?),
-        };
-        file.write_all_at(bytes, at).map_err(|e| Error::io("write", &self.path, e))
-    }
-
-    /// Archives what lies before `limit`; returns how many bytes.
-    fn copy_to(&mut self, limit: u64) -> Result<u64, Error> {
-        let block_bytes = self.ring.block_bytes;
-        let before = self.position;
-        self.skip_overwritten(limit);
-        while self.position < limit {
-            let number = self.position / block_bytes;
-            let start = number * block_bytes;
-            let bytes = (limit - start).min(block_bytes);
-            // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
-            let mut behind = start + bytes;
-            if bytes >= block::HEADER as u64 && self.ring.copy(number, bytes as usize, &mut self.buffer)? {
-                let buffer = std::mem::take(&mut self.buffer);
-                let written = self.write(&buffer, element::DATA as u64 + start);
-                self.buffer = buffer;
-                written?;
-            } else {
-                let next = self.ring.next_written(number + 1, limit / block_bytes);
-                behind = behind.max(next * block_bytes);
-            }
-            // Where this fails, the same block is copied again.
-            self.write(&behind.to_le_bytes(), element::HEAD as u64)?;
-            self.position = behind;
-            self.tell(element::READ_POSITION, behind)?;
-        }
-        Ok(self.position - before)
-    }
-
-    /// Skips what the writer must have overwritten already.
-    fn skip_overwritten(&mut self, limit: u64) {
-        let ring_bytes = self.ring.block_bytes * self.ring.block_count;
-        let oldest = limit.saturating_sub(ring_bytes);
-        if oldest > self.position {
-            self.position = oldest - oldest % self.ring.block_bytes;
-        }
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        let drops = self.ring.word(element::DROPS)?;
-        let head = self.ring.head()?;
-        self.copy_to(head)?;
-        self.write(&drops.to_le_bytes(), element::DROPS as u64)?;
-        for at in KEPT_AT_THE_END {
-            self.write(&self.ring.word(at)?.to_le_bytes(), at as u64)?;
-        }
-        Ok(())
     }
 }
