@@ -284,10 +284,17 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
         match archiver.step() {
             Err(error) => {
                 assert!(error.is_full(), "{error}");
-                assert!(archiver.step().is_err() && archiver.dropped().unwrap() == 0);
+                // The kernel counts a small file system's pages on each processor, so a page may turn out to be free.
+                let again = archiver.step();
+                assert!(again.is_ok() || again.unwrap_err().is_full());
+                assert_eq!(archiver.dropped().unwrap(), 0);
                 full += 1;
                 std::fs::remove_file(&filler).unwrap();
-                archiver.step().unwrap();
+                let begun = std::time::Instant::now();
+                while let Err(error) = archiver.step() {
+                    assert!(error.is_full() && begun.elapsed() < Duration::from_secs(10), "{error}");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             // The block had room in what the archive has already.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),

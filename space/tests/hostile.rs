@@ -40,7 +40,7 @@ fn the_space_is_good_before_it_is_damaged() {
     let (events, lost) = totals(&seen);
     assert_eq!(events + lost, 285);
     assert!(events > 20 && lost > 20, "{events} {lost}");
-    assert_eq!(files(&path).len(), 15, "{:?}", files(&path));
+    assert_eq!(files(&path).len(), 16, "{:?}", files(&path));
     let reader = SpaceReader::open(&path).unwrap();
     assert_eq!(reader.live_rows().unwrap().len(), 1);
     assert_eq!(reader.settings().unwrap()[0].value, 3);

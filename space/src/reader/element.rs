@@ -14,7 +14,7 @@ use crate::kind::NameRef;
 use crate::layout::{block, element, event, pool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A position beyond this (4 EiB) is nonsense.
 const HEAD_MAX: u64 = 1 << 62;
@@ -116,9 +116,12 @@ pub(crate) struct Place {
     pub(crate) pool: Option<Arc<PoolFile>>,
     /// Where it lies, and its archive.
     pub(crate) directory: Arc<Path>,
-    /// The segments of the space's archive, if it has any.
-    pub(crate) kept: Option<Arc<Kept>>,
+    /// The segments of the space's archive, once there are any.
+    pub(crate) kept: KeptCell,
 }
+
+/// The segments of a space's archive, once there are any.
+pub(crate) type KeptCell = Arc<OnceLock<Arc<Kept>>>;
 
 impl Place {
     pub(crate) fn archive(&self) -> PathBuf {
@@ -224,7 +227,7 @@ impl Blocks {
 
     /// What is kept of the element at `place`: its blocks in segments, or in a file as former versions kept them.
     fn archived(place: &Place) -> Result<Option<Blocks>, Error> {
-        let Some(kept) = &place.kept else { return Blocks::open(place.archive(), true) };
+        let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
         let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
         let path = kept.path.clone();
         let (block_bytes, block_count) = checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
@@ -461,12 +464,7 @@ impl ElementReader {
 
     /// Looks how far the writer (and the archive) has come.
     pub(super) fn look(&mut self) -> Result<(), Error> {
-        if self.archive.is_none()
-            && let Some(archive) = Blocks::archived(&self.place)?
-        {
-            archive.check_beside(self.main())?;
-            self.archive = Some(archive);
-        }
+        self.look_at_archive(false)?;
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
         if self.by_block && self.look_at_blocks()? {
@@ -475,7 +473,6 @@ impl ElementReader {
         } else {
             self.limit = self.main().head()?;
         }
-        self.look_at_archive()?;
         if self.ring.is_none() {
             self.limit = self.archived;
         }
@@ -560,7 +557,17 @@ impl ElementReader {
         Ok(true)
     }
 
-    fn look_at_archive(&mut self) -> Result<(), Error> {
+    /// Looks how far the archive has come; `anew`: since the elements of the space were looked for.
+    fn look_at_archive(&mut self, anew: bool) -> Result<(), Error> {
+        if anew && let Some(kept) = self.place.kept.get() {
+            kept.look()?;
+        }
+        if self.archive.is_none()
+            && let Some(archive) = Blocks::archived(&self.place)?
+        {
+            archive.check_beside(self.main())?;
+            self.archive = Some(archive);
+        }
         if let Some(archive) = &self.archive {
             self.archived = archive.archived_to()?;
         }
@@ -746,17 +753,21 @@ impl ElementReader {
         }
         if let Some(archive) = self.archive.as_ref().filter(|_| start + bytes as u64 <= self.archived) {
             let there = archive.copy(number, bytes, &mut self.buffer)?;
-            return Ok(there && self.buffer.len() as u64 > self.position - start);
+            if there && self.buffer.len() as u64 > self.position - start {
+                return Ok(true);
+            }
         }
         let ring = self.ring.as_ref();
         if ring.map_or(Ok(false), |ring| ring.copy(number, bytes, &mut self.buffer))? {
             return Ok(true);
         }
-        // The ring's block is gone, and the archive may have a part of it.
+        // The ring's block is gone, and the archive has it by now, or a part of it.
+        self.look_at_archive(true)?;
         let part = self.archived.saturating_sub(start).min(bytes as u64);
         match &self.archive {
             Some(archive) if part > (self.position - start).max(block::HEADER as u64) => {
-                archive.copy(number, part as usize, &mut self.buffer)
+                let there = archive.copy(number, part as usize, &mut self.buffer)?;
+                Ok(there && self.buffer.len() as u64 > self.position - start)
             }
             _ => Ok(false),
         }
@@ -764,7 +775,7 @@ impl ElementReader {
 
     /// The first block from `number` on that may still be had.
     fn oldest(&mut self, number: u64) -> Result<u64, Error> {
-        self.look_at_archive()?;
+        self.look_at_archive(true)?;
         let block_bytes = self.main().block_bytes;
         if let Some(archive) = self.archive.as_ref().filter(|_| number * block_bytes < self.archived) {
             return Ok(archive.next_written(number, self.archived / block_bytes));

@@ -1,6 +1,6 @@
 //! Which elements a space has, and where they lie.
 
-use super::element::{ElementId, Place, PoolFile};
+use super::element::{ElementId, KeptCell, Place, PoolFile};
 use crate::archive::Kept;
 use crate::directory::IDENTITY;
 use crate::error::Error;
@@ -21,7 +21,7 @@ pub(crate) struct Numbers {
     /// The directories of those that lie elsewhere than in the space.
     elsewhere: BTreeMap<u32, Arc<Path>>,
     /// The segments of the space's archive, once there are any.
-    kept: Option<Arc<Kept>>,
+    kept: KeptCell,
     /// Whether archives are nothing to it.
     rings_only: bool,
 }
@@ -91,13 +91,13 @@ impl Numbers {
         if self.rings_only {
             return Vec::new();
         }
-        if self.kept.is_none() {
+        if self.kept.get().is_none() {
             match Kept::open(directory) {
-                Ok(kept) => self.kept = kept,
+                Ok(kept) => drop(kept.map(|kept| self.kept.set(kept))),
                 Err(error) => drop(problem.get_or_insert(error)),
             }
         }
-        let Some(kept) = &self.kept else { return Vec::new() };
+        let Some(kept) = self.kept.get() else { return Vec::new() };
         if let Err(error) = kept.look() {
             problem.get_or_insert(error);
         }
