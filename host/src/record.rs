@@ -214,14 +214,14 @@ impl Recording {
                         let _ = part.archiver.let_go();
                     }
                     if self.plan.on_full == OnFull::Stop {
-                        return Err(Error::coded_of("E0903", error));
+                        return Err(unwritable(error));
                     }
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
                 // Its directory is gone with it, and all of it was taken before.
                 Err(_) if part.over && part.space.is_gone() => {}
-                Err(error) => return Err(Error::coded_of("E0903", error)),
+                Err(error) => return Err(unwritable(error)),
             }
             if was_over {
                 ended.push(place);
@@ -242,7 +242,7 @@ impl Recording {
 
     fn end(&mut self, part: Part) -> Result<(), Error> {
         let before = part.archiver.progress();
-        part.archiver.finish().map_err(|error| Error::coded_of("E0903", error))?;
+        part.archiver.finish().map_err(unwritable)?;
         self.done.events += before.events;
         self.done.event_bytes += before.event_bytes;
         self.done.bytes += before.bytes;
@@ -286,7 +286,7 @@ impl Recording {
         }
         copy_manifest(&self.plan)?;
         let mut recorded = Recorded::default();
-        let damaged = |error: SpaceError| Error::coded_of("E0903", error);
+        let damaged = unwritable;
         let mut take = |info: thalweg_space::archive::ArchiveInfo| {
             recorded.events += info.events;
             recorded.event_bytes += info.event_bytes;
@@ -303,6 +303,11 @@ impl Recording {
         recorded.lost = lost_in(&self.plan.to)?;
         Ok(recorded)
     }
+}
+
+/// Why the recording fails.
+fn unwritable(error: SpaceError) -> Error {
+    Error::run("the archive cannot be written").because(error)
 }
 
 impl Full {

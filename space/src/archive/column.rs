@@ -12,8 +12,10 @@ use std::collections::HashMap;
 const SAMPLE_VALUES: usize = 1024;
 /// How many chunks take over how a column was predicted before it is looked at again.
 const CHUNKS_ALIKE: u8 = 16;
-/// Slots of the table of values by key: two keys that share a slot are predicted badly, and come back all the same.
-const KEY_SLOTS: usize = 1 << 12;
+/// How many values have to be there for keys to be looked for among the columns.
+const KEYED_VALUES_MIN: usize = 64;
+/// How many bits a value may take for no better prediction to be looked for.
+const BITS_FEW: u64 = 2;
 
 /// How a value is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +111,27 @@ fn unfolded(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
-#[inline(always)]
-fn slot(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize & (KEY_SLOTS - 1)
+/// The last value and step for each key, as far as the table has room: two keys that share a slot are predicted badly, and come
+/// back all the same. How many slots there are follows from how many values there are.
+struct Last<'k> {
+    slots: &'k mut [(u64, u64)],
+    shift: u32,
+}
+
+impl<'k> Last<'k> {
+    fn new(keys: &'k mut Vec<(u64, u64)>, count: usize) -> Last<'k> {
+        let slots = count.next_power_of_two().clamp(64, 1 << 12);
+        if keys.len() < slots {
+            keys.resize(slots, (0, 0));
+        }
+        keys[..slots].fill((0, 0));
+        Last { slots: &mut keys[..slots], shift: 64 - slots.trailing_zeros() }
+    }
+
+    #[inline(always)]
+    fn of(&mut self, key: u64) -> &mut (u64, u64) {
+        &mut self.slots[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize]
+    }
 }
 
 /// The bits that the values of a sample take when they are predicted so.
@@ -175,10 +195,9 @@ fn predict(
         }
         Prediction::Keyed(n) | Prediction::KeyedStep(n) => {
             let steps = matches!(prediction, Prediction::KeyedStep(_));
-            keys.clear();
-            keys.resize(KEY_SLOTS, (0, 0));
+            let mut last_of = Last::new(keys, values.len());
             rest.extend(values.iter().zip(&before[n].values).map(|(value, key)| {
-                let (last, step) = &mut keys[slot(*key)];
+                let (last, step) = last_of.of(*key);
                 let guess = if steps { last.wrapping_add(*step) } else { *last };
                 (*last, *step) = (*value, value.wrapping_sub(*last));
                 folded(value.wrapping_sub(guess), width)
@@ -197,7 +216,11 @@ fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Pre
     }
     let mut best = (cost(Prediction::Least, column, before, keys), Prediction::Least);
     // What follows a pattern in itself is found by the compressor: what replaces it has to be better by a margin.
+    let few = BITS_FEW * values.len().min(SAMPLE_VALUES) as u64;
     let mut consider = |prediction: Prediction, share: u64, keys: &mut Vec<(u64, u64)>| {
+        if best.0 <= few {
+            return;
+        }
         let bits = cost(prediction, column, before, keys);
         if bits < best.0 * share / 16 {
             best = (bits, prediction);
@@ -212,7 +235,7 @@ fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Pre
             }
         }
     }
-    if column.width >= 4 {
+    if column.width >= 4 && values.len() >= KEYED_VALUES_MIN {
         // A key is a number of something: a task, a stream, a base.
         for n in (1..before.len()).filter(|n| before[*n].width >= 4).take(4) {
             consider(Prediction::Keyed(n), 12, keys);
@@ -348,10 +371,9 @@ fn restore(
         }
         Prediction::Keyed(_) | Prediction::KeyedStep(_) => {
             let steps = matches!(prediction, Prediction::KeyedStep(_));
-            keys.clear();
-            keys.resize(KEY_SLOTS, (0, 0));
+            let mut last_of = Last::new(keys, values.len());
             for (value, key) in values.iter_mut().zip(other) {
-                let (last, step) = &mut keys[slot(*key)];
+                let (last, step) = last_of.of(*key);
                 let guess = if steps { last.wrapping_add(*step) } else { *last };
                 *value = guess.wrapping_add(unfolded(*value)) & mask;
                 (*last, *step) = (*value, value.wrapping_sub(*last));

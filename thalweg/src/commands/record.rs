@@ -39,7 +39,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 pub(crate) struct Arguments {
     /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all who join it. The newest
     /// space if omitted.
-    #[arg(value_name = "SPACE|SESSION")]
+    #[arg(value_name = "SPACE")]
     space: Option<String>,
     /// The directory of the archive: a new or empty one, or one that has an archive of the same run.
     #[arg(long, short, value_name = "DIR")]
