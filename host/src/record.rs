@@ -172,7 +172,11 @@ impl Recording {
         let known = &mut members.known;
         let new: Vec<Member> = all.iter().filter(|member| known.insert(member.uuid)).cloned().collect();
         for member in new {
-            let found = members.session.space(&member).map_err(Error::usage_of).map(|space| space.path().to_path_buf());
+            let found = members
+                .session
+                .space(&member)
+                .map_err(Error::usage_of)
+                .map(|space| space.path().to_path_buf());
             let to = self.plan.to.join(&member.directory);
             match found.and_then(|from| Recording::part_of(&self.plan, &from, to)) {
                 Ok(part) => self.parts.push(part),

@@ -43,7 +43,7 @@ pub mod identity {
     pub const SETTINGS: usize = WRITERS + 8;
     /// How many live chunks there are.
     pub const LIVE_CHUNKS: usize = SETTINGS + 8;
-    /// Bit 0: keep, `clean` leaves this space alone unless told. Bit 1: an archive of the space, in a directory of its own.
+    /// Bit 0: keep, `clean` leaves this space alone unless told.
     pub const FLAGS: usize = LIVE_CHUNKS + 8;
     /// The name that it has now, as a reference to the catalog; 0: still `NAME`.
     pub const NAME_NOW: usize = FLAGS + 8;

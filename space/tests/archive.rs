@@ -2,10 +2,10 @@
 
 mod support;
 
+use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use proptest::prelude::*;
 use support::checked::{Checked, CheckedWriter};
 use support::{Directory, Seen, child, is_long_run, read_events, read_stream, space, space_in, totals};
 use thalweg_chance::Chance;
@@ -300,7 +300,12 @@ fn other_directories_are_refused() {
     let kept = directory.path().join("kept");
     Archiver::with_options(other.path(), options(&kept)).unwrap().finish().unwrap();
     assert!(told(&kept).contains("archive of another space"), "{}", told(&kept));
-    assert!(Archiver::with_options(directory.path(), options(&kept)).unwrap_err().to_string().contains("no space"));
+    assert!(
+        Archiver::with_options(directory.path(), options(&kept))
+            .unwrap_err()
+            .to_string()
+            .contains("no space")
+    );
 }
 
 /// The process that records until it is killed.
@@ -351,7 +356,10 @@ fn recorders_are_killed() {
         recorder.kill().unwrap();
         recorder.wait().unwrap();
         let seen = check_all(&kept, 3000);
-        assert!(seen.lost == 0 && seen.events >= kept_before, "round {round}: {seen:?}, {kept_before} before");
+        assert!(
+            seen.lost == 0 && seen.events >= kept_before,
+            "round {round}: {seen:?}, {kept_before} before"
+        );
         kept_before = seen.events;
     }
     drop(writer);
@@ -359,4 +367,40 @@ fn recorders_are_killed() {
     let seen = check_all(&kept, 3000);
     assert_eq!((seen.events, seen.lost), (written, 0));
     eprintln!("{rounds} recorders killed, {written} events, {kept_before} of them kept before the last");
+}
+
+/// How long a window takes to open, by the size of the archive.
+#[test]
+#[ignore = "by hand: THALWEG_TEST_MEGABYTES=2000 THALWEG_TEST_CHUNK=16384"]
+fn a_window_of_a_large_archive_opens_fast() {
+    let Some(megabytes) = child::given::<u64>("THALWEG_TEST_MEGABYTES") else { return };
+    let chunk_bytes = child::given::<usize>("THALWEG_TEST_CHUNK").unwrap_or(1 << 20);
+    let directory = Directory::on_disk("large");
+    let kept = directory.path().join("kept");
+    let space = space(&directory, 16 << 10, 64, WAIT);
+    let mut writer = space.writer("w").unwrap();
+    let kind = writer.declare::<support::Counted>().unwrap();
+    let mut archiver =
+        Archiver::with_options(space.path(), ArchiveOptions { chunk_bytes, ..options(&kept) }).unwrap();
+    let mut count = 0_u64;
+    while archiver.progress().bytes < megabytes << 20 {
+        for _ in 0..20_000 {
+            // What no compressor shortens, so that a large archive is made soon.
+            writer.emit_at(count * 100, kind, &support::Counted { count: thalweg_chance::mixed(count) });
+            count += 1;
+        }
+        archiver.step().unwrap();
+    }
+    drop(writer);
+    archiver.finish().unwrap();
+    let info = archive::info(&kept).unwrap().unwrap();
+    for _ in 0..5 {
+        let begun = std::time::Instant::now();
+        let reader = SpaceReader::open(&kept).unwrap();
+        let mut stream = reader.events().since(count * 50).until(count * 50 + 100_000);
+        let mut seen = 0;
+        while stream.poll(usize::MAX, &mut |_| seen += 1).unwrap() > 0 {}
+        eprintln!("{info:?}: {seen} events of the window in {:?}", begun.elapsed());
+        assert_eq!(seen, 1001);
+    }
 }

@@ -142,9 +142,17 @@ fn one_cut_element_leaves_the_others_readable() {
 fn a_later_version_is_refused_with_its_number() {
     let directory = Directory::new("version");
     let path = make(directory.path());
-    for name in
-        ["space", "0000.catalog", "0001.element", "0001.archive", "0001.catalog", "settings", "live.0", "segments", "000001.segment"]
-    {
+    for name in [
+        "space",
+        "0000.catalog",
+        "0001.element",
+        "0001.archive",
+        "0001.catalog",
+        "settings",
+        "live.0",
+        "segments",
+        "000001.segment",
+    ] {
         let name = path.join(name);
         let bytes = std::fs::read(&name).unwrap();
         let mut later = bytes.clone();

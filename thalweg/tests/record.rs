@@ -36,7 +36,11 @@ struct Run {
 
 impl Run {
     fn start(folder: &Path, space: &str, more: &[(&str, &str)]) -> Run {
-        let net = write(folder, "plus.snet", "net plus connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];");
+        let net = write(
+            folder,
+            "plus.snet",
+            "net plus connect [{<n>} -> {<n = n + 1>}] .. [{<n>} -> {<n = n + 1>}];",
+        );
         let mut command = thalweg(&["run", &net, "--monitor", "full", "--workers", "2", "--space", space]);
         command.envs(more.iter().copied()).stderr(Stdio::null());
         let mut killed = Killed::start(&mut command, folder);
@@ -86,7 +90,8 @@ fn ended(recorder: Child) -> (Option<i32>, String) {
 }
 
 fn interrupt(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
+    let status =
+        Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
     assert!(status.success());
 }
 
@@ -161,7 +166,8 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     // What was recorded before is there still. (Seconds change a little as the clock becomes more exact.)
     let event = |line: &str| {
         let event: Value = serde_json::from_str(line).expect("JSON");
-        [&event["ticks"], &event["writer"], &event["sequence"], &event["kind"], &event["fields"]].map(Value::to_string)
+        [&event["ticks"], &event["writer"], &event["sequence"], &event["kind"], &event["fields"]]
+            .map(Value::to_string)
     };
     let all: std::collections::HashSet<_> = events.lines().map(event).collect();
     assert!(before.lines().chain(between.lines()).all(|line| all.contains(&event(line))));
@@ -178,7 +184,8 @@ fn a_window_is_what_lies_between_its_times() {
     run.end();
     assert_eq!(ended(recorder(&space, &kept, &[])).0, Some(0));
     let all = says(&["events", &kept, "--json"]);
-    let time = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["time_s"].as_f64().expect("a time");
+    let time =
+        |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["time_s"].as_f64().expect("a time");
     let times: Vec<f64> = all.lines().map(time).collect();
     let (first, last) = (times[0], times[times.len() - 1]);
     let (from, to) = (first + (last - first) * 0.3, first + (last - first) * 0.6);
@@ -186,7 +193,8 @@ fn a_window_is_what_lies_between_its_times() {
     let (from, to) = ((from * 1e6).round() / 1e6, (to * 1e6).round() / 1e6);
     let expected = times.iter().filter(|time| (from..=to).contains(*time)).count();
     for place in [&kept, &space] {
-        let seen: Vec<f64> = says(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
+        let seen: Vec<f64> =
+            says(&["events", place, "--json", "--window", &window]).lines().map(time).collect();
         assert!(seen.iter().all(|time| (from - 1e-6..=to + 1e-6).contains(time)), "{window}");
         // Whoever counts in ticks rounds by one.
         assert!(seen.len().abs_diff(expected) <= 2 && expected > 10, "{} for {expected}", seen.len());
@@ -194,7 +202,12 @@ fn a_window_is_what_lies_between_its_times() {
     let part: Value =
         serde_json::from_str(&says(&["report", &kept, "--json", "--window", &window])).expect("JSON");
     let took = part["window"]["duration_ns"].as_f64().unwrap_or(f64::NAN) / 1e9;
-    assert!((took - (to - from)).abs() < 0.3 * (to - from), "{took} s of {} s: {}", to - from, part["window"]);
+    assert!(
+        (took - (to - from)).abs() < 0.3 * (to - from),
+        "{took} s of {} s: {}",
+        to - from,
+        part["window"]
+    );
     let wrong = output(&["events", &kept, "--window", "2s..1s"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("has to come after"));
@@ -225,7 +238,8 @@ fn all_processes_of_a_session_are_recorded_as_they_join() {
     }
     let second = join(1);
     let spaces = || {
-        let report: Value = serde_json::from_slice(&output(&["report", &kept, "--json"]).stdout).unwrap_or_default();
+        let report: Value =
+            serde_json::from_slice(&output(&["report", &kept, "--json"]).stdout).unwrap_or_default();
         report["spaces"].as_array().map_or(0, Vec::len)
     };
     while spaces() < 2 {

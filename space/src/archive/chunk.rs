@@ -244,7 +244,9 @@ impl Parted {
                 if end - at < block::HEADER || word(bytes, at + block::NUMBER) != number {
                     return false;
                 }
-                for (header, from) in self.headers.iter_mut().zip([block::BASE, block::SEQUENCE, block::DROPS]) {
+                for (header, from) in
+                    self.headers.iter_mut().zip([block::BASE, block::SEQUENCE, block::DROPS])
+                {
                     header.push(word(bytes, at + from));
                 }
                 self.base = word(bytes, at + block::BASE);
@@ -326,13 +328,17 @@ impl Parted {
     fn group(&mut self, shape: Shape, divisions: Divisions<'_>) -> usize {
         let arguments = shape.words().saturating_sub(1);
         let has_events = shape != Shape::RAW && !shape.is_padding();
-        let described = if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
+        let described =
+            if has_events && shape.kind() >= event::KIND_FIRST { divisions(shape.kind()) } else { None };
         // An event shorter than its kind says, and one of a kind that nobody described, is so many words.
         let fitting = described.filter(|division| division.bytes() <= 8 * arguments);
         let division = fitting.unwrap_or_else(|| Arc::new(Division::of_words(arguments)));
         let (kind, same_time) = (shape.kind(), shape.is_same_time());
         let same = |group: &Group| {
-            group.kind == kind && group.same_time == same_time && group.division == division && group.bytes > 0
+            group.kind == kind
+                && group.same_time == same_time
+                && group.division == division
+                && group.bytes > 0
         };
         if let Some(found) = self.groups.iter().position(same).filter(|_| has_events) {
             return found;
@@ -389,7 +395,8 @@ impl Parted {
 impl Group {
     fn write(&mut self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
         let mut columns = vec![Column { width: 4, values: std::mem::take(&mut self.times) }];
-        let name = |at: usize| Some((at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time));
+        let name =
+            |at: usize| Some((at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time));
         column::encode(&columns[0], &[], self.same_time.then(|| name(1)).flatten(), output, scratch);
         let mut at = 8;
         for width in &self.division.widths {
@@ -442,7 +449,12 @@ impl Decoder {
     }
 
     /// Puts the bytes of `extent` together, into `bytes`.
-    pub(crate) fn decode(&mut self, chunk: &[u8], extent: Extent, bytes: &mut Vec<u8>) -> Result<(), Damaged> {
+    pub(crate) fn decode(
+        &mut self,
+        chunk: &[u8],
+        extent: Extent,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Damaged> {
         let length = extent.length()?;
         let mut input = Input::new(&mut self.unpacker, chunk)?;
         match input.byte()? {

@@ -168,7 +168,13 @@ fn extreme_values_come_back() {
         }
         for n in 0..500_u64 {
             let value = match pattern {
-                0 => if n % 2 == 0 { u64::MAX } else { 0 },
+                0 => {
+                    if n % 2 == 0 {
+                        u64::MAX
+                    } else {
+                        0
+                    }
+                }
                 1 => n.wrapping_mul(1 << 63),
                 2 => u64::MAX - n * n,
                 3 => i64::MIN as u64 + n,
@@ -199,7 +205,9 @@ fn measured() {
         for entry in std::fs::read_dir(space).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            let Some(number) = name.strip_suffix(".archive").and_then(|n| n.parse::<u32>().ok()) else { continue };
+            let Some(number) = name.strip_suffix(".archive").and_then(|n| n.parse::<u32>().ok()) else {
+                continue;
+            };
             let file = std::fs::read(&path).unwrap();
             let head = crate::file::word(&file, 64);
             let block_bytes = crate::file::word(&file, 16) & 0xffff_ffff;
@@ -233,8 +241,16 @@ fn measured() {
             }
         }
         let events = events as f64;
-        eprintln!("{space}: {events} events, raw {:.2} B, packed {:.2} B, ratio {:.2}, zstd alone {:.2} B; in {:.1} ns out {:.1} ns zstd {:.1} ns an event",
-            raw as f64 / events, packed as f64 / events, raw as f64 / packed as f64, plain as f64 / events, in_s*1e9/events, out_s*1e9/events, z_s*1e9/events);
+        eprintln!(
+            "{space}: {events} events, raw {:.2} B, packed {:.2} B, ratio {:.2}, zstd alone {:.2} B; in {:.1} ns out {:.1} ns zstd {:.1} ns an event",
+            raw as f64 / events,
+            packed as f64 / events,
+            raw as f64 / packed as f64,
+            plain as f64 / events,
+            in_s * 1e9 / events,
+            out_s * 1e9 / events,
+            z_s * 1e9 / events
+        );
         eprintln!("   {by_kind:?}");
     }
 }

@@ -141,7 +141,8 @@ fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut V
     // From the middle, where a chunk is what it mostly is; the value before the first is real but at the very beginning.
     let from = (count - sample) / 2;
     let mut rest = Vec::new();
-    let part = |column: &Column| Column { width: column.width, values: column.values[from..from + sample].to_vec() };
+    let part =
+        |column: &Column| Column { width: column.width, values: column.values[from..from + sample].to_vec() };
     let (column, sources): (Column, Vec<Column>) = match prediction {
         Prediction::Other(n) | Prediction::Keyed(n) | Prediction::KeyedStep(n) => {
             let mut sources = vec![Column::default(); n];
@@ -258,7 +259,9 @@ impl Scratch {
         let Some(name) = name else { return Prediction::Least };
         if let Some((habit, left)) = self.habits.get_mut(&name)
             && *left > 0
-            && habit.source().is_none_or(|n| before.get(n).is_some_and(|other| other.width >= column.width.min(4)))
+            && habit
+                .source()
+                .is_none_or(|n| before.get(n).is_some_and(|other| other.width >= column.width.min(4)))
         {
             *left -= 1;
             return *habit;
@@ -314,7 +317,8 @@ pub(super) fn decode(
     let planes = usize::from(head >> 4);
     let has_column = matches!(head & 15, 3..=5);
     let source = if has_column { input.varint()? } else { 0 };
-    let prediction = Prediction::from_code(head & 15, usize::try_from(source).map_err(|_| Damaged)?).ok_or(Damaged)?;
+    let prediction =
+        Prediction::from_code(head & 15, usize::try_from(source).map_err(|_| Damaged)?).ok_or(Damaged)?;
     let first = if has_column { 0 } else { input.varint()? };
     let step = if prediction == Prediction::Step { input.varint()? } else { 0 };
     let sources = before.get(source as usize).filter(|other| other.values.len() >= count);

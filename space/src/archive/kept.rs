@@ -189,17 +189,23 @@ impl Kept {
         let from = element.chunks.partition_point(|chunk| chunk.to <= number.saturating_mul(block_bytes));
         let blocks = element.chunks[from..].iter().find_map(|chunk| chunk.first_block(block_bytes));
         // The block may begin in a chunk that has others before it.
-        let within = element.chunks.get(from).filter(|chunk| chunk.from <= number * block_bytes).map(|_| number);
+        let within =
+            element.chunks.get(from).filter(|chunk| chunk.from <= number * block_bytes).map(|_| number);
         within.or(blocks).map_or(end, |block| block.max(number).min(end))
     }
 
     /// The blocks among which the last one lies whose base (or, of a sequence, whose first sequence) is not behind the one
     /// asked for: from the first up to before the second, which is no block's beginning if it is none.
-    pub(crate) fn narrowed(&self, id: ElementId, is_before: impl Fn(u64, u64) -> bool) -> Option<(u64, Option<u64>)> {
+    pub(crate) fn narrowed(
+        &self,
+        id: ElementId,
+        is_before: impl Fn(u64, u64) -> bool,
+    ) -> Option<(u64, Option<u64>)> {
         let state = self.state();
         let element = state.elements.get(&id)?;
         let block_bytes = element.block_bytes();
-        let begun = || element.chunks.iter().filter_map(|chunk| Some((chunk.first_block(block_bytes)?, chunk)));
+        let begun =
+            || element.chunks.iter().filter_map(|chunk| Some((chunk.first_block(block_bytes)?, chunk)));
         let before = begun().take_while(|(_, chunk)| is_before(chunk.base, chunk.sequence)).last()?.0;
         let after = begun().map(|(block, _)| block).find(|block| *block > before);
         Some((before, after))
@@ -303,7 +309,8 @@ impl State {
             }
             let Contents { headers: all, chunks, .. } = &segment.contents;
             for header in &all[headers..] {
-                let new = || KeptElement { header: header.clone(), state: [0; STATE.len()], chunks: Vec::new() };
+                let new =
+                    || KeptElement { header: header.clone(), state: [0; STATE.len()], chunks: Vec::new() };
                 self.elements.entry(header.id).or_insert_with(new);
             }
             for (at, _, chunk) in &chunks[known..] {

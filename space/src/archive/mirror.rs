@@ -138,7 +138,8 @@ impl Mirror {
             before.clone_from(&self.page);
         }
         let boot = self.page[identity::BOOT..identity::BOOT + 16].try_into().expect("16 bytes");
-        let (pid, start) = (word(&self.page, identity::PID) as u32, word(&self.page, identity::PROCESS_START));
+        let (pid, start) =
+            (word(&self.page, identity::PID) as u32, word(&self.page, identity::PROCESS_START));
         let lives = crate::process::is_alive_here(boot, pid, start);
         let flags = word(&self.page, identity::FLAGS) | FLAG_KEEP | FLAG_ARCHIVE;
         let flags = if lives { flags | FLAG_LIVED } else { flags & !FLAG_LIVED };
@@ -172,7 +173,9 @@ fn check_directory(identity: &File, path: &Path, directory: &Path) -> Result<(),
                 entry.as_ref().is_ok_and(|entry| {
                     let name = entry.file_name();
                     let name = name.to_string_lossy();
-                    !name.ends_with(".catalog") && !name.ends_with(".new") && !name.starts_with("live.")
+                    !name.ends_with(".catalog")
+                        && !name.ends_with(".new")
+                        && !name.starts_with("live.")
                         && !matches!(&*name, "settings" | "probes")
                 })
             });

@@ -162,7 +162,8 @@ impl Archiver {
             let head = tap.head()?;
             let limit = if is_due { head } else { head - head % tap.block_bytes() };
             let mirror = self.mirror.as_mut();
-            bytes += tap.copy_to(limit, is_due, &mut self.store, mirror, &self.options, &mut self.progress)?;
+            bytes +=
+                tap.copy_to(limit, is_due, &mut self.store, mirror, &self.options, &mut self.progress)?;
         }
         if is_due {
             if let Some(mirror) = &mut self.mirror {

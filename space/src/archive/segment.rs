@@ -106,7 +106,9 @@ impl Words {
 
     pub(super) fn chunk(&mut self, chunk: &ChunkInfo) {
         self.id(chunk.id);
-        for word in [chunk.from, chunk.to, chunk.times.0, chunk.times.1, chunk.first_block.0, chunk.first_block.1] {
+        for word in
+            [chunk.from, chunk.to, chunk.times.0, chunk.times.1, chunk.first_block.0, chunk.first_block.1]
+        {
             self.put(word);
         }
         chunk.state.iter().for_each(|word| self.put(*word));
@@ -250,7 +252,11 @@ pub(super) struct SegmentReader {
 
 impl SegmentReader {
     /// Opens segment `number`, of the space with this UUID; none if there is none. What is in it is not read yet.
-    pub(super) fn open(directory: &Path, number: u64, uuid: [u8; 16]) -> Result<Option<SegmentReader>, Error> {
+    pub(super) fn open(
+        directory: &Path,
+        number: u64,
+        uuid: [u8; 16],
+    ) -> Result<Option<SegmentReader>, Error> {
         let path = path(directory, number);
         let file = match file::open_to_read(&path) {
             Ok(file) => file,
@@ -278,7 +284,9 @@ impl SegmentReader {
             return Ok(known);
         }
         let mut payload = Vec::new();
-        while let Some((record_type, end)) = read_record(&self.file, &self.path, self.contents.end, &mut payload)? {
+        while let Some((record_type, end)) =
+            read_record(&self.file, &self.path, self.contents.end, &mut payload)?
+        {
             let at = self.contents.end;
             let mut words = WordsIn(&payload);
             let taken = match record_type {
@@ -491,7 +499,8 @@ impl Listed {
             3 => What::Removed,
             _ => return None,
         };
-        let is_whole = word(record, LISTED_BYTES - 8) == u64::from(crc32fast::hash(&record[..LISTED_BYTES - 8]));
+        let is_whole =
+            word(record, LISTED_BYTES - 8) == u64::from(crc32fast::hash(&record[..LISTED_BYTES - 8]));
         let [number, bytes, events, real_ns] = [1, 2, 3, 4].map(|n| word(record, 8 * n));
         is_whole.then_some(Listed { what, number, bytes, events, real_ns })
     }

@@ -3,7 +3,9 @@
 use super::ArchiveOptions;
 use super::chunk::{Divisions, Encoder, Extent};
 use super::kept::uuid_of;
-use super::segment::{ChunkInfo, KeptHeader, List, Listed, STATE, SegmentReader, SegmentWriter, What, Words, path};
+use super::segment::{
+    ChunkInfo, KeptHeader, List, Listed, STATE, SegmentReader, SegmentWriter, What, Words, path,
+};
 use crate::error::Error;
 use crate::file::word;
 use crate::layout::block;
@@ -56,7 +58,8 @@ impl Store {
     /// Opens the archive in `directory`, which has the identity of a space, to add to it.
     pub(super) fn open(directory: PathBuf, options: ArchiveOptions) -> Result<Store, Error> {
         let uuid = uuid_of(&directory)?;
-        let encoder = Encoder::new(options.level).map_err(|e| Error::io("make a compressor for", &directory, e))?;
+        let encoder =
+            Encoder::new(options.level).map_err(|e| Error::io("make a compressor for", &directory, e))?;
         let mut store = Store {
             directory,
             uuid,
@@ -87,7 +90,9 @@ impl Store {
             if listed.what == What::Removed {
                 continue;
             }
-            let Some(mut segment) = SegmentReader::open(&self.directory, number, self.uuid)? else { continue };
+            let Some(mut segment) = SegmentReader::open(&self.directory, number, self.uuid)? else {
+                continue;
+            };
             segment.look()?;
             for header in &segment.contents.headers {
                 self.before.entry(header.id).or_insert_with(|| (header.clone(), 0));
@@ -212,7 +217,9 @@ impl Store {
             List::append(&self.directory, &listed)?;
             let path = path(&self.directory, number);
             match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &path, e)),
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path, e));
+                }
                 _ => {}
             }
             self.finished.remove(0);

@@ -52,7 +52,8 @@ impl Tap {
             Some((header, position)) => (header, position, true),
             None => {
                 let mut header = ring.header.clone();
-                let mut put = |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                let mut put =
+                    |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
                 put(element::BLOCKS, ring.block_bytes);
                 put(element::READER, 0);
                 put(element::READER_START, 0);
@@ -62,7 +63,9 @@ impl Tap {
         };
         if word(&header.header[..], element::BLOCKS) & 0xffff_ffff != ring.block_bytes {
             let what = ring.path.display();
-            return Err(Error::new(format!("{what} has blocks of another size than its archive: keep it elsewhere")));
+            return Err(Error::new(format!(
+                "{what} has blocks of another size than its archive: keep it elsewhere"
+            )));
         }
         let divisions = KindDivisions::open(space, place.id.file)?;
         Ok(Some(Tap {
@@ -121,7 +124,8 @@ impl Tap {
 
     /// Bytes that may wait: a writer that waits for its consumer never waits for what is not written yet.
     fn waiting_max(&self, options: &ArchiveOptions) -> usize {
-        let is_overwriting = word(&self.ring.header[..], element::VERSION) >> 32 == u64::from(Policy::Overwrite.code());
+        let is_overwriting =
+            word(&self.ring.header[..], element::VERSION) >> 32 == u64::from(Policy::Overwrite.code());
         let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;
         let most = if is_overwriting { options.chunk_bytes } else { options.chunk_bytes.min(ring) };
         most.clamp(1, CHUNK_BYTES_MAX)
@@ -159,7 +163,12 @@ impl Tap {
             } else {
                 // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
                 let next = self.ring.next_written(number + 1, limit / self.ring.block_bytes);
-                self.move_to((start + bytes).max(next * self.ring.block_bytes), store, mirror.as_deref_mut(), progress)?;
+                self.move_to(
+                    (start + bytes).max(next * self.ring.block_bytes),
+                    store,
+                    mirror.as_deref_mut(),
+                    progress,
+                )?;
             }
             if self.waiting.len() >= most {
                 self.write(store, mirror.as_deref_mut(), progress)?;

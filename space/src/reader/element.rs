@@ -230,7 +230,8 @@ impl Blocks {
         let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
         let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
         let path = kept.path.clone();
-        let (block_bytes, block_count) = checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
+        let (block_bytes, block_count) =
+            checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
         let file = Arc::new(file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?);
         let kept = Some((kept.clone(), place.id));
         Ok(Some(Blocks { file, path, start: 0, data: 0, block_bytes, block_count, header, kept }))
@@ -581,7 +582,8 @@ impl ElementReader {
         let (mut low, mut high) = (self.oldest_held(end)?, end);
         if let Some(Blocks { kept: Some((kept, id)), .. }) = &self.archive {
             // The index of the segments tells which chunk to look into.
-            let (first, behind) = kept.narrowed(*id, |base, sequence| start.is_behind(base, sequence)).unwrap_or((low, None));
+            let (first, behind) =
+                kept.narrowed(*id, |base, sequence| start.is_behind(base, sequence)).unwrap_or((low, None));
             (low, high) = (low.max(first), behind.map_or(high, |behind| high.min(behind)));
         }
         // The last block that begins at or before what is asked for, if any does.

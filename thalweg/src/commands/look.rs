@@ -76,8 +76,7 @@ pub(crate) fn look(
     let window = last.or(look.watch.then_some(WATCH_WINDOW));
     let Some(window) = window else { return show(&measuring.whole()?, false) };
     if !measuring.is_running() {
-        let report =
-            if let Some(window) = last { measuring.last(window)? } else { measuring.whole()? };
+        let report = if let Some(window) = last { measuring.last(window)? } else { measuring.whole()? };
         return show(&report, false);
     }
     loop {
