@@ -173,6 +173,46 @@ fn a_recording_ends_at_ctrl_c_and_goes_on_after_a_kill() {
     assert!(before.lines().chain(between.lines()).all(|line| all.contains(&event(line))));
 }
 
+/// A run takes its space along when it ends; what the recorder had not written yet, it still has at hand.
+#[test]
+fn a_run_that_leaves_nothing_is_in_the_archive() {
+    let (folder, _, kept) = folder();
+    let spaces = folder.path().join("spaces");
+    std::fs::create_dir(&spaces).expect("made");
+    let net = write(folder.path(), "plus.snet", "net plus connect [{<n>} -> {<n = n + 1>}];");
+    let mut command = thalweg(&["run", &net, "--monitor", "full"]);
+    let mut killed = Killed::start(command.stderr(Stdio::null()), &spaces);
+    let output = BufReader::new(killed.child.stdout.take().expect("piped"));
+    let mut run = Run { killed, output };
+    let send = |run: &mut Run, count: usize| {
+        let input = run.killed.child.stdin.as_mut().expect("open");
+        for n in 0..count {
+            writeln!(input, "{{\"<n>\": {n}}}").expect("it reads");
+            let mut line = String::new();
+            run.output.read_line(&mut line).expect("it writes");
+        }
+    };
+    send(&mut run, 1);
+    let space =
+        std::fs::read_dir(&spaces).expect("a folder").next().expect("a space").expect("a space").path();
+    // Nothing of the run's last seconds is written before its end.
+    let mut command = thalweg(&["record", space.to_str().expect("UTF-8"), "--output", &kept, "--sync", "1h"]);
+    let recorder = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("thalweg starts");
+    let begun = Instant::now();
+    // The catalogs of all writers are copied when they are found.
+    while !Path::new(&kept).join("0001.catalog").exists() {
+        assert!(begun.elapsed() < PATIENCE, "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    send(&mut run, 300);
+    run.end();
+    let (code, said) = ended(recorder);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!space.exists(), "the run took its space along");
+    assert_eq!(measured(&kept)["throughput"]["messages_in"], 301);
+}
+
 #[test]
 fn a_window_is_what_lies_between_its_times() {
     let (folder, space, kept) = folder();

@@ -235,6 +235,7 @@ impl Parted {
     /// Parts the bytes; `false` if they are no blocks.
     fn part(&mut self, bytes: &[u8], extent: Extent, divisions: Divisions<'_>) -> bool {
         let mut table = ShapeTable::new();
+        self.order.reserve(bytes.len() / 32);
         let mut at = 0;
         let mut time = 0_u32;
         while at < bytes.len() {
@@ -371,7 +372,9 @@ impl Parted {
         scratch.spare.push(order);
         output.varint(self.raw.len() as u64);
         output.bytes(&self.raw);
-        for group in self.groups.iter_mut().filter(|group| !group.starts.is_empty()) {
+        let mut groups: Vec<_> = self.groups.iter_mut().filter(|group| !group.starts.is_empty()).collect();
+        groups.iter_mut().for_each(|group| group.write_times(output, scratch));
+        for group in groups {
             group.write(bytes, output, scratch);
         }
     }
@@ -393,16 +396,25 @@ impl Parted {
 }
 
 impl Group {
+    /// The name of the column of what stands at this byte of the events.
+    fn column_name(&self, at: usize) -> u64 {
+        (at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time)
+    }
+
+    fn write_times(&mut self, output: &mut Output<'_>, scratch: &mut Scratch) {
+        let times = Column { width: 4, values: std::mem::take(&mut self.times) };
+        let name = self.same_time.then(|| self.column_name(0));
+        column::encode(&times, &[], name, output, scratch);
+        self.times = times.values;
+    }
+
     fn write(&mut self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
         let mut columns = vec![Column { width: 4, values: std::mem::take(&mut self.times) }];
-        let name =
-            |at: usize| Some((at as u64) << 17 | u64::from(self.kind) << 1 | u64::from(self.same_time));
-        column::encode(&columns[0], &[], self.same_time.then(|| name(1)).flatten(), output, scratch);
         let mut at = 8;
         for width in &self.division.widths {
             let mut column = scratch.column(usize::from(*width));
             gather(bytes, &self.starts, at, &mut column);
-            column::encode(&column, &columns, name(at), output, scratch);
+            column::encode(&column, &columns, Some(self.column_name(at)), output, scratch);
             at += column.width;
             columns.push(column);
         }
@@ -438,8 +450,10 @@ struct Read {
     widths: Vec<u8>,
     bytes: usize,
     count: usize,
+    times: Column,
     starts: Vec<u32>,
-    /// The length of each event behind its fields, if any has one.
+    /// Whether something follows the fields of some, and how many bytes of each.
+    has_tails: bool,
     tails: Vec<u32>,
 }
 
@@ -488,31 +502,64 @@ fn put_together(
     }
     let mut order = scratch.column(4);
     column::decode(&mut order, count, &[], input, scratch)?;
-    for index in &order.values {
-        let (_, group) = shapes.get(*index as usize).ok_or(Damaged)?;
-        groups.get_mut(*group).ok_or(Damaged)?.count += 1;
-    }
     let raw_bytes = input.count(bytes.len())?;
     let mut raw = Vec::new();
     input.bytes(raw_bytes, &mut raw)?;
-    // What a group of padding counts is no event.
-    for (shape, group) in &shapes {
-        if *shape == Shape::RAW || shape.is_padding() {
-            groups[*group].count = 0;
+    let placed = placed(&shapes, &mut groups)?;
+    for index in &order.values {
+        let placed = placed.get(*index as usize).ok_or(Damaged)?;
+        if placed.class == Class::Event {
+            groups[placed.group].count += 1;
         }
     }
-    for group in &mut groups {
+    for group in groups.iter_mut().filter(|group| group.count > 0) {
         group.starts.try_reserve_exact(group.count).map_err(|_| Damaged)?;
+        group.times = scratch.column(4);
+        column::decode(&mut group.times, group.count, &[], input, scratch)?;
     }
-    let frame = Frame { extent, shapes: &shapes, order: &order.values, headers: &headers, raw: &raw };
+    let frame = Frame { extent, placed: &placed, order: &order.values, headers: &headers, raw: &raw };
     frame.lay_out(bytes, &mut groups)?;
-    let mut columns = Columns { times: groups.iter().map(|_| None).collect() };
-    for (number, group) in groups.iter_mut().enumerate().filter(|(_, group)| group.count > 0) {
-        columns.read(number, group, input, bytes, scratch)?;
+    for group in groups.iter_mut().filter(|group| group.count > 0) {
+        group.read(input, bytes, scratch)?;
     }
-    columns.set_times(&frame, &groups, bytes)?;
     scratch.spare.push(order);
     Ok(())
+}
+
+/// What is known of a shape before its events are looked at.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    /// The high half of its events' first words.
+    high: u64,
+    bytes: usize,
+    group: usize,
+    class: Class,
+}
+
+/// What sort of thing has a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Event,
+    Padding,
+    Raw,
+}
+
+/// Looks whether each shape has room for the fields of its group.
+fn placed(shapes: &[(Shape, usize)], groups: &mut [Read]) -> Result<Vec<Placed>, Damaged> {
+    let mut all = Vec::with_capacity(shapes.len());
+    for (shape, number) in shapes {
+        let group = groups.get_mut(*number).ok_or(Damaged)?;
+        let (bytes, high) = (8 * shape.words(), shape.0 << 32);
+        let class = match *shape {
+            Shape::RAW => Class::Raw,
+            shape if shape.is_padding() => Class::Padding,
+            _ if bytes < 8 + group.bytes => return Err(Damaged),
+            _ => Class::Event,
+        };
+        group.has_tails |= class == Class::Event && bytes > 8 + group.bytes;
+        all.push(Placed { high, bytes, group: *number, class });
+    }
+    Ok(all)
 }
 
 fn read_shapes(input: &mut Input<'_>, words: usize) -> Result<Vec<(Shape, usize)>, Damaged> {
@@ -551,20 +598,20 @@ fn read_groups(input: &mut Input<'_>, max: usize) -> Result<Vec<Read>, Damaged> 
 /// The order of a chunk's events, and what lies between them.
 struct Frame<'a> {
     extent: Extent,
-    shapes: &'a [(Shape, usize)],
+    placed: &'a [Placed],
     order: &'a [u64],
     headers: &'a [Column; 3],
     raw: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// Puts headers of blocks, the high halves of first words and what is no event in their places, and finds where the events
-    /// of each group begin.
+    /// Puts headers of blocks, first words and what is no event in their places, and finds where the events of each group begin.
     fn lay_out(&self, bytes: &mut [u8], groups: &mut [Read]) -> Result<(), Damaged> {
         let extent = self.extent;
         let mut order = self.order.iter();
         let mut raw = self.raw;
         let mut blocks = 0;
+        let mut time = 0_u32;
         let mut at = 0;
         while at < bytes.len() {
             let end = extent.block_end(at);
@@ -581,32 +628,34 @@ impl Frame<'_> {
                 at += block::HEADER;
             }
             while at < end {
-                let (shape, group) = self.shapes[*order.next().ok_or(Damaged)? as usize];
-                if shape == Shape::RAW {
+                let Placed { high, bytes: length, group, class } =
+                    self.placed[*order.next().ok_or(Damaged)? as usize];
+                if class == Class::Raw {
                     let (part, rest) = raw.split_at_checked(end - at).ok_or(Damaged)?;
                     bytes[at..end].copy_from_slice(part);
                     raw = rest;
                     at = end;
                     break;
                 }
-                if shape.is_padding() {
-                    bytes[at + 4..at + 8].copy_from_slice(&(shape.0 as u32).to_le_bytes());
+                if class == Class::Padding {
+                    bytes[at..at + 8].copy_from_slice(&high.to_le_bytes());
                     at = end;
                     break;
                 }
-                let next = at + 8 * shape.words();
                 let group = &mut groups[group];
-                if next > end || next < at + 8 + group.bytes {
+                let value = *group.times.values.get(group.starts.len()).ok_or(Damaged)? as u32;
+                if at + length > end {
                     return Err(Damaged);
                 }
-                bytes[at + 4..at + 8].copy_from_slice(&(shape.0 as u32).to_le_bytes());
+                // Each time follows from the one before, whatever kind that is of.
+                time = if group.same_time { time } else { time.wrapping_add(value) };
+                let low = if group.same_time { value } else { time };
+                bytes[at..at + 8].copy_from_slice(&(high | u64::from(low)).to_le_bytes());
                 group.starts.push(at as u32);
-                let tail = next - at - 8 - group.bytes;
-                if tail > 0 || !group.tails.is_empty() {
-                    group.tails.resize(group.starts.len() - 1, 0);
-                    group.tails.push(tail as u32);
+                if group.has_tails {
+                    group.tails.push((length - 8 - group.bytes) as u32);
                 }
-                at = next;
+                at += length;
             }
         }
         if order.next().is_some() || !raw.is_empty() || blocks != self.headers[0].values.len() {
@@ -616,71 +665,39 @@ impl Frame<'_> {
     }
 }
 
-/// The columns of a chunk's groups, read one group after the other.
-struct Columns {
-    times: Vec<Option<Vec<u64>>>,
-}
-
-impl Columns {
-    /// Reads the columns of a group and puts their values where its events begin.
+impl Read {
+    /// Reads the columns of the group and puts their values where its events begin.
     fn read(
         &mut self,
-        number: usize,
-        group: &mut Read,
         input: &mut Input<'_>,
         bytes: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), Damaged> {
-        let count = group.starts.len();
-        if count != group.count {
+        let count = self.starts.len();
+        if count != self.count {
             return Err(Damaged);
         }
-        let mut columns = vec![scratch.column(4)];
-        column::decode(&mut columns[0], count, &[], input, scratch)?;
+        let mut columns = vec![std::mem::take(&mut self.times)];
         let mut at = 8;
-        for width in &group.widths {
+        for width in &self.widths {
             let width = usize::from(*width);
             let mut column = scratch.column(width);
             column::decode(&mut column, count, &columns, input, scratch)?;
-            scatter(bytes, &group.starts, at, &column);
+            scatter(bytes, &self.starts, at, &column);
             columns.push(column);
             at += width;
         }
+        scratch.spare.append(&mut columns);
         let tail_bytes = input.count(bytes.len())?;
         input.bytes(tail_bytes, &mut scratch.tail)?;
-        group.tails.resize(count, 0);
         let mut tail = &scratch.tail[..];
-        for (start, length) in group.starts.iter().zip(&group.tails).filter(|(_, length)| **length > 0) {
+        for (start, length) in self.starts.iter().zip(&self.tails) {
             let (part, rest) = tail.split_at_checked(*length as usize).ok_or(Damaged)?;
-            let from = *start as usize + 8 + group.bytes;
+            let from = *start as usize + 8 + self.bytes;
             bytes[from..from + part.len()].copy_from_slice(part);
             tail = rest;
         }
-        self.times[number] = Some(std::mem::take(&mut columns[0].values));
-        scratch.spare.append(&mut columns);
         if tail.is_empty() { Ok(()) } else { Err(Damaged) }
-    }
-
-    /// Puts the times in their places, in the order of the events: each follows from the one before.
-    fn set_times(&self, frame: &Frame<'_>, groups: &[Read], bytes: &mut [u8]) -> Result<(), Damaged> {
-        let mut cursors = vec![0_usize; groups.len()];
-        let mut time = 0_u32;
-        for index in frame.order {
-            let (_, number) = frame.shapes[*index as usize];
-            let Some(times) = &self.times[number] else { continue };
-            let group = &groups[number];
-            let place = cursors[number];
-            let (Some(value), Some(start)) = (times.get(place), group.starts.get(place)) else {
-                return Err(Damaged);
-            };
-            cursors[number] += 1;
-            let low = if group.same_time { *value as u32 } else { time.wrapping_add(*value as u32) };
-            if !group.same_time {
-                time = low;
-            }
-            bytes[*start as usize..*start as usize + 4].copy_from_slice(&low.to_le_bytes());
-        }
-        Ok(())
     }
 }
 

@@ -328,8 +328,13 @@ pub(super) fn decode(
     let values = &mut column.values;
     values.clear();
     values.try_reserve(count).map_err(|_| Damaged)?;
-    values.resize(count, 0);
-    for plane in 0..planes {
+    if planes == 0 {
+        values.resize(count, 0);
+    } else {
+        input.bytes(count, &mut scratch.plane)?;
+        values.extend(scratch.plane.iter().map(|byte| u64::from(*byte)));
+    }
+    for plane in 1..planes {
         input.bytes(count, &mut scratch.plane)?;
         let shift = 8 * plane as u32;
         for (value, byte) in values.iter_mut().zip(&scratch.plane) {
@@ -351,6 +356,7 @@ fn restore(
 ) {
     let other = source.map_or(&[][..], |source| &source.values[..]);
     match prediction {
+        Prediction::Least if first == 0 => {}
         Prediction::Least => values.iter_mut().for_each(|value| *value = value.wrapping_add(first) & mask),
         Prediction::Before => {
             let mut last = first;

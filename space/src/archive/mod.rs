@@ -233,6 +233,10 @@ impl Archiver {
             let Some(tap) = Tap::open(&self.path, &place, &self.store)? else { continue };
             if self.options.writers.as_ref().is_none_or(|glob| tap.is_called(&self.path, glob)) {
                 tap.attach()?;
+                if let Some(mirror) = &mut self.mirror {
+                    // Opened now, since the space may be gone when the first of its events are written.
+                    mirror.catalogs(place.id.file)?;
+                }
                 self.taps.push(tap);
             }
         }
