@@ -6,6 +6,7 @@
 
 mod admission;
 mod analysis;
+mod archive;
 mod boxes;
 mod cores;
 mod des;
@@ -44,8 +45,8 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack, link,
-                 scope; all if none is given
+  GROUP          archive, event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack,
+                 link, scope; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -58,7 +59,8 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
+    ("archive", archive::cases),
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),

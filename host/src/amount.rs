@@ -44,6 +44,44 @@ pub fn time(text: &str) -> Result<Duration, String> {
     if time.is_zero() { Err("it has to last some time".to_owned()) } else { Ok(time) }
 }
 
+/// A part of a run: its last so long (`10s`), or from one time to another, both counted from its start (`1.5s..2min`, `1min..`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// So long.
+    Last(Duration),
+    /// From, to.
+    Between(Duration, Duration),
+}
+
+impl Span {
+    /// How long it is, unless it has two ends.
+    pub fn last(self) -> Option<Duration> {
+        match self {
+            Span::Last(time) => Some(time),
+            Span::Between(..) => None,
+        }
+    }
+}
+
+/// A part of a run: `10s`, or `1.5s..2min`; `..2s` begins at the start and `2s..` ends at the end.
+///
+/// # Errors
+/// What is written is no time, or the second comes before the first.
+pub fn span(text: &str) -> Result<Span, String> {
+    let Some((from, to)) = text.split_once("..") else { return time(text).map(Span::Last) };
+    let bound = |text: &str, none: Duration| match text.trim() {
+        "" => Ok(none),
+        "0" => Ok(Duration::ZERO),
+        text => time(text),
+    };
+    // What is further away than all clocks count is the end.
+    let (from, to) = (bound(from, Duration::ZERO)?, bound(to, Duration::from_nanos(i64::MAX as u64))?);
+    if from < to {
+        return Ok(Span::Between(from, to));
+    }
+    Err(format!("{text}: the second time has to come after the first"))
+}
+
 /// Microseconds: `100us`, `1ms`; a bare number is microseconds.
 ///
 /// # Errors

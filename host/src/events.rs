@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::path::Path;
+use std::time::Duration;
 
 use thalweg_monitor::{Bases, Called, Names, Refers, WholeDispatch};
 use thalweg_space::Clock;
@@ -132,6 +133,16 @@ impl LiveEvents {
         let mut events = LiveEvents::of(PathFeed::open(path).map_err(Error::usage_of)?);
         events.meet()?;
         Ok(events)
+    }
+
+    /// Only those between two times, counted from the start of the first process. To be asked for before the first poll; what lies
+    /// outside is not read.
+    ///
+    /// # Errors
+    /// A space cannot be read.
+    pub fn between(mut self, from: Duration, to: Duration) -> Result<LiveEvents, Error> {
+        self.feed = self.feed.between(from, to).map_err(Error::usage_of)?;
+        Ok(self)
     }
 
     fn of(feed: PathFeed) -> LiveEvents {

@@ -254,6 +254,16 @@ impl Measuring {
         if report.window.partial && !report.window.complete { Err(Error::usage(UNTOLD)) } else { Ok(report) }
     }
 
+    /// The report of what happened between two times, counted from the start of the first process. To be asked for first.
+    ///
+    /// # Errors
+    /// The space cannot be read.
+    pub fn between(mut self, from: Duration, to: Duration) -> Result<Report, Error> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.follower.between(ns(from), ns(to)).map_err(Error::usage_of)?;
+        self.whole()
+    }
+
     /// Measures for so long from now on, or until the run ends, or until `goes_on` says no.
     ///
     /// # Errors

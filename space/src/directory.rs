@@ -95,6 +95,11 @@ fn claim_exact(path: &Path) -> Result<PathBuf, Error> {
     Ok(path.to_path_buf())
 }
 
+/// Whether there is a space in this directory.
+pub(crate) fn is_space(path: &Path) -> bool {
+    path.join(IDENTITY).exists()
+}
+
 /// A name that is safe as part of a file name.
 fn file_name(name: &str) -> String {
     let good = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };

@@ -253,9 +253,9 @@ fn belongs_to_space(name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let in_pool = |stem: &str| stem.split_once('-').is_some_and(|(pool, slot)| number(pool) && number(slot));
     let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
-        number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive" | "at")
+        number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive" | "segment" | "at")
             || in_pool(stem) && end == "archive"
             || stem == "live" && number(end)
     });
-    numbered || matches!(name, "settings" | "mailbox" | "probes")
+    numbered || matches!(name, "settings" | "mailbox" | "probes" | "segments")
 }

@@ -249,6 +249,9 @@ fn a_full_disk_is_an_error_and_no_signal() {
     let (seen, problem) = read_events(space.path());
     assert!(problem.is_none(), "{problem:?}");
     assert!(totals(&seen).0 > 1000);
+    // An archive is small: it must find not even one page.
+    let mut filler = std::fs::File::create(space.path().join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 64]).is_ok() {}
     let mut archiver = thalweg_space::archive::Archiver::open(space.path());
     let archived =
         archiver.as_mut().map_err(|e| format!("{e:#}")).and_then(|a| a.step().map_err(|e| format!("{e:#}")));
@@ -281,19 +284,17 @@ fn an_archive_goes_on_without_a_hole_when_a_full_disk_has_room_again() {
         match archiver.step() {
             Err(error) => {
                 assert!(error.is_full(), "{error}");
-                assert!(archiver.step().is_err() && archiver.dropped().unwrap() == 0);
+                // The kernel counts a small file system's pages on each processor, so a page may turn out to be free.
+                let again = archiver.step();
+                assert!(again.is_ok() || again.unwrap_err().is_full());
+                assert_eq!(archiver.dropped().unwrap(), 0);
                 full += 1;
                 std::fs::remove_file(&filler).unwrap();
-                // The kernel may count pages as used for a moment after their file is gone.
-                let has_room = (0..1000).any(|_| match archiver.step() {
-                    Ok(_) => true,
-                    Err(error) if error.is_full() => {
-                        std::thread::sleep(Duration::from_millis(1));
-                        false
-                    }
-                    Err(error) => panic!("{error:#}"),
-                });
-                assert!(has_room, "a second after the disk has room again");
+                let begun = std::time::Instant::now();
+                while let Err(error) = archiver.step() {
+                    assert!(error.is_full() && begun.elapsed() < Duration::from_secs(10), "{error}");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             // The block had room in what the archive has already.
             Ok(_) => std::fs::remove_file(&filler).unwrap(),

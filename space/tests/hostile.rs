@@ -40,7 +40,7 @@ fn the_space_is_good_before_it_is_damaged() {
     let (events, lost) = totals(&seen);
     assert_eq!(events + lost, 285);
     assert!(events > 20 && lost > 20, "{events} {lost}");
-    assert_eq!(files(&path).len(), 15, "{:?}", files(&path));
+    assert_eq!(files(&path).len(), 16, "{:?}", files(&path));
     let reader = SpaceReader::open(&path).unwrap();
     assert_eq!(reader.live_rows().unwrap().len(), 1);
     assert_eq!(reader.settings().unwrap()[0].value, 3);
@@ -142,9 +142,17 @@ fn one_cut_element_leaves_the_others_readable() {
 fn a_later_version_is_refused_with_its_number() {
     let directory = Directory::new("version");
     let path = make(directory.path());
-    for name in
-        ["space", "0000.catalog", "0001.element", "0001.archive", "0001.catalog", "settings", "live.0"]
-    {
+    for name in [
+        "space",
+        "0000.catalog",
+        "0001.element",
+        "0001.archive",
+        "0001.catalog",
+        "settings",
+        "live.0",
+        "segments",
+        "000001.segment",
+    ] {
         let name = path.join(name);
         let bytes = std::fs::read(&name).unwrap();
         let mut later = bytes.clone();
@@ -276,7 +284,7 @@ fn an_archiver_writes_through_no_link() {
     let directory = Directory::new("link");
     let path = make(directory.path());
     let precious = directory.path().join("precious");
-    for name in ["0002.archive.new", "0002.archive", "0002.element"] {
+    for name in ["segments.new", "segments", "000002.segment", "0002.element"] {
         let name = path.join(name);
         let before = std::fs::read(&name).ok();
         std::fs::write(&precious, before.as_deref().unwrap_or(b"precious")).unwrap();

@@ -103,6 +103,8 @@ enum Command {
     Scope(Box<commands::scope::Arguments>),
     /// Serve scopes: read processes beside them, and hand out what views want over a socket
     Serve(commands::serve::Arguments),
+    /// Keep what a run, or all runs of a session, record, compressed, while they go on
+    Record(commands::record::Arguments),
     /// Show settings of a run.
     Get(commands::get::Arguments),
     /// Change a setting of a run while it runs.
@@ -163,6 +165,7 @@ fn main() -> ExitCode {
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Scope(a) => commands::scope::main(*a, terminal),
         Command::Serve(a) => commands::serve::main(a),
+        Command::Record(a) => commands::record::main(&a, terminal),
         Command::Get(a) => commands::get::main(a, terminal),
         Command::Set(a) => commands::set::main(a, terminal),
         Command::Load(a) => commands::control::load(&a, terminal),

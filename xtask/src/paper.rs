@@ -299,7 +299,7 @@ impl<'a> Runs<'a> {
         let mut log_bytes = 0;
         for entry in std::fs::read_dir(&space)? {
             let entry = entry?;
-            if entry.path().extension().is_some_and(|extension| extension == "archive") {
+            if entry.path().extension().is_some_and(|extension| extension == "segment") {
                 log_bytes += entry.metadata()?.len();
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thalweg_space::archive::Archiver;
+use thalweg_space::archive::{ArchiveOptions, Archiver};
 use thalweg_space::{Error, Space, Tunable};
 
 use super::tally::Tally;
@@ -18,6 +18,8 @@ use crate::notice::Notices;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the thread sleeps when the elements had nothing new.
 const IDLE: Duration = Duration::from_millis(2);
+/// How long events may wait until there are enough of them to be coded well. Their elements hold them meanwhile.
+const GATHER: Duration = Duration::from_millis(20);
 /// How long it sleeps until it tries again whether there is room.
 const FULL: Duration = Duration::from_millis(50);
 
@@ -56,8 +58,9 @@ impl Archive {
     ) -> Result<Archive, error::Error> {
         let failed = |error: Error| error::Error::coded_of("E0903", error);
         let ended = Arc::new(AtomicBool::new(false));
+        let gathering = ArchiveOptions { interval: GATHER, ..ArchiveOptions::default() };
         let mut keeper = Keeper {
-            archiver: Archiver::open(space.path()).map_err(failed)?,
+            archiver: Archiver::with_options(space.path(), gathering).map_err(failed)?,
             published: Published::DECLARED.make(Some(space)).map_err(failed)?,
             place: space.path().display().to_string(),
             on_full,

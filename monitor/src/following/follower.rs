@@ -323,6 +323,28 @@ impl<'m, F: Feed> Follower<'m, F> {
         Ok(())
     }
 
+    /// Lets the report speak of what happened between two times, in nanoseconds from the start of the first process: to be called
+    /// before the first poll.
+    ///
+    /// # Errors
+    /// When a space cannot be read.
+    pub fn between(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+        let mut begin_ns = None;
+        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+            let clock = reader.info()?.clock;
+            let anchor = clock.anchor();
+            let begin_ns = *begin_ns.get_or_insert(anchor.real_ns);
+            let ticks = |ns: u64| {
+                let since = (begin_ns.saturating_add(ns)).saturating_sub(anchor.real_ns);
+                anchor.ticks.saturating_add(clock.ns_to_ticks(since))
+            };
+            (part.bytes_before, part.disk_before) = (None, None);
+            part.decoder.restart_at = Some(ticks(from_ns));
+            part.decoder.until = Some(ticks(to_ns));
+        }
+        Ok(())
+    }
+
     /// The report of what was polled. Where the feed may have several spaces, it is one over all of them.
     ///
     /// # Errors
@@ -423,8 +445,12 @@ impl<'m> Part<'m> {
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
+        // Of a window before the end, and of an archive that ends before its process did, only what was seen is known.
+        let cut = self.decoder.until.filter(|_| self.decoder.is_cut);
         let state = match (info.finished || !is_there, self.alive) {
+            _ if cut.is_some() => State::Running,
             (true, _) => State::Ended,
+            (false, false) if info.lived_on => State::Running,
             (false, true) => State::Running,
             (false, false) => State::Killed,
         };
@@ -432,11 +458,13 @@ impl<'m> Part<'m> {
             state,
             now: match state {
                 State::Ended => None,
+                State::Running if cut.is_some() => cut,
+                State::Running if info.archive => Some(info.lived_ticks),
                 State::Running => Some(info.clock.now()),
                 State::Killed => Some(info.lived_ticks),
             },
             mode,
-            rows: if is_there { rows } else { Vec::new() },
+            rows: if is_there && cut.is_none() { rows } else { Vec::new() },
             stuck,
             event_bytes: self.bytes_before.and_then(|before| Some(event_bytes?.saturating_sub(before))),
             disk_ns: disk_ns
@@ -549,6 +577,9 @@ struct Decoder {
     strange: Vec<String>,
     /// Measuring begins anew with the first event at this time.
     restart_at: Option<u64>,
+    /// What happens later is left out, and whether anything did.
+    until: Option<u64>,
+    is_cut: bool,
 }
 
 impl Decoder {
@@ -557,6 +588,10 @@ impl Decoder {
         match item {
             Item::Gap { writer, lost, .. } => analysis.gap(u64::from(*writer), *lost),
             Item::Event(event) => {
+                if self.until.is_some_and(|until| event.time > until) {
+                    self.is_cut = true;
+                    return;
+                }
                 if self.restart_at.is_some_and(|time| event.time >= time)
                     && let Some(time) = self.restart_at.take()
                 {

@@ -7,13 +7,14 @@
 //! An event that is continued is put together in a buffer of its own, and comes when all of it is there. If a part was
 //! overwritten, it is lost as a whole.
 
+use crate::archive::Kept;
 use crate::error::Error;
 use crate::file;
 use crate::kind::NameRef;
 use crate::layout::{block, element, event, pool};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A position beyond this (4 EiB) is nonsense.
 const HEAD_MAX: u64 = 1 << 62;
@@ -68,6 +69,16 @@ pub(super) enum Start {
     Sequence(u64),
 }
 
+impl Start {
+    /// Whether it may lie in a block with this base and first sequence, or in one after it.
+    fn is_behind(self, base: u64, first_sequence: u64) -> bool {
+        match self {
+            Start::Time(time) => base < time,
+            Start::Sequence(sequence) => first_sequence <= sequence,
+        }
+    }
+}
+
 /// Who wrote an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owner {
@@ -91,7 +102,7 @@ pub(super) enum Next {
 }
 
 /// Which element of a space: the number in its file's name and, in a pool, the place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ElementId {
     /// The number of the file, and of the catalog with its kinds.
     pub(crate) file: u32,
@@ -105,7 +116,12 @@ pub(crate) struct Place {
     pub(crate) pool: Option<Arc<PoolFile>>,
     /// Where it lies, and its archive.
     pub(crate) directory: Arc<Path>,
+    /// The segments of the space's archive, once there are any.
+    pub(crate) kept: KeptCell,
 }
+
+/// The segments of a space's archive, once there are any.
+pub(crate) type KeptCell = Arc<OnceLock<Arc<Kept>>>;
 
 impl Place {
     pub(crate) fn archive(&self) -> PathBuf {
@@ -164,6 +180,8 @@ pub(crate) struct Blocks {
     /// 0: an archive, whose blocks do not come around.
     pub(crate) block_count: u64,
     pub(crate) header: Box<[u8; element::HEADER]>,
+    /// Where the blocks come from if they lie coded in segments, and not in the file.
+    kept: Option<(Arc<Kept>, ElementId)>,
 }
 
 impl Blocks {
@@ -182,7 +200,8 @@ impl Blocks {
             checked_blocks(&path, file::word(&header[..], element::BLOCKS), archive)?;
         check_length(&file, &path, (element::DATA as u64).saturating_add(block_bytes * block_count))?;
         let (start, data) = (0, element::DATA as u64);
-        Ok(Some(Blocks { file: Arc::new(file), path, start, data, block_bytes, block_count, header }))
+        let file = Arc::new(file);
+        Ok(Some(Blocks { file, path, start, data, block_bytes, block_count, header, kept: None }))
     }
 
     /// The element at place `slot` of a pool.
@@ -194,7 +213,7 @@ impl Blocks {
         file::read_exact_at(&pool.file, &pool.path, &mut header[..], start)?;
         file::check_magic(&pool.path, &header[..], element::MAGIC_VALUE, "a pool with elements")?;
         let (file, path, data) = (pool.file.clone(), pool.path.clone(), start + element::HEADER as u64);
-        Ok(Blocks { file, path, start, data, block_bytes, block_count, header })
+        Ok(Blocks { file, path, start, data, block_bytes, block_count, header, kept: None })
     }
 
     /// The element at `place`; `None` if it has no ring.
@@ -204,6 +223,27 @@ impl Blocks {
             (None, Some(_)) => Ok(None),
             _ => Blocks::open(place.directory.join(format!("{:04}.element", place.id.file)), false),
         }
+    }
+
+    /// What is kept of the element at `place`: its blocks in segments, or in a file as former versions kept them.
+    fn archived(place: &Place) -> Result<Option<Blocks>, Error> {
+        let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
+        let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
+        let path = kept.path.clone();
+        let (block_bytes, block_count) =
+            checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
+        let file = Arc::new(file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?);
+        let kept = Some((kept.clone(), place.id));
+        Ok(Some(Blocks { file, path, start: 0, data: 0, block_bytes, block_count, header, kept }))
+    }
+
+    /// Up to which position an archive has blocks.
+    fn archived_to(&self) -> Result<u64, Error> {
+        if self.kept.is_some() {
+            return self.head();
+        }
+        let room = file::length(&self.file, &self.path)?.saturating_sub(element::DATA as u64);
+        Ok(self.head()?.min(room) & !7)
     }
 
     /// Whether this may be the archive of `ring`.
@@ -219,6 +259,9 @@ impl Blocks {
 
     /// A word of the header.
     pub(crate) fn word(&self, at: usize) -> Result<u64, Error> {
+        if let Some((kept, id)) = &self.kept {
+            return Ok(kept.word(*id, at));
+        }
         self.word_at(self.start + at as u64)
     }
 
@@ -249,6 +292,9 @@ impl Blocks {
     /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if there
     /// is none. Never fewer than the ring's next turn is looked at.
     pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
+        if let Some((kept, id)) = &self.kept {
+            return kept.next_written(*id, number, end);
+        }
         let place = self.place(number);
         let found = match file::next_data(&self.file, place) {
             Some(data) => number + data.saturating_sub(place) / self.block_bytes,
@@ -259,8 +305,12 @@ impl Blocks {
         found.min(turn).min(end)
     }
 
-    /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there.
+    /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there. Of a block that was overwritten
+    /// while it was kept in segments it may be fewer.
     pub(crate) fn copy(&self, number: u64, bytes: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
+        if let Some((kept, id)) = &self.kept {
+            return kept.copy(*id, number, bytes, buffer);
+        }
         buffer.resize(bytes, 0);
         let place = self.place(number);
         file::read_exact_at(&self.file, &self.path, buffer, place)?;
@@ -300,7 +350,7 @@ fn check_length(file: &File, path: &Path, needed: u64) -> Result<(), Error> {
 /// Reads an element from its oldest event on, in the writer's order.
 #[derive(Debug)]
 pub(super) struct ElementReader {
-    archive_path: PathBuf,
+    place: Place,
     /// The ring; none when only the archive was kept.
     ring: Option<Blocks>,
     archive: Option<Blocks>,
@@ -336,14 +386,16 @@ pub(super) struct ElementReader {
     first: Option<Start>,
     /// Look only at whole blocks, and leave the cache line of `head` to the writer.
     by_block: bool,
+    /// Blocks that begin after this time are not looked into, and whether one was met.
+    last: u64,
+    is_past_last: bool,
 }
 
 impl ElementReader {
     /// Opens the element at `place`; `None` if it has neither ring nor archive.
     pub(super) fn open(place: &Place) -> Result<Option<ElementReader>, Error> {
-        let archive_path = place.archive();
         let ring = Blocks::ring(place)?;
-        let archive = Blocks::open(archive_path.clone(), true)?;
+        let archive = Blocks::archived(place)?;
         let (Some(first), second) = (ring.as_ref().or(archive.as_ref()), archive.as_ref()) else {
             return Ok(None);
         };
@@ -358,7 +410,7 @@ impl ElementReader {
             _ => Owner { number, ..Owner::default() },
         };
         Ok(Some(ElementReader {
-            archive_path,
+            place: place.clone(),
             ring,
             archive,
             position: 0,
@@ -380,6 +432,8 @@ impl ElementReader {
             start: None,
             first: None,
             by_block: false,
+            last: u64::MAX,
+            is_past_last: false,
         }))
     }
 
@@ -411,12 +465,7 @@ impl ElementReader {
 
     /// Looks how far the writer (and the archive) has come.
     pub(super) fn look(&mut self) -> Result<(), Error> {
-        if self.archive.is_none()
-            && let Some(archive) = Blocks::open(self.archive_path.clone(), true)?
-        {
-            archive.check_beside(self.main())?;
-            self.archive = Some(archive);
-        }
+        self.look_at_archive(false)?;
         // Drops before head: drops happen between blocks, so those read first belong before what comes after `limit`.
         self.drops = self.main().word(element::DROPS)?;
         if self.by_block && self.look_at_blocks()? {
@@ -425,7 +474,6 @@ impl ElementReader {
         } else {
             self.limit = self.main().head()?;
         }
-        self.look_at_archive()?;
         if self.ring.is_none() {
             self.limit = self.archived;
         }
@@ -474,6 +522,11 @@ impl ElementReader {
         before
     }
 
+    /// Where to end: nothing of blocks that begin later is handed over.
+    pub(super) fn end_at(&mut self, last: u64) {
+        self.last = last;
+    }
+
     /// The number of the element's first writer.
     pub(super) fn first_writer(&self) -> u32 {
         file::word(&self.main().header[..], element::WRITER) as u32
@@ -505,10 +558,19 @@ impl ElementReader {
         Ok(true)
     }
 
-    fn look_at_archive(&mut self) -> Result<(), Error> {
+    /// Looks how far the archive has come; `anew`: since the elements of the space were looked for.
+    fn look_at_archive(&mut self, anew: bool) -> Result<(), Error> {
+        if anew && let Some(kept) = self.place.kept.get() {
+            kept.look()?;
+        }
+        if self.archive.is_none()
+            && let Some(archive) = Blocks::archived(&self.place)?
+        {
+            archive.check_beside(self.main())?;
+            self.archive = Some(archive);
+        }
         if let Some(archive) = &self.archive {
-            let room = file::length(&archive.file, &archive.path)?.saturating_sub(element::DATA as u64);
-            self.archived = archive.head()?.min(room) & !7;
+            self.archived = archive.archived_to()?;
         }
         Ok(())
     }
@@ -518,15 +580,20 @@ impl ElementReader {
         let block_bytes = self.main().block_bytes;
         let end = self.limit.div_ceil(block_bytes);
         let (mut low, mut high) = (self.oldest_held(end)?, end);
+        if let Some(Blocks { kept: Some((kept, id)), .. }) = &self.archive {
+            // The index of the segments tells which chunk to look into.
+            let (first, behind) =
+                kept.narrowed(*id, |base, sequence| start.is_behind(base, sequence)).unwrap_or((low, None));
+            (low, high) = (low.max(first), behind.map_or(high, |behind| high.min(behind)));
+        }
         // The last block that begins at or before what is asked for, if any does.
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             // A block that is gone was overwritten, and all before it.
             let before = match self.block_header(middle)? {
-                Some(header) => match start {
-                    Start::Time(time) => file::word(&header, block::BASE) < time,
-                    Start::Sequence(sequence) => file::word(&header, block::SEQUENCE) <= sequence,
-                },
+                Some(header) => {
+                    start.is_behind(file::word(&header, block::BASE), file::word(&header, block::SEQUENCE))
+                }
                 None => true,
             };
             if before { low = middle } else { high = middle }
@@ -587,6 +654,9 @@ impl ElementReader {
             return Ok(gap);
         }
         loop {
+            if self.is_past_last {
+                return Ok(Next::Nothing);
+            }
             // Of a position in another block the difference is past the buffer's end.
             let offset = self.position.wrapping_sub(self.buffer_start);
             if self.buffered.is_some() && offset < self.buffer.len() as u64 {
@@ -633,6 +703,10 @@ impl ElementReader {
         }
         (self.buffered, self.buffer_start) = (Some(number), start);
         self.base = file::word(&self.buffer, block::BASE);
+        if self.base > self.last {
+            self.is_past_last = true;
+            return Ok(None);
+        }
         self.time = self.base;
         self.drops_told = file::word(&self.buffer, block::DROPS);
         Ok(if self.begun.is_some() { None } else { self.move_to(first) })
@@ -680,17 +754,22 @@ impl ElementReader {
             return Ok(false);
         }
         if let Some(archive) = self.archive.as_ref().filter(|_| start + bytes as u64 <= self.archived) {
-            return archive.copy(number, bytes, &mut self.buffer);
+            let there = archive.copy(number, bytes, &mut self.buffer)?;
+            if there && self.buffer.len() as u64 > self.position - start {
+                return Ok(true);
+            }
         }
         let ring = self.ring.as_ref();
         if ring.map_or(Ok(false), |ring| ring.copy(number, bytes, &mut self.buffer))? {
             return Ok(true);
         }
-        // The ring's block is gone, and the archive may have a part of it.
+        // The ring's block is gone, and the archive has it by now, or a part of it.
+        self.look_at_archive(true)?;
         let part = self.archived.saturating_sub(start).min(bytes as u64);
         match &self.archive {
             Some(archive) if part > (self.position - start).max(block::HEADER as u64) => {
-                archive.copy(number, part as usize, &mut self.buffer)
+                let there = archive.copy(number, part as usize, &mut self.buffer)?;
+                Ok(there && self.buffer.len() as u64 > self.position - start)
             }
             _ => Ok(false),
         }
@@ -698,7 +777,7 @@ impl ElementReader {
 
     /// The first block from `number` on that may still be had.
     fn oldest(&mut self, number: u64) -> Result<u64, Error> {
-        self.look_at_archive()?;
+        self.look_at_archive(true)?;
         let block_bytes = self.main().block_bytes;
         if let Some(archive) = self.archive.as_ref().filter(|_| number * block_bytes < self.archived) {
             return Ok(archive.next_written(number, self.archived / block_bytes));

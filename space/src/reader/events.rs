@@ -207,6 +207,7 @@ pub struct EventStream {
     catalogs: Catalogs,
     by_block: bool,
     since: Option<u64>,
+    until: u64,
     from_sequence: Vec<(u32, u64)>,
     /// Sources by the time of what they have next; the writer decides between equals.
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -218,6 +219,8 @@ struct Source {
     /// Which of the catalogs has its kinds.
     catalog: usize,
     next: Next,
+    /// What comes later is not wanted.
+    until: u64,
     failed: bool,
 }
 
@@ -230,6 +233,7 @@ impl EventStream {
             catalogs: Catalogs::default(),
             by_block: false,
             since: None,
+            until: u64::MAX,
             from_sequence: Vec::new(),
             order: BinaryHeap::new(),
         }
@@ -249,6 +253,17 @@ impl EventStream {
     /// lost: the headers of blocks tell where to begin.
     pub fn since(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
+        self
+    }
+
+    /// Ends with the events at `ticks` of the space's clock: those after it are not handed over, and where a writer's blocks begin
+    /// later they are not read.
+    pub fn until(mut self, ticks: u64) -> EventStream {
+        self.until = ticks;
+        for source in &mut self.sources {
+            source.element.end_at(ticks);
+            source.until = ticks;
+        }
         self
     }
 
@@ -348,6 +363,8 @@ impl EventStream {
                     if let Some(ticks) = self.since {
                         source.element.start_at(Start::Time(ticks));
                     }
+                    source.element.end_at(self.until);
+                    source.until = self.until;
                     let number = source.element.first_writer();
                     if let Some((_, sequence)) =
                         self.from_sequence.iter().find(|(writer, _)| *writer == number)
@@ -368,14 +385,14 @@ impl Source {
     fn open(path: &Path, place: &Place, catalogs: &mut Catalogs) -> Result<Option<Source>, Error> {
         let Some(element) = ElementReader::open(place)? else { return Ok(None) };
         let catalog = catalogs.open(path, place.id.file)?;
-        Ok(Some(Source { element, catalog, next: Next::Nothing, failed: false }))
+        Ok(Some(Source { element, catalog, next: Next::Nothing, until: u64::MAX, failed: false }))
     }
 
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
         self.next = self.element.next()?;
         while let Next::Event(found) = self.next {
-            if !self.element.is_before_start(&found) {
+            if found.time <= self.until && !self.element.is_before_start(&found) {
                 break;
             }
             self.next = self.element.next()?;

@@ -6,6 +6,7 @@ use super::session::{Session, SessionStream};
 use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::Path;
+use std::time::Duration;
 
 /// Gathers the events of spaces.
 ///
@@ -152,6 +153,25 @@ impl PathFeed {
         match events.find_members() {
             Err(error) if events.spaces().is_empty() => Err(error),
             _ => Ok(PathFeed::Session(events)),
+        }
+    }
+}
+
+impl PathFeed {
+    /// Only the events between two times, counted from when the first process began; to be asked for before the first poll. What lies
+    /// outside is not read, nor counted as lost.
+    ///
+    /// # Errors
+    /// When a space cannot be read.
+    pub fn between(self, from: Duration, to: Duration) -> Result<PathFeed, Error> {
+        match self {
+            PathFeed::Space(mut feed) => {
+                let clock = feed.reader[0].info()?.clock;
+                let begin = clock.anchor().real_ns;
+                feed.events = super::session::between(feed.reader[0].events(), &clock, begin, (from, to));
+                Ok(PathFeed::Space(feed))
+            }
+            PathFeed::Session(feed) => feed.between(from, to).map(PathFeed::Session),
         }
     }
 }

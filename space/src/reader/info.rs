@@ -7,6 +7,13 @@ use crate::layout::{PAGE, identity};
 use std::fs::File;
 use std::path::Path;
 
+/// A bit of the identity's flags: `clean` leaves the space alone unless told.
+pub(crate) const FLAG_KEEP: u64 = 1;
+/// A bit of the identity's flags: what lies there is an archive of the space, in a directory of its own.
+pub(crate) const FLAG_ARCHIVE: u64 = 2;
+/// A bit of the identity's flags: its process lived when the archive was written last.
+pub(crate) const FLAG_LIVED: u64 = 4;
+
 /// Who made a space.
 #[derive(Clone, Debug)]
 pub struct Info {
@@ -34,12 +41,16 @@ pub struct Info {
     pub finished: bool,
     /// Whether it is to be kept by `clean`.
     pub keep: bool,
+    /// Whether this is an archive of the space, elsewhere than the space was: nobody writes into it but who records it.
+    pub archive: bool,
+    /// Of an archive: its process lived still when it was written last, so that its end is not in it.
+    pub lived_on: bool,
 }
 
 impl Info {
-    /// Whether the process still runs on this machine.
+    /// Whether the process still runs on this machine, and writes here: it does not write into an archive.
     pub fn is_alive(&self) -> bool {
-        crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
+        !self.archive && crate::process::is_alive_here(self.boot_id, self.pid, self.process_start)
     }
 }
 
@@ -86,6 +97,8 @@ pub(super) fn read_info(identity_file: &File, path: &Path) -> Result<Info, Error
         clock,
         lived_ticks: second.map_or(first.ticks, |second| second.ticks.max(first.ticks)),
         finished: word(identity::STATE) == 2,
-        keep: word(identity::FLAGS) & 1 != 0,
+        keep: word(identity::FLAGS) & FLAG_KEEP != 0,
+        archive: word(identity::FLAGS) & FLAG_ARCHIVE != 0,
+        lived_on: word(identity::FLAGS) & FLAG_LIVED != 0,
     })
 }

@@ -208,7 +208,7 @@ impl Lines {
     ) -> Result<bool, Error> {
         let id = ElementId { file: self.pool.number, slot: Some(slot as u32) };
         let directory = self.pool.path.parent().expect("opened in a directory").into();
-        let place = Place { id, pool: Some(self.pool.clone()), directory };
+        let place = Place { id, pool: Some(self.pool.clone()), directory, kept: Default::default() };
         let Some(mut reader) = ElementReader::open(&place)? else { return Ok(false) };
         latest_of(&mut reader, self.catalog, catalogs, take)
     }

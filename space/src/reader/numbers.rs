@@ -1,6 +1,7 @@
 //! Which elements a space has, and where they lie.
 
-use super::element::{ElementId, Place, PoolFile};
+use super::element::{ElementId, KeptCell, Place, PoolFile};
+use crate::archive::Kept;
 use crate::directory::IDENTITY;
 use crate::error::Error;
 use crate::file;
@@ -19,9 +20,18 @@ pub(crate) struct Numbers {
     pools: BTreeMap<u32, Arc<PoolFile>>,
     /// The directories of those that lie elsewhere than in the space.
     elsewhere: BTreeMap<u32, Arc<Path>>,
+    /// The segments of the space's archive, once there are any.
+    kept: KeptCell,
+    /// Whether archives are nothing to it.
+    rings_only: bool,
 }
 
 impl Numbers {
+    /// Those of the elements that are there, whatever is archived of them or of others.
+    pub(crate) fn of_rings() -> Numbers {
+        Numbers { rings_only: true, ..Numbers::default() }
+    }
+
     /// The elements that appeared since the last call, in order. A pool that cannot be read is a `problem`, told of once.
     ///
     /// The identity's count says whether it is worth to list the directory, and which elements are complete.
@@ -30,18 +40,18 @@ impl Numbers {
         directory: &Path,
         problem: &mut Option<Error>,
     ) -> Result<Vec<Place>, Error> {
+        let mut new = self.kept_ones(directory, problem);
         let path = directory.join(IDENTITY);
         let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
         let mut word = [0; 8];
         file::read_exact_at(&file, &path, &mut word, identity::WRITERS as u64)?;
         let count = u64::from_le_bytes(word);
+        let here: Arc<Path> = directory.into();
         if count == self.count {
-            return Ok(Vec::new());
+            return Ok(self.places(new, &here));
         }
         self.count = count;
-        let mut new = Vec::new();
         let mut pools = Vec::new();
-        let here: Arc<Path> = directory.into();
         for entry in std::fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))? {
             let name = entry.map_err(|e| Error::io("read", directory, e))?.file_name();
             let name = name.to_string_lossy();
@@ -64,12 +74,34 @@ impl Numbers {
                 problem.get_or_insert(error);
             }
         }
-        new.sort_unstable();
+        Ok(self.places(new, &here))
+    }
+
+    fn places(&self, mut ids: Vec<ElementId>, here: &Arc<Path>) -> Vec<Place> {
+        ids.sort_unstable();
         let place = |id: ElementId| {
-            let directory = self.elsewhere.get(&id.file).unwrap_or(&here).clone();
-            Place { id, pool: self.pools.get(&id.file).cloned(), directory }
+            let directory = self.elsewhere.get(&id.file).unwrap_or(here).clone();
+            Place { id, pool: self.pools.get(&id.file).cloned(), directory, kept: self.kept.clone() }
         };
-        Ok(new.into_iter().map(place).collect())
+        ids.into_iter().map(place).collect()
+    }
+
+    /// The elements of which segments hold something that were not found before.
+    fn kept_ones(&mut self, directory: &Path, problem: &mut Option<Error>) -> Vec<ElementId> {
+        if self.rings_only {
+            return Vec::new();
+        }
+        if self.kept.get().is_none() {
+            match Kept::open(directory) {
+                Ok(kept) => drop(kept.map(|kept| self.kept.set(kept))),
+                Err(error) => drop(problem.get_or_insert(error)),
+            }
+        }
+        let Some(kept) = self.kept.get() else { return Vec::new() };
+        if let Err(error) = kept.look() {
+            problem.get_or_insert(error);
+        }
+        kept.elements().into_iter().filter(|id| self.found.insert(*id)).collect()
     }
 
     /// The element, if it was not found before.

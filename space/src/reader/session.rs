@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A process of a session, as the manifest has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,7 +154,7 @@ impl Session {
 
     /// The events of all processes, also of those that join later, from the oldest that is still there.
     pub fn events(self) -> SessionStream {
-        SessionStream { session: self, opened: 0, sources: Vec::new(), spaces: Vec::new() }
+        SessionStream { session: self, opened: 0, sources: Vec::new(), spaces: Vec::new(), window: None }
     }
 }
 
@@ -188,6 +189,8 @@ pub struct SessionStream {
     sources: Vec<Source>,
     /// The space of each source.
     spaces: Vec<SpaceReader>,
+    /// Which events are wanted: between two times from when the first process began.
+    window: Option<(Duration, Duration)>,
 }
 
 #[derive(Debug)]
@@ -213,6 +216,16 @@ impl SessionStream {
             take(&members[places[source]], item);
         });
         problem.map_or(Ok(taken), Err)
+    }
+
+    /// Only the events between two times, counted from when the first process began; see [`super::PathFeed::between`].
+    pub(super) fn between(mut self, from: Duration, to: Duration) -> Result<SessionStream, Error> {
+        self.window = Some((from, to));
+        for (source, space) in self.sources.iter_mut().zip(&self.spaces) {
+            let begin = self.spaces[0].info()?.clock.anchor().real_ns;
+            source.stream = between(space.events(), &source.clock, begin, (from, to));
+        }
+        Ok(self)
     }
 
     /// As [`SessionStream::poll`] of the spaces found so far, each item with its space's place.
@@ -244,7 +257,11 @@ impl SessionStream {
             self.opened += 1;
             match open_space(&self.session.path, &self.session.members[member]) {
                 Ok((space, info)) => {
-                    let (stream, clock, machine) = (space.events(), info.clock, info.boot_id);
+                    let (mut stream, clock, machine) = (space.events(), info.clock, info.boot_id);
+                    if let Some(window) = self.window {
+                        let first = self.sources.first().map_or(&clock, |first| &first.clock);
+                        stream = between(stream, &clock, first.anchor().real_ns, window);
+                    }
                     self.sources.push(Source { member, stream, clock, machine });
                     self.spaces.push(space);
                 }
@@ -253,6 +270,21 @@ impl SessionStream {
         }
         problem.map_or(Ok(()), Err)
     }
+}
+
+/// The events between two times after `begin_ns`, which is in nanoseconds since 1970.
+pub(super) fn between(
+    stream: EventStream,
+    clock: &Clock,
+    begin_ns: u64,
+    (from, to): (Duration, Duration),
+) -> EventStream {
+    let ticks = |time: Duration| {
+        let real_ns = begin_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let since = clock.ns_to_ticks(real_ns.saturating_sub(clock.anchor().real_ns).min(i64::MAX as u64));
+        clock.anchor().ticks.saturating_add(since)
+    };
+    stream.since(if from.is_zero() { 0 } else { ticks(from) }).until(ticks(to))
 }
 
 /// Hands at most `limit` items to `take`, each with the place of its source; returns how many.

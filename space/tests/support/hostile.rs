@@ -1,7 +1,7 @@
 //! Spaces that somebody damaged on purpose, and all the ways to read them. The tests draw the damage from a generator,
 //! the fuzzer from its input.
 
-use super::{Counted, space_in};
+use super::{Counted, former, space_in};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -9,7 +9,8 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_space::archive::Archiver;
+use thalweg_glob::Glob;
+use thalweg_space::archive::{ArchiveOptions, Archiver};
 use thalweg_space::layout::{block, catalog, element, event, identity, live, pool};
 use thalweg_space::reader::{EventStream, Item, SpaceReader};
 use thalweg_space::{CollectorOptions, ElementOptions, Kind, Policy, SettingSpec, Site, discover};
@@ -64,13 +65,16 @@ pub(crate) fn make(directory: &Path) -> PathBuf {
     for collector in &mut collectors {
         (0..50).for_each(|count| collector.record_at(6000 + count, &Counted { count }));
     }
-    Archiver::open(space.path()).unwrap().finish().unwrap();
-    for entry in std::fs::read_dir(space.path()).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name == "0002.archive" || name.ends_with("-0001.archive") {
-            std::fs::remove_file(space.path().join(name)).unwrap();
-        }
-    }
+    // One element is kept in a segment, two in archives of former versions.
+    let options = ArchiveOptions { writers: Some(Glob::new("long")), ..ArchiveOptions::default() };
+    Archiver::with_options(space.path(), options).unwrap().finish().unwrap();
+    former::archive(space.path(), "0001.element", 0, 512, 2, "0001.archive");
+    let pools = std::fs::read_dir(space.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names = pools.map(|name| name.into_string().unwrap());
+    let shared = names.find(|name| name.ends_with(".pool")).unwrap();
+    let slots = word_in(&space.path().join(&shared), pool::SLOTS) as usize;
+    let first = pool::elements(slots) as u64;
+    former::archive(space.path(), &shared, first, 512, 2, &shared.replace(".pool", "-0000.archive"));
     // What is small is read and put back as often as possible: only as many elements as there are in use.
     cut_pool(space.path());
     // The row stays taken: this is the space of a process that was killed.
@@ -225,7 +229,7 @@ impl Template {
             let _ = std::fs::remove_file(&path);
             let _ = with(&path);
         };
-        let wound = choose(16);
+        let wound = choose(17);
         self.is_listing_touched.fetch_or((8..14).contains(&wound), Ordering::Relaxed);
         match wound {
             0..4 => self.write_word(&path, bytes, choose),
@@ -262,6 +266,7 @@ impl Template {
                 put(&self.path.join("space"), identity::WRITERS as u64, &u64::MAX.to_le_bytes());
             }
             14 => self.lie_in_a_block(choose),
+            15 => self.lie_in_a_segment(choose),
             _ => self.lie_in_a_catalog(choose),
         }
     }
@@ -304,6 +309,36 @@ impl Template {
         }
     }
 
+    /// A record of a segment with other contents and a checksum that is right.
+    fn lie_in_a_segment(&self, choose: &mut Choose<'_>) {
+        let segments: Vec<_> = self.files.iter().filter(|(name, _)| name.ends_with(".segment")).collect();
+        let (name, bytes) = segments[choose(segments.len() as u64) as usize];
+        let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let mut records = Vec::new();
+        let mut at = 64;
+        while at + 16 < bytes.len() {
+            records.push(at..at + 16 + half(at + 4));
+            at += (16 + half(at + 4)).next_multiple_of(8);
+        }
+        let record = records[choose(records.len() as u64) as usize].clone();
+        let mut lie = bytes[record.clone()].to_vec();
+        for _ in 0..1 + choose(3) {
+            let at = 16 + choose(lie.len() as u64 - 16) as usize;
+            lie[at] = [0, 1, 0x7f, 0xff, lie[at] ^ 1 << choose(8)][choose(5) as usize];
+        }
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&lie[..8]);
+        sum.update(&lie[16..]);
+        lie[8..12].copy_from_slice(&sum.finalize().to_le_bytes());
+        let path = self.path.join(name);
+        self.touch(&path);
+        put(&path, record.start as u64, &lie);
+        // What has no index is read record by record.
+        if choose(2) == 0 {
+            put(&path, bytes.len() as u64 - 8, &[0; 8]);
+        }
+    }
+
     /// A record of a catalog with other contents and a hash that is right.
     fn lie_in_a_catalog(&self, choose: &mut Choose<'_>) {
         let catalogs: Vec<_> = self.files.iter().filter(|(name, _)| name.ends_with("catalog")).collect();
@@ -329,6 +364,12 @@ impl Template {
         self.touch(&path);
         put(&path, record.start as u64, &lie);
     }
+}
+
+/// The word at byte `at` of a file.
+fn word_in(path: &Path, at: usize) -> u64 {
+    let bytes = std::fs::read(path).unwrap();
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
 /// Whether a file of this name has blocks of events.

@@ -3,6 +3,7 @@
 
 pub(crate) mod checked;
 pub(crate) mod child;
+pub(crate) mod former;
 pub(crate) mod hostile;
 
 use std::io::Write;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_host::amount::Span;
 use thalweg_host::{Interrupt, spaces};
 use thalweg_monitor::{
     Dependence, Perturbed, Predicted, Report, Tried, Unperturbed, Utilisation, WhatIf, perturb, what_if,
@@ -157,7 +158,7 @@ fn slow_suspects(look: &Look) -> Result<Perturbed, Failure> {
     let interrupt = Interrupt::listen()
         .map_err(|error| Failure::run("cannot listen to signals, without which nothing is slowed", error))?;
     let path = spaces::find(look.space.as_deref())?;
-    let first = look.window.unwrap_or(FIRST);
+    let first = look.window.and_then(Span::last).unwrap_or(FIRST);
     perturb(&path, look.top, first, &|| interrupt.is_signalled()).map_err(|why| match why {
         Unperturbed::NotLive => Failure::Usage(format!(
             "the run of {} has ended: only a live run can be slowed (`thalweg ls` shows what runs)",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use thalweg_glob::Glob;
+use thalweg_host::amount::{Span, span};
 use thalweg_host::{Error, LiveEvents, Origin};
 use thalweg_monitor::{Refers, Run, WholeDispatch};
 use thalweg_space::reader::{Event, FieldInfo, Item, Value};
@@ -22,6 +23,8 @@ Examples:
   thalweg events --kind 'exec.task_*' --limit 20
   # what this component's tasks do, as it happens
   thalweg events 4242 --task des/round --follow
+  # what happened in this second of it
+  thalweg events ./kept-run --window 4s..5s
   # everything, one JSON object a line
   thalweg events ./kept-run --json
   # all processes of a session, in the order of time
@@ -52,6 +55,10 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line; `called` in it has the names of the tasks and streams that `fields` have numbers of.
     #[arg(long)]
     json: bool,
+    /// Only what happened between these times, counted from the start of the run (of the first one of a session), such as
+    /// 1.5s..2min, 10s.. or ..1s. What lies outside is not read, so this is fast in a large archive.
+    #[arg(long, value_name = "T1..T2", value_parser = between, conflicts_with = "follow")]
+    window: Option<(Duration, Duration)>,
     /// Stop after so many.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -59,6 +66,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failure> {
     let mut events = LiveEvents::find(arguments.space.as_deref())?;
+    if let Some((from, to)) = arguments.window {
+        events = events.between(from, to)?;
+    }
     let mut printer = Printer {
         output: Output::new(terminal),
         task: arguments.task,
@@ -109,6 +119,14 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
     }
     printer.output.flush()?;
     problems.told.is_empty().then_some(()).ok_or(Failure::Said(Failure::USAGE))
+}
+
+/// Two times.
+fn between(text: &str) -> Result<(Duration, Duration), String> {
+    match span(text)? {
+        Span::Between(from, to) => Ok((from, to)),
+        Span::Last(_) => Err(format!("{text} is one time: write two, such as 0..{text}")),
+    }
 }
 
 /// What cannot be read, each said once and at once: the rest is printed nevertheless.

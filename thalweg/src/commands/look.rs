@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_host::amount::time;
+use thalweg_host::amount::{Span, span};
 use thalweg_host::{Measuring, spaces};
 use thalweg_monitor::Report;
 
@@ -26,9 +26,10 @@ pub(crate) struct Look {
     /// Show so many components, tasks, streams and waits at most.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Measure for so long: of a live run from now on, of an ended one its end. Such as 500ms, 10s, 2min.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(crate) window: Option<Duration>,
+    /// Measure for so long: of a live run from now on, of an ended one its end. Such as 500ms, 10s, 2min. Or between two times
+    /// from the start of the run: 1.5s..2min.
+    #[arg(long, value_name = "TIME|T1..T2", value_parser = span)]
+    pub(crate) window: Option<Span>,
     /// Show one window after the other until the run ends (each 2 s long unless --window is given); with --json one
     /// object a line.
     #[arg(long)]
@@ -68,11 +69,14 @@ pub(crate) fn look(
         }
         output.flush()
     };
-    let window = look.window.or(look.watch.then_some(WATCH_WINDOW));
+    if let Some(Span::Between(from, to)) = look.window {
+        return show(&measuring.between(from, to)?, false);
+    }
+    let last = look.window.and_then(Span::last);
+    let window = last.or(look.watch.then_some(WATCH_WINDOW));
     let Some(window) = window else { return show(&measuring.whole()?, false) };
     if !measuring.is_running() {
-        let report =
-            if let Some(window) = look.window { measuring.last(window)? } else { measuring.whole()? };
+        let report = if let Some(window) = last { measuring.last(window)? } else { measuring.whole()? };
         return show(&report, false);
     }
     loop {

@@ -16,6 +16,7 @@ pub(crate) mod ls;
 pub(crate) mod lsp;
 pub(crate) mod manual;
 pub(crate) mod message;
+pub(crate) mod record;
 pub(crate) mod reload;
 pub(crate) mod report;
 pub(crate) mod run;

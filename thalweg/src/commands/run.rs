@@ -261,7 +261,7 @@ impl From<FormatName> for Format {
 
 /// The word for what a run does when the disk is full.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WhenFull {
+pub(crate) enum WhenFull {
     /// Wait until there is room: nothing is lost.
     Wait,
     /// Go on; events that find no room are lost and counted.

@@ -1,0 +1,371 @@
+//! Recordings: what a run, or all runs of a session, record is kept in an archive while they go on.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thalweg_glob::Glob;
+use thalweg_space::Error as SpaceError;
+use thalweg_space::archive::{ArchiveOptions, Archiver, Progress};
+use thalweg_space::reader::{Item, Member, PathFeed, Session, SpaceReader};
+
+use crate::error::Error;
+use crate::run::OnFull;
+
+/// How long to sleep when nothing was new.
+const IDLE: Duration = Duration::from_millis(2);
+/// How long to sleep until the disk is tried again that was full.
+const FULL: Duration = Duration::from_millis(50);
+/// How often to look for processes that joined the session.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What is recorded, and how.
+#[derive(Clone, Debug)]
+pub struct RecordingPlan {
+    /// The directory of the space or session.
+    pub from: PathBuf,
+    /// The directory of the archive: one that does not exist, is empty, or has an archive of the same, which is gone on with.
+    pub to: PathBuf,
+    /// Only writers with such names.
+    pub writers: Option<String>,
+    /// What happens when the disk is full.
+    pub on_full: OnFull,
+    /// How long events may wait until they are on the disk.
+    pub sync: Duration,
+    /// Level of the compressor, 1 to 19.
+    pub level: i32,
+    /// The most bytes that an archive may have: beyond, its oldest segments are removed. In a session, that of each process.
+    pub max_bytes: Option<u64>,
+    /// How old a segment may get.
+    pub max_age: Option<Duration>,
+}
+
+/// A recording that goes on.
+///
+/// ```no_run
+/// use thalweg_host::{Recording, RecordingPlan};
+///
+/// # fn main() -> Result<(), thalweg_host::Error> {
+/// let mut recording = Recording::open(RecordingPlan::of("/dev/shm/thalweg-1000/tidy-4711", "./kept"))?;
+/// while recording.step()? {}
+/// println!("{} events", recording.finish()?.events);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Recording {
+    plan: RecordingPlan,
+    session: Option<Members>,
+    parts: Vec<Part>,
+    /// Of those that ended, and whether their writers dropped events.
+    done: Progress,
+    has_drops: bool,
+    full: Option<Full>,
+    problems: Vec<String>,
+}
+
+/// The processes of a session.
+#[derive(Debug)]
+struct Members {
+    session: Session,
+    known: HashSet<[u8; 16]>,
+    looked: Option<Instant>,
+}
+
+/// A space that is recorded.
+#[derive(Debug)]
+struct Part {
+    archiver: Archiver,
+    space: SpaceReader,
+    /// It was seen dead, so what is there now is all.
+    over: bool,
+}
+
+/// A time for which the disk has no room.
+#[derive(Debug)]
+struct Full {
+    since: Instant,
+    told: bool,
+    why: String,
+}
+
+/// What a recording has become.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recorded {
+    /// Events that it has.
+    pub events: u64,
+    /// Bytes of them in the elements they came from.
+    pub event_bytes: u64,
+    /// Bytes of the archive.
+    pub bytes: u64,
+    /// Events that are lost: overwritten since the recording began, or dropped by their writers.
+    pub lost: u64,
+}
+
+impl RecordingPlan {
+    /// As it is by default.
+    pub fn of(from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> RecordingPlan {
+        RecordingPlan {
+            from: from.into(),
+            to: to.into(),
+            writers: None,
+            on_full: OnFull::Wait,
+            sync: Duration::from_secs(1),
+            level: 1,
+            max_bytes: None,
+            max_age: None,
+        }
+    }
+
+    fn options(&self, to: PathBuf) -> ArchiveOptions {
+        ArchiveOptions {
+            directory: Some(to),
+            level: self.level,
+            interval: self.sync,
+            is_synced: true,
+            bytes_max: self.max_bytes,
+            age_max: self.max_age,
+            writers: self.writers.as_deref().map(Glob::new),
+            ..ArchiveOptions::default()
+        }
+    }
+}
+
+impl Recording {
+    /// Begins to record as planned.
+    ///
+    /// # Errors
+    /// There is no such space or session, or the archive's directory holds something else or cannot be written.
+    pub fn open(plan: RecordingPlan) -> Result<Recording, Error> {
+        let is_session = !plan.from.join("space").is_file();
+        let session = if is_session {
+            let session = Session::open(&plan.from).map_err(Error::usage_of)?;
+            check_session(&plan)?;
+            Some(Members { session, known: HashSet::new(), looked: None })
+        } else {
+            None
+        };
+        let mut recording = Recording {
+            session,
+            parts: Vec::new(),
+            done: Progress::default(),
+            has_drops: false,
+            full: None,
+            problems: Vec::new(),
+            plan,
+        };
+        if is_session {
+            recording.find_members()?;
+        } else {
+            let part = Recording::part_of(&recording.plan, &recording.plan.from, recording.plan.to.clone())?;
+            recording.parts.push(part);
+        }
+        Ok(recording)
+    }
+
+    /// Looks for processes that joined.
+    fn find_members(&mut self) -> Result<(), Error> {
+        let Some(members) = &mut self.session else { return Ok(()) };
+        if members.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+            return Ok(());
+        }
+        members.looked = Some(Instant::now());
+        let all = members.session.members().map_err(Error::usage_of)?;
+        let known = &mut members.known;
+        let new: Vec<Member> = all.iter().filter(|member| known.insert(member.uuid)).cloned().collect();
+        for member in new {
+            let found = members
+                .session
+                .space(&member)
+                .map_err(Error::usage_of)
+                .map(|space| space.path().to_path_buf());
+            let to = self.plan.to.join(&member.directory);
+            match found.and_then(|from| Recording::part_of(&self.plan, &from, to)) {
+                Ok(part) => self.parts.push(part),
+                // One that cannot be read is no reason to record no other.
+                Err(error) => self.problems.push(format!("{}: {error:#}", member.directory)),
+            }
+        }
+        // Who joined is listed when its archive is there.
+        copy_manifest(&self.plan)
+    }
+
+    fn part_of(plan: &RecordingPlan, from: &Path, to: PathBuf) -> Result<Part, Error> {
+        let space = SpaceReader::open(from).map_err(Error::usage_of)?;
+        if space.info().map_err(Error::usage_of)?.archive {
+            return Err(Error::usage(format!("{} is an archive already: copy its files", from.display())));
+        }
+        let archiver = Archiver::with_options(from, plan.options(to)).map_err(Error::usage_of)?;
+        Ok(Part { archiver, space, over: false })
+    }
+
+    /// Keeps what is new, and sleeps a little if nothing is. Gives whether more may come: `false` once every process has ended.
+    ///
+    /// # Errors
+    /// The disk is full and the plan says to stop then, or a file is damaged or cannot be written.
+    pub fn step(&mut self) -> Result<bool, Error> {
+        self.find_members()?;
+        let mut taken = 0;
+        let mut ended = Vec::new();
+        for (place, part) in self.parts.iter_mut().enumerate() {
+            // Asked before the step: what a process said before it ended is then still taken.
+            let was_over = part.over;
+            part.over = !part.space.is_alive();
+            match part.archiver.step() {
+                Ok(bytes) => taken += bytes,
+                Err(error) if error.is_full() => {
+                    self.full.get_or_insert_with(|| Full::new(&error));
+                    if self.plan.on_full != OnFull::Wait {
+                        // What finds no room in the elements meanwhile is lost and counted.
+                        let _ = part.archiver.let_go();
+                    }
+                    if self.plan.on_full == OnFull::Stop {
+                        return Err(unwritable(error));
+                    }
+                    std::thread::sleep(FULL);
+                    return Ok(true);
+                }
+                // Its directory is gone with it, and all of it was taken before.
+                Err(_) if part.over && part.space.is_gone() => {}
+                Err(error) => return Err(unwritable(error)),
+            }
+            if was_over {
+                ended.push(place);
+            }
+        }
+        if self.full.take().is_some_and(|full| full.told) && self.plan.on_full != OnFull::Wait {
+            self.parts.iter_mut().for_each(|part| drop(part.archiver.hold()));
+        }
+        for place in ended.into_iter().rev() {
+            let part = self.parts.remove(place);
+            self.end(part)?;
+        }
+        if taken == 0 {
+            std::thread::sleep(IDLE);
+        }
+        Ok(!self.parts.is_empty())
+    }
+
+    fn end(&mut self, part: Part) -> Result<(), Error> {
+        let before = part.archiver.progress();
+        self.has_drops |= part.archiver.dropped().is_ok_and(|dropped| dropped > 0);
+        part.archiver.finish().map_err(unwritable)?;
+        self.done.events += before.events;
+        self.done.event_bytes += before.event_bytes;
+        self.done.bytes += before.bytes;
+        self.done.lost_bytes += before.lost_bytes;
+        Ok(())
+    }
+
+    /// What was recorded so far.
+    pub fn progress(&self) -> Progress {
+        self.parts.iter().map(|part| part.archiver.progress()).fold(self.done, |sum, part| Progress {
+            events: sum.events + part.events,
+            event_bytes: sum.event_bytes + part.event_bytes,
+            bytes: sum.bytes + part.bytes,
+            lost_bytes: sum.lost_bytes + part.lost_bytes,
+        })
+    }
+
+    /// That the disk is full, once for each time it is: why.
+    pub fn full(&mut self) -> Option<String> {
+        let full = self.full.as_mut()?;
+        (!std::mem::replace(&mut full.told, true)).then(|| full.why.clone())
+    }
+
+    /// For how long the disk has been full now.
+    pub fn full_for(&self) -> Option<Duration> {
+        self.full.as_ref().map(|full| full.since.elapsed())
+    }
+
+    /// What could not be recorded, each told of once.
+    pub fn problems(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// Ends the recording: what is committed now is still kept. Writers that wait for it go on without it.
+    ///
+    /// # Errors
+    /// The rest cannot be kept.
+    pub fn finish(mut self) -> Result<Recorded, Error> {
+        for part in std::mem::take(&mut self.parts) {
+            self.end(part)?;
+        }
+        copy_manifest(&self.plan)?;
+        let mut recorded = Recorded::default();
+        let damaged = unwritable;
+        let mut take = |info: thalweg_space::archive::ArchiveInfo| {
+            recorded.events += info.events;
+            recorded.event_bytes += info.event_bytes;
+            recorded.bytes += info.bytes;
+        };
+        if let Some(members) = &mut self.session {
+            for member in members.session.members().map_err(damaged)? {
+                let info = thalweg_space::archive::info(self.plan.to.join(&member.directory));
+                info.map_err(damaged)?.map(&mut take);
+            }
+        } else {
+            thalweg_space::archive::info(&self.plan.to).map_err(damaged)?.map(&mut take);
+        }
+        // All of a large archive is read only where something is missing in it.
+        if self.has_drops || self.done.lost_bytes > 0 {
+            recorded.lost = lost_in(&self.plan.to)?;
+        }
+        Ok(recorded)
+    }
+}
+
+/// Why the recording fails.
+fn unwritable(error: SpaceError) -> Error {
+    Error::run("the archive cannot be written").because(error)
+}
+
+impl Full {
+    fn new(error: &SpaceError) -> Full {
+        let why = error.io_error().map_or_else(|| format!("{error:#}"), ToString::to_string);
+        Full { since: Instant::now(), told: false, why }
+    }
+}
+
+/// How many events the gaps of an archive count.
+fn lost_in(path: &Path) -> Result<u64, Error> {
+    use thalweg_space::reader::Feed;
+    let mut feed = PathFeed::open(path).map_err(Error::usage_of)?;
+    let mut lost = 0;
+    let mut take = |_: usize, item: Item<'_>| {
+        if let Item::Gap { lost: more, .. } = item {
+            lost += more;
+        }
+    };
+    while feed.poll(usize::MAX, &mut take).map_err(Error::usage_of)? > 0 {}
+    Ok(lost)
+}
+
+/// Refuses a directory that has something else than the archive of a session.
+fn check_session(plan: &RecordingPlan) -> Result<(), Error> {
+    let cannot = |error| Error::usage(format!("cannot make {}", plan.to.display())).because(error);
+    std::fs::create_dir_all(&plan.to).map_err(cannot)?;
+    let is_empty = std::fs::read_dir(&plan.to).map_err(cannot)?.next().is_none();
+    let there = std::fs::read(plan.to.join("session")).ok();
+    let manifest = std::fs::read(plan.from.join("session")).map_err(cannot)?;
+    match there {
+        Some(there) if manifest.starts_with(&there) || there.starts_with(&manifest) => Ok(()),
+        None if is_empty => Ok(()),
+        _ => Err(Error::usage(format!(
+            "{} holds something else than an archive of this session: record into an empty directory",
+            plan.to.display()
+        ))),
+    }
+}
+
+/// Copies who joined and left, so that the archive is opened as the session is.
+fn copy_manifest(plan: &RecordingPlan) -> Result<(), Error> {
+    let Ok(bytes) = std::fs::read(plan.from.join("session")) else { return Ok(()) };
+    let (new, path) = (plan.to.join("session.new"), plan.to.join("session"));
+    if std::fs::read(&path).is_ok_and(|there| there == bytes) || plan.from.join("space").is_file() {
+        return Ok(());
+    }
+    let cannot = |error| Error::usage(format!("cannot write {}", path.display())).because(error);
+    std::fs::write(&new, &bytes).map_err(cannot)?;
+    std::fs::rename(&new, &path).map_err(cannot)
+}

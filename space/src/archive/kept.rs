@@ -1,0 +1,343 @@
+//! What an archive holds of a space: its segments, opened as a space is, and the blocks of each element out of their chunks.
+
+use super::chunk::{Decoder, Extent};
+use super::segment::{ChunkInfo, Contents, KeptHeader, LIST, List, STATE, SegmentReader, What};
+use crate::directory::IDENTITY;
+use crate::error::Error;
+use crate::file::{self, word};
+use crate::layout::{block, element, identity};
+use crate::reader::ElementId;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Decoded chunks are held up to so many bytes.
+const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// The archive in a directory.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// The list of segments, of which messages speak.
+    pub(crate) path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    list: List,
+    /// How many segments were removed, and their events.
+    removed: (u64, u64),
+    directory: PathBuf,
+    uuid: [u8; 16],
+    segments: BTreeMap<u64, SegmentReader>,
+    elements: BTreeMap<ElementId, KeptElement>,
+    /// A chunk of each element, decoded: its number there, and its bytes.
+    held: HashMap<ElementId, (usize, Vec<u8>)>,
+    held_bytes: usize,
+    decoder: Decoder,
+    coded: Vec<u8>,
+}
+
+/// What is kept of an element.
+#[derive(Debug)]
+struct KeptElement {
+    header: KeptHeader,
+    state: [u64; STATE.len()],
+    chunks: Vec<KeptChunk>,
+}
+
+/// Where a chunk lies, and which positions it has.
+#[derive(Clone, Copy, Debug)]
+struct KeptChunk {
+    segment: u64,
+    at: u64,
+    from: u64,
+    to: u64,
+    base: u64,
+    sequence: u64,
+}
+
+impl KeptChunk {
+    /// The first block that begins in it.
+    fn first_block(&self, block_bytes: u64) -> Option<u64> {
+        let first = self.from.div_ceil(block_bytes);
+        (first * block_bytes + block::HEADER as u64 <= self.to).then_some(first)
+    }
+}
+
+/// What an archive holds, in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveInfo {
+    /// Segments.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes of the events in them, as elements hold them.
+    pub event_bytes: u64,
+    /// Events.
+    pub events: u64,
+    /// The time of the first and the last event, in ticks of the space's clock.
+    pub ticks: Option<(u64, u64)>,
+    /// Segments that were removed, because they were too old or the archive too large, and their events.
+    pub removed: (u64, u64),
+}
+
+impl Kept {
+    /// Opens the archive in `directory`; none if there is none.
+    pub(crate) fn open(directory: &Path) -> Result<Option<Arc<Kept>>, Error> {
+        let Some(list) = List::open(directory)? else { return Ok(None) };
+        let failed = |e| Error::io("make a decompressor for", directory, e);
+        let state = State {
+            list,
+            removed: (0, 0),
+            directory: directory.to_path_buf(),
+            uuid: uuid_of(directory)?,
+            segments: BTreeMap::new(),
+            elements: BTreeMap::new(),
+            held: HashMap::new(),
+            held_bytes: 0,
+            decoder: Decoder::new().map_err(failed)?,
+            coded: Vec::new(),
+        };
+        let kept = Kept { path: directory.join(LIST), state: Mutex::new(state) };
+        Ok(Some(Arc::new(kept)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for what was kept since. What cannot be read is an error, told of once.
+    pub(crate) fn look(&self) -> Result<(), Error> {
+        self.state().look()
+    }
+
+    /// The elements of which something is kept.
+    pub(crate) fn elements(&self) -> Vec<ElementId> {
+        self.state().elements.keys().copied().collect()
+    }
+
+    /// The header of an element, as an archive of blocks has it.
+    pub(crate) fn header(&self, id: ElementId) -> Option<Box<[u8; element::HEADER]>> {
+        let state = self.state();
+        state.elements.get(&id).map(|element| element.header.header.clone())
+    }
+
+    /// A word of an element's header now.
+    pub(crate) fn word(&self, id: ElementId, at: usize) -> u64 {
+        let state = self.state();
+        let Some(element) = state.elements.get(&id) else { return 0 };
+        if at == element::HEAD {
+            return element.chunks.last().map_or(0, |chunk| chunk.to);
+        }
+        // A segment that is missing and was not removed is lost.
+        let removed = element.removed().filter(|_| state.removed.0 > 0);
+        match (STATE.iter().position(|word| *word == at), removed) {
+            (_, Some((position, _))) if at == element::DISCARDED => position.max(element.state[6]),
+            (_, Some((position, sequence))) if at == element::DISCARDED_SEQUENCE => {
+                if position > element.state[6] { sequence } else { element.state[7] }
+            }
+            (Some(place), _) => element.state[place],
+            (None, _) => word(&element.header.header[..], at),
+        }
+    }
+
+    /// Copies block `number` from its beginning, as much of `bytes` as is kept; `false` if its beginning is not.
+    pub(crate) fn copy(
+        &self,
+        id: ElementId,
+        number: u64,
+        bytes: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        buffer.clear();
+        let mut guard = self.state();
+        let State { directory, elements, held, held_bytes, decoder, coded, .. } = &mut *guard;
+        let Some(element) = elements.get(&id) else { return Ok(false) };
+        let block_bytes = element.block_bytes();
+        let (start, end) = (number * block_bytes, number * block_bytes + bytes as u64);
+        let mut at = start;
+        let mut index = element.chunks.partition_point(|chunk| chunk.to <= start);
+        while let Some(chunk) = element.chunks.get(index).filter(|chunk| chunk.from <= at && at < end) {
+            if held.get(&id).is_none_or(|(held, _)| *held != index) {
+                let mut decoded = held.remove(&id).map_or_else(Vec::new, |(_, bytes)| bytes);
+                *held_bytes -= decoded.capacity().min(*held_bytes);
+                if !chunk.decode(directory, block_bytes, decoder, coded, &mut decoded)? {
+                    break;
+                }
+                *held_bytes += decoded.capacity();
+                if *held_bytes > HELD_BYTES_MAX {
+                    held.clear();
+                    *held_bytes = decoded.capacity();
+                }
+                held.insert(id, (index, decoded));
+            }
+            let decoded = &held[&id].1;
+            let to = end.min(chunk.to);
+            buffer.extend_from_slice(&decoded[(at - chunk.from) as usize..(to - chunk.from) as usize]);
+            at = to;
+            index += 1;
+        }
+        Ok(buffer.len() >= block::HEADER.min(bytes))
+    }
+
+    /// The first block from `number` on whose beginning is kept, before `end`; `end` if there is none.
+    pub(crate) fn next_written(&self, id: ElementId, number: u64, end: u64) -> u64 {
+        let state = self.state();
+        let Some(element) = state.elements.get(&id) else { return end };
+        let block_bytes = element.block_bytes();
+        let from = element.chunks.partition_point(|chunk| chunk.to <= number.saturating_mul(block_bytes));
+        let blocks = element.chunks[from..].iter().find_map(|chunk| chunk.first_block(block_bytes));
+        // The block may begin in a chunk that has others before it.
+        let within =
+            element.chunks.get(from).filter(|chunk| chunk.from <= number * block_bytes).map(|_| number);
+        within.or(blocks).map_or(end, |block| block.max(number).min(end))
+    }
+
+    /// The blocks among which the last one lies whose base (or, of a sequence, whose first sequence) is not behind the one
+    /// asked for: from the first up to before the second, which is no block's beginning if it is none.
+    pub(crate) fn narrowed(
+        &self,
+        id: ElementId,
+        is_before: impl Fn(u64, u64) -> bool,
+    ) -> Option<(u64, Option<u64>)> {
+        let state = self.state();
+        let element = state.elements.get(&id)?;
+        let block_bytes = element.block_bytes();
+        let begun =
+            || element.chunks.iter().filter_map(|chunk| Some((chunk.first_block(block_bytes)?, chunk)));
+        let before = begun().take_while(|(_, chunk)| is_before(chunk.base, chunk.sequence)).last()?.0;
+        let after = begun().map(|(block, _)| block).find(|block| *block > before);
+        Some((before, after))
+    }
+
+    /// What the archive holds.
+    pub(crate) fn info(&self) -> ArchiveInfo {
+        let state = self.state();
+        let mut info = ArchiveInfo { removed: state.removed, ..ArchiveInfo::default() };
+        for segment in state.segments.values() {
+            info.segments += 1;
+            info.bytes += segment.contents.end;
+            for (_, _, chunk) in &segment.contents.chunks {
+                info.events += chunk.events();
+                info.event_bytes += chunk.to - chunk.from;
+                if chunk.times.0 <= chunk.times.1 {
+                    let (first, last) = info.ticks.unwrap_or(chunk.times);
+                    info.ticks = Some((first.min(chunk.times.0), last.max(chunk.times.1)));
+                }
+            }
+        }
+        info
+    }
+}
+
+impl KeptElement {
+    fn block_bytes(&self) -> u64 {
+        word(&self.header.header[..], element::BLOCKS) & 0xffff_ffff
+    }
+
+    /// Position and sequence before which everything was removed; none if nothing was.
+    fn removed(&self) -> Option<(u64, u64)> {
+        let first = self.chunks.first()?;
+        if first.from <= self.header.first.0 {
+            return None;
+        }
+        let block_bytes = self.block_bytes();
+        let first = self.chunks.iter().find(|chunk| chunk.first_block(block_bytes).is_some())?;
+        Some((first.first_block(block_bytes)? * block_bytes, first.sequence))
+    }
+
+    /// Takes the chunks of a segment that are of this element, which come in order; the others lie.
+    fn take(&mut self, segment: u64, at: u64, chunk: &ChunkInfo) {
+        self.state = chunk.state;
+        if chunk.from == chunk.to || self.chunks.last().is_some_and(|last| chunk.from < last.to) {
+            return;
+        }
+        let ChunkInfo { from, to, first_block: (base, sequence), .. } = *chunk;
+        self.chunks.push(KeptChunk { segment, at, from, to, base, sequence });
+    }
+}
+
+impl KeptChunk {
+    /// Reads and decodes it; `false` if it is no longer there.
+    fn decode(
+        &self,
+        directory: &Path,
+        block_bytes: u64,
+        decoder: &mut Decoder,
+        coded: &mut Vec<u8>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let path = super::segment::path(directory, self.segment);
+        let Some(from) = SegmentReader::coded(&path, self.at, coded)? else { return Ok(false) };
+        let extent = Extent { from: self.from, to: self.to, block_bytes };
+        match decoder.decode(&coded[from..], extent, bytes) {
+            Ok(()) => Ok(true),
+            Err(_) => Err(Error::new(format!(
+                "{} is damaged at byte {}: a chunk of events does not decode",
+                path.display(),
+                self.at
+            ))),
+        }
+    }
+}
+
+impl State {
+    fn look(&mut self) -> Result<(), Error> {
+        let mut problem = None;
+        match self.list.look() {
+            Ok(listed) => {
+                for one in listed {
+                    if one.what == What::Removed {
+                        self.segments.remove(&one.number);
+                        self.removed = (self.removed.0 + 1, self.removed.1 + one.events);
+                    } else if !self.segments.contains_key(&one.number) {
+                        match SegmentReader::open(&self.directory, one.number, self.uuid) {
+                            Ok(segment) => self.segments.extend(segment.map(|segment| (one.number, segment))),
+                            Err(error) => drop(problem.get_or_insert(error)),
+                        }
+                    }
+                }
+            }
+            Err(error) => problem = Some(error),
+        }
+        // All but the last ones are finished, and have nothing new.
+        for segment in self.segments.values_mut().filter(|segment| !segment.contents.finished) {
+            let (known, headers) = (segment.contents.chunks.len(), segment.contents.headers.len());
+            if let Err(error) = segment.look() {
+                problem.get_or_insert(error);
+            }
+            let Contents { headers: all, chunks, .. } = &segment.contents;
+            for header in &all[headers..] {
+                let new =
+                    || KeptElement { header: header.clone(), state: [0; STATE.len()], chunks: Vec::new() };
+                self.elements.entry(header.id).or_insert_with(new);
+            }
+            for (at, _, chunk) in &chunks[known..] {
+                if let Some(element) = self.elements.get_mut(&chunk.id) {
+                    element.take(segment.number, *at, chunk);
+                }
+            }
+        }
+        problem.map_or(Ok(()), Err)
+    }
+}
+
+/// What is archived in the directory of a space; none if nothing is.
+///
+/// # Errors
+/// When a file of the archive is damaged.
+pub fn of(directory: impl AsRef<Path>) -> Result<Option<ArchiveInfo>, Error> {
+    let Some(kept) = Kept::open(directory.as_ref())? else { return Ok(None) };
+    kept.look()?;
+    Ok(Some(kept.info()))
+}
+
+/// The UUID of the space in `directory`.
+pub(super) fn uuid_of(directory: &Path) -> Result<[u8; 16], Error> {
+    let path = directory.join(IDENTITY);
+    let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
+    let mut uuid = [0; 16];
+    file::read_exact_at(&file, &path, &mut uuid, identity::UUID as u64)?;
+    Ok(uuid)
+}

@@ -1,0 +1,306 @@
+//! What an archiver takes from one element.
+
+use super::ArchiveOptions;
+use super::Progress;
+use super::chunk::{CHUNK_BYTES_MAX, Extent};
+use super::divisions::KindDivisions;
+use super::mirror::Mirror;
+use super::segment::{KeptHeader, STATE};
+use super::store::{Piece, Store};
+use crate::element::Policy;
+use crate::error::Error;
+use crate::file::word;
+use crate::kind::NameRef;
+use crate::layout::{block, element, event};
+use crate::reader::{Blocks, Place, SpaceReader};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+use thalweg_glob::Glob;
+
+/// One element that is archived.
+#[derive(Debug)]
+pub(super) struct Tap {
+    ring: Blocks,
+    /// The element again, writable: for the fourth line of its header, which is the consumer's.
+    element: File,
+    header: KeptHeader,
+    divisions: KindDivisions,
+    /// Whether something of it was kept, now or by a recorder before.
+    has_begun: bool,
+    /// Position up to which everything is taken.
+    position: u64,
+    /// What was taken and not written, from where on, and since when.
+    waiting: Vec<u8>,
+    waiting_from: u64,
+    since: Instant,
+    /// The base of the times where that begins.
+    base: u64,
+    buffer: Vec<u8>,
+    /// The state of the element as it was written last.
+    told: [u64; STATE.len()],
+}
+
+impl Tap {
+    /// Goes on with the archive of the element at `place`, or will begin one; `None` if there is no element.
+    pub(super) fn open(space: &Path, place: &Place, store: &Store) -> Result<Option<Tap>, Error> {
+        let Some(ring) = Blocks::ring(place)? else { return Ok(None) };
+        let element = crate::file::open(&ring.path, OpenOptions::new().write(true));
+        let element = element.map_err(|e| Error::io("open for writing", &ring.path, e))?;
+        let (header, position, has_begun) = match store.before(place.id) {
+            Some((header, position)) => (header, position, true),
+            None => {
+                let mut header = ring.header.clone();
+                let mut put =
+                    |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                put(element::BLOCKS, ring.block_bytes);
+                put(element::READER, 0);
+                put(element::READER_START, 0);
+                put(element::MAGIC, element::MAGIC_ARCHIVE);
+                (KeptHeader { id: place.id, first: (0, 0), header }, 0, false)
+            }
+        };
+        if word(&header.header[..], element::BLOCKS) & 0xffff_ffff != ring.block_bytes {
+            let what = ring.path.display();
+            return Err(Error::new(format!(
+                "{what} has blocks of another size than its archive: keep it elsewhere"
+            )));
+        }
+        let divisions = KindDivisions::open(space, place.id.file)?;
+        Ok(Some(Tap {
+            ring,
+            element,
+            header,
+            divisions,
+            has_begun,
+            position,
+            waiting: Vec::new(),
+            waiting_from: position,
+            since: Instant::now(),
+            base: 0,
+            buffer: Vec::new(),
+            told: [u64::MAX; STATE.len()],
+        }))
+    }
+
+    /// Whether its writer's name matches.
+    pub(super) fn is_called(&self, space: &Path, glob: &Glob) -> bool {
+        let name = self.ring.word(element::OWNER_NAME).map(NameRef);
+        let text = name.ok().and_then(|name| SpaceReader::open(space).ok()?.name(name));
+        text.is_some_and(|text| glob.matches(&text))
+    }
+
+    pub(super) fn head(&self) -> Result<u64, Error> {
+        self.ring.head()
+    }
+
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.ring.block_bytes
+    }
+
+    pub(super) fn dropped(&self) -> Result<u64, Error> {
+        self.ring.word(element::DROPS)
+    }
+
+    /// Tells the writer who consumes, so that it does not wait for a dead process.
+    pub(super) fn attach(&self) -> Result<(), Error> {
+        let pid = std::process::id();
+        self.tell(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
+        self.tell(element::READER, u64::from(pid))?;
+        self.tell(element::READ_POSITION, self.waiting_from)
+    }
+
+    /// Tells the writer that it waits for nobody: no process has this start.
+    pub(super) fn let_go(&self) -> Result<(), Error> {
+        self.tell(element::READER_START, u64::MAX)?;
+        self.tell(element::READER, u64::from(std::process::id()))
+    }
+
+    fn tell(&self, at: usize, value: u64) -> Result<(), Error> {
+        let written = self.element.write_all_at(&value.to_le_bytes(), self.ring.start + at as u64);
+        written.map_err(|e| Error::io("write", &self.ring.path, e))
+    }
+
+    /// Bytes that may wait: a writer that waits for its consumer never waits for what is not written yet.
+    fn waiting_max(&self, options: &ArchiveOptions) -> usize {
+        let is_overwriting =
+            word(&self.ring.header[..], element::VERSION) >> 32 == u64::from(Policy::Overwrite.code());
+        let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;
+        let most = if is_overwriting { options.chunk_bytes } else { options.chunk_bytes.min(ring) };
+        most.clamp(1, CHUNK_BYTES_MAX)
+    }
+
+    /// Takes what lies before `limit`, and writes what has waited long enough, is enough for a chunk, or `is_due`; returns how
+    /// many bytes were taken.
+    pub(super) fn copy_to(
+        &mut self,
+        limit: u64,
+        is_due: bool,
+        store: &mut Store,
+        mut mirror: Option<&mut Mirror>,
+        options: &ArchiveOptions,
+        progress: &mut Progress,
+    ) -> Result<u64, Error> {
+        let before = self.position;
+        let most = self.waiting_max(options);
+        self.skip_overwritten(limit, store, mirror.as_deref_mut(), progress)?;
+        while self.position < limit {
+            let number = self.position / self.ring.block_bytes;
+            let start = number * self.ring.block_bytes;
+            let bytes = (limit - start).min(self.ring.block_bytes);
+            if bytes >= block::HEADER as u64 && self.ring.copy(number, bytes as usize, &mut self.buffer)? {
+                let new = (self.position - start) as usize;
+                if self.waiting.len() + self.buffer.len() - new > CHUNK_BYTES_MAX {
+                    self.write(store, mirror.as_deref_mut(), progress)?;
+                }
+                if self.waiting.is_empty() {
+                    self.since = Instant::now();
+                    self.base = base_at(&self.buffer, new);
+                }
+                self.waiting.extend_from_slice(&self.buffer[new..]);
+                self.position = start + bytes;
+            } else {
+                // A block that was overwritten meanwhile stays a hole; the next block's first sequence tells what it held.
+                let next = self.ring.next_written(number + 1, limit / self.ring.block_bytes);
+                self.move_to(
+                    (start + bytes).max(next * self.ring.block_bytes),
+                    store,
+                    mirror.as_deref_mut(),
+                    progress,
+                )?;
+            }
+            if self.waiting.len() >= most {
+                self.write(store, mirror.as_deref_mut(), progress)?;
+            }
+        }
+        if !self.waiting.is_empty() && (is_due || self.since.elapsed() >= options.interval) {
+            self.write(store, mirror, progress)?;
+        }
+        Ok(self.position - before)
+    }
+
+    /// Skips what the writer must have overwritten already.
+    fn skip_overwritten(
+        &mut self,
+        limit: u64,
+        store: &mut Store,
+        mirror: Option<&mut Mirror>,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        let oldest = limit.saturating_sub(self.ring.block_bytes * self.ring.block_count);
+        if oldest <= self.position {
+            return Ok(());
+        }
+        self.move_to(oldest - oldest % self.ring.block_bytes, store, mirror, progress)
+    }
+
+    /// Goes on at `position`: what lies before it and was not taken is lost.
+    fn move_to(
+        &mut self,
+        position: u64,
+        store: &mut Store,
+        mirror: Option<&mut Mirror>,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        if position <= self.position {
+            return Ok(());
+        }
+        self.write(store, mirror, progress)?;
+        // What was overwritten before anything was recorded is told by the archive's first sequence.
+        if self.has_begun {
+            progress.lost_bytes += position - self.position;
+        }
+        (self.position, self.waiting_from) = (position, position);
+        self.tell(element::READ_POSITION, position)
+    }
+
+    /// Writes what waits. Where this fails, it goes on waiting.
+    fn write(
+        &mut self,
+        store: &mut Store,
+        mirror: Option<&mut Mirror>,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let state = self.state()?;
+        self.keep(state, store, mirror, progress)?;
+        self.tell(element::READ_POSITION, self.waiting_from)
+    }
+
+    fn keep(
+        &mut self,
+        state: [u64; STATE.len()],
+        store: &mut Store,
+        mirror: Option<&mut Mirror>,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        if let Some(mirror) = mirror {
+            mirror.catalogs(self.header.id.file)?;
+        }
+        if !self.has_begun {
+            // What was overwritten before is lost, and not removed from the archive.
+            self.header.first.0 = self.waiting_from;
+        }
+        let (from, block_bytes) = (self.waiting_from, self.ring.block_bytes);
+        let extent = Extent { from, to: from + self.waiting.len() as u64, block_bytes };
+        let piece = Piece { header: &self.header, extent, bytes: &self.waiting, state, base: self.base };
+        let divisions = &mut self.divisions;
+        let events = store.keep(&piece, &mut |kind| divisions.find(kind))?;
+        progress.events += events;
+        progress.event_bytes += self.waiting.len() as u64;
+        (self.waiting_from, self.told, self.has_begun) = (extent.to, state, true);
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// What its header says now.
+    fn state(&self) -> Result<[u64; STATE.len()], Error> {
+        let mut state = [0; STATE.len()];
+        for (value, at) in state.iter_mut().zip(STATE) {
+            *value = self.ring.word(at)?;
+        }
+        Ok(state)
+    }
+
+    /// Takes and writes everything, and what the header says at the end.
+    pub(super) fn finish(
+        &mut self,
+        store: &mut Store,
+        mut mirror: Option<&mut Mirror>,
+        options: &ArchiveOptions,
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        // Drops before head, as readers do: what is dropped later is not of what was taken.
+        let state = self.state()?;
+        let head = self.head()?;
+        self.copy_to(head, true, store, mirror.as_deref_mut(), options, progress)?;
+        if state != self.told && (self.position > 0 || state[0] > 0) {
+            self.keep(state, store, mirror, progress)?;
+        }
+        if state[1] == 1 { self.let_go() } else { Ok(()) }
+    }
+}
+
+/// The base of the times at `offset` of a block, which begins the buffer.
+fn base_at(buffer: &[u8], offset: usize) -> u64 {
+    if buffer.len() < block::HEADER {
+        return 0;
+    }
+    let mut base = word(buffer, block::BASE);
+    let mut at = block::HEADER;
+    while at < offset && at + 8 <= buffer.len() {
+        let first = word(buffer, at);
+        let (kind, words) = ((first >> 32) as u16, (first >> 48 & 0xfff) as usize);
+        if kind == event::KIND_FULL_TIME && words == 2 && at + 16 <= buffer.len() {
+            base = word(buffer, at + 8);
+        }
+        if words == 0 {
+            break;
+        }
+        at += 8 * words;
+    }
+    base
+}

@@ -1,0 +1,155 @@
+//! `thalweg record`: keep the events of a run, or of all runs of a session, for good.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use thalweg_host::amount::{count, size, time};
+use thalweg_host::{Recording, RecordingPlan, spaces};
+
+use crate::Terminal;
+use crate::commands::run::WhenFull;
+use crate::failure::Failure;
+use crate::units::duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  # the newest run, until it ends or Ctrl-C
+  thalweg record --output ./kept
+  # ten minutes of process 4242
+  thalweg record 4242 --output ./kept --for 10min
+  # a session, of each process the newest 2 GB
+  thalweg record together --output ./kept --max-size 2GB
+  # what was kept
+  thalweg report ./kept
+  thalweg events ./kept --window 4s..5s
+
+The archive is a directory that every command takes as a space (of a session: as a session), while it is recorded or \
+later. A recorder that is killed loses what it took since the last --sync; started again with the same --output, it \
+goes on from there.";
+
+/// How often progress is shown.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// What `thalweg record` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session, with all who join it. The newest
+    /// space if omitted.
+    #[arg(value_name = "SPACE")]
+    space: Option<String>,
+    /// The directory of the archive: a new or empty one, or one that has an archive of the same run.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// Only the events of writers (threads, collectors) with such names, where `*` stands for any characters but `/`, `**` for
+    /// any, `?` for one.
+    #[arg(long, value_name = "PATTERN")]
+    writer: Option<String>,
+    /// End after so long.
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    how_long: Option<Duration>,
+    /// Remove the oldest segments when the archive (in a session: that of a process) has more than so many bytes.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Remove segments that were finished so long ago.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    max_age: Option<Duration>,
+    /// How long events may wait until they are on the disk. The longer, the smaller is the archive of a quiet run.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    sync: Duration,
+    /// How hard to compress, from 1 (fast) to 19 (small).
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+    /// What to do when the disk is full.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = WhenFull::Wait)]
+    on_full: WhenFull,
+}
+
+pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let from = spaces::find_feed(arguments.space.as_deref())?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .map_err(|error| Failure::run("cannot listen to Ctrl-C", error))?;
+    }
+    let mut recording = Recording::open(RecordingPlan {
+        writers: arguments.writer.clone(),
+        on_full: arguments.on_full.into(),
+        sync: arguments.sync,
+        level: arguments.level,
+        max_bytes: arguments.max_size,
+        max_age: arguments.max_age,
+        ..RecordingPlan::of(&from, &arguments.output)
+    })?;
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a template without mistakes"));
+    let begun = Instant::now();
+    let mut shown = begun;
+    let mut failed = None;
+    loop {
+        let goes_on = recording.step();
+        told(&mut recording, &bar, terminal);
+        match goes_on {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+        let is_over = arguments.how_long.is_some_and(|time| begun.elapsed() >= time);
+        if is_over || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        if shown.elapsed() >= PROGRESS_EVERY {
+            shown = Instant::now();
+            bar.set_message(progress(&recording));
+            bar.tick();
+        }
+    }
+    bar.finish_and_clear();
+    if let Some(error) = failed {
+        // What finds room is kept.
+        let _ = recording.finish();
+        return Err(error.into());
+    }
+    let seconds = begun.elapsed().as_nanos() as f64;
+    let recorded = recording.finish()?;
+    let each = recorded.bytes as f64 / recorded.events.max(1) as f64;
+    let lost = match recorded.lost {
+        0 => "none is lost".to_owned(),
+        lost => format!("{} are lost, `thalweg events` says where", count(lost)),
+    };
+    say!(
+        "{} events in {}, {each:.1} bytes each where they had {:.1}: {lost}",
+        count(recorded.events),
+        duration(seconds),
+        recorded.event_bytes as f64 / recorded.events.max(1) as f64,
+    );
+    say!("they are in {}: thalweg report {}", arguments.output.display(), arguments.output.display());
+    Ok(())
+}
+
+/// Says at once what has to be known while it goes on.
+fn told(recording: &mut Recording, bar: &ProgressBar, terminal: Terminal) {
+    let mut messages = recording.problems();
+    if let Some(why) = recording.full() {
+        messages.push(format!(
+            "the archive cannot be written: {why}: free some room; what is recorded waits in memory as long as there is room \
+             for it there"
+        ));
+    }
+    for message in messages {
+        bar.suspend(|| Failure::coded("E0903", message).print(terminal));
+    }
+}
+
+fn progress(recording: &Recording) -> String {
+    let progress = recording.progress();
+    let full = recording.full_for().map_or_else(String::new, |_| "; the disk is full".to_owned());
+    let lost = if progress.lost_bytes > 0 { "; some were overwritten before they were kept" } else { "" };
+    format!("{} events, {} bytes{lost}{full}", count(progress.events), count(progress.bytes))
+}
