@@ -11,6 +11,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-chance", &[]),
     ("thalweg-space-derive", &[]),
     ("thalweg-space", &["thalweg-glob", "thalweg-space-derive"]),
+    ("thalweg-writers", &["thalweg-space"]),
+    ("thalweg-probe-derive", &[]),
+    ("thalweg-probe", &["thalweg-space", "thalweg-probe-derive"]),
     ("thalweg-pack", &["thalweg-glob"]),
     ("thalweg-box", &[]),
     ("thalweg-exec", &["thalweg-space"]),
@@ -26,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "thalweg-glob",
             "thalweg-space",
+            "thalweg-writers",
             "thalweg-pack",
             "thalweg-box",
             "thalweg-exec",
@@ -39,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &["thalweg-space"]),
+    ("xtask", &["thalweg-space", "thalweg-writers"]),
 ];
 
 fn metadata() -> Value {
