@@ -59,6 +59,9 @@ THALWEG_COLD int thalweg_begin_trace(struct thalweg_thread *thread, uint64_t sam
 
 #define THALWEG_OPERATION_OF(name_, kind_) {&thalweg_is_on, 0, (uint32_t)__LINE__, (name_), __FILE__, (kind_)}
 
+/* A depth as events have it: all that are larger are the largest. */
+THALWEG_HOT uint16_t thalweg_depth(uint32_t depth) { return (uint16_t)(depth < 65535 ? depth : 65535); }
+
 /* Begins a call. */
 THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operation *operation)
 {
@@ -110,7 +113,7 @@ THALWEG_HOT void thalweg_end(struct thalweg_call *call)
     }
     now = thalweg_now();
     thread->depth = call->depth;
-    thalweg_emit_probe_called_at(thread, now, call->operation->id, (uint16_t)call->depth, (uint8_t)call->outcome, now - call->entry);
+    thalweg_emit_probe_called_at(thread, now, call->operation->id, thalweg_depth(call->depth), (uint8_t)call->outcome, now - call->entry);
     if (call->depth == 0)
         thread->has_trace = 0;
 }
@@ -127,7 +130,7 @@ THALWEG_HOT void thalweg_end_constructor(struct thalweg_call *call, uint64_t obj
     call->thread = NULL;
     now = thalweg_now();
     thread->depth = call->depth;
-    thalweg_emit_probe_constructed_at(thread, now, call->operation->id, (uint16_t)call->depth, (uint8_t)call->outcome,
+    thalweg_emit_probe_constructed_at(thread, now, call->operation->id, thalweg_depth(call->depth), (uint8_t)call->outcome,
                                       now - call->entry, object);
     if (call->depth == 0)
         thread->has_trace = 0;
@@ -138,7 +141,7 @@ THALWEG_HOT void thalweg_enter(struct thalweg_call *call, struct thalweg_operati
 {
     thalweg_begin(call, operation);
     if (call->thread && call->entry)
-        thalweg_emit_probe_entered_at(call->thread, call->entry, operation->id, (uint16_t)call->depth);
+        thalweg_emit_probe_entered_at(call->thread, call->entry, operation->id, thalweg_depth(call->depth));
 }
 
 THALWEG_HOT void thalweg_leave(struct thalweg_call *call)
@@ -150,7 +153,7 @@ THALWEG_HOT void thalweg_leave(struct thalweg_call *call)
     }
     call->thread = NULL;
     thread->depth = call->depth;
-    thalweg_emit_probe_left_at(thread, thalweg_now(), call->operation->id, (uint16_t)call->depth, (uint8_t)call->outcome);
+    thalweg_emit_probe_left_at(thread, thalweg_now(), call->operation->id, thalweg_depth(call->depth), (uint8_t)call->outcome);
     if (call->depth == 0)
         thread->has_trace = 0;
 }

@@ -195,7 +195,7 @@ THALWEG_COLD uint64_t thalweg_hand_over(void)
     if (!thread || thread->muted)
         return 0;
     span = thalweg_new_span();
-    thalweg_emit_probe_handed_over_at(thread, thalweg_now(), span, (uint16_t)thread->depth);
+    thalweg_emit_probe_handed_over_at(thread, thalweg_now(), span, thalweg_depth(thread->depth));
     return span;
 }
 
@@ -227,7 +227,7 @@ THALWEG_COLD int thalweg_traceparent_out(char text[THALWEG_TRACEPARENT_BYTES], u
         thread->has_trace = thread->depth > 0 ? 2 : thread->has_trace;
         thalweg_emit_probe_trace_begun_at(thread, thalweg_now(), thread->trace_high, thread->trace_low, 0);
     }
-    thalweg_emit_probe_sent_at(thread, thalweg_now(), span, bytes, (uint16_t)thread->depth);
+    thalweg_emit_probe_sent_at(thread, thalweg_now(), span, bytes, thalweg_depth(thread->depth));
     snprintf(text, THALWEG_TRACEPARENT_BYTES, "00-%016llx%016llx-%016llx-01", (unsigned long long)thread->trace_high,
              (unsigned long long)thread->trace_low, (unsigned long long)span);
     return 1;
@@ -272,7 +272,7 @@ THALWEG_COLD int thalweg_traceparent_in(const char *text, uint64_t bytes)
     thread->trace_low = low;
     thread->has_trace = 2;
     thalweg_emit_probe_trace_begun_at(thread, thalweg_now(), high, low, span);
-    thalweg_emit_probe_received_at(thread, thalweg_now(), span, bytes, (uint16_t)thread->depth);
+    thalweg_emit_probe_received_at(thread, thalweg_now(), span, bytes, thalweg_depth(thread->depth));
     return 1;
 }
 

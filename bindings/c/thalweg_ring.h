@@ -105,6 +105,7 @@ struct thalweg_thread {
     uint32_t kinds_declared, in_use;
     /* After this time, in ticks, to make the element is tried again. */
     uint64_t retry_at;
+    uint32_t tries;
     struct thalweg_frame *frames;
     uint32_t frame_count, frames_lost;
     struct thalweg_thread *next;

@@ -266,8 +266,8 @@ THALWEG_COLD void thalweg_forked(void)
 }
 
 /* Keeps the code of a library in memory that is unloaded: the process will call it still. */
-extern int dladdr(const void *address, void *found) __attribute__((weak));
-extern void *dlopen(const char *path, int mode) __attribute__((weak));
+extern int thalweg_dladdr(const void *address, void *found) __asm__("dladdr") __attribute__((weak));
+extern void *thalweg_dlopen(const char *path, int mode) __asm__("dlopen") __attribute__((weak));
 
 THALWEG_COLD void thalweg_stay(void)
 {
@@ -277,8 +277,8 @@ THALWEG_COLD void thalweg_stay(void)
         const char *symbol;
         void *address;
     } found = {NULL, NULL, NULL, NULL};
-    if (dladdr && dlopen && dladdr((const void *)(uintptr_t)&thalweg_forked, &found) && found.path)
-        dlopen(found.path, 2 | 4 | 0x1000 /* now, if it is loaded, not to be deleted */);
+    if (thalweg_dladdr && thalweg_dlopen && thalweg_dladdr((const void *)(uintptr_t)&thalweg_forked, &found) && found.path)
+        thalweg_dlopen(found.path, 2 | 4 | 0x1000 /* now, if it is loaded, not to be deleted */);
 }
 
 /* Sees to it that there is a space; the caller holds the lock. */
@@ -376,10 +376,12 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
 THALWEG_COLD int thalweg_make_way(struct thalweg_thread *thread, struct thalweg_kind *kind, uint64_t bytes, uint64_t ticks)
 {
     if (!thread->map) {
-        /* None could be made; one a second is tried. */
+        /* None could be made: it is tried again in a second, then in two, and so on. */
         if (ticks < thread->retry_at || !thalweg_open_element(thread)) {
-            if (ticks >= thread->retry_at)
-                thread->retry_at = ticks + thalweg_process.hz;
+            if (ticks >= thread->retry_at) {
+                thread->retry_at = ticks + (thalweg_process.hz << thread->tries);
+                thread->tries += thread->tries < 10;
+            }
             thalweg_count_lost(1);
             return 0;
         }

@@ -100,6 +100,15 @@ THALWEG_COLD size_t thalweg_read_text(const char *path, char *text, size_t room)
     return count;
 }
 
+/* A file that would become larger than its limit raises a signal, which is blocked here: it is taken, or the program would die of it. */
+THALWEG_COLD void thalweg_take_signal(void)
+{
+    uint64_t signals = UINT64_C(1) << (25 - 1);
+    struct timespec at_once = {0, 0};
+    if (errno == EFBIG)
+        syscall(SYS_rt_sigtimedwait, &signals, NULL, &at_once, 8L);
+}
+
 /* Makes a file of zeroes and maps it; its room is reserved, so a store to it cannot fail. At `where` if that is not NULL. */
 THALWEG_COLD unsigned char *thalweg_make_map(const char *path, size_t bytes, void *where)
 {
@@ -115,6 +124,8 @@ THALWEG_COLD unsigned char *thalweg_make_map(const char *path, size_t bytes, voi
                 syscall(SYS_munmap, address, (long)bytes);
             address = -1;
         }
+    } else {
+        thalweg_take_signal();
     }
     syscall(SYS_close, (long)file);
     if (address == -1) {
@@ -196,8 +207,11 @@ THALWEG_COLD int thalweg_append(const char *path)
         return 0;
     before = syscall(SYS_lseek, (long)file, 0L, 2L);
     done = syscall(SYS_write, (long)file, thalweg_record, (long)thalweg_record_bytes);
-    if (done != (long)thalweg_record_bytes && before >= 0)
-        syscall(SYS_ftruncate, (long)file, before);
+    if (done != (long)thalweg_record_bytes) {
+        thalweg_take_signal();
+        if (before >= 0)
+            syscall(SYS_ftruncate, (long)file, before);
+    }
     syscall(SYS_close, (long)file);
     return done == (long)thalweg_record_bytes;
 }
@@ -217,6 +231,8 @@ THALWEG_COLD int thalweg_make_catalog(const char *path, uint32_t writer)
     memcpy(header + 8, &version, 4);
     memcpy(header + 16, &writer, 4);
     done = syscall(SYS_write, (long)file, header, (long)sizeof header);
+    if (done != (long)sizeof header)
+        thalweg_take_signal();
     syscall(SYS_close, (long)file);
     return done == (long)sizeof header;
 }

@@ -216,7 +216,7 @@ impl Drop for Call {
         if std::thread::panicking() {
             outcome = Outcome::Unwound;
         }
-        let (operation, depth) = (self.id, self.depth as u16);
+        let (operation, depth) = (self.id, self.depth.min(0xffff) as u16);
         let called = Called { operation, depth, outcome, duration: now.wrapping_sub(self.entry) };
         let kind = state.called;
         state.put(now, kind, &called);

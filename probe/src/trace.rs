@@ -40,7 +40,7 @@ pub fn hand_over() -> Handed {
         }
         let span = thread.process.new_span();
         let (now, kind) = (thread.writer.clock().now(), thread.handed);
-        thread.put(now, kind, &HandedOver { span, depth: thread.depth as u16 });
+        thread.put(now, kind, &HandedOver { span, depth: thread.depth.min(0xffff) as u16 });
         Handed { span }
     })
 }
@@ -85,7 +85,7 @@ pub fn traceparent() -> Option<String> {
             }
         };
         let kind = thread.sent;
-        thread.put(now, kind, &Sent { span, bytes: 0, depth: thread.depth as u16 });
+        thread.put(now, kind, &Sent { span, bytes: 0, depth: thread.depth.min(0xffff) as u16 });
         Some(format!("00-{trace_high:016x}{trace_low:016x}-{span:016x}-01"))
     })
 }
