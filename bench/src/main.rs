@@ -22,6 +22,7 @@ mod observed;
 mod output;
 mod pack;
 mod plot;
+mod probe;
 mod record;
 mod relay;
 mod split;
@@ -42,7 +43,7 @@ Measures Thalweg side by side with its rivals and limits.
 
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
-  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack; all if none is
+  GROUP          event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack, probe; all if none is
                  given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
@@ -56,7 +57,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     ("event", event::cases),
     ("hop", hop::cases),
     ("latency", latency::cases),
@@ -69,6 +70,7 @@ const GROUPS: [Group; 12] = [
     ("des", des::cases),
     ("analysis", analysis::cases),
     ("pack", pack::cases),
+    ("probe", probe::cases),
 ];
 
 /// What this program does for itself in another process: on the space in a directory.

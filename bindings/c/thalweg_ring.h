@@ -211,6 +211,9 @@ THALWEG_HOT void thalweg_put(struct thalweg_thread *thread, struct thalweg_kind 
     if (THALWEG_UNLIKELY(first == 0 || position + 8 * (1 + count) > thread->end || (uint32_t)(ticks >> 32) != thread->high)) {
         if (!thalweg_make_way(thread, kind, 8 * (1 + count), ticks)) {
             thread->busy = 0;
+            __atomic_signal_fence(__ATOMIC_SEQ_CST);
+            if (thread->missed != thread->accounted)
+                thalweg_account(thread);
             return;
         }
         position = thread->position;

@@ -32,8 +32,13 @@ THALWEG_COLD void thalweg_drop(struct thalweg_thread *thread, uint64_t count)
 THALWEG_COLD void thalweg_account(struct thalweg_thread *thread)
 {
     uint32_t missed = thread->missed;
-    if (!thread->map || thread->busy)
+    if (thread->busy)
         return;
+    if (!thread->map) {
+        thalweg_count_lost(missed - thread->accounted);
+        thread->accounted = missed;
+        return;
+    }
     thread->busy = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     thalweg_drop(thread, missed - thread->accounted);

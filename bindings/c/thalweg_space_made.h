@@ -293,6 +293,23 @@ THALWEG_COLD int thalweg_fill_space(const char *name, const char *host, const ch
     return syscall(SYS_renameat, THALWEG_HERE, path, THALWEG_HERE, named) == 0;
 }
 
+/* Removes what was made before something failed. */
+THALWEG_COLD void thalweg_remove_space(void)
+{
+    static const char *const names[] = {"space.new", "settings", "0000.catalog", "probes"};
+    char path[4200], name[32];
+    unsigned n;
+    for (n = 0; n < 4 + 16; n++) {
+        if (n < 4)
+            snprintf(name, sizeof name, "%s", names[n]);
+        else
+            snprintf(name, sizeof name, "switches.%u", n - 4);
+        thalweg_path(path, sizeof path, name);
+        syscall(SYS_unlinkat, THALWEG_HERE, path, 0L);
+    }
+    syscall(SYS_unlinkat, THALWEG_HERE, thalweg_process.path, 0x200L /* a directory */);
+}
+
 /* A number of the environment, such as 64k or 16M; what else it says counts as not said. */
 THALWEG_COLD uint64_t thalweg_number(const char *text, uint64_t otherwise)
 {
@@ -364,7 +381,10 @@ THALWEG_COLD int thalweg_make_space(int is_child)
     directory = made ? thalweg_open_file(thalweg_process.path, O_RDONLY) : -1;
     if (directory >= 0)
         thalweg_flock(directory);
-    made = made && thalweg_fill_space(name, host, command, is_child ? parents : NULL);
+    if (made && !thalweg_fill_space(name, host, command, is_child ? parents : NULL)) {
+        thalweg_remove_space();
+        made = 0;
+    }
     if (made && session >= 0)
         thalweg_join(session, name, host);
     if (session >= 0)

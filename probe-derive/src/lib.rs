@@ -35,7 +35,10 @@ fn options(attribute: TokenStream) -> Result<Options, Problem> {
     let mut options = Options::default();
     let mut tokens = attribute.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let wrong = (token.span(), "#[probe] knows `errors` and `name = \"…\"`, with a comma between them".to_owned());
+        let wrong = (
+            token.span(),
+            "#[probe] knows `errors` and `name = \"…\"`, with a comma between them".to_owned(),
+        );
         match token.to_string().as_str() {
             "errors" => options.errors = true,
             "name" => {
@@ -71,7 +74,10 @@ fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream, Prob
     };
     let at = at.expect("found");
     if let Some(token) = tokens[..at].iter().find(|token| is_word(token, "const")) {
-        return Err((token.span(), "a `const fn` has no calls to record when it is compiled: leave out one of both".to_owned()));
+        return Err((
+            token.span(),
+            "a `const fn` has no calls to record when it is compiled: leave out one of both".to_owned(),
+        ));
     }
     let Some(TokenTree::Ident(name)) = tokens.get(at + 1) else {
         return Err((body.span(), "#[probe] needs the function's name".to_owned()));
@@ -121,9 +127,9 @@ fn is_word(token: &TokenTree, word: &str) -> bool {
 
 /// What a function returns, from its `->` on; nothing if that is a type that no closure can name.
 fn returned(signature: &[TokenTree]) -> TokenStream {
-    let arguments = signature
-        .iter()
-        .position(|token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis));
+    let arguments = signature.iter().position(
+        |token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis),
+    );
     let after = &signature[arguments.map_or(signature.len(), |at| at + 1)..];
     let end = after.iter().position(|token| is_word(token, "where")).unwrap_or(after.len());
     let after = &after[..end];

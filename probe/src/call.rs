@@ -54,7 +54,14 @@ impl Operation {
     #[inline(always)]
     #[must_use = "the call ends when this is dropped"]
     pub fn enter(&'static self) -> Call {
-        let none = Call { thread: null_mut(), entry: 0, id: 0, depth: 0, outcome: Outcome::Returned, here: PhantomData };
+        let none = Call {
+            thread: null_mut(),
+            entry: 0,
+            id: 0,
+            depth: 0,
+            outcome: Outcome::Returned,
+            here: PhantomData,
+        };
         // SAFETY: it points to a static, or to a word of a probe that is never dropped.
         if unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0 {
             return none;

@@ -50,7 +50,8 @@ pub use trace::{Handed, continue_trace, hand_over, log, traceparent};
 macro_rules! span {
     ($name:expr) => {
         let _thalweg_span = {
-            static OPERATION: $crate::Operation = $crate::Operation::new($name, ::core::file!(), ::core::line!());
+            static OPERATION: $crate::Operation =
+                $crate::Operation::new($name, ::core::file!(), ::core::line!());
             OPERATION.enter()
         };
     };

@@ -8,7 +8,9 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg_space::{Changes, ElementOptions, Error, Policy, Setting, SettingSpec, Site, Space, SpaceOptions};
+use thalweg_space::{
+    Changes, ElementOptions, Error, Policy, Setting, SettingSpec, Site, Space, SpaceOptions,
+};
 
 /// The space, and what all threads look at.
 #[derive(Debug)]
@@ -216,7 +218,14 @@ mod tests {
 
     #[test]
     fn sizes_of_the_environment() {
-        for (text, bytes) in [("64k", Some(65536)), ("3M", Some(3 << 20)), ("17", Some(17)), ("", None), ("k", None), ("M3", None)] {
+        for (text, bytes) in [
+            ("64k", Some(65536)),
+            ("3M", Some(3 << 20)),
+            ("17", Some(17)),
+            ("", None),
+            ("k", None),
+            ("M3", None),
+        ] {
             assert_eq!(number(text), bytes, "{text}");
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::kinds::{Called, HandedOver, Logged, Sent, TakenOver, TraceBegun};
 use crate::process::{Process, count_lost};
-use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -19,8 +18,8 @@ pub(crate) struct Thread {
     pub(crate) taken: KindId<TakenOver>,
     pub(crate) sent: KindId<Sent>,
     pub(crate) logged: KindId<Logged<'static>>,
-    /// The kinds of the program's own: their numbers by the writer, under the type that has them.
-    own: HashMap<TypeId, OwnKind>,
+    /// The kinds of the program's own: their ids, under where the names and the fields of their types are.
+    own: HashMap<(usize, usize), OwnKind>,
     /// An event is being written: a signal handler that finds it so loses its own.
     pub(crate) busy: bool,
     /// The trace here is left out.
@@ -39,9 +38,7 @@ pub(crate) struct Thread {
 
 /// A kind's id, of whatever kind.
 #[derive(Clone, Copy, Debug)]
-struct OwnKind(KindId<Erased>);
-
-struct Erased;
+struct OwnKind(KindId<()>);
 
 thread_local! {
     static CURRENT: Cell<*mut Thread> = const { Cell::new(null_mut()) };
@@ -146,28 +143,28 @@ impl Thread {
 /// /// An order was placed.
 /// #[derive(thalweg_space::Kind)]
 /// #[kind(name = "shop.order_placed")]
-/// struct OrderPlaced {
+/// struct OrderPlaced<'a> {
 ///     customer: u64,
+///     item: &'a str,
 /// }
 /// # let parent = std::env::temp_dir().join(format!("thalweg-emit-{}", std::process::id()));
 /// # unsafe { std::env::set_var("THALWEG_SPACES", &parent) };
-/// thalweg_probe::emit(&OrderPlaced { customer: 7 });
+/// thalweg_probe::emit(&OrderPlaced { customer: 7, item: &String::from("tea") });
 /// # std::fs::remove_dir_all(parent).unwrap();
 /// ```
-pub fn emit<K: Kind + 'static>(event: &K) {
+pub fn emit<K: Kind>(event: &K) {
     // SAFETY: null or this thread's own; no other reference to it lives here.
     let Some(thread) = (unsafe { here().as_mut() }) else { return };
     if thread.muted {
         return;
     }
-    let kind = match thread.own.get(&TypeId::of::<K>()) {
-        // SAFETY: both are the same number and a marker without content; the entry was made for `K`.
-        Some(own) => unsafe { std::mem::transmute::<KindId<Erased>, KindId<K>>(own.0) },
+    // Two kinds differ in one of them: of equal ones either will do.
+    let of_kind = (K::NAME.as_ptr() as usize, K::FIELDS.as_ptr() as usize);
+    let kind = match thread.own.get(&of_kind) {
+        Some(own) => own.0.of_type(),
         None => {
             let Ok(kind) = thread.writer.declare::<K>() else { return count_lost(1) };
-            // SAFETY: as above.
-            let own = unsafe { std::mem::transmute::<KindId<K>, KindId<Erased>>(kind) };
-            thread.own.insert(TypeId::of::<K>(), OwnKind(own));
+            thread.own.insert(of_kind, OwnKind(kind.of_type()));
             kind
         }
     };

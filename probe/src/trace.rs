@@ -152,7 +152,10 @@ mod tests {
     #[test]
     fn traceparents_as_the_standard_has_them() {
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert_eq!(parsed(good), Some((0x4bf9_2f35_77b3_4da6, 0xa3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7, true)));
+        assert_eq!(
+            parsed(good),
+            Some((0x4bf9_2f35_77b3_4da6, 0xa3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7, true))
+        );
         assert!(!parsed(&good.replace("-01", "-00")).unwrap().3);
         // A later version may have more behind.
         assert!(parsed(&(good.replace("00-4b", "01-4b") + "-x")).is_some());

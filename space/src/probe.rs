@@ -193,10 +193,15 @@ fn store(directory: &Path, switch: &Switch) -> Result<(), Error> {
         let (chunk, word) = word_of(number);
         let path = chunk_path(directory, chunk);
         // Former builds have none: their process reads the patterns.
-        let Ok(file) = crate::file::open(&path, OpenOptions::new().read(true).write(true)) else { return Ok(()) };
+        let Ok(file) = crate::file::open(&path, OpenOptions::new().read(true).write(true)) else {
+            return Ok(());
+        };
         let at = layout::WORDS + 8 * word;
         if crate::file::length(&file, &path)? < (at + 8) as u64 {
-            return Err(Error::new(format!("{} is truncated: the word of a probe is missing", path.display())));
+            return Err(Error::new(format!(
+                "{} is truncated: the word of a probe is missing",
+                path.display()
+            )));
         }
         let written = file.write_all_at(&u64::from(switch.on).to_le_bytes(), at as u64);
         written.map_err(|e| Error::io("write", &path, e))?;

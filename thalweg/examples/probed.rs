@@ -2,7 +2,8 @@
 //!
 //! `probed trees SEED COUNT THREADS TRUTH`: random trees of calls; TRUTH.N has a line a call of thread N: the operations that enclose it, and how it
 //! ended. `probed endless SEED 0 THREADS TRUTH`: calls for ever; TRUTH has two counters a thread: calls begun, calls done. `probed alternate`: calls
-//! of `op0` until standard input ends; for each line of it a count of the calls so far.
+//! of `one`, as many as each line of standard input says; a line is answered by the count so far. `probed library PATH`: calls a C library that calls back.
+//! `probed continue TRACEPARENT`: continues a trace and prints the `traceparent` of a message of its own.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -177,12 +178,42 @@ fn alternate() {
     }
 }
 
+#[probe(name = "rust_outer")]
+#[allow(unsafe_code)]
+fn outer(path: &str) {
+    type Work = unsafe extern "C" fn(extern "C" fn(), i32);
+    // SAFETY: the library has a function of this type, which calls what it is given so many times.
+    unsafe {
+        let library = libloading::Library::new(path).expect("a library");
+        let work: libloading::Symbol<'_, Work> = library.get(b"c_work").expect("its function");
+        work(inner, 2);
+        work(inner, 3);
+        std::mem::forget(library);
+    }
+}
+
+extern "C" fn inner() {
+    span!("rust_inner");
+}
+
+#[probe(name = "rust_server")]
+fn server(traceparent: &str) {
+    assert!(thalweg_probe::continue_trace(traceparent));
+    {
+        span!("rust_message");
+        let text = thalweg_probe::traceparent().expect("it is recorded");
+        std::io::stdout().write_all(text.as_bytes()).expect("a reader");
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
     std::panic::set_hook(Box::new(|_| {}));
     match arguments[1].as_str() {
         "alternate" => alternate(),
+        "library" => (0..3).for_each(|_| outer(&arguments[2])),
+        "continue" => server(&arguments[2]),
         mode => {
             let (seed, count, threads, truth) = (number(2), number(3), number(4), arguments[5].as_str());
             for wave in 1..3 {

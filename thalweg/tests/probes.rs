@@ -43,8 +43,16 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
                 Err(error) => panic!("{compiler}: {error}"),
             }
         }
-        let rust = Path::new(env!("CARGO_BIN_EXE_thalweg")).with_file_name("examples/probed");
-        programs.push(("Rust", rust));
+        // Whoever tests this file alone has not built it.
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "probed"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let built = build.current_dir(root()).status().unwrap();
+        assert!(built.success());
+        let folder_of_builds = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
+        programs.push(("Rust", folder_of_builds.join("examples/probed")));
         (folder, programs)
     });
     programs
@@ -74,14 +82,22 @@ impl Place {
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(arguments).env("THALWEG_SPACES", self.folder.path()).env("THALWEG_SESSION", self.session());
+        command
+            .args(arguments)
+            .env("THALWEG_SPACES", self.folder.path())
+            .env("THALWEG_SESSION", self.session());
         command.env("THALWEG_PROBE_BYTES", "16M");
         command
     }
 
     fn run(&self, program: &Path, arguments: &[&str]) {
         let output = self.command(program, arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {} {}", output.status, String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {} {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     fn thalweg(&self, arguments: &[&str]) -> String {
@@ -168,7 +184,9 @@ fn told_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
         of.map_or_else(String::new, |operation| operation["name"].as_str().unwrap().to_owned())
     };
     let edges = calls["edges"].as_array().unwrap().iter();
-    edges.map(|edge| ((name(&edge["caller"]), name(&edge["callee"])), edge["count"].as_u64().unwrap())).collect()
+    edges
+        .map(|edge| ((name(&edge["caller"]), name(&edge["callee"])), edge["count"].as_u64().unwrap()))
+        .collect()
 }
 
 fn assert_as_written(place: &Place, context: &str) {
@@ -249,7 +267,7 @@ fn what_was_recorded_survives_the_program() {
             let truth = place.truth();
             std::fs::write(&truth, vec![0; 4096]).unwrap();
             let mut command = place.command(program, &["endless", "1", "0", "2", &truth]);
-            let mut killed = Killed(command.env("THALWEG_PROBE_BYTES", "256M").spawn().unwrap());
+            let mut killed = Killed(command.env("THALWEG_PROBE_BYTES", "8M").spawn().unwrap());
             let begun = Instant::now();
             while counters(&truth, 2).iter().any(|(_, done)| *done < 10 + 97 * round) {
                 assert!(begun.elapsed() < Duration::from_secs(60), "{name}: nothing is called");
@@ -278,13 +296,18 @@ fn a_program_without_room_goes_on() {
             let place = Place::new();
             let script = "ulimit -f \"$1\"; shift; exec \"$@\"";
             let mut command = place.command(Path::new("sh"), &["-c", script, "sh", limit]);
-            let output = command.arg(program).args(["signals", "1", "1000", "1", &place.truth()]).output().unwrap();
+            let output =
+                command.arg(program).args(["signals", "1", "1000", "1", &place.truth()]).output().unwrap();
             assert!(output.status.success(), "{name} {limit}: {}", output.status);
             let written = std::fs::read_to_string(format!("{}.0", place.truth())).unwrap();
             if has_space {
                 let calls = place.calls();
                 assert_eq!(calls["calls"], 0, "{name}");
-                assert_eq!(calls["not_recorded"].as_u64().unwrap(), written.trim().parse::<u64>().unwrap(), "{name}");
+                assert_eq!(
+                    calls["not_recorded"].as_u64().unwrap(),
+                    written.trim().parse::<u64>().unwrap(),
+                    "{name}"
+                );
             }
         }
     }
@@ -318,4 +341,190 @@ fn operations_are_switched_and_sampled_while_the_program_runs() {
     call(100);
     assert_eq!(recorded(), 25);
     drop(input);
+}
+
+/// Compiles the C side of traces that cross; as a library, too.
+fn pair(folder: &Path) -> (PathBuf, PathBuf) {
+    let source = root().join("thalweg/tests/data/probed/pair.c");
+    let (program, library) = (folder.join("pair"), folder.join("libpair.so"));
+    for (output, options) in [(&program, &[][..]), (&library, &["-shared", "-fPIC"][..])] {
+        let mut compile = Command::new("gcc");
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-pthread"]).args(options);
+        compile.arg("-I").arg(root().join("bindings/c")).arg(&source).arg("-o").arg(output);
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    (program, library)
+}
+
+fn rust() -> &'static Path {
+    &programs().iter().find(|(name, _)| *name == "Rust").unwrap().1
+}
+
+fn paths(calls: &Value) -> Vec<(String, u64)> {
+    told(calls).into_iter().map(|(path, (count, _))| (path, count)).collect()
+}
+
+/// A program in Rust, a library in C, and back, in one thread: two spaces, one tree.
+#[test]
+fn a_program_and_a_library_of_another_language_are_one_tree() {
+    let place = Place::new();
+    let (_, library) = pair(place.folder.path());
+    place.run(rust(), &["library", library.to_str().unwrap()]);
+    assert_eq!(place.spaces().len(), 2);
+    let wanted = [("rust_outer", 3), ("rust_outer/c_work", 6), ("rust_outer/c_work/rust_inner", 15)];
+    assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
+}
+
+/// C sends to Rust, Rust to C: three processes, one tree; a thread that work is handed to is in it as well.
+#[test]
+fn traces_cross_processes_and_threads() {
+    let place = Place::new();
+    let (program, _) = pair(place.folder.path());
+    let said = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let sent = said(&mut place.command(&program, &["send"]));
+    let went_on = said(&mut place.command(rust(), &["continue", &sent]));
+    assert_eq!(sent[..35], went_on[..35], "the trace has one identity");
+    place.run(&program, &["receive", &went_on]);
+    place.run(&program, &["hand"]);
+    let calls = place.calls();
+    let wanted = [
+        ("c_hand", 1),
+        ("c_hand/c_taken", 1),
+        ("c_hand/c_taken/c_inner", 1),
+        ("c_send", 1),
+        ("c_send/c_message", 1),
+        ("c_send/c_message/rust_server", 1),
+        ("c_send/c_message/rust_server/rust_message", 1),
+        ("c_send/c_message/rust_server/rust_message/c_receive", 1),
+    ];
+    assert_eq!(paths(&calls), wanted.map(|(path, count)| (path.to_owned(), count)));
+    let remote = calls["edges"].as_array().unwrap().iter().filter(|edge| edge["is_remote"] == true).count();
+    assert_eq!(remote, 3);
+    assert!(!place.command(&program, &["receive", "00-nonsense"]).status().unwrap().success());
+}
+
+/// Every type of field, names that are words of C, and texts of any kind: what a generated function is given is what is read.
+#[test]
+fn writers_made_from_a_description_write_what_they_are_given() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let kinds = "\
+/// A \"thing\" happened: 100 %? ?\u{3f}/ */ \\ ä.
+kind shop.all_types {
+    int: u8
+    class: i8 in \"a \\\"b\\\"\"
+    small: u16
+    thread: i16
+    middle: u32
+    ticks: i32
+    large: u64
+    words: i64
+    half: f32
+    whole: f64
+    yes: bool
+    colour: enum { red = 0, \"deep_blue\" = 7 }
+    first: text
+    second: bytes
+    third: text
+}
+
+kind shop.nothing {
+}
+";
+    let kinds = kinds.replace("\"deep_blue\"", "deep_blue");
+    std::fs::write(folder.join("shop.kinds"), kinds).unwrap();
+    let header = place.thalweg(&["kinds", folder.join("shop.kinds").to_str().unwrap(), "--language", "c"]);
+    std::fs::write(folder.join("shop.h"), header).unwrap();
+    let source = "#include \"shop.h\"
+int main(void) {
+    int n;
+    for (n = 0; n < 3; n++)
+        thalweg_emit_shop_all_types(255, -128, 65535, -32768, 4294967295u, -2147483647 - 1, UINT64_MAX, INT64_MIN, -0.5f, 1e300, n,
+                                    7, \"t\\303\\244xt\", 5, \"\\0\\377\", 2, \"\", 0);
+    thalweg_emit_shop_nothing();
+    return 0;
+}
+";
+    std::fs::write(folder.join("all.c"), source).unwrap();
+    for (compiler, options) in [("gcc", &["-x", "c", "-std=c11"]), ("g++", &["-x", "c++", "-std=c++17"])] {
+        let program = folder.join(compiler);
+        let mut compile = Command::new(compiler);
+        compile.args(options).args(["-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+        compile
+            .arg(root().join("bindings/c"))
+            .arg("-I")
+            .arg(folder)
+            .arg(folder.join("all.c"))
+            .arg("-o")
+            .arg(&program);
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        let mut run = Command::new(&program);
+        assert!(run.env("THALWEG_SPACES", folder).status().unwrap().success());
+        let lines = place.thalweg(&["events", compiler, "--json"]);
+        let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(events.len(), 4, "{lines}");
+        for (n, event) in events[..3].iter().enumerate() {
+            let wanted = serde_json::json!({
+                "int": 255, "class": -128, "small": 65535, "thread": -32768, "middle": 4_294_967_295_u32,
+                "ticks": -2_147_483_648_i64, "large": u64::MAX, "words": i64::MIN, "half": -0.5, "whole": 1e300, "yes": n > 0,
+                "colour": "deep_blue", "first": "täxt", "second": "00ff", "third": "",
+            });
+            assert_eq!(event["fields"], wanted, "{compiler}");
+        }
+        assert_eq!(events[3]["kind"], "shop.nothing");
+    }
+}
+
+/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a library that is loaded later, too.
+#[test]
+fn functions_of_an_instrumented_program_have_their_names() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let library = "int late(int n) { return n > 0 ? late(n - 1) : 0; }\n";
+    let program = "#include <dlfcn.h>\n#include <stddef.h>\n\
+        static int leaf(int n) { return n; }\n\
+        int node(int n) { int sum = 0; while (n-- > 0) sum += leaf(n); return sum; }\n\
+        int main(int count, char **arguments) {\n\
+            int (*late)(int);\n\
+            node(3); node(4);\n\
+            *(void **)&late = dlsym(dlopen(arguments[1], RTLD_NOW), \"late\");\n\
+            return count == 2 ? late(2) : 1;\n\
+        }\n";
+    std::fs::write(folder.join("late.c"), library).unwrap();
+    std::fs::write(folder.join("main.c"), program).unwrap();
+    let compile = |output: &str, source: PathBuf, options: &[&str]| {
+        let mut compile = Command::new("gcc");
+        compile
+            .args(options)
+            .arg("-I")
+            .arg(root().join("bindings/c"))
+            .arg(source)
+            .arg("-o")
+            .arg(folder.join(output));
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let instrument = root().join("bindings/c/thalweg_instrument.c");
+    compile("libinstrument.so", instrument, &["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    let plain = ["-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-finstrument-functions"];
+    compile("liblate.so", folder.join("late.c"), &[&["-shared", "-fPIC"][..], &plain].concat());
+    compile("main", folder.join("main.c"), &plain);
+    let late = folder.join("liblate.so");
+    let mut run = place.command(&folder.join("main"), &[late.to_str().unwrap()]);
+    assert!(run.env("LD_PRELOAD", folder.join("libinstrument.so")).status().unwrap().success());
+    let wanted = [
+        ("main", 1),
+        ("main/late", 1),
+        ("main/late/late", 1),
+        ("main/late/late/late", 1),
+        ("main/node", 2),
+        ("main/node/leaf", 7),
+    ];
+    assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
 }

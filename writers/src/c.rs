@@ -9,7 +9,8 @@ use thalweg_space::kinds::{DescribedField, Description};
 /// A header for C and C++ with a function `thalweg_emit_…` for each kind of event; `stem` makes its guard unique.
 pub fn c(kinds: &[Description], stem: &str) -> String {
     let guard = format!("THALWEG_WRITERS_{}_H", snake(stem).to_uppercase());
-    let mut out = format!("/* Writers of events. Written by `thalweg kinds`. */\n#ifndef {guard}\n#define {guard}\n");
+    let mut out =
+        format!("/* Writers of events. Written by `thalweg kinds`. */\n#ifndef {guard}\n#define {guard}\n");
     out += "\n#include \"thalweg_ring.h\"\n";
     for kind in events(kinds) {
         described(&mut out, kind);
@@ -61,7 +62,9 @@ fn writer(out: &mut String, kind: &Description) {
     let also: String = parameters.iter().map(|parameter| format!(", {parameter}")).collect();
     let given: String = names.iter().map(|name| format!(", {name}")).collect();
     let mut line = |text: String| writeln!(out, "{text}").expect("a text");
-    line(format!("THALWEG_HOT void thalweg_emit_{name}_at(struct thalweg_thread *thread, uint64_t ticks{also})"));
+    line(format!(
+        "THALWEG_HOT void thalweg_emit_{name}_at(struct thalweg_thread *thread, uint64_t ticks{also})"
+    ));
     line("{".to_owned());
     let count = words(kind);
     let packed: Vec<String> = (0..count.max(1)).map(|word| word_of(kind, word)).collect();

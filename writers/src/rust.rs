@@ -67,10 +67,10 @@ fn camel(name: &str) -> String {
 
 fn identifier(name: &str) -> String {
     const KEYWORDS: [&str; 39] = [
-        "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern", "false",
-        "fn", "for", "gen", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub", "ref",
-        "return", "static", "struct", "super", "trait", "true", "type", "unsafe", "use", "where", "while", "yield",
-        "try",
+        "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
+        "false", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
+        "ref", "return", "static", "struct", "super", "trait", "true", "type", "unsafe", "use", "where",
+        "while", "yield", "try",
     ];
     match name {
         "self" | "Self" | "crate" | "super" => format!("{name}_"),

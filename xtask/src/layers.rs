@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-writers", &["thalweg-space"]),
     ("thalweg-probe-derive", &[]),
     ("thalweg-probe", &["thalweg-space", "thalweg-probe-derive"]),
+    ("thalweg-probe-tracing", &["thalweg-probe"]),
     ("thalweg-pack", &["thalweg-glob"]),
     ("thalweg-box", &[]),
     ("thalweg-exec", &["thalweg-space"]),

@@ -156,7 +156,10 @@ impl Thread {
 
     /// When the call began that ends now; none if that was not told.
     pub(super) fn leave(&mut self, writer: usize, depth: u32, operation: u32) -> Option<u64> {
-        let at = self.open.iter().rposition(|(of, deep, what, _)| (*of, *deep, *what) == (writer, depth, operation))?;
+        let at = self
+            .open
+            .iter()
+            .rposition(|(of, deep, what, _)| (*of, *deep, *what) == (writer, depth, operation))?;
         let begin = self.open[at].3;
         self.open.truncate(at);
         Some(begin)
@@ -206,7 +209,11 @@ impl Thread {
         let mut children: Vec<Node> = Vec::new();
         let mut is_incomplete = lost;
         while let Some(last) = self.pending.pop_if(|last| {
-            if last.writer == call.writer { last.depth > call.depth } else { last.begin >= call.begin && last.end <= call.end }
+            if last.writer == call.writer {
+                last.depth > call.depth
+            } else {
+                last.begin >= call.begin && last.end <= call.end
+            }
         }) {
             if last.begin < call.begin {
                 // Its caller is lost: it began before this one.

@@ -8,16 +8,43 @@ use thalweg_space::reader::{Event, Fields};
 /// One thing that a probe recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
-    Called { what: What, depth: u32, outcome: Outcome, ticks: u64 },
-    Entered { what: What, depth: u32 },
-    Left { what: What, depth: u32, outcome: Outcome },
+    Called {
+        what: What,
+        depth: u32,
+        outcome: Outcome,
+        ticks: u64,
+    },
+    Entered {
+        what: What,
+        depth: u32,
+    },
+    Left {
+        what: What,
+        depth: u32,
+        outcome: Outcome,
+    },
     /// The trace continues this span; 0: none.
-    Continues { span: u64 },
+    Continues {
+        span: u64,
+    },
     /// Work or a message went elsewhere under this span.
-    Went { span: u64, depth: u32 },
-    Counted { counter: u64, by: i64 },
-    Gauged { gauge: u64, value: f64 },
-    Logged { place: u64, level: u64, text: String },
+    Went {
+        span: u64,
+        depth: u32,
+    },
+    Counted {
+        counter: u64,
+        by: i64,
+    },
+    Gauged {
+        gauge: u64,
+        value: f64,
+    },
+    Logged {
+        place: u64,
+        level: u64,
+        text: String,
+    },
 }
 
 /// What was called.
@@ -110,7 +137,8 @@ impl Decoder {
             9 => Said::Counted { counter: number_at(0), by: number_at(1) as i64 },
             10 => Said::Gauged { gauge: number_at(0), value: fields.f64(event, 1) },
             _ => {
-                let text = event.kind.field("text").map_or_else(String::new, |field| event.str(field).into_owned());
+                let text =
+                    event.kind.field("text").map_or_else(String::new, |field| event.str(field).into_owned());
                 Said::Logged { place: number_at(0), level: fields.choice(event, 1), text }
             }
         })

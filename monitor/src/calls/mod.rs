@@ -13,7 +13,9 @@ mod report;
 mod symbols;
 mod times;
 
-pub use report::{Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, SlowTrace, TimesOf};
+pub use report::{
+    Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, SlowTrace, TimesOf,
+};
 
 use assembly::{Ended, Placed, Takes, Thread, Trace};
 use events::{Decoder, Outcome, Said};
@@ -179,7 +181,13 @@ impl Reading {
         }
     }
 
-    fn said(&mut self, place: usize, space: &SpaceReader, origin: Origin, (thread, time, said): (u32, u64, Said)) {
+    fn said(
+        &mut self,
+        place: usize,
+        space: &SpaceReader,
+        origin: Origin,
+        (thread, time, said): (u32, u64, Said),
+    ) {
         let real = origin.real_ns(time);
         let earliest = match &said {
             Said::Called { ticks, .. } => real - *ticks as f64 * origin.tick_ns,
@@ -221,7 +229,8 @@ impl Reading {
             Said::Continues { span } => state.follow(span, time),
             Said::Went { span, depth } => state.send(span, depth, place, time),
             Said::Counted { counter, by } => {
-                let counter = self.counters.entry(self.state.operations.name(place, space, counter)).or_default();
+                let counter =
+                    self.counters.entry(self.state.operations.name(place, space, counter)).or_default();
                 *counter = (counter.0.saturating_add(by), counter.1 + 1);
             }
             Said::Gauged { gauge, value } => {
@@ -294,7 +303,13 @@ impl Reading {
 }
 
 impl State {
-    fn edge(&mut self, caller: Option<u32>, callee: u32, is_remote: bool, (count, failed, total_ns): (u64, u64, f64)) {
+    fn edge(
+        &mut self,
+        caller: Option<u32>,
+        callee: u32,
+        is_remote: bool,
+        (count, failed, total_ns): (u64, u64, f64),
+    ) {
         let key = (caller, callee, is_remote);
         if self.edges.len() >= EDGES_MAX && !self.edges.contains_key(&key) {
             self.edges_left_out += 1;
@@ -393,12 +408,11 @@ impl Takes for State {
         // The slowest, and as many of those that failed.
         let is_failed = failed > 0;
         let alike = |kept: &(f64, Kept)| kept.1.is_failed == is_failed;
-        let least = self.slowest.iter().filter(|kept| alike(kept)).map(|kept| kept.0).fold(f64::INFINITY, f64::min);
+        let least =
+            self.slowest.iter().filter(|kept| alike(kept)).map(|kept| kept.0).fold(f64::INFINITY, f64::min);
         let is_full = self.slowest.iter().filter(|kept| alike(kept)).count() >= self.top;
         if !is_orphan && self.top > 0 && (!is_full || root.total_ns > least) {
-            if is_full
-                && let Some(at) = self.slowest.iter().position(|kept| alike(kept) && kept.0 <= least)
-            {
+            if is_full && let Some(at) = self.slowest.iter().position(|kept| alike(kept) && kept.0 <= least) {
                 self.slowest.remove(at);
             }
             let begin = self.origin.as_ref().map_or(0.0, |origin| origin.real_ns(begin));

@@ -1,4 +1,4 @@
-//! The operations of all spaces, each known once by name, file and line, and what was measured of each.
+//! The operations of all spaces, each known once by name and file, and what was measured of each.
 
 use super::events::What;
 use super::symbols::Symbols;
@@ -24,7 +24,8 @@ pub(super) struct Operation {
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     pub(super) all: Vec<Operation>,
-    by_place: HashMap<(String, String, u32), u32>,
+    /// By name and file: what has one name in a file is one operation.
+    by_place: HashMap<(String, String), u32>,
     by_what: HashMap<(usize, What), u32>,
     sites: Vec<Sites>,
 }
@@ -53,12 +54,14 @@ impl Operations {
             sites.process = space.info().map_or_else(|_| "?".to_owned(), name);
         }
         let known = match what {
-            What::Site(site) => sites.site(site, space).unwrap_or_else(|| (format!("operation {site}"), String::new(), 0)),
+            What::Site(site) => {
+                sites.site(site, space).unwrap_or_else(|| (format!("operation {site}"), String::new(), 0))
+            }
             What::Address(address) => sites.address(address, space),
         };
         let process = sites.process.clone();
-        let number = *self.by_place.entry(known.clone()).or_insert_with(|| {
-            let (name, file, line) = known;
+        let (name, file, line) = known;
+        let number = *self.by_place.entry((name.clone(), file.clone())).or_insert_with(|| {
             self.all.push(Operation { name, file, line, ..Operation::default() });
             self.all.len() as u32 - 1
         });

@@ -48,10 +48,12 @@ impl Symbols {
 
     /// The function at an address, and its file.
     pub(super) fn name(&mut self, address: u64) -> Option<(String, String)> {
-        let mapping = self.mappings.iter().rev().find(|mapping| (mapping.begin..mapping.end).contains(&address))?;
+        let mapping =
+            self.mappings.iter().rev().find(|mapping| (mapping.begin..mapping.end).contains(&address))?;
         let offset = address - mapping.begin + mapping.offset;
         let file = mapping.file.clone();
-        let functions = self.files.entry(file.clone()).or_insert_with(|| Functions::read(&file).unwrap_or_default());
+        let functions =
+            self.files.entry(file.clone()).or_insert_with(|| Functions::read(&file).unwrap_or_default());
         let short = file.rsplit('/').next().unwrap_or(&file);
         let name = functions.at(offset).unwrap_or_else(|| format!("{short}+{offset:#x}"));
         Some((name, file))
@@ -73,7 +75,10 @@ impl Functions {
         }
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
-        let segments = file.segments().map(|segment| (segment.file_range().0, segment.size(), segment.address())).collect();
+        let segments = file
+            .segments()
+            .map(|segment| (segment.file_range().0, segment.size(), segment.address()))
+            .collect();
         let mut functions: Vec<(u64, u64, String)> = file
             .symbols()
             .chain(file.dynamic_symbols())
@@ -86,8 +91,10 @@ impl Functions {
     }
 
     fn at(&self, offset: u64) -> Option<String> {
-        let (begin, _, address) =
-            self.segments.iter().find(|(begin, size, _)| (*begin..begin.saturating_add(*size)).contains(&offset))?;
+        let (begin, _, address) = self
+            .segments
+            .iter()
+            .find(|(begin, size, _)| (*begin..begin.saturating_add(*size)).contains(&offset))?;
         let address = offset - begin + address;
         let after = self.functions.partition_point(|(at, ..)| *at <= address);
         let (at, size, name) = &self.functions[after.checked_sub(1)?];

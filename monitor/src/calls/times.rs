@@ -21,7 +21,8 @@ impl Times {
         self.sum += ns;
         self.max = self.max.max(ns);
         // From 2^-4 ns on.
-        let cell = (ns.max(0.0625).to_bits() >> (MANTISSA_BITS - CELL_BITS)) - (0.0625_f64.to_bits() >> (MANTISSA_BITS - CELL_BITS));
+        let cell = (ns.max(0.0625).to_bits() >> (MANTISSA_BITS - CELL_BITS))
+            - (0.0625_f64.to_bits() >> (MANTISSA_BITS - CELL_BITS));
         let cell = cell.min(u64::from(u16::MAX)) as u16;
         match self.cells.binary_search_by_key(&cell, |(at, _)| *at) {
             Ok(at) => self.cells[at].1 += 1,
@@ -38,7 +39,8 @@ impl Times {
             counted >= wanted
         });
         let Some((cell, _)) = cell else { return 0.0 };
-        let bits = (u64::from(*cell) + (0.0625_f64.to_bits() >> (MANTISSA_BITS - CELL_BITS))) << (MANTISSA_BITS - CELL_BITS);
+        let bits = (u64::from(*cell) + (0.0625_f64.to_bits() >> (MANTISSA_BITS - CELL_BITS)))
+            << (MANTISSA_BITS - CELL_BITS);
         f64::from_bits(bits | 1 << (MANTISSA_BITS - CELL_BITS - 1)).min(self.max)
     }
 }

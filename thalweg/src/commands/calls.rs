@@ -196,10 +196,12 @@ fn others(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
         output.table(&table)?;
     }
     if !calls.gauges.is_empty() {
-        let titles = [column("GAUGE"), number("LAST", 0), number("LEAST", 0), number("MOST", 0), number("TIMES", 0)];
+        let titles =
+            [column("GAUGE"), number("LAST", 0), number("LEAST", 0), number("MOST", 0), number("TIMES", 0)];
         let mut table = Table::new(&titles);
         for gauge in &calls.gauges {
-            let shown = |value: f64| format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
+            let shown =
+                |value: f64| format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
             let cells = vec![
                 gauge.name.clone(),
                 shown(gauge.last),
@@ -224,7 +226,12 @@ fn others(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
 }
 
 /// A tree of paths, indented: the callees with the most time first.
-fn tree(calls: &Calls, nodes: &[PathNode], arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+fn tree(
+    calls: &Calls,
+    nodes: &[PathNode],
+    arguments: &Arguments,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let known = names(calls);
     let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -233,8 +240,13 @@ fn tree(calls: &Calls, nodes: &[PathNode], arguments: &Arguments, output: &mut O
     for children in below.values_mut() {
         children.sort_by(|a, b| nodes[*b].total_ns.total_cmp(&nodes[*a].total_ns).then(a.cmp(b)));
     }
-    let mut table =
-        Table::new(&[column("CALL"), number("CALLS", 0), number("ERRORS", 0), number("TOTAL", 0), number("OWN", 0)]);
+    let mut table = Table::new(&[
+        column("CALL"),
+        number("CALLS", 0),
+        number("ERRORS", 0),
+        number("TOTAL", 0),
+        number("OWN", 0),
+    ]);
     let mut left_out = 0;
     // A stack of what comes next: the node and its level.
     let mut next: Vec<(usize, usize)> = Vec::new();
@@ -259,7 +271,9 @@ fn tree(calls: &Calls, nodes: &[PathNode], arguments: &Arguments, output: &mut O
         table.row(cells, false);
         push(&mut next, Some(at), level + 1, &mut left_out);
     }
-    table.more((left_out > 0).then(|| format!("… and {} paths more (--top, --depth)", count(left_out as u64))));
+    table.more(
+        (left_out > 0).then(|| format!("… and {} paths more (--top, --depth)", count(left_out as u64))),
+    );
     output.table(&table)
 }
 
@@ -287,11 +301,15 @@ fn notes(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
         ));
     }
     if calls.not_recorded > 0 {
-        notes.push(format!("{} events found no room on the file system (probe.lost)", count(calls.not_recorded)));
+        notes.push(format!(
+            "{} events found no room on the file system (probe.lost)",
+            count(calls.not_recorded)
+        ));
     }
     let incomplete: u64 = calls.operations.iter().map(|operation| operation.incomplete).sum();
     if incomplete > 0 {
-        notes.push(format!("{} calls have lost some of those that they made: no own time", count(incomplete)));
+        notes
+            .push(format!("{} calls have lost some of those that they made: no own time", count(incomplete)));
     }
     notes.extend(calls.notes.iter().cloned());
     if !notes.is_empty() {

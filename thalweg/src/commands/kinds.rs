@@ -40,10 +40,11 @@ enum Language {
 
 pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
     let Arguments { file, language } = arguments;
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(error_of(file, &error.to_string())))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| Failure::Usage(error_of(file, &error.to_string())))?;
     let described = kinds::parse(&text).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(|problem| format!("{}: {problem}", file.display())).collect();
+        let lines: Vec<String> =
+            problems.iter().map(|problem| format!("{}: {problem}", file.display())).collect();
         Failure::Usage(lines.join("\n"))
     })?;
     let stem = file.file_stem().map_or_else(|| "kinds".into(), |stem| stem.to_string_lossy());

@@ -132,7 +132,8 @@ pub(super) fn dot(calls: &Calls, by: By) -> String {
     let mut out = "digraph calls {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
     for (at, node) in graph.nodes.iter().enumerate() {
         let errors = if node.failed > 0 { format!(", {} failed", count(node.failed)) } else { String::new() };
-        let label = format!("{}\n{} calls{errors}\nown {}", node.name, count(node.count), duration(node.own_ns));
+        let label =
+            format!("{}\n{} calls{errors}\nown {}", node.name, count(node.count), duration(node.own_ns));
         let _ = writeln!(out, "  n{at} [label={}];", quoted(&label));
     }
     for edge in &graph.edges {
@@ -268,9 +269,13 @@ mod tests {
     use thalweg_monitor::{Edge, OperationCalls};
 
     fn calls(names: &[&str], edges: &[(u32, u32)]) -> Calls {
-        let operation =
-            |(id, name): (usize, &&str)| OperationCalls { id: id as u32, name: (*name).into(), ..Default::default() };
-        let edge = |(from, to): &(u32, u32)| Edge { caller: Some(*from), callee: *to, count: 1, ..Edge::default() };
+        let operation = |(id, name): (usize, &&str)| OperationCalls {
+            id: id as u32,
+            name: (*name).into(),
+            ..Default::default()
+        };
+        let edge =
+            |(from, to): &(u32, u32)| Edge { caller: Some(*from), callee: *to, count: 1, ..Edge::default() };
         Calls {
             operations: names.iter().enumerate().map(operation).collect(),
             edges: edges.iter().map(edge).collect(),

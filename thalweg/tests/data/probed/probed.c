@@ -180,10 +180,14 @@ static void one(void)
 static void *endless(void *of)
 {
     struct task *task = (struct task *)of;
+    volatile int pause;
     for (;;) {
         task->counters[0] = task->counters[0] + 1;
         one();
         task->counters[1] = task->counters[1] + 1;
+        /* Not so many that the ring comes around at once. */
+        for (pause = 0; pause < 3000; pause++)
+            ;
     }
     return NULL;
 }
