@@ -51,6 +51,8 @@ struct thalweg_call {
 
 /* A switch that is on: that of operations not declared yet. */
 static const uint64_t thalweg_is_on = 1;
+/* And one that is off: that of all operations where there will be no space. */
+static const uint64_t thalweg_is_off = 0;
 
 /* Declares an operation; 0 if that could not be done. */
 THALWEG_COLD uint32_t thalweg_declare_operation(struct thalweg_operation *operation);
@@ -71,8 +73,11 @@ THALWEG_HOT void thalweg_begin(struct thalweg_call *call, struct thalweg_operati
     if (!__atomic_load_n(__atomic_load_n(&operation->on, __ATOMIC_RELAXED), __ATOMIC_RELAXED))
         return;
     thread = thalweg_thread_here();
-    if (THALWEG_UNLIKELY(thread == NULL))
+    if (THALWEG_UNLIKELY(thread == NULL)) {
+        if (thalweg_process.state == 2)
+            __atomic_store_n(&operation->on, &thalweg_is_off, __ATOMIC_RELAXED);
         return;
+    }
     if (THALWEG_UNLIKELY(__atomic_load_n(&operation->id, __ATOMIC_ACQUIRE) == 0)) {
         if (thalweg_declare_operation(operation) == 0) {
             thalweg_count_lost(1);

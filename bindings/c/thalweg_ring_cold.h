@@ -357,8 +357,8 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
                 ;
         }
     }
-    syscall(SYS_rt_sigprocmask, 2L, &signals, NULL, 8L);
     if (!thread) {
+        syscall(SYS_rt_sigprocmask, 2L, &signals, NULL, 8L);
         thalweg_count_lost(1);
         return NULL;
     }
@@ -375,6 +375,7 @@ THALWEG_COLD struct thalweg_thread *thalweg_open_thread(void)
     thalweg_current = thread;
     if (thalweg_process.key)
         pthread_setspecific((pthread_key_t)(thalweg_process.key - 1), thread);
+    syscall(SYS_rt_sigprocmask, 2L, &signals, NULL, 8L);
     return thread;
 }
 

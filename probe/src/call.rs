@@ -12,6 +12,8 @@ use std::task::{Context, Poll};
 
 /// The switch of operations that were not declared yet.
 static ON: AtomicU64 = AtomicU64::new(1);
+/// The switch of all operations where there will be no space.
+static OFF: AtomicU64 = AtomicU64::new(0);
 
 /// A place in the program whose calls are recorded; also the name of a counter or gauge.
 #[derive(Debug)]
@@ -68,7 +70,12 @@ impl Operation {
         }
         let thread = thread::here();
         // SAFETY: null or this thread's own; no other reference to it lives here.
-        let Some(state) = (unsafe { thread.as_mut() }) else { return none };
+        let Some(state) = (unsafe { thread.as_mut() }) else {
+            if Process::is_none() {
+                self.on.store(std::ptr::from_ref(&OFF).cast_mut(), Ordering::Relaxed);
+            }
+            return none;
+        };
         let id = self.id.load(Ordering::Acquire);
         if state.muted || state.depth == 0 || id == 0 {
             match self.begins(state) {

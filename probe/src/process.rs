@@ -50,6 +50,11 @@ impl Process {
         Process::make_once()
     }
 
+    /// Whether there will be no space.
+    pub(crate) fn is_none() -> bool {
+        MAKING.load(Ordering::Acquire) == NONE
+    }
+
     #[cold]
     fn make_once() -> Option<&'static Process> {
         loop {

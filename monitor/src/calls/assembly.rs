@@ -323,3 +323,156 @@ impl Thread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    /// A call as it was, and its caller's number.
+    #[derive(Clone, Copy)]
+    struct Made {
+        call: Ended,
+        caller: Option<usize>,
+        inner: u64,
+    }
+
+    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers` writers that do not know each other's depths.
+    fn made(chance: &mut Chance, writers: u64, traces: u64) -> Vec<Made> {
+        fn one(
+            chance: &mut Chance,
+            (time, numbers): (&mut u64, &mut u32),
+            stack: &mut Vec<(u32, usize)>,
+            writers: u64,
+            made: &mut Vec<Made>,
+        ) -> u32 {
+            let operation = *numbers;
+            *numbers += 1;
+            let writer = chance.below(writers) as usize;
+            let depth = stack.iter().filter(|(_, of)| *of == writer).count() as u32;
+            *time += chance.between(1, 4);
+            let begin = *time;
+            stack.push((operation, writer));
+            let (mut inner, mut callees) = (0, Vec::new());
+            for _ in 0..chance.below(if stack.len() < 6 { 4 } else { 1 }) {
+                let callee = one(chance, (time, numbers), stack, writers, made);
+                let ended = made.iter().find(|made| made.call.operation == callee).expect("it ended").call;
+                inner += ended.end - ended.begin;
+                callees.push(callee);
+            }
+            stack.pop();
+            *time += chance.between(1, 4);
+            let outcome = Outcome::Returned;
+            let call = Ended { operation, writer, depth, outcome, begin, end: *time, tick_ns: 1.0 };
+            for callee in callees {
+                made.iter_mut().find(|made| made.call.operation == callee).expect("it ended").caller =
+                    Some(operation as usize);
+            }
+            made.push(Made { call, caller: None, inner });
+            operation
+        }
+        let (mut time, mut numbers, mut all) = (0, 0, Vec::new());
+        for _ in 0..traces {
+            one(chance, (&mut time, &mut numbers), &mut Vec::new(), writers, &mut all);
+        }
+        all
+    }
+
+    #[derive(Default)]
+    struct Taken {
+        /// Of each operation its own time, unless it is incomplete, and its callees.
+        calls: Vec<(u32, Option<f64>, Vec<u32>)>,
+        roots: Vec<(u32, bool)>,
+    }
+
+    impl Takes for Taken {
+        fn call(&mut self, call: &Ended, placed: Placed) {
+            let own = (!placed.is_incomplete).then_some(placed.own_ns);
+            let callees = placed.callees.iter().map(|callee| callee.operation).collect();
+            self.calls.push((call.operation, own, callees));
+        }
+
+        fn trace(&mut self, trace: Trace) {
+            self.roots.push((trace.root.operation, trace.is_orphan));
+        }
+    }
+
+    #[test]
+    fn every_call_finds_its_caller() {
+        for seed in 0..300 {
+            let mut chance = Chance::new(seed);
+            for writers in [1, 2, 3] {
+                let made = made(&mut chance, writers, 4);
+                let (mut thread, mut taken) =
+                    (Thread { is_shared: writers > 1, ..Thread::default() }, Taken::default());
+                made.iter().for_each(|made| thread.end(made.call, &mut taken));
+                thread.finish(&mut taken);
+                assert_eq!(taken.calls.len(), made.len());
+                for (operation, own, callees) in &taken.calls {
+                    let one = made.iter().find(|made| made.call.operation == *operation).unwrap();
+                    let mut wanted: Vec<u32> = made
+                        .iter()
+                        .filter(|made| made.caller == Some(*operation as usize))
+                        .map(|made| made.call.operation)
+                        .collect();
+                    let mut told = callees.clone();
+                    (wanted.sort_unstable(), told.sort_unstable());
+                    assert_eq!(told, wanted, "seed {seed}, {writers} writers, operation {operation}");
+                    let lasted = one.call.end - one.call.begin;
+                    assert_eq!(*own, Some((lasted - one.inner) as f64), "seed {seed}, operation {operation}");
+                }
+                let mut roots: Vec<u32> = taken.roots.iter().map(|(root, _)| *root).collect();
+                let mut wanted: Vec<u32> = made
+                    .iter()
+                    .filter(|made| made.caller.is_none())
+                    .map(|made| made.call.operation)
+                    .collect();
+                (roots.sort_unstable(), wanted.sort_unstable());
+                assert_eq!(roots, wanted);
+                assert!(taken.roots.iter().all(|(_, is_orphan)| !is_orphan));
+            }
+        }
+    }
+
+    /// What is lost makes trees smaller, never wrong: whom a call is said to have made, it made, if through calls that are lost; and own times
+    /// that are told are true.
+    #[test]
+    fn lost_events_leave_no_wrong_callers() {
+        for seed in 0..500 {
+            let mut chance = Chance::new(1000 + seed);
+            let made = made(&mut chance, 1, 5);
+            let from = chance.below(made.len() as u64) as usize;
+            let to = from + chance.between(1, 8) as usize;
+            let (mut thread, mut taken) = (Thread::default(), Taken::default());
+            for (n, made) in made.iter().enumerate() {
+                if n == from {
+                    thread.lose();
+                }
+                if !(from..to).contains(&n) {
+                    thread.end(made.call, &mut taken);
+                }
+            }
+            thread.finish(&mut taken);
+            let caller = |operation: usize| {
+                made.iter().find(|made| made.call.operation as usize == operation).unwrap().caller
+            };
+            for (operation, own, callees) in &taken.calls {
+                for callee in callees {
+                    let mut above = caller(*callee as usize);
+                    while above.is_some_and(|above| above != *operation as usize) {
+                        above = caller(above.unwrap());
+                    }
+                    assert!(above.is_some(), "seed {seed}: {operation} did not call {callee}");
+                }
+                let one = made.iter().find(|made| made.call.operation == *operation).unwrap();
+                if let Some(own) = own {
+                    assert_eq!(
+                        *own,
+                        (one.call.end - one.call.begin - one.inner) as f64,
+                        "seed {seed}: {operation}"
+                    );
+                }
+            }
+        }
+    }
+}
