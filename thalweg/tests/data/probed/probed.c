@@ -130,18 +130,20 @@ static int body(void)
     return random_below(10) == 0;
 }
 
-static void root(void)
+static void call(int (*operation)(void))
 {
     world->budget = 60;
 #ifdef __cplusplus
     try {
-        operations[random_below(OPERATIONS)]();
+        operation();
     } catch (int) {
     }
 #else
-    operations[random_below(OPERATIONS)]();
+    operation();
 #endif
 }
+
+static void root(void) { call(operations[random_below(OPERATIONS)]); }
 
 struct task {
     uint64_t seed;
@@ -226,7 +228,7 @@ static void forked(struct task *task)
     {
         THALWEG_PROBE_AS(probe, "op0");
         enter(0);
-        operation_1();
+        call(operation_1);
         fflush(here.truth);
         child = fork();
         if (child == 0) {
@@ -234,7 +236,7 @@ static void forked(struct task *task)
             task->number = 1;
             open_world(&here, task);
             enter(0);
-            operation_2();
+            call(operation_2);
         }
         leave('r');
     }

@@ -2,7 +2,7 @@
 
 use thalweg_space::kinds::{Description, parse};
 
-#[allow(dead_code, reason = "only what the kinds say of themselves is asked")]
+#[allow(dead_code, unreachable_pub, reason = "only what the kinds say of themselves is asked, and here alone")]
 #[rustfmt::skip]
 mod shop;
 
@@ -19,7 +19,8 @@ fn kinds_made_from_a_description_are_those_described() {
     for (described, written) in kinds.iter().zip(written) {
         assert_eq!(written.hash(), described.hash());
         assert_eq!(written.offsets(), described.offsets());
-        let choices = |kind: &Description| kind.fields.iter().map(|field| field.choices.clone()).collect::<Vec<_>>();
+        let choices =
+            |kind: &Description| kind.fields.iter().map(|field| field.choices.clone()).collect::<Vec<_>>();
         assert_eq!(choices(&written), choices(described));
     }
 }
