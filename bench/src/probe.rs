@@ -60,7 +60,8 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 
 fn in_rust() -> Case<'static> {
     let ours = Contestant::nanoseconds("#[probe]", "", 1, |count| {
-        static OUTER: thalweg_probe::Operation = thalweg_probe::Operation::new("bench.outer", file!(), line!());
+        static OUTER: thalweg_probe::Operation =
+            thalweg_probe::Operation::new("bench.outer", file!(), line!());
         let _outer = OUTER.enter();
         Ok(repeated(count, |_| recorded()))
     });
@@ -85,7 +86,12 @@ fn in_rust() -> Case<'static> {
 }
 
 /// The program in C or C++ that does one of four things.
-fn program(compiler: &'static str, options: &'static [&'static str], what: &'static str, name: &str) -> Contestant<'static> {
+fn program(
+    compiler: &'static str,
+    options: &'static [&'static str],
+    what: &'static str,
+    name: &str,
+) -> Contestant<'static> {
     let mut running: Option<Running> = None;
     Contestant::nanoseconds(name, "", 1, move |count| {
         let running = match &mut running {
@@ -105,7 +111,8 @@ struct Running {
 
 impl Running {
     fn start(compiler: &str, options: &[&str], what: &str) -> Result<Running, String> {
-        let folder = std::env::temp_dir().join(format!("thalweg-bench-probe-{compiler}-{what}-{}", std::process::id()));
+        let folder = std::env::temp_dir()
+            .join(format!("thalweg-bench-probe-{compiler}-{what}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let program = folder.join("one");
         let mut compile = Command::new(compiler);
@@ -116,7 +123,8 @@ impl Running {
         let spaces = Path::new("/dev/shm").join(format!("thalweg-bench-{}", std::process::id()));
         start.arg(what).env("THALWEG_SPACES", &spaces).env_remove("THALWEG_SESSION");
         let spawn = || start.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut process = on_cores(1, spawn).map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let mut process =
+            on_cores(1, spawn).map_err(|error| format!("cannot start {}: {error}", program.display()))?;
         let counts = process.stdin.take().expect("it is piped");
         let took = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         Ok(Running { process, counts, took, folder })
@@ -134,6 +142,7 @@ impl Drop for Running {
         self.process.kill().ok();
         self.process.wait().ok();
         std::fs::remove_dir_all(&self.folder).ok();
-        std::fs::remove_dir_all(Path::new("/dev/shm").join(format!("thalweg-bench-{}", std::process::id()))).ok();
+        std::fs::remove_dir_all(Path::new("/dev/shm").join(format!("thalweg-bench-{}", std::process::id())))
+            .ok();
     }
 }
