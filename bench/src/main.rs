@@ -24,6 +24,7 @@ mod observed;
 mod output;
 mod pack;
 mod plot;
+mod probe;
 mod record;
 mod relay;
 mod scope;
@@ -46,7 +47,7 @@ Measures Thalweg side by side with its rivals and limits.
 usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S] [--only TEXT] [--ours] [--svg FILE]
 
   GROUP          archive, event, hop, latency, farm, split, tasks, record, language, boxes, des, analysis, pack,
-                 link, scope; all if none is given
+                 link, scope, probe; all if none is given
   --json         one JSON object a line
   --markdown     a table for BENCHMARKS.md
   --check        exit with 1 if a goal is missed
@@ -59,7 +60,7 @@ usage: cargo xtask bench [GROUP…] [--json | --markdown] [--check] [--seconds S
 /// A group's name and what makes its cases.
 type Group = (&'static str, fn() -> Vec<Case<'static>>);
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     ("archive", archive::cases),
     ("event", event::cases),
     ("hop", hop::cases),
@@ -75,6 +76,7 @@ const GROUPS: [Group; 15] = [
     ("pack", pack::cases),
     ("link", link::cases),
     ("scope", scope::cases),
+    ("probe", probe::cases),
 ];
 
 /// What this program does for itself in another process: on the space in a directory.

@@ -318,6 +318,14 @@
 #define THALWEG_LIVE_CHUNK_ROWS_FIRST UINT32_C(256)
 /* Rows of the largest chunk. */
 #define THALWEG_LIVE_CHUNK_ROWS_MAX UINT32_C(16384)
+/* Magic. */
+#define THALWEG_SWITCHES_MAGIC_VALUE UINT64_C(0x4f6765776c616874)
+/* Where the words begin. */
+#define THALWEG_SWITCHES_WORDS UINT32_C(4096)
+/* Words of the first chunk; each later one has twice as many as the one before, up to the largest. */
+#define THALWEG_SWITCHES_CHUNK_WORDS_FIRST UINT32_C(512)
+/* Words of the largest chunk. */
+#define THALWEG_SWITCHES_CHUNK_WORDS_MAX UINT32_C(65536)
 #define THALWEG_FIELD_U8 UINT32_C(1)
 #define THALWEG_FIELD_U16 UINT32_C(2)
 #define THALWEG_FIELD_U32 UINT32_C(3)

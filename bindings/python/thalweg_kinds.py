@@ -82,6 +82,69 @@ KINDS = {
         "first": Field("first", layout.FIELD_U64, 16, "", {}, "Its first parameter."),
         "second": Field("second", layout.FIELD_U64, 24, "", {}, "Its second parameter."),
     }),
+    "probe.called": Kind("probe.called", 0x0d0e6d8a3a0f8962, 2, "A call ended (at this event's time).", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
+        "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclosed it."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How it ended."),
+        "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "How long it lasted."),
+    }),
+    "probe.called_address": Kind("probe.called_address", 0xeec6e7f93376714b, 3, "A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay.", {
+        "address": Field("address", layout.FIELD_U64, 0, "", {}, "Where the function begins."),
+        "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "How long it lasted."),
+        "depth": Field("depth", layout.FIELD_U16, 16, "", {}, "How many recorded calls of this thread enclosed it."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 18, "", {"returned": 0, "failed": 1, "unwound": 2}, "How it ended."),
+    }),
+    "probe.constructed": Kind("probe.constructed", 0xe9e26354aa914fe0, 3, "An object was made: its constructor ended (at this event's time).", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The constructor: a site of the catalog."),
+        "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclosed it."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How it ended."),
+        "duration": Field("duration", layout.FIELD_U64, 8, "ticks", {}, "How long it lasted."),
+        "object": Field("object", layout.FIELD_U64, 16, "", {}, "The object, by a number of the program's own."),
+    }),
+    "probe.entered": Kind("probe.entered", 0xa8918dfbcace2a6c, 1, "A call began (at this event's time); `probe.left` tells its end.", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
+        "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclose it."),
+    }),
+    "probe.left": Kind("probe.left", 0xd70ca5f9cbbeef1e, 1, "A call ended whose beginning `probe.entered` told.", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "The operation: a site of the catalog."),
+        "depth": Field("depth", layout.FIELD_U16, 4, "", {}, "How many recorded calls of this thread enclosed it."),
+        "outcome": Field("outcome", layout.FIELD_ENUM, 6, "", {"returned": 0, "failed": 1, "unwound": 2}, "How it ended."),
+    }),
+    "probe.trace_begun": Kind("probe.trace_begun", 0xa6cafb5cf6366e17, 3, "The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next.", {
+        "trace_high": Field("trace_high", layout.FIELD_U64, 0, "", {}, "Its identity, high half."),
+        "trace_low": Field("trace_low", layout.FIELD_U64, 8, "", {}, "Low half."),
+        "parent": Field("parent", layout.FIELD_U64, 16, "", {}, "The span of another thread or process that it continues; 0: it begins here."),
+    }),
+    "probe.handed_over": Kind("probe.handed_over", 0x36ef12fd448e3fd6, 2, "Work was handed over that goes on elsewhere: in another thread, or later.", {
+        "span": Field("span", layout.FIELD_U64, 0, "", {}, "A number for it that is unique among all processes."),
+        "depth": Field("depth", layout.FIELD_U16, 8, "", {}, "How many recorded calls of this thread enclose this."),
+    }),
+    "probe.taken_over": Kind("probe.taken_over", 0x1efe55732e11f6e4, 1, "Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over.", {
+        "span": Field("span", layout.FIELD_U64, 0, "", {}, "Its number."),
+    }),
+    "probe.sent": Kind("probe.sent", 0x7e1f11a5d290a029, 3, "A message was sent, with the trace that this thread is in.", {
+        "span": Field("span", layout.FIELD_U64, 0, "", {}, "A number for it that is unique among all processes: the parent's in a `traceparent`."),
+        "bytes": Field("bytes", layout.FIELD_U64, 8, "bytes", {}, "Its bytes; 0: not known."),
+        "depth": Field("depth", layout.FIELD_U16, 16, "", {}, "How many recorded calls of this thread enclose this."),
+    }),
+    "probe.received": Kind("probe.received", 0x6811a3f6e74b7a9e, 3, "A message was received.", {
+        "span": Field("span", layout.FIELD_U64, 0, "", {}, "Its number; 0: not known."),
+        "bytes": Field("bytes", layout.FIELD_U64, 8, "bytes", {}, "Its bytes; 0: not known."),
+        "depth": Field("depth", layout.FIELD_U16, 16, "", {}, "How many recorded calls of this thread enclose this."),
+    }),
+    "probe.counted": Kind("probe.counted", 0xbbe2a2b7f013ff3c, 2, "A counter went on.", {
+        "counter": Field("counter", layout.FIELD_U32, 0, "", {}, "The counter: a site of the catalog."),
+        "by": Field("by", layout.FIELD_I64, 8, "", {}, "By how much."),
+    }),
+    "probe.gauged": Kind("probe.gauged", 0x3b5581626b8427a6, 2, "A gauge was read.", {
+        "gauge": Field("gauge", layout.FIELD_U32, 0, "", {}, "The gauge: a site of the catalog."),
+        "value": Field("value", layout.FIELD_F64, 8, "", {}, "What it shows."),
+    }),
+    "probe.logged": Kind("probe.logged", 0x23534ca54d4555b6, 2, "A line for a log.", {
+        "operation": Field("operation", layout.FIELD_U32, 0, "", {}, "Where in the program: a site of the catalog; 0: not known."),
+        "level": Field("level", layout.FIELD_ENUM, 4, "", {"error": 1, "warning": 2, "info": 3, "debug": 4, "trace": 5}, "How grave it is."),
+        "text": Field("text", layout.FIELD_STR, 8, "", {}, "What it says."),
+    }),
     "exec.worker_started": Kind("exec.worker_started", 0x0d608e1c06525f23, 4, "A worker's thread began to work.", {
         "worker": Field("worker", layout.FIELD_U32, 0, "", {}, "The worker, counted from 0."),
         "core": Field("core", layout.FIELD_I64, 8, "", {}, "The core it is bound to; -1: none."),

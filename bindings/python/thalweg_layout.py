@@ -314,6 +314,14 @@ LIVE_CELL_COUNT = 12
 LIVE_CHUNK_ROWS_FIRST = 256
 # Rows of the largest chunk.
 LIVE_CHUNK_ROWS_MAX = 16384
+# Magic.
+SWITCHES_MAGIC_VALUE = 0x4f6765776c616874
+# Where the words begin.
+SWITCHES_WORDS = 4096
+# Words of the first chunk; each later one has twice as many as the one before, up to the largest.
+SWITCHES_CHUNK_WORDS_FIRST = 512
+# Words of the largest chunk.
+SWITCHES_CHUNK_WORDS_MAX = 65536
 FIELD_U8 = 1
 FIELD_U16 = 2
 FIELD_U32 = 3

@@ -8,6 +8,7 @@
 //! a run did not tell (its mode, events overwritten) is reported as missing, never as zero.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod composing;
 mod decoding;
 mod following;
@@ -20,6 +21,9 @@ mod verdict;
 mod whatif;
 mod wording;
 
+pub use calls::{
+    Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, SlowTrace, TimesOf, calls,
+};
 pub use composing::bases::{Bases, WholeDispatch};
 pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
 pub use composing::structure::{Role, Structure};

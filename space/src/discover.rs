@@ -255,7 +255,7 @@ fn belongs_to_space(name: &str) -> bool {
     let numbered = name.rsplit_once('.').is_some_and(|(stem, end)| {
         number(stem) && matches!(end, "element" | "pool" | "catalog" | "archive" | "segment" | "at")
             || in_pool(stem) && end == "archive"
-            || stem == "live" && number(end)
+            || matches!(stem, "live" | "switches") && number(end)
     });
     numbered || matches!(name, "settings" | "mailbox" | "probes" | "segments")
 }

@@ -398,6 +398,14 @@ impl<K> KindId<K> {
     }
 }
 
+impl<K> KindId<K> {
+    /// The same id for another type: for who keeps ids of several kinds together and knows which is whose.
+    #[doc(hidden)]
+    pub fn of_type<L>(self) -> KindId<L> {
+        KindId { word: self.word, writer: self.writer, kind: PhantomData }
+    }
+}
+
 impl<K> Clone for KindId<K> {
     fn clone(&self) -> Self {
         *self

@@ -387,6 +387,18 @@ pub mod live {
     pub const CHUNK_ROWS_MAX: usize = 16384;
 }
 
+/// `switches.N`: one page of header (magic, version), then a word for each probe, in the order of the catalog's records: 0 off, 1 on.
+pub mod switches {
+    /// Magic.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"thalwegO");
+    /// Where the words begin.
+    pub const WORDS: usize = super::PAGE;
+    /// Words of the first chunk; each later one has twice as many as the one before, up to the largest.
+    pub const CHUNK_WORDS_FIRST: usize = 512;
+    /// Words of the largest chunk.
+    pub const CHUNK_WORDS_MAX: usize = 65536;
+}
+
 const _: () = {
     assert!(identity::ANCHOR_FIRST + 24 <= identity::ANCHOR_SECOND);
     assert!(identity::ANCHOR_SECOND + 32 <= identity::STATE);

@@ -1,8 +1,9 @@
 //! Probes: places in a program that are switched on and off by name while it runs.
 //!
-//! A probe that is off costs a relaxed load and a branch. Whoever switches probes appends a pattern ([`Glob`]) to the file `probes`;
-//! the process reads it at its next safe point ([`crate::Space::adopt`]) and sets the flags of the probes whose names
-//! match, those made later too.
+//! A probe that is off costs a relaxed load and a branch. Whoever switches probes appends a pattern ([`Glob`]) to the file `probes`
+//! and stores the words of the probes whose names match in the files `switches.N`, which the process has mapped: so a probe that is
+//! off is switched on although nothing of the process runs. Probes made later are as the last pattern that matches says. The
+//! process records the switching at its next safe point ([`crate::Space::adopt`]).
 //!
 //! ```
 //! use thalweg_space::{Space, SpaceOptions, reader::SpaceReader};
@@ -16,8 +17,6 @@
 //! // Usually in another process, or with `thalweg set SPACE 'probe/net.*.on' 0`:
 //! SpaceReader::open(space.path())?.switch("net.*", false)?;
 //!
-//! // At a safe point:
-//! space.adopt()?;
 //! if sent.is_on() {
 //!     unreachable!("here the event would be written");
 //! }
@@ -28,9 +27,14 @@
 use crate::catalog::{Catalog, CatalogReader, Record, Switch, append_under_lock};
 use crate::error::Error;
 use crate::file::lock;
+use crate::layout::{VERSION, switches as layout};
+use crate::map::{Fork, Map};
+use crate::setting::CellPointer;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_glob::Glob;
 
 /// The file of patterns, beside the space's others.
@@ -41,16 +45,40 @@ const BYTES_MAX: u64 = 1 << 20;
 /// A place in a program that can be switched on and off. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Set at safe points, loaded anywhere; it stands for itself, so all is relaxed.
-    on: Arc<AtomicBool>,
+    /// Set by whoever switches, loaded anywhere; it stands for itself, so all is relaxed.
+    on: CellPointer,
 }
 
 impl Probe {
     /// Whether to record what is seen here.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
+        self.on.get().load(Ordering::Relaxed) != 0
     }
+
+    /// Where the switch stands: not 0 is on. As long as the probe lives.
+    pub fn word(&self) -> &AtomicU64 {
+        self.on.get()
+    }
+}
+
+/// The chunk, and the word in it, of the probe of this number.
+fn word_of(number: usize) -> (usize, usize) {
+    let (mut chunk, mut first) = (0, 0);
+    while number >= first + words_of(chunk) {
+        first += words_of(chunk);
+        chunk += 1;
+    }
+    (chunk, number - first)
+}
+
+/// How many words a chunk has.
+fn words_of(chunk: usize) -> usize {
+    (layout::CHUNK_WORDS_FIRST << chunk.min(16)).min(layout::CHUNK_WORDS_MAX)
+}
+
+fn chunk_path(directory: &Path, chunk: usize) -> PathBuf {
+    directory.join(format!("switches.{chunk}"))
 }
 
 /// The probes of a space; the space's lock guards them.
@@ -58,40 +86,55 @@ impl Probe {
 pub(crate) struct Probes {
     all: Vec<(String, Probe)>,
     reader: CatalogReader,
-    /// All patterns so far, for probes to come.
-    switches: Vec<Switch>,
+    /// The words of the probes.
+    chunks: Vec<Arc<Map>>,
+    directory: PathBuf,
 }
 
 impl Probes {
     pub(crate) fn create(directory: &Path) -> Result<Probes, Error> {
         let path = directory.join(FILE);
         drop(Catalog::create(path.clone(), 0)?);
-        Ok(Probes { all: Vec::new(), reader: CatalogReader::open(&path)?, switches: Vec::new() })
+        let reader = CatalogReader::open(&path)?;
+        Ok(Probes { all: Vec::new(), reader, chunks: Vec::new(), directory: directory.to_path_buf() })
     }
 
     pub(crate) fn get(&mut self, name: &str, on: bool, catalog: &mut Catalog) -> Result<Probe, Error> {
         if let Some((_, probe)) = self.all.iter().find(|(known, _)| known == name) {
             return Ok(probe.clone());
         }
+        let (chunk, word) = word_of(self.all.len());
+        if chunk == self.chunks.len() {
+            self.chunks.push(Arc::new(self.new_chunk()?));
+        }
+        let probe = Probe { on: CellPointer::new(self.chunks[chunk].clone(), layout::WORDS + 8 * word) };
+        let store = |on: bool| probe.on.get().store(u64::from(on).to_le(), Ordering::Relaxed);
+        store(on);
         catalog.append(&Record::Probe { name: name.to_string(), on })?;
-        let last = self.switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
-        let probe = Probe { on: Arc::new(AtomicBool::new(last.map_or(on, |switch| switch.on))) };
+        // Whoever switches from here on finds the probe, and what was switched before is in the file.
+        let switches = switches(&self.directory)?;
+        let matching = switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
+        matching.inspect(|switch| store(switch.on));
         self.all.push((name.to_string(), probe.clone()));
         Ok(probe)
     }
 
-    /// Reads what was asked for since the last time and does it; returns it with the count of probes it was for.
+    fn new_chunk(&self) -> Result<Map, Error> {
+        let chunk = self.chunks.len();
+        let bytes = layout::WORDS + 8 * words_of(chunk);
+        let map = Map::create(&chunk_path(&self.directory, chunk), bytes, Fork::Wipe)?;
+        map.word(8).store(u64::from(VERSION).to_le(), Ordering::Relaxed);
+        map.word(0).store(layout::MAGIC_VALUE.to_le(), Ordering::Release);
+        Ok(map)
+    }
+
+    /// What was asked for since the last time, with the count of probes it was for.
     pub(crate) fn adopt(&mut self) -> Result<Vec<(Switch, u32)>, Error> {
         let mut adopted = Vec::new();
         self.reader.read_new(&mut |record| {
             let Record::Switch(switch) = record else { return };
-            let mut count = 0;
             let pattern = Glob::new(&switch.pattern);
-            for (_, probe) in self.all.iter().filter(|(name, _)| pattern.matches(name)) {
-                probe.on.store(switch.on, Ordering::Relaxed);
-                count += 1;
-            }
-            self.switches.push(switch.clone());
+            let count = self.all.iter().filter(|(name, _)| pattern.matches(name)).count() as u32;
             adopted.push((switch, count));
         })?;
         Ok(adopted)
@@ -128,13 +171,59 @@ pub(crate) fn switch(directory: &Path, pattern: &str, on: bool) -> Result<(), Er
     let settings = crate::cell::open(&settings_path, true)?;
     lock(&settings, &settings_path)?;
     let (pattern, pid, user) = (pattern.to_string(), std::process::id(), crate::process::user());
-    append_under_lock(&path, &Record::Switch(Switch { pattern, on, pid, user }), BYTES_MAX)?;
+    let switch = Switch { pattern, on, pid, user };
+    append_under_lock(&path, &Record::Switch(switch.clone()), BYTES_MAX)?;
+    store(directory, &switch)?;
     crate::cell::count_change(&settings, &settings_path)
+}
+
+/// Stores the words of the probes that the catalog has by now.
+fn store(directory: &Path, switch: &Switch) -> Result<(), Error> {
+    let pattern = Glob::new(&switch.pattern);
+    let (mut number, mut matching) = (0, Vec::new());
+    CatalogReader::open(&directory.join("0000.catalog"))?.read_new(&mut |record| {
+        if let Record::Probe { name, .. } = record {
+            if pattern.matches(&name) {
+                matching.push(number);
+            }
+            number += 1;
+        }
+    })?;
+    for number in matching {
+        let (chunk, word) = word_of(number);
+        let path = chunk_path(directory, chunk);
+        // Former builds have none: their process reads the patterns.
+        let Ok(file) = crate::file::open(&path, OpenOptions::new().read(true).write(true)) else {
+            return Ok(());
+        };
+        let at = layout::WORDS + 8 * word;
+        if crate::file::length(&file, &path)? < (at + 8) as u64 {
+            return Err(Error::new(format!(
+                "{} is truncated: the word of a probe is missing",
+                path.display()
+            )));
+        }
+        let written = file.write_all_at(&u64::from(switch.on).to_le_bytes(), at as u64);
+        written.map_err(|e| Error::io("write", &path, e))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_number_has_a_word_of_its_own() {
+        let (mut chunk, mut next) = (0, 0);
+        for number in 0..300_000 {
+            if next == words_of(chunk) {
+                (chunk, next) = (chunk + 1, 0);
+            }
+            assert_eq!(word_of(number), (chunk, next));
+            next += 1;
+        }
+    }
 
     #[test]
     fn a_setting_names_a_pattern() {

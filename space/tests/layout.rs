@@ -10,7 +10,7 @@ use support::{Seen, options, read_events, skip};
 use thalweg_space::archive::Archiver;
 use thalweg_space::kind::FieldType;
 use thalweg_space::layout::{
-    self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings,
+    self, block, catalog, element, event, identity, latest, link, live, mailbox, pool, settings, switches,
 };
 use thalweg_space::reader::{Item, SpaceReader};
 use thalweg_space::{Kind, KindEnum, NameRef, Policy, SettingSpec, Site, SiteRef, Space, SpaceOptions};
@@ -101,6 +101,7 @@ fn offsets() -> Vec<(&'static str, &'static str, usize)> {
         ("slot", "abandoned", mailbox::ABANDONED),
         ("slot", "command", mailbox::COMMAND),
         ("slot", "answer", mailbox::ANSWER),
+        ("switches", "words", switches::WORDS),
         ("live", "rows", live::ROWS),
         ("row", "tag", live::TAG),
         ("row", "id", live::ID),
@@ -142,6 +143,8 @@ fn the_drawing_is_true() {
         ("cells of a row", live::CELL_COUNT),
         ("rows of the first chunk", live::CHUNK_ROWS_FIRST),
         ("rows of the largest chunk", live::CHUNK_ROWS_MAX),
+        ("switches of the first chunk", switches::CHUNK_WORDS_FIRST),
+        ("switches of the largest chunk", switches::CHUNK_WORDS_MAX),
         ("words of the longest event, or part of one", event::WORDS_MAX),
         ("bytes of arguments of an event, at most", event::ARGUMENT_BYTES_MAX),
         ("bytes of an element's header", element::HEADER),

@@ -97,6 +97,10 @@ enum Command {
     Workers(commands::workers::Arguments),
     /// Tell the story of one message: its ancestors, its descendants, every step
     Message(commands::message::Arguments),
+    /// Show which operations of a program with probes are called by which, how often and how long.
+    Calls(commands::calls::Arguments),
+    /// Make writers for kinds of event of your own, in C, C++ and Rust.
+    Kinds(commands::kinds::Arguments),
     /// Print the events of a run.
     Events(commands::events::Arguments),
     /// Pull a view of running processes: what you want to know of which elements, at a price you set
@@ -162,6 +166,8 @@ fn main() -> ExitCode {
         Command::Streams(a) => commands::streams::main(&a, terminal),
         Command::Workers(a) => commands::workers::main(&a, terminal),
         Command::Message(a) => commands::message::main(&a, terminal),
+        Command::Calls(a) => commands::calls::main(&a, terminal),
+        Command::Kinds(a) => commands::kinds::main(&a, terminal),
         Command::Events(a) => commands::events::main(a, terminal),
         Command::Scope(a) => commands::scope::main(*a, terminal),
         Command::Serve(a) => commands::serve::main(a),

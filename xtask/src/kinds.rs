@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use thalweg_space::kinds::{Description, What, print};
 
 /// The crates that declare kinds.
-const CRATES: [&str; 4] = ["space", "exec", "net", "host"];
+const CRATES: [&str; 5] = ["space", "probe", "exec", "net", "host"];
 /// Those whose kinds the monitor knows.
 const OBSERVED: [&str; 3] = ["exec", "net", "host"];
 
@@ -26,6 +26,10 @@ fn files() -> Result<Files> {
         let described = source::kinds(&process::root().join(folder).join("src"))
             .with_context(|| format!("the kinds of {folder}"))?;
         files.push((format!("kinds/{folder}.kinds"), kinds_file(folder, &described)));
+        if folder == "probe" {
+            let header = thalweg_writers::c(&described, "probe");
+            files.push(("bindings/c/thalweg_probe_kinds.h".to_owned(), header));
+        }
         if OBSERVED.contains(&folder) {
             observed.extend(described.clone());
         }

@@ -11,6 +11,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("thalweg-chance", &[]),
     ("thalweg-space-derive", &[]),
     ("thalweg-space", &["thalweg-glob", "thalweg-space-derive"]),
+    ("thalweg-writers", &["thalweg-space"]),
+    ("thalweg-probe-derive", &[]),
+    ("thalweg-probe", &["thalweg-space", "thalweg-probe-derive"]),
+    ("thalweg-probe-tracing", &["thalweg-probe"]),
     ("thalweg-pack", &["thalweg-glob"]),
     ("thalweg-box", &[]),
     ("thalweg-link", &[]),
@@ -28,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "thalweg-glob",
             "thalweg-space",
+            "thalweg-writers",
             "thalweg-pack",
             "thalweg-box",
             "thalweg-exec",
@@ -42,7 +47,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app-ant", &["thalweg-box"]),
     ("app-mc", &["thalweg-box"]),
     ("app-rt", &["thalweg-box"]),
-    ("xtask", &["thalweg-chance", "thalweg-space"]),
+    ("xtask", &["thalweg-chance", "thalweg-space", "thalweg-writers"]),
 ];
 
 fn metadata() -> Value {

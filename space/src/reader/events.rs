@@ -23,6 +23,8 @@ pub struct Event<'a> {
     pub writer: u32,
     /// The writer's name; none for a writer whose element was taken over since.
     pub writer_name: NameRef,
+    /// The thread that made the writer; 0: not known.
+    pub thread: u32,
     /// The how-manieth event of that writer, from 0; dropped ones count.
     pub sequence: u64,
     /// What kind.
@@ -421,6 +423,7 @@ impl Source {
                 time: found.time,
                 writer: found.owner.number,
                 writer_name: found.owner.name,
+                thread: found.owner.thread,
                 sequence: found.sequence,
                 kind: catalogs.kind(self.catalog, found.kind).expect("advance looked"),
                 flags: found.flags,

@@ -254,7 +254,7 @@ impl SpaceReader {
         self
     }
 
-    /// Changes the setting `name`, or switches probes with `probe/PATTERN.on`; the observed process adopts it at its next safe point.
+    /// Changes the setting `name`, which the observed process adopts at its next safe point; or switches probes with `probe/PATTERN.on`.
     ///
     /// # Errors
     /// When there is no such setting, or `value` is out of its range.
@@ -313,7 +313,7 @@ impl SpaceReader {
     }
 
     /// Switches the probes whose names match `pattern` ([`Glob`]: `*` stands for any characters but `/`, `**` for any, `?` for
-    /// one) on or off: those that are there and those to come. The process adopts it at its next safe point. The same as
+    /// one) on or off: those that are there, at once, and those to come. The process records it at its next safe point. The same as
     /// setting `probe/PATTERN.on`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and its `main`.
 
 pub(crate) mod adopt;
+pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod control;
@@ -11,6 +12,7 @@ pub(crate) mod fmt;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod inspect;
+pub(crate) mod kinds;
 pub(crate) mod look;
 pub(crate) mod ls;
 pub(crate) mod lsp;

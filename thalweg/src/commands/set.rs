@@ -68,6 +68,8 @@ pub(crate) fn main(arguments: Arguments, terminal: Terminal) -> Result<(), Failu
         None if before.is_some_and(|setting| setting.value == value) => {
             format!("{changed}: nothing to adopt")
         }
+        // Probes share their switches, and the sampling is looked at where a trace begins.
+        None if name.starts_with("probe") => format!("{changed}, from now on"),
         None => format!("{changed}, not adopted yet: the run does so at its next safe point"),
     };
     say_done(&arguments.lease.said(said), terminal)

@@ -239,6 +239,238 @@ public final class Kinds {
         public static final int TYPE_SECOND = Layout.FIELD_U64;
     }
 
+    /** A call ended (at this event's time). */
+    public static final class ProbeCalled {
+        private ProbeCalled() {}
+        public static final String NAME = "probe.called";
+        public static final long HASH = 0x0d0e6d8a3a0f8962L;
+        public static final int WORDS = 2;
+        /** The operation: a site of the catalog. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** How many recorded calls of this thread enclosed it. */
+        public static final int AT_DEPTH = 4;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+        /** How it ended. */
+        public static final int AT_OUTCOME = 6;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_RETURNED = 0;
+        public static final int CHOICE_OUTCOME_FAILED = 1;
+        public static final int CHOICE_OUTCOME_UNWOUND = 2;
+        /** How long it lasted. */
+        public static final int AT_DURATION = 8;
+        public static final int TYPE_DURATION = Layout.FIELD_U64;
+    }
+
+    /** A call ended of a function that is known by its address: the catalog's sites of the kind `mapping` say where its file lay. */
+    public static final class ProbeCalledAddress {
+        private ProbeCalledAddress() {}
+        public static final String NAME = "probe.called_address";
+        public static final long HASH = 0xeec6e7f93376714bL;
+        public static final int WORDS = 3;
+        /** Where the function begins. */
+        public static final int AT_ADDRESS = 0;
+        public static final int TYPE_ADDRESS = Layout.FIELD_U64;
+        /** How long it lasted. */
+        public static final int AT_DURATION = 8;
+        public static final int TYPE_DURATION = Layout.FIELD_U64;
+        /** How many recorded calls of this thread enclosed it. */
+        public static final int AT_DEPTH = 16;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+        /** How it ended. */
+        public static final int AT_OUTCOME = 18;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_RETURNED = 0;
+        public static final int CHOICE_OUTCOME_FAILED = 1;
+        public static final int CHOICE_OUTCOME_UNWOUND = 2;
+    }
+
+    /** An object was made: its constructor ended (at this event's time). */
+    public static final class ProbeConstructed {
+        private ProbeConstructed() {}
+        public static final String NAME = "probe.constructed";
+        public static final long HASH = 0xe9e26354aa914fe0L;
+        public static final int WORDS = 3;
+        /** The constructor: a site of the catalog. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** How many recorded calls of this thread enclosed it. */
+        public static final int AT_DEPTH = 4;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+        /** How it ended. */
+        public static final int AT_OUTCOME = 6;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_RETURNED = 0;
+        public static final int CHOICE_OUTCOME_FAILED = 1;
+        public static final int CHOICE_OUTCOME_UNWOUND = 2;
+        /** How long it lasted. */
+        public static final int AT_DURATION = 8;
+        public static final int TYPE_DURATION = Layout.FIELD_U64;
+        /** The object, by a number of the program's own. */
+        public static final int AT_OBJECT = 16;
+        public static final int TYPE_OBJECT = Layout.FIELD_U64;
+    }
+
+    /** A call began (at this event's time); `probe.left` tells its end. */
+    public static final class ProbeEntered {
+        private ProbeEntered() {}
+        public static final String NAME = "probe.entered";
+        public static final long HASH = 0xa8918dfbcace2a6cL;
+        public static final int WORDS = 1;
+        /** The operation: a site of the catalog. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** How many recorded calls of this thread enclose it. */
+        public static final int AT_DEPTH = 4;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+    }
+
+    /** A call ended whose beginning `probe.entered` told. */
+    public static final class ProbeLeft {
+        private ProbeLeft() {}
+        public static final String NAME = "probe.left";
+        public static final long HASH = 0xd70ca5f9cbbeef1eL;
+        public static final int WORDS = 1;
+        /** The operation: a site of the catalog. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** How many recorded calls of this thread enclosed it. */
+        public static final int AT_DEPTH = 4;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+        /** How it ended. */
+        public static final int AT_OUTCOME = 6;
+        public static final int TYPE_OUTCOME = Layout.FIELD_ENUM;
+        public static final int CHOICE_OUTCOME_RETURNED = 0;
+        public static final int CHOICE_OUTCOME_FAILED = 1;
+        public static final int CHOICE_OUTCOME_UNWOUND = 2;
+    }
+
+    /** The trace that this thread is in has this identity: that of the outermost call which encloses this event, or which comes next. */
+    public static final class ProbeTraceBegun {
+        private ProbeTraceBegun() {}
+        public static final String NAME = "probe.trace_begun";
+        public static final long HASH = 0xa6cafb5cf6366e17L;
+        public static final int WORDS = 3;
+        /** Its identity, high half. */
+        public static final int AT_TRACE_HIGH = 0;
+        public static final int TYPE_TRACE_HIGH = Layout.FIELD_U64;
+        /** Low half. */
+        public static final int AT_TRACE_LOW = 8;
+        public static final int TYPE_TRACE_LOW = Layout.FIELD_U64;
+        /** The span of another thread or process that it continues; 0: it begins here. */
+        public static final int AT_PARENT = 16;
+        public static final int TYPE_PARENT = Layout.FIELD_U64;
+    }
+
+    /** Work was handed over that goes on elsewhere: in another thread, or later. */
+    public static final class ProbeHandedOver {
+        private ProbeHandedOver() {}
+        public static final String NAME = "probe.handed_over";
+        public static final long HASH = 0x36ef12fd448e3fd6L;
+        public static final int WORDS = 2;
+        /** A number for it that is unique among all processes. */
+        public static final int AT_SPAN = 0;
+        public static final int TYPE_SPAN = Layout.FIELD_U64;
+        /** How many recorded calls of this thread enclose this. */
+        public static final int AT_DEPTH = 8;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+    }
+
+    /** Work was taken over: the outermost call which encloses this event, or which comes next, is what was handed over. */
+    public static final class ProbeTakenOver {
+        private ProbeTakenOver() {}
+        public static final String NAME = "probe.taken_over";
+        public static final long HASH = 0x1efe55732e11f6e4L;
+        public static final int WORDS = 1;
+        /** Its number. */
+        public static final int AT_SPAN = 0;
+        public static final int TYPE_SPAN = Layout.FIELD_U64;
+    }
+
+    /** A message was sent, with the trace that this thread is in. */
+    public static final class ProbeSent {
+        private ProbeSent() {}
+        public static final String NAME = "probe.sent";
+        public static final long HASH = 0x7e1f11a5d290a029L;
+        public static final int WORDS = 3;
+        /** A number for it that is unique among all processes: the parent's in a `traceparent`. */
+        public static final int AT_SPAN = 0;
+        public static final int TYPE_SPAN = Layout.FIELD_U64;
+        /** Its bytes; 0: not known. */
+        public static final int AT_BYTES = 8;
+        public static final int TYPE_BYTES = Layout.FIELD_U64;
+        /** How many recorded calls of this thread enclose this. */
+        public static final int AT_DEPTH = 16;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+    }
+
+    /** A message was received. */
+    public static final class ProbeReceived {
+        private ProbeReceived() {}
+        public static final String NAME = "probe.received";
+        public static final long HASH = 0x6811a3f6e74b7a9eL;
+        public static final int WORDS = 3;
+        /** Its number; 0: not known. */
+        public static final int AT_SPAN = 0;
+        public static final int TYPE_SPAN = Layout.FIELD_U64;
+        /** Its bytes; 0: not known. */
+        public static final int AT_BYTES = 8;
+        public static final int TYPE_BYTES = Layout.FIELD_U64;
+        /** How many recorded calls of this thread enclose this. */
+        public static final int AT_DEPTH = 16;
+        public static final int TYPE_DEPTH = Layout.FIELD_U16;
+    }
+
+    /** A counter went on. */
+    public static final class ProbeCounted {
+        private ProbeCounted() {}
+        public static final String NAME = "probe.counted";
+        public static final long HASH = 0xbbe2a2b7f013ff3cL;
+        public static final int WORDS = 2;
+        /** The counter: a site of the catalog. */
+        public static final int AT_COUNTER = 0;
+        public static final int TYPE_COUNTER = Layout.FIELD_U32;
+        /** By how much. */
+        public static final int AT_BY = 8;
+        public static final int TYPE_BY = Layout.FIELD_I64;
+    }
+
+    /** A gauge was read. */
+    public static final class ProbeGauged {
+        private ProbeGauged() {}
+        public static final String NAME = "probe.gauged";
+        public static final long HASH = 0x3b5581626b8427a6L;
+        public static final int WORDS = 2;
+        /** The gauge: a site of the catalog. */
+        public static final int AT_GAUGE = 0;
+        public static final int TYPE_GAUGE = Layout.FIELD_U32;
+        /** What it shows. */
+        public static final int AT_VALUE = 8;
+        public static final int TYPE_VALUE = Layout.FIELD_F64;
+    }
+
+    /** A line for a log. */
+    public static final class ProbeLogged {
+        private ProbeLogged() {}
+        public static final String NAME = "probe.logged";
+        public static final long HASH = 0x23534ca54d4555b6L;
+        public static final int WORDS = 2;
+        /** Where in the program: a site of the catalog; 0: not known. */
+        public static final int AT_OPERATION = 0;
+        public static final int TYPE_OPERATION = Layout.FIELD_U32;
+        /** How grave it is. */
+        public static final int AT_LEVEL = 4;
+        public static final int TYPE_LEVEL = Layout.FIELD_ENUM;
+        public static final int CHOICE_LEVEL_ERROR = 1;
+        public static final int CHOICE_LEVEL_WARNING = 2;
+        public static final int CHOICE_LEVEL_INFO = 3;
+        public static final int CHOICE_LEVEL_DEBUG = 4;
+        public static final int CHOICE_LEVEL_TRACE = 5;
+        /** What it says. */
+        public static final int AT_TEXT = 8;
+        public static final int TYPE_TEXT = Layout.FIELD_STR;
+    }
+
     /** A worker's thread began to work. */
     public static final class ExecWorkerStarted {
         private ExecWorkerStarted() {}

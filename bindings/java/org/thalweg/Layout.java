@@ -475,6 +475,18 @@ public final class Layout {
     /** Rows of the largest chunk. */
     public static final int LIVE_CHUNK_ROWS_MAX = 16384;
 
+    /** Magic. */
+    public static final long SWITCHES_MAGIC_VALUE = 0x4f6765776c616874L;
+
+    /** Where the words begin. */
+    public static final int SWITCHES_WORDS = 4096;
+
+    /** Words of the first chunk; each later one has twice as many as the one before, up to the largest. */
+    public static final int SWITCHES_CHUNK_WORDS_FIRST = 512;
+
+    /** Words of the largest chunk. */
+    public static final int SWITCHES_CHUNK_WORDS_MAX = 65536;
+
     public static final int FIELD_U8 = 1;
 
     public static final int FIELD_U16 = 2;

@@ -1,0 +1,478 @@
+//! The trees of a thread's calls, put together from events that tell each call when it ends.
+//!
+//! Calls of a thread come in the order of their ends, each with its depth, so a call's descendants are those of a greater depth that came since the
+//! last one of its depth or less. Siblings that are alike become one node at once: what is held of a call that is under way is its
+//! descendants by path, not each of them. Two writers of one thread (a program and a library, each with a space) do not know each other's
+//! depths; between them the times decide.
+
+use super::events::Outcome;
+
+/// From this depth on calls lie beside each other, not in each other: a recursion may be as deep as it likes.
+pub(super) const NESTED_MAX: u32 = 200;
+/// Nodes that are held of one thread at most.
+const NODES_MAX: usize = 200_000;
+/// Calls that are held, one by one, of a thread with several writers.
+const APART_MAX: usize = 100_000;
+
+/// Calls of one operation at one path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub(super) operation: u32,
+    pub(super) count: u64,
+    pub(super) failed: u64,
+    pub(super) unwound: u64,
+    pub(super) total_ns: f64,
+    pub(super) own_ns: f64,
+    /// What left them: work that was handed over, messages sent.
+    pub(super) went: Vec<u64>,
+    pub(super) children: Vec<Node>,
+}
+
+impl Node {
+    /// Adds another's calls, and those below them.
+    pub(super) fn merge(&mut self, other: Node) {
+        self.count += other.count;
+        self.failed += other.failed;
+        self.unwound += other.unwound;
+        self.total_ns += other.total_ns;
+        self.own_ns += other.own_ns;
+        self.went.extend(other.went);
+        for child in other.children {
+            merge_into(&mut self.children, child);
+        }
+    }
+}
+
+/// Adds a node to those beside it.
+pub(super) fn merge_into(nodes: &mut Vec<Node>, node: Node) {
+    match nodes.iter_mut().find(|known| known.operation == node.operation) {
+        Some(known) => known.merge(node),
+        None => nodes.push(node),
+    }
+}
+
+/// A call that ended, as an event told it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) operation: u32,
+    /// Which of the thread's writers told it.
+    pub(super) writer: usize,
+    pub(super) depth: u32,
+    pub(super) outcome: Outcome,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// Nanoseconds of a tick.
+    pub(super) tick_ns: f64,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) own_ns: f64,
+    /// Some of its descendants may be lost.
+    pub(super) is_incomplete: bool,
+    /// Its callees, each once.
+    pub(super) callees: Vec<Callee>,
+}
+
+/// A call's calls of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Callee {
+    pub(super) operation: u32,
+    pub(super) count: u64,
+    pub(super) failed: u64,
+    pub(super) total_ns: f64,
+}
+
+/// A tree that is whole: nothing encloses it.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) root: Node,
+    pub(super) begin: u64,
+    /// The span that it continues; 0: none.
+    pub(super) continues: u64,
+    /// What called it is lost, or did not end.
+    pub(super) is_orphan: bool,
+}
+
+/// What takes calls and traces.
+pub(super) trait Takes {
+    /// A call has its place.
+    fn call(&mut self, call: &Ended, placed: Placed);
+    /// A tree is whole.
+    fn trace(&mut self, trace: Trace);
+}
+
+/// Siblings whose caller has not ended.
+#[derive(Debug)]
+struct Pending {
+    writer: usize,
+    depth: u32,
+    /// When the first began and the last ended.
+    begin: u64,
+    end: u64,
+    nodes: Vec<Node>,
+    is_incomplete: bool,
+}
+
+/// A thread, while its events are read.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    pending: Vec<Pending>,
+    /// The thread has several writers.
+    pub(super) is_shared: bool,
+    /// What went elsewhere from a call that has not ended: span, depth, writer.
+    went: Vec<(u64, u32, usize)>,
+    continues: u64,
+    /// Events are lost since the latest that came; and when the first came after the last loss.
+    is_lost: bool,
+    lost_until: u64,
+    /// Beginnings of calls whose ends are told by another event: writer, depth, operation, time.
+    open: Vec<(usize, u32, u32, u64)>,
+    nodes: usize,
+    /// Of a thread with several writers, the calls with the latest end: of equal ends the inner ones come first.
+    held: Vec<Ended>,
+}
+
+impl Thread {
+    /// Events of this thread are lost.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// An event came.
+    fn see(&mut self, time: u64) {
+        if std::mem::take(&mut self.is_lost) {
+            self.lost_until = time;
+        }
+    }
+
+    /// A call began whose end another event tells.
+    pub(super) fn enter(&mut self, writer: usize, depth: u32, operation: u32, time: u64) {
+        self.see(time);
+        self.open.retain(|(of, deep, ..)| *of != writer || *deep < depth);
+        self.open.push((writer, depth, operation, time));
+    }
+
+    /// When the call began that ends now; none if that was not told.
+    pub(super) fn leave(&mut self, writer: usize, depth: u32, operation: u32) -> Option<u64> {
+        let at = self
+            .open
+            .iter()
+            .rposition(|(of, deep, what, _)| (*of, *deep, *what) == (writer, depth, operation))?;
+        let begin = self.open[at].3;
+        self.open.truncate(at);
+        Some(begin)
+    }
+
+    /// The trace here continues a span.
+    pub(super) fn follow(&mut self, span: u64, time: u64) {
+        self.see(time);
+        if span != 0 {
+            self.continues = span;
+        }
+    }
+
+    /// Work or a message went elsewhere.
+    pub(super) fn send(&mut self, span: u64, depth: u32, writer: usize, time: u64) {
+        self.see(time);
+        if span != 0 && self.went.len() < NODES_MAX {
+            self.went.push((span, depth, writer));
+        }
+    }
+
+    /// Calls that are told to have begun and not to have ended.
+    pub(super) fn open(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.open.iter().map(|(_, _, operation, time)| (*operation, *time))
+    }
+
+    /// Takes a call that ended.
+    pub(super) fn end(&mut self, call: Ended, taker: &mut impl Takes) {
+        if !self.is_shared {
+            return self.end_one(call, taker);
+        }
+        if self.held.first().is_some_and(|held| held.end != call.end) {
+            self.end_held(taker);
+        }
+        self.held.push(call);
+    }
+
+    fn end_held(&mut self, taker: &mut impl Takes) {
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_by_key(|call| std::cmp::Reverse(call.begin));
+        held.into_iter().for_each(|call| self.end_one(call, taker));
+    }
+
+    fn end_one(&mut self, call: Ended, taker: &mut impl Takes) {
+        self.see(call.end);
+        let lost = call.begin < self.lost_until;
+        let mut children: Vec<Node> = Vec::new();
+        let mut is_incomplete = lost;
+        while let Some(last) = self.pending.pop_if(|last| {
+            if last.writer == call.writer {
+                last.depth > call.depth
+            } else {
+                last.begin >= call.begin && last.end <= call.end
+            }
+        }) {
+            if last.begin < call.begin {
+                // Its caller is lost: it began before this one.
+                self.give_up(last, taker);
+                continue;
+            }
+            is_incomplete |= last.is_incomplete;
+            for node in last.nodes {
+                merge_into(&mut children, node);
+            }
+        }
+        let total_ns = (call.end.saturating_sub(call.begin)) as f64 * call.tick_ns;
+        let inner: f64 = children.iter().map(|child| child.total_ns).sum();
+        let own_ns = (total_ns - inner).max(0.0);
+        let callee = |node: &Node| Callee {
+            operation: node.operation,
+            count: node.count,
+            failed: node.failed + node.unwound,
+            total_ns: node.total_ns,
+        };
+        let callees = children.iter().map(callee).collect();
+        taker.call(&call, Placed { own_ns, is_incomplete, callees });
+        let mut node = Node {
+            operation: call.operation,
+            count: 1,
+            failed: u64::from(call.outcome == Outcome::Failed),
+            unwound: u64::from(call.outcome == Outcome::Unwound),
+            total_ns,
+            own_ns,
+            went: self.went_from(&call),
+            children,
+        };
+        if self.nodes > NODES_MAX {
+            node.children.clear();
+            self.nodes = 0;
+            is_incomplete = true;
+        }
+        self.place(&call, node, is_incomplete, taker);
+    }
+
+    /// What went elsewhere within this call, and within none that it made.
+    fn went_from(&mut self, call: &Ended) -> Vec<u64> {
+        let mut spans = Vec::new();
+        self.went.retain(|(span, depth, writer)| {
+            let is_inside = *writer == call.writer && *depth > call.depth;
+            if is_inside {
+                spans.push(*span);
+            }
+            !is_inside
+        });
+        spans
+    }
+
+    fn place(&mut self, call: &Ended, node: Node, is_incomplete: bool, taker: &mut impl Takes) {
+        if call.depth == 0 && !self.is_shared {
+            while let Some(left) = self.pending.pop() {
+                self.give_up(left, taker);
+            }
+            self.nodes = 0;
+            let continues = std::mem::take(&mut self.continues);
+            return taker.trace(Trace { root: node, begin: call.begin, continues, is_orphan: false });
+        }
+        self.nodes += 1;
+        // A recursion that is deeper lies flat.
+        let mut nodes = vec![node];
+        if call.depth >= NESTED_MAX {
+            let inner = std::mem::take(&mut nodes[0].children);
+            for child in inner {
+                merge_into(&mut nodes, child);
+            }
+        }
+        let mergeable = |last: &Pending| !self.is_shared && last.begin >= self.lost_until;
+        match self.pending.last_mut() {
+            Some(last) if mergeable(last) && last.writer == call.writer && last.depth == call.depth => {
+                last.end = call.end;
+                last.is_incomplete |= is_incomplete;
+                for node in nodes {
+                    merge_into(&mut last.nodes, node);
+                }
+            }
+            _ => {
+                let (begin, end) = (call.begin, call.end);
+                let (writer, depth) = (call.writer, call.depth);
+                self.pending.push(Pending { writer, depth, begin, end, nodes, is_incomplete });
+                if self.pending.len() > APART_MAX {
+                    let first = self.pending.remove(0);
+                    self.give_up(first, taker);
+                }
+            }
+        }
+    }
+
+    /// Their caller is lost, or did not end, or there is none.
+    fn give_up(&mut self, pending: Pending, taker: &mut impl Takes) {
+        let Pending { depth, begin, nodes, .. } = pending;
+        let continues = if depth == 0 { std::mem::take(&mut self.continues) } else { 0 };
+        for root in nodes {
+            taker.trace(Trace { root, begin, continues, is_orphan: depth > 0 });
+        }
+    }
+
+    /// Nothing more comes: what has no caller by now has none.
+    pub(super) fn finish(&mut self, taker: &mut impl Takes) {
+        self.end_held(taker);
+        for pending in std::mem::take(&mut self.pending) {
+            self.give_up(pending, taker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    /// A call as it was, and its caller's number.
+    #[derive(Clone, Copy)]
+    struct Made {
+        call: Ended,
+        caller: Option<usize>,
+        inner: u64,
+    }
+
+    /// Random calls of one thread in the order of their ends, each an operation of its own; of `writers` writers that do not know each other's depths.
+    fn made(chance: &mut Chance, writers: u64, traces: u64) -> Vec<Made> {
+        fn one(
+            chance: &mut Chance,
+            (time, numbers): (&mut u64, &mut u32),
+            stack: &mut Vec<(u32, usize)>,
+            writers: u64,
+            made: &mut Vec<Made>,
+        ) -> u32 {
+            let operation = *numbers;
+            *numbers += 1;
+            let writer = chance.below(writers) as usize;
+            let depth = stack.iter().filter(|(_, of)| *of == writer).count() as u32;
+            *time += chance.between(1, 4);
+            let begin = *time;
+            stack.push((operation, writer));
+            let (mut inner, mut callees) = (0, Vec::new());
+            for _ in 0..chance.below(if stack.len() < 6 { 4 } else { 1 }) {
+                let callee = one(chance, (time, numbers), stack, writers, made);
+                let ended = made.iter().find(|made| made.call.operation == callee).expect("it ended").call;
+                inner += ended.end - ended.begin;
+                callees.push(callee);
+            }
+            stack.pop();
+            *time += chance.between(1, 4);
+            let outcome = Outcome::Returned;
+            let call = Ended { operation, writer, depth, outcome, begin, end: *time, tick_ns: 1.0 };
+            for callee in callees {
+                made.iter_mut().find(|made| made.call.operation == callee).expect("it ended").caller =
+                    Some(operation as usize);
+            }
+            made.push(Made { call, caller: None, inner });
+            operation
+        }
+        let (mut time, mut numbers, mut all) = (0, 0, Vec::new());
+        for _ in 0..traces {
+            one(chance, (&mut time, &mut numbers), &mut Vec::new(), writers, &mut all);
+        }
+        all
+    }
+
+    #[derive(Default)]
+    struct Taken {
+        /// Of each operation its own time, unless it is incomplete, and its callees.
+        calls: Vec<(u32, Option<f64>, Vec<u32>)>,
+        roots: Vec<(u32, bool)>,
+    }
+
+    impl Takes for Taken {
+        fn call(&mut self, call: &Ended, placed: Placed) {
+            let own = (!placed.is_incomplete).then_some(placed.own_ns);
+            let callees = placed.callees.iter().map(|callee| callee.operation).collect();
+            self.calls.push((call.operation, own, callees));
+        }
+
+        fn trace(&mut self, trace: Trace) {
+            self.roots.push((trace.root.operation, trace.is_orphan));
+        }
+    }
+
+    #[test]
+    fn every_call_finds_its_caller() {
+        for seed in 0..300 {
+            let mut chance = Chance::new(seed);
+            for writers in [1, 2, 3] {
+                let made = made(&mut chance, writers, 4);
+                let (mut thread, mut taken) =
+                    (Thread { is_shared: writers > 1, ..Thread::default() }, Taken::default());
+                made.iter().for_each(|made| thread.end(made.call, &mut taken));
+                thread.finish(&mut taken);
+                assert_eq!(taken.calls.len(), made.len());
+                for (operation, own, callees) in &taken.calls {
+                    let one = made.iter().find(|made| made.call.operation == *operation).unwrap();
+                    let mut wanted: Vec<u32> = made
+                        .iter()
+                        .filter(|made| made.caller == Some(*operation as usize))
+                        .map(|made| made.call.operation)
+                        .collect();
+                    let mut told = callees.clone();
+                    (wanted.sort_unstable(), told.sort_unstable());
+                    assert_eq!(told, wanted, "seed {seed}, {writers} writers, operation {operation}");
+                    let lasted = one.call.end - one.call.begin;
+                    assert_eq!(*own, Some((lasted - one.inner) as f64), "seed {seed}, operation {operation}");
+                }
+                let mut roots: Vec<u32> = taken.roots.iter().map(|(root, _)| *root).collect();
+                let mut wanted: Vec<u32> = made
+                    .iter()
+                    .filter(|made| made.caller.is_none())
+                    .map(|made| made.call.operation)
+                    .collect();
+                (roots.sort_unstable(), wanted.sort_unstable());
+                assert_eq!(roots, wanted);
+                assert!(taken.roots.iter().all(|(_, is_orphan)| !is_orphan));
+            }
+        }
+    }
+
+    /// What is lost makes trees smaller, never wrong: whom a call is said to have made, it made, if through calls that are lost; and own times
+    /// that are told are true.
+    #[test]
+    fn lost_events_leave_no_wrong_callers() {
+        for seed in 0..500 {
+            let mut chance = Chance::new(1000 + seed);
+            let made = made(&mut chance, 1, 5);
+            let from = chance.below(made.len() as u64) as usize;
+            let to = from + chance.between(1, 8) as usize;
+            let (mut thread, mut taken) = (Thread::default(), Taken::default());
+            for (n, made) in made.iter().enumerate() {
+                if n == from {
+                    thread.lose();
+                }
+                if !(from..to).contains(&n) {
+                    thread.end(made.call, &mut taken);
+                }
+            }
+            thread.finish(&mut taken);
+            let caller = |operation: usize| {
+                made.iter().find(|made| made.call.operation as usize == operation).unwrap().caller
+            };
+            for (operation, own, callees) in &taken.calls {
+                for callee in callees {
+                    let mut above = caller(*callee as usize);
+                    while above.is_some_and(|above| above != *operation as usize) {
+                        above = caller(above.unwrap());
+                    }
+                    assert!(above.is_some(), "seed {seed}: {operation} did not call {callee}");
+                }
+                let one = made.iter().find(|made| made.call.operation == *operation).unwrap();
+                if let Some(own) = own {
+                    assert_eq!(
+                        *own,
+                        (one.call.end - one.call.begin - one.inner) as f64,
+                        "seed {seed}: {operation}"
+                    );
+                }
+            }
+        }
+    }
+}

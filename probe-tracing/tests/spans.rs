@@ -1,0 +1,67 @@
+//! Spans of `tracing` are calls of the same nesting, events are log lines, and a span that goes to another thread continues its trace.
+
+use std::collections::BTreeMap;
+use thalweg_space::reader::{Item, SpaceReader};
+
+#[tracing::instrument]
+fn outer(times: u32) {
+    for n in 0..times {
+        inner(n);
+    }
+    tracing::warn!(times, "done");
+}
+
+#[tracing::instrument]
+fn inner(n: u32) {
+    let _ = n;
+}
+
+#[test]
+fn spans_become_calls() {
+    let parent = std::env::temp_dir().join(format!("thalweg-tracing-{}", std::process::id()));
+    // SAFETY of the call: the only test of this program, and no thread reads the environment yet.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::env::set_var("THALWEG_SPACES", &parent);
+    }
+    assert!(thalweg_probe_tracing::init());
+    assert!(!thalweg_probe_tracing::init(), "a program has one subscriber");
+    outer(3);
+    let span = tracing::info_span!("here").in_scope(|| tracing::info_span!("elsewhere"));
+    std::thread::spawn(move || span.in_scope(|| ())).join().unwrap();
+    let path = std::fs::read_dir(&parent).unwrap().next().unwrap().unwrap().path();
+    let reader = SpaceReader::open(path).unwrap();
+    let names: BTreeMap<u64, String> =
+        reader.sites().unwrap().into_iter().map(|site| (site.id.0, site.name)).collect();
+    let (mut calls, mut lines, mut handed, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    reader
+        .events()
+        .poll(usize::MAX, &mut |item| {
+            let Item::Event(event) = item else { panic!("a gap") };
+            let number = |name: &str| event.u64(event.kind.field(name).unwrap());
+            match event.kind.name.as_str() {
+                "probe.called" => calls.push((names[&number("operation")].clone(), number("depth"))),
+                "probe.logged" => {
+                    lines.push((number("level"), event.str(event.kind.field("text").unwrap()).into_owned()))
+                }
+                "probe.handed_over" => handed.push(number("span")),
+                "probe.taken_over" => taken.push(number("span")),
+                other => panic!("{other}"),
+            }
+        })
+        .unwrap();
+    let call = |name: &str, depth: u64| (format!("spans::{name}"), depth);
+    let wanted = [
+        call("inner", 1),
+        call("inner", 1),
+        call("inner", 1),
+        call("outer", 0),
+        call("here", 0),
+        call("elsewhere", 0),
+    ];
+    assert_eq!(calls, wanted);
+    assert_eq!(lines, [(2, "done times=3".to_owned())]);
+    assert_eq!(taken.len(), 1);
+    assert!(handed.contains(&taken[0]));
+    std::fs::remove_dir_all(parent).unwrap();
+}

@@ -1,0 +1,292 @@
+//! Operations and their calls. A room for unsafe: a call has a pointer to its thread's state.
+
+use crate::kinds::{Called, Counted, Gauged, Outcome};
+use crate::process::{Process, count_lost, remember};
+use crate::thread::{self, Thread};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+/// The switch of operations that were not declared yet.
+static ON: AtomicU64 = AtomicU64::new(1);
+/// The switch of all operations where there will be no space.
+static OFF: AtomicU64 = AtomicU64::new(0);
+
+/// A place in the program whose calls are recorded; also the name of a counter or gauge.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its switch: [`ON`], or a word of the space. Stored with release, after `id`.
+    on: AtomicPtr<AtomicU64>,
+    /// Its number in the catalog; 0: not declared yet.
+    id: AtomicU32,
+    /// Some thread is declaring it.
+    declaring: AtomicBool,
+    /// The operation that was declared before.
+    pub(crate) next: AtomicPtr<Operation>,
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+}
+
+impl Operation {
+    /// The operation of this name in this line.
+    pub const fn new(name: &'static str, file: &'static str, line: u32) -> Operation {
+        Operation::of_kind(name, "operation", file, line)
+    }
+
+    /// What has this name and is of another kind: `counter`, `gauge`.
+    pub const fn of_kind(name: &'static str, kind: &'static str, file: &'static str, line: u32) -> Operation {
+        Operation {
+            on: AtomicPtr::new(std::ptr::from_ref(&ON).cast_mut()),
+            id: AtomicU32::new(0),
+            declaring: AtomicBool::new(false),
+            next: AtomicPtr::new(null_mut()),
+            name,
+            kind,
+            file,
+            line,
+        }
+    }
+
+    /// Begins a call, which ends when what this gives is dropped.
+    #[inline(always)]
+    #[must_use = "the call ends when this is dropped"]
+    pub fn enter(&'static self) -> Call {
+        let none = Call {
+            thread: null_mut(),
+            entry: 0,
+            id: 0,
+            depth: 0,
+            outcome: Outcome::Returned,
+            is_in_panic: false,
+            here: PhantomData,
+        };
+        // SAFETY: it points to a static, or to a word of a probe that is never dropped.
+        if unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0 {
+            return none;
+        }
+        let thread = thread::here();
+        // SAFETY: null or this thread's own; no other reference to it lives here.
+        let Some(state) = (unsafe { thread.as_mut() }) else {
+            if Process::is_none() {
+                self.on.store(std::ptr::from_ref(&OFF).cast_mut(), Ordering::Relaxed);
+            }
+            return none;
+        };
+        let id = self.id.load(Ordering::Acquire);
+        if state.muted || state.depth == 0 || id == 0 {
+            match self.begins(state) {
+                Begins::Recorded => {}
+                Begins::LeftOut => return Call { thread, ..none },
+                Begins::Not => return none,
+            }
+        }
+        let (id, depth) = (self.id.load(Ordering::Relaxed), state.depth);
+        state.depth = depth + 1;
+        let is_in_panic = std::thread::panicking();
+        Call { thread, is_in_panic, id, depth, entry: state.writer.clock().now(), ..none }
+    }
+
+    /// Declares the operation, and decides where a trace begins whether it is recorded.
+    fn begins(&'static self, state: &mut Thread) -> Begins {
+        if state.muted || (self.id.load(Ordering::Acquire) == 0 && !self.declare()) {
+            return Begins::Not;
+        }
+        if state.depth > 0 {
+            return Begins::Recorded;
+        }
+        let changes = state.process.changes.load();
+        if changes != state.changes {
+            state.changes = changes;
+            // What cannot be recorded of a change holds all the same.
+            let _ = state.process.space.adopt();
+        }
+        let sample = state.process.sample.load().max(1);
+        if !std::mem::take(&mut state.skip) {
+            if sample == 1 || state.trace.is_some() {
+                return Begins::Recorded;
+            }
+            state.traces += 1;
+            if (state.traces - 1).is_multiple_of(sample) {
+                return Begins::Recorded;
+            }
+        }
+        state.muted = true;
+        Begins::LeftOut
+    }
+
+    /// Declares the operation; whether it is on.
+    #[cold]
+    fn declare(&'static self) -> bool {
+        let Some(process) = Process::get() else {
+            count_lost(1);
+            return false;
+        };
+        while self.declaring.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        if self.id.load(Ordering::Acquire) == 0 {
+            match process.declare(self) {
+                Some((on, id)) => {
+                    self.id.store(id, Ordering::Release);
+                    self.on.store(std::ptr::from_ref(on).cast_mut(), Ordering::Release);
+                    remember(self);
+                }
+                None => count_lost(1),
+            }
+        }
+        self.declaring.store(false, Ordering::Release);
+        // SAFETY: as in `enter`.
+        self.id.load(Ordering::Acquire) != 0
+            && unsafe { &*self.on.load(Ordering::Acquire) }.load(Ordering::Relaxed) != 0
+    }
+
+    /// In the child of a fork: it is to be declared anew.
+    pub(crate) fn forget(&self) {
+        self.id.store(0, Ordering::Relaxed);
+        self.declaring.store(false, Ordering::Relaxed);
+        self.on.store(std::ptr::from_ref(&ON).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Its number, if it is on.
+    pub(crate) fn number(&'static self) -> Option<u32> {
+        let id = self.id.load(Ordering::Acquire);
+        if id == 0 {
+            return self.declare().then(|| self.id.load(Ordering::Relaxed));
+        }
+        // SAFETY: as in `enter`.
+        (unsafe { &*self.on.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0).then_some(id)
+    }
+
+    /// The counter of this name goes on by so many.
+    pub fn count(&'static self, by: i64) {
+        if let Some(counter) = self.number() {
+            thread::emit(&Counted { counter, by });
+        }
+    }
+
+    /// The gauge of this name shows this.
+    pub fn gauge(&'static self, value: f64) {
+        if let Some(gauge) = self.number() {
+            thread::emit(&Gauged { gauge, value });
+        }
+    }
+}
+
+/// What becomes of a call.
+enum Begins {
+    Recorded,
+    /// It is the outermost of a trace that is left out.
+    LeftOut,
+    Not,
+}
+
+/// A call that is under way; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Call {
+    /// Null: nothing is recorded.
+    thread: *mut Thread,
+    /// When it began; 0: it is the outermost of a trace that is left out.
+    entry: u64,
+    id: u32,
+    depth: u32,
+    outcome: Outcome,
+    /// A panic passed by when it began: it does not leave this call, which a destructor makes.
+    is_in_panic: bool,
+    here: PhantomData<*mut ()>,
+}
+
+impl Call {
+    /// Says that the call failed, though it returns.
+    pub fn fail(&mut self) {
+        self.outcome = Outcome::Failed;
+    }
+
+    /// Says that the call failed if this is an error.
+    #[inline]
+    pub fn result<T, E>(&mut self, result: &Result<T, E>) {
+        if result.is_err() {
+            self.fail();
+        }
+    }
+}
+
+impl Drop for Call {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // A thread that ends, or the child of a fork, has another.
+        if self.thread.is_null() || !thread::is_current(self.thread) {
+            return;
+        }
+        // SAFETY: this thread's own, as just compared; no other reference to it lives here.
+        let state = unsafe { &mut *self.thread };
+        if self.entry == 0 {
+            state.muted = false;
+            return;
+        }
+        let now = state.writer.clock().now();
+        state.depth = self.depth;
+        let mut outcome = self.outcome;
+        if std::thread::panicking() && !self.is_in_panic {
+            outcome = Outcome::Unwound;
+        }
+        let (operation, depth) = (self.id, self.depth.min(0xffff) as u16);
+        let called = Called { operation, depth, outcome, duration: now.wrapping_sub(self.entry) };
+        let kind = state.called;
+        state.put(now, kind, &called);
+        if depth == 0 {
+            state.trace = None;
+        }
+    }
+}
+
+/// A future each of whose polls is recorded as a call.
+#[derive(Debug)]
+pub struct Polled<F> {
+    operation: &'static Operation,
+    future: F,
+}
+
+impl<F: Future> Polled<F> {
+    /// Records the polls of `future` as calls of `operation`.
+    pub fn new(operation: &'static Operation, future: F) -> Polled<F> {
+        Polled { operation, future }
+    }
+}
+
+impl<T, E, F: Future<Output = Result<T, E>>> Polled<F> {
+    /// The same; the poll that gives an error has failed.
+    pub fn errors(operation: &'static Operation, future: F) -> impl Future<Output = Result<T, E>> {
+        PolledErrors(Polled { operation, future })
+    }
+}
+
+impl<F: Future> Future for Polled<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _call = self.operation.enter();
+        // SAFETY: the future is never moved out of its place.
+        unsafe { self.map_unchecked_mut(|polled| &mut polled.future) }.poll(context)
+    }
+}
+
+struct PolledErrors<F>(Polled<F>);
+
+impl<T, E, F: Future<Output = Result<T, E>>> Future for PolledErrors<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let mut call = self.0.operation.enter();
+        // SAFETY: the future is never moved out of its place.
+        let polled = unsafe { self.map_unchecked_mut(|polled| &mut polled.0.future) }.poll(context);
+        if let Poll::Ready(result) = &polled {
+            call.result(result);
+        }
+        polled
+    }
+}

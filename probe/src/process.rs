@@ -1,0 +1,237 @@
+//! The space of this process: made with the first event, and once more in the child of a `fork`.
+//!
+//! A room for unsafe: the space is behind a pointer that the child of a fork clears, since a lock may be held there by a thread that does not exist.
+
+use crate::call::Operation;
+use crate::thread;
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+use thalweg_space::{
+    Changes, ElementOptions, Error, Policy, Setting, SettingSpec, Site, Space, SpaceOptions,
+};
+
+/// The space, and what all threads look at.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) space: Space,
+    /// One trace in so many is recorded.
+    pub(crate) sample: Setting,
+    pub(crate) changes: Changes,
+    /// Events that found no element.
+    lost: Setting,
+    /// Makes spans unique among processes.
+    span_base: u64,
+}
+
+/// The process's; null: not made yet. Leaked, so that a thread may look at it at any time.
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(null_mut());
+/// 0: may be made; 1: some thread makes it; 2: it cannot be made.
+static MAKING: AtomicU8 = AtomicU8::new(0);
+/// Events lost before there is a place to count them.
+static LOST: AtomicU64 = AtomicU64::new(0);
+static SPANS: AtomicU64 = AtomicU64::new(0);
+/// The operations that were declared, by their `next`; pushed with release.
+static OPERATIONS: AtomicPtr<Operation> = AtomicPtr::new(null_mut());
+static HANDLERS: Once = Once::new();
+
+const NOT_MADE: u8 = 0;
+const IN_MAKING: u8 = 1;
+const NONE: u8 = 2;
+
+impl Process {
+    /// The process's, made if need be; none where it cannot be made.
+    pub(crate) fn get() -> Option<&'static Process> {
+        // SAFETY: it is leaked, so every pointer that was ever stored stays good.
+        if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+            return Some(process);
+        }
+        Process::make_once()
+    }
+
+    /// Whether there will be no space.
+    pub(crate) fn is_none() -> bool {
+        MAKING.load(Ordering::Acquire) == NONE
+    }
+
+    #[cold]
+    fn make_once() -> Option<&'static Process> {
+        loop {
+            match MAKING.compare_exchange(NOT_MADE, IN_MAKING, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(NONE) => return None,
+                // Another thread makes it.
+                Err(_) => std::thread::yield_now(),
+            }
+            let made = PROCESS.load(Ordering::Acquire);
+            // SAFETY: as in `get`.
+            if let Some(process) = unsafe { made.as_ref() } {
+                return Some(process);
+            }
+        }
+        // SAFETY: as in `get`.
+        if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+            MAKING.store(NOT_MADE, Ordering::Release);
+            return Some(process);
+        }
+        HANDLERS.call_once(|| {
+            // SAFETY: both are plain functions that live as long as the process.
+            unsafe {
+                libc::pthread_atfork(None, None, Some(forked));
+                libc::atexit(finish);
+            }
+        });
+        let made = if std::env::var_os("THALWEG_PROBE").is_some_and(|value| value == "off") {
+            None
+        } else {
+            Process::make().ok()
+        };
+        let Some(process) = made else {
+            MAKING.store(NONE, Ordering::Release);
+            return None;
+        };
+        process.lost.cell().fetch_add(LOST.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        let process: &'static Process = Box::leak(Box::new(process));
+        PROCESS.store(std::ptr::from_ref(process).cast_mut(), Ordering::Release);
+        MAKING.store(NOT_MADE, Ordering::Release);
+        Some(process)
+    }
+
+    fn make() -> Result<Process, Error> {
+        let space = Space::create(SpaceOptions { element: element(), ..SpaceOptions::default() })?;
+        let sample = space.setting(SettingSpec {
+            name: "probe.sample",
+            doc: "Of so many traces one is recorded",
+            unit: "traces",
+            min: 1,
+            default: 1,
+            adoption: thalweg_space::Adoption::NextMade,
+            ..SettingSpec::PLAIN
+        })?;
+        let lost = space.setting(SettingSpec {
+            name: "probe.lost",
+            doc: "Events for which no element could be made",
+            unit: "events",
+            ..SettingSpec::SHOWN
+        })?;
+        let uuid = std::process::id();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let span_base = (now.as_nanos() as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ u64::from(uuid) << 40;
+        let changes = space.changes();
+        Ok(Process { space, sample, changes, lost, span_base })
+    }
+
+    /// A number that no other span has, in this process for certain.
+    pub(crate) fn new_span(&self) -> u64 {
+        let count = SPANS.fetch_add(1, Ordering::Relaxed) + 1;
+        ((count ^ self.span_base).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)
+    }
+
+    /// Declares an operation: its switch, and its number in the catalog.
+    pub(crate) fn declare(&self, operation: &Operation) -> Option<(&'static AtomicU64, u32)> {
+        let probe = self.space.probe(operation.name, true).ok()?;
+        let site = Site {
+            name: operation.name,
+            kind: operation.kind,
+            file: operation.file,
+            line: operation.line,
+            ..Site::default()
+        };
+        let id = u32::try_from(self.space.site(&site).ok()?.0).ok()?;
+        // Never dropped, so the word stays.
+        let probe: &'static thalweg_space::Probe = Box::leak(Box::new(probe));
+        Some((probe.word(), id))
+    }
+}
+
+/// Remembers that an operation was declared, for the child of a fork. Once for each.
+pub(crate) fn remember(operation: &'static Operation) {
+    let new = std::ptr::from_ref(operation).cast_mut();
+    let mut first = OPERATIONS.load(Ordering::Acquire);
+    loop {
+        operation.next.store(first, Ordering::Relaxed);
+        match OPERATIONS.compare_exchange(first, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+    }
+}
+
+/// Counts an event that found no element.
+#[cold]
+pub(crate) fn count_lost(count: u64) {
+    // SAFETY: as in `Process::get`.
+    match unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+        Some(process) => process.lost.cell().fetch_add(count, Ordering::Relaxed),
+        None => LOST.fetch_add(count, Ordering::Relaxed),
+    };
+}
+
+/// What elements are to be like, as the environment says.
+fn element() -> ElementOptions {
+    let bytes = std::env::var("THALWEG_PROBE_BYTES").ok().and_then(|text| number(&text)).unwrap_or(1 << 20);
+    let mut block_bytes = 1 << 16;
+    while block_bytes > 4096 && block_bytes * 4 > bytes {
+        block_bytes /= 2;
+    }
+    let policy = match std::env::var("THALWEG_PROBE_FULL").as_deref() {
+        Ok("drop") => Policy::DropNewest,
+        Ok("wait") => Policy::Wait { timeout: Duration::from_secs(1) },
+        _ => Policy::Overwrite,
+    };
+    ElementOptions { block_bytes, block_count: (bytes / block_bytes).clamp(2, 1 << 20), policy }
+}
+
+/// `64k`, `16M`: a number of bytes.
+fn number(text: &str) -> Option<usize> {
+    let (digits, shift) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 10),
+        'M' => (&text[..text.len() - 1], 20),
+        'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+/// In the child of a fork: the next event makes a space of its own.
+extern "C" fn forked() {
+    if PROCESS.swap(null_mut(), Ordering::AcqRel).is_null() && MAKING.load(Ordering::Relaxed) != IN_MAKING {
+        return;
+    }
+    MAKING.store(NOT_MADE, Ordering::Release);
+    LOST.store(0, Ordering::Relaxed);
+    thread::forget();
+    let mut at = OPERATIONS.swap(null_mut(), Ordering::AcqRel);
+    // SAFETY: operations live as long as the process, and no other thread exists here.
+    while let Some(operation) = unsafe { at.as_ref() } {
+        at = operation.next.swap(null_mut(), Ordering::Relaxed);
+        operation.forget();
+    }
+}
+
+extern "C" fn finish() {
+    // SAFETY: as in `Process::get`.
+    if let Some(process) = unsafe { PROCESS.load(Ordering::Acquire).as_ref() } {
+        process.space.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn sizes_of_the_environment() {
+        for (text, bytes) in [
+            ("64k", Some(65536)),
+            ("3M", Some(3 << 20)),
+            ("17", Some(17)),
+            ("", None),
+            ("k", None),
+            ("M3", None),
+        ] {
+            assert_eq!(number(text), bytes, "{text}");
+        }
+    }
+}

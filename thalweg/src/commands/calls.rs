@@ -1,0 +1,322 @@
+//! `thalweg calls`: which operations of a program are called by which, how often, how long, and which fail.
+
+mod graph;
+
+use std::collections::HashMap;
+
+use thalweg_glob::Glob;
+use thalweg_host::spaces;
+use thalweg_monitor::{Calls, OperationCalls, PathNode, calls};
+
+use crate::Terminal;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::table::{ShapeArguments, Table, number, text as column};
+use crate::units::{count, duration, rate, share};
+
+const EXAMPLES: &str = "\
+Examples:
+  # the operations of the newest program with probes
+  thalweg calls
+  # who calls what, from the outermost calls on
+  thalweg calls --tree
+  # what took longest, and what failed
+  thalweg calls 4242 --slowest
+  # the dependency graph of a session's components
+  thalweg calls shop --graph svg --by component > g.svg";
+
+/// Levels of a tree that are shown, unless `--depth` says otherwise.
+const DEPTH: usize = 12;
+
+/// What `thalweg calls` is told.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A space: its path, or a name or process id that `thalweg ls` shows; or a session: the calls of all its processes. The newest space if
+    /// omitted.
+    #[arg(value_name = "SPACE|SESSION")]
+    space: Option<String>,
+    /// Show the calls by their paths from the outermost: how often, and how long.
+    #[arg(long, conflicts_with_all = ["graph", "slowest", "json"])]
+    tree: bool,
+    /// Print the dependency graph: for Graphviz, or as a picture.
+    #[arg(long, value_name = "FORMAT", value_enum, conflicts_with_all = ["slowest", "json"])]
+    graph: Option<Format>,
+    /// What the nodes of the graph are.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Operation, requires = "graph")]
+    by: By,
+    /// Show the slowest traces, and those whose outermost call failed, each with its calls by path.
+    #[arg(long, conflicts_with = "json")]
+    slowest: bool,
+    /// Print everything as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Only operations of this name, where `*` stands for any characters but `/`, `**` for any, `?` for one.
+    #[arg(long, value_name = "PATTERN")]
+    operation: Option<String>,
+    /// Show so many operations, callees of a node, and traces at most.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Levels of a tree.
+    #[arg(long, value_name = "N", default_value_t = DEPTH)]
+    depth: usize,
+    #[command(flatten)]
+    shape: ShapeArguments,
+}
+
+/// How a graph is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For Graphviz' `dot`.
+    Dot,
+    /// As a picture.
+    Svg,
+}
+
+/// What a graph's nodes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Operations.
+    Operation,
+    /// What they are part of: their names up to the last `::` or `.`, or their files.
+    Component,
+    /// The processes they are called in.
+    Process,
+}
+
+pub(crate) fn main(arguments: &Arguments, terminal: Terminal) -> Result<(), Failure> {
+    let mut feed = spaces::feed(arguments.space.as_deref())?;
+    let mut calls = calls(&mut feed, arguments.top).map_err(Failure::usage)?;
+    let mut output = Output::shaped(terminal, &arguments.shape);
+    if let Some(pattern) = &arguments.operation {
+        only(&mut calls, &Glob::new(pattern));
+    }
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&calls)
+            .map_err(|error| Failure::run("cannot write the calls as JSON", error))?;
+        output.line(&json)?;
+        return output.flush();
+    }
+    if let Some(format) = arguments.graph {
+        output.text(&match format {
+            Format::Dot => graph::dot(&calls, arguments.by),
+            Format::Svg => graph::svg(&calls, arguments.by, arguments.top.max(40)),
+        })?;
+        return output.flush();
+    }
+    if calls.calls == 0 && calls.counters.is_empty() && calls.gauges.is_empty() && calls.log.is_empty() {
+        output.line(
+            "No call was recorded here. Probes record them: docs/probes.md says how a program gets them; \
+             `thalweg events` shows what else it recorded.",
+        )?;
+    } else if arguments.tree {
+        tree(&calls, &calls.tree, arguments, &mut output)?;
+    } else if arguments.slowest {
+        slowest(&calls, arguments, &mut output)?;
+    } else {
+        summary(&calls, arguments, &mut output)?;
+    }
+    notes(&calls, &mut output)?;
+    output.flush()
+}
+
+/// Leaves only the operations of these names, and who calls them and whom they call.
+fn only(calls: &mut Calls, pattern: &Glob) {
+    calls.operations.retain(|operation| pattern.matches(&operation.name));
+    let is_left = |id: u32| calls.operations.iter().any(|operation| operation.id == id);
+    calls.edges.retain(|edge| is_left(edge.callee) || edge.caller.is_some_and(is_left));
+}
+
+/// The names of operations, also of those that were left out.
+fn names(calls: &Calls) -> HashMap<u32, &OperationCalls> {
+    calls.operations.iter().map(|operation| (operation.id, operation)).collect()
+}
+
+fn summary(calls: &Calls, arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let known = names(calls);
+    let sentence = format!(
+        "{} calls of {} operations in {} traces, within {}.",
+        count(calls.calls),
+        count(calls.operations.len() as u64),
+        count(calls.traces),
+        duration(calls.seconds * 1e9)
+    );
+    output.line(&output.styled("1", &sentence))?;
+    output.line("")?;
+    let mut table = Table::new(&[
+        column("OPERATION"),
+        number("CALLS", 0),
+        number("RATE", 4),
+        number("ERRORS", 0),
+        number("OWN", 0),
+        number("OWN SHARE", 2),
+        number("OWN P50", 3),
+        number("OWN P99", 3),
+        number("TOTAL P50", 1),
+        number("TOTAL P99", 1),
+        column("MOSTLY BY").loose().droppable(5),
+    ]);
+    let own: f64 = calls.operations.iter().map(|operation| operation.own.sum_ns).sum();
+    for operation in calls.operations.iter().take(arguments.top) {
+        let callers = calls.edges.iter().filter(|edge| edge.callee == operation.id);
+        let most = callers.max_by_key(|edge| edge.count);
+        let by = match most.map(|edge| edge.caller) {
+            Some(Some(caller)) => known.get(&caller).map_or("", |caller| caller.name.as_str()),
+            _ => "",
+        };
+        let cells = vec![
+            operation.name.clone(),
+            count(operation.count),
+            rate(operation.rate),
+            count(operation.failed + operation.unwound),
+            duration(operation.own.sum_ns),
+            share(if own > 0.0 { operation.own.sum_ns / own } else { 0.0 }),
+            duration(operation.own.p50_ns),
+            duration(operation.own.p99_ns),
+            duration(operation.total.p50_ns),
+            duration(operation.total.p99_ns),
+            by.to_owned(),
+        ];
+        table.row(cells, false);
+    }
+    let more = calls.operations.len().saturating_sub(arguments.top);
+    table.more((more > 0).then(|| format!("… and {} operations more (--top)", count(more as u64))));
+    output.table(&table)?;
+    others(calls, output)
+}
+
+/// Counters, gauges, and what is under way.
+fn others(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
+    if !calls.counters.is_empty() {
+        let mut table = Table::new(&[column("COUNTER"), number("SUM", 0), number("TIMES", 0)]);
+        for counter in &calls.counters {
+            table.row(vec![counter.name.clone(), counter.sum.to_string(), count(counter.count)], false);
+        }
+        output.line("")?;
+        output.table(&table)?;
+    }
+    if !calls.gauges.is_empty() {
+        let titles =
+            [column("GAUGE"), number("LAST", 0), number("LEAST", 0), number("MOST", 0), number("TIMES", 0)];
+        let mut table = Table::new(&titles);
+        for gauge in &calls.gauges {
+            let shown =
+                |value: f64| format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned();
+            let cells = vec![
+                gauge.name.clone(),
+                shown(gauge.last),
+                shown(gauge.min),
+                shown(gauge.max),
+                count(gauge.count),
+            ];
+            table.row(cells, false);
+        }
+        output.line("")?;
+        output.table(&table)?;
+    }
+    if !calls.open.is_empty() {
+        let mut table = Table::new(&[column("UNDER WAY"), number("SINCE", 0)]);
+        for call in &calls.open {
+            table.row(vec![call.name.clone(), duration((calls.seconds - call.begin_s) * 1e9)], false);
+        }
+        output.line("")?;
+        output.table(&table)?;
+    }
+    Ok(())
+}
+
+/// A tree of paths, indented: the callees with the most time first.
+fn tree(
+    calls: &Calls,
+    nodes: &[PathNode],
+    arguments: &Arguments,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let known = names(calls);
+    let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        below.entry(node.parent).or_default().push(at);
+    }
+    for children in below.values_mut() {
+        children.sort_by(|a, b| nodes[*b].total_ns.total_cmp(&nodes[*a].total_ns).then(a.cmp(b)));
+    }
+    let mut table = Table::new(&[
+        column("CALL"),
+        number("CALLS", 0),
+        number("ERRORS", 0),
+        number("TOTAL", 0),
+        number("OWN", 0),
+    ]);
+    let mut left_out = 0;
+    // A stack of what comes next: the node and its level.
+    let mut next: Vec<(usize, usize)> = Vec::new();
+    let push = |next: &mut Vec<(usize, usize)>, parent: Option<usize>, level: usize, left_out: &mut usize| {
+        let children = below.get(&parent).map_or(&[][..], Vec::as_slice);
+        let shown = if level < arguments.depth { children.len().min(arguments.top) } else { 0 };
+        *left_out += children.len() - shown;
+        next.extend(children[..shown].iter().rev().map(|child| (*child, level)));
+    };
+    push(&mut next, None, 0, &mut left_out);
+    while let Some((at, level)) = next.pop() {
+        let node = &nodes[at];
+        let name = known.get(&node.operation).map_or("(another)", |operation| operation.name.as_str());
+        let arrow = if node.is_remote { "→ " } else { "" };
+        let cells = vec![
+            format!("{}{arrow}{name}", "  ".repeat(level)),
+            count(node.count),
+            count(node.failed),
+            duration(node.total_ns),
+            duration(node.own_ns),
+        ];
+        table.row(cells, false);
+        push(&mut next, Some(at), level + 1, &mut left_out);
+    }
+    table.more(
+        (left_out > 0).then(|| format!("… and {} paths more (--top, --depth)", count(left_out as u64))),
+    );
+    output.table(&table)
+}
+
+fn slowest(calls: &Calls, arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    for trace in &calls.slowest {
+        let failed = if trace.is_failed { ", which failed" } else { "" };
+        let begin = duration(trace.begin_s * 1e9);
+        let title = format!("{} from {begin} on{failed}", duration(trace.total_ns));
+        output.line(&output.styled("1", &title))?;
+        tree(calls, &trace.tree, arguments, output)?;
+        output.line("")?;
+    }
+    Ok(())
+}
+
+fn notes(calls: &Calls, output: &mut Output) -> Result<(), Failure> {
+    let mut notes = Vec::new();
+    if calls.sample > 1 {
+        notes.push(format!("one trace in {} is recorded (probe.sample)", count(calls.sample)));
+    }
+    if calls.lost > 0 {
+        notes.push(format!(
+            "{} events are lost: overwritten, or dropped; times of operations are of the calls that are left",
+            count(calls.lost)
+        ));
+    }
+    if calls.not_recorded > 0 {
+        notes.push(format!(
+            "{} events found no room on the file system (probe.lost)",
+            count(calls.not_recorded)
+        ));
+    }
+    let incomplete: u64 = calls.operations.iter().map(|operation| operation.incomplete).sum();
+    if incomplete > 0 {
+        notes
+            .push(format!("{} calls have lost some of those that they made: no own time", count(incomplete)));
+    }
+    notes.extend(calls.notes.iter().cloned());
+    if !notes.is_empty() {
+        output.line("")?;
+    }
+    for note in notes {
+        output.line(&format!("note: {note}"))?;
+    }
+    Ok(())
+}

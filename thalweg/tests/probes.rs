@@ -1,0 +1,530 @@
+//! Programs with probes in C, C++ and Rust: what `thalweg calls` says is what they wrote of their calls by other means.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The program in each language: its name, and where it is.
+fn programs() -> &'static [(&'static str, PathBuf)] {
+    static PROGRAMS: OnceLock<(TempDir, Vec<(&'static str, PathBuf)>)> = OnceLock::new();
+    let (_, programs) = PROGRAMS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let source = root().join("thalweg/tests/data/probed/probed.c");
+        let mut programs = Vec::new();
+        for (name, compiler, options) in [
+            ("C", "gcc", &["-x", "c", "-std=gnu11"]),
+            ("C++", "g++", &["-x", "c++", "-std=c++17"]),
+            ("C by clang", "clang", &["-x", "c", "-std=gnu11"]),
+            ("C++ by clang", "clang++", &["-x", "c++", "-std=c++17"]),
+        ] {
+            let program = folder.path().join(compiler);
+            let mut compile = Command::new(compiler);
+            compile.args(options).args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+            compile.arg("-I").arg(root().join("bindings/c")).arg(&source).arg("-o").arg(&program);
+            match compile.output() {
+                Ok(output) => {
+                    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+                    programs.push((name, program));
+                }
+                Err(_) if compiler.starts_with("clang") => {
+                    let line = format!("\nskipped: {name}: there is no {compiler}\n");
+                    std::io::stdout().write_all(line.as_bytes()).unwrap();
+                }
+                Err(error) => panic!("{compiler}: {error}"),
+            }
+        }
+        // Whoever tests this file alone has not built it.
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked", "-p", "thalweg", "--example", "probed"]);
+        if !cfg!(debug_assertions) {
+            build.arg("--release");
+        }
+        let built = build.current_dir(root()).status().unwrap();
+        assert!(built.success());
+        let folder_of_builds = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
+        programs.push(("Rust", folder_of_builds.join("examples/probed")));
+        (folder, programs)
+    });
+    programs
+}
+
+fn in_c() -> impl Iterator<Item = &'static (&'static str, PathBuf)> {
+    programs().iter().filter(|(name, _)| *name != "Rust")
+}
+
+/// A folder for the space, or spaces, of a program.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn truth(&self) -> String {
+        self.folder.path().join("truth").display().to_string()
+    }
+
+    fn session(&self) -> PathBuf {
+        self.folder.path().join("session")
+    }
+
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("THALWEG_SPACES", self.folder.path())
+            .env("THALWEG_SESSION", self.session());
+        command.env("THALWEG_PROBE_BYTES", "16M");
+        command
+    }
+
+    fn run(&self, program: &Path, arguments: &[&str]) {
+        let output = self.command(program, arguments).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {} {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    fn thalweg(&self, arguments: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(arguments)
+            .env("THALWEG_SPACES", self.folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn calls(&self) -> Value {
+        let session = self.session().display().to_string();
+        serde_json::from_str(&self.thalweg(&["calls", &session, "--json"])).unwrap()
+    }
+
+    fn spaces(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.session()).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.is_dir()).collect()
+    }
+
+    /// How often each path was called and failed, as the program wrote it.
+    fn written(&self) -> Paths {
+        let mut paths = Paths::new();
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_string_lossy().starts_with("truth.") {
+                for line in std::fs::read_to_string(path).unwrap().lines() {
+                    let (operations, how) = line.split_once(' ').unwrap();
+                    let figures = paths.entry(operations.to_owned()).or_default();
+                    figures.0 += 1;
+                    figures.1 += u64::from(how != "r");
+                }
+            }
+        }
+        paths
+    }
+}
+
+/// By path: calls, and calls that failed or were left by an exception.
+type Paths = BTreeMap<String, (u64, u64)>;
+
+/// The same, as `thalweg calls` tells it.
+fn told(calls: &Value) -> Paths {
+    let names: BTreeMap<u64, &str> = calls["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|operation| (operation["id"].as_u64().unwrap(), operation["name"].as_str().unwrap()))
+        .collect();
+    let nodes = calls["tree"].as_array().unwrap();
+    let mut paths: Vec<String> = Vec::new();
+    let mut told = Paths::new();
+    for node in nodes {
+        let name = names[&node["operation"].as_u64().unwrap()];
+        let path = match node["parent"].as_u64() {
+            Some(parent) => format!("{}/{name}", paths[parent as usize]),
+            None => name.to_owned(),
+        };
+        let figures = (node["count"].as_u64().unwrap(), node["failed"].as_u64().unwrap());
+        told.insert(path.clone(), figures);
+        paths.push(path);
+    }
+    told
+}
+
+/// What callers and operations add up to, from paths.
+fn edges_of(paths: &Paths) -> BTreeMap<(String, String), u64> {
+    let mut edges = BTreeMap::new();
+    for (path, (count, _)) in paths {
+        let mut operations = path.rsplit('/');
+        let callee = operations.next().unwrap().to_owned();
+        let caller = operations.next().unwrap_or("").to_owned();
+        *edges.entry((caller, callee)).or_default() += count;
+    }
+    edges
+}
+
+fn told_edges(calls: &Value) -> BTreeMap<(String, String), u64> {
+    let operations = calls["operations"].as_array().unwrap();
+    let name = |id: &Value| {
+        let of = operations.iter().find(|operation| operation["id"] == *id);
+        of.map_or_else(String::new, |operation| operation["name"].as_str().unwrap().to_owned())
+    };
+    let edges = calls["edges"].as_array().unwrap().iter();
+    edges
+        .map(|edge| ((name(&edge["caller"]), name(&edge["callee"])), edge["count"].as_u64().unwrap()))
+        .collect()
+}
+
+fn assert_as_written(place: &Place, context: &str) {
+    let calls = place.calls();
+    assert_eq!(calls["lost"], 0, "{context}");
+    assert_eq!(calls["notes"], serde_json::json!([]), "{context}");
+    let written = place.written();
+    assert!(written.len() > 1, "{context}");
+    assert_eq!(told(&calls), written, "{context}");
+    assert_eq!(told_edges(&calls), edges_of(&written), "{context}");
+    let count: u64 = written.values().map(|(count, _)| count).sum();
+    assert_eq!(calls["calls"].as_u64(), Some(count), "{context}");
+}
+
+/// Hundreds of random trees in each language, with recursion, errors, exceptions and threads that come and go.
+#[test]
+fn call_trees_are_those_that_the_programs_made() {
+    for (name, program) in programs() {
+        for seed in 1..=10 {
+            let place = Place::new();
+            let threads = (seed % 4 + 1).to_string();
+            place.run(program, &["trees", &seed.to_string(), "15", &threads, &place.truth()]);
+            assert_as_written(&place, &format!("{name}, seed {seed}"));
+        }
+    }
+}
+
+/// A child has a space of its own, with the calls that it is in; the parent's goes on as if there were none.
+#[test]
+fn the_child_of_a_fork_records_its_own_calls() {
+    for (name, program) in in_c() {
+        for seed in 1..=5 {
+            let place = Place::new();
+            place.run(program, &["fork", &seed.to_string(), "0", "1", &place.truth()]);
+            assert_eq!(place.spaces().len(), 2, "{name}");
+            assert_as_written(&place, &format!("{name}, seed {seed}"));
+        }
+    }
+}
+
+/// What a handler cannot record, since it interrupted the writing of another event, is counted.
+#[test]
+fn events_of_signal_handlers_are_recorded_or_counted() {
+    for (name, program) in in_c() {
+        let place = Place::new();
+        place.run(program, &["signals", "1", "20000", "1", &place.truth()]);
+        let written = std::fs::read_to_string(format!("{}.0", place.truth())).unwrap();
+        let calls = place.calls();
+        let told = calls["calls"].as_u64().unwrap() + calls["lost"].as_u64().unwrap();
+        assert_eq!(told, written.trim().parse::<u64>().unwrap(), "{name}: {}", calls["lost"]);
+    }
+}
+
+/// A program that is killed when the test is over, whatever comes of it.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The counters of the program's threads: calls begun, calls done.
+fn counters(path: &str, threads: usize) -> Vec<(u64, u64)> {
+    let bytes = std::fs::read(path).unwrap();
+    let word = |at: usize| u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap());
+    (0..threads).map(|thread| (word(2 * thread), word(2 * thread + 1))).collect()
+}
+
+/// `kill -9` at random moments: every call that was done is there, and none that was not begun.
+#[test]
+fn what_was_recorded_survives_the_program() {
+    const ROUNDS: u64 = 12;
+    for (name, program) in programs() {
+        for round in 0..ROUNDS {
+            let place = Place::new();
+            let truth = place.truth();
+            std::fs::write(&truth, vec![0; 4096]).unwrap();
+            let mut command = place.command(program, &["endless", "1", "0", "2", &truth]);
+            let mut killed = Killed(command.env("THALWEG_PROBE_BYTES", "8M").spawn().unwrap());
+            let begun = Instant::now();
+            while counters(&truth, 2).iter().any(|(_, done)| *done < 10 + 97 * round) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{name}: nothing is called");
+                std::thread::sleep(Duration::from_micros(100 + 37 * round));
+            }
+            killed.0.kill().unwrap();
+            killed.0.wait().unwrap();
+            let counters = counters(&truth, 2);
+            let calls = place.calls();
+            let (least, most) =
+                counters.iter().fold((0, 0), |(least, most), (begun, done)| (least + done, most + begun));
+            let told = calls["calls"].as_u64().unwrap();
+            // Where the ring came around, the rest is counted as lost.
+            let told = told + calls["lost"].as_u64().unwrap();
+            assert!((least..=most).contains(&told), "{name}: {told} of {least} to {most}");
+        }
+    }
+}
+
+/// The program goes on where its element, or its space, can't be made, and what was not recorded is counted.
+#[test]
+fn a_program_without_room_goes_on() {
+    for (name, program) in in_c() {
+        // In 512 bytes: the space has room and an element has none; nothing has room but the truth.
+        for (limit, has_space) in [("200", true), ("100", false)] {
+            let place = Place::new();
+            let script = "ulimit -f \"$1\"; shift; exec \"$@\"";
+            let mut command = place.command(Path::new("sh"), &["-c", script, "sh", limit]);
+            let output =
+                command.arg(program).args(["signals", "1", "1000", "1", &place.truth()]).output().unwrap();
+            assert!(output.status.success(), "{name} {limit}: {}", output.status);
+            let written = std::fs::read_to_string(format!("{}.0", place.truth())).unwrap();
+            if has_space {
+                let calls = place.calls();
+                assert_eq!(calls["calls"], 0, "{name}");
+                assert_eq!(
+                    calls["not_recorded"].as_u64().unwrap(),
+                    written.trim().parse::<u64>().unwrap(),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+/// A probe that is off is switched on though nothing of the program's probes runs, and the other way.
+#[test]
+fn operations_are_switched_and_sampled_while_the_program_runs() {
+    let (_, program) = programs().iter().find(|(name, _)| *name == "Rust").unwrap();
+    let place = Place::new();
+    let mut command = place.command(program, &["alternate"]);
+    let mut child = Killed(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut input = child.0.stdin.take().unwrap();
+    let mut output = BufReader::new(child.0.stdout.take().unwrap());
+    let mut call = |calls: u64| {
+        writeln!(input, "{calls}").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+    };
+    let recorded = || place.calls()["calls"].as_u64().unwrap();
+    call(10);
+    assert_eq!(recorded(), 10);
+    let space = place.spaces()[0].display().to_string();
+    place.thalweg(&["set", &space, "probe/on*.on", "0"]);
+    call(20);
+    assert_eq!(recorded(), 10);
+    place.thalweg(&["set", &space, "probe/one.on", "1"]);
+    call(5);
+    assert_eq!(recorded(), 15);
+    place.thalweg(&["set", &space, "probe.sample", "10"]);
+    call(100);
+    assert_eq!(recorded(), 25);
+    drop(input);
+}
+
+/// Compiles the C side of traces that cross; as a library, too.
+fn pair(folder: &Path) -> (PathBuf, PathBuf) {
+    let source = root().join("thalweg/tests/data/probed/pair.c");
+    let (program, library) = (folder.join("pair"), folder.join("libpair.so"));
+    for (output, options) in [(&program, &[][..]), (&library, &["-shared", "-fPIC"][..])] {
+        let mut compile = Command::new("gcc");
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Werror", "-pthread"]).args(options);
+        compile.arg("-I").arg(root().join("bindings/c")).arg(&source).arg("-o").arg(output);
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    (program, library)
+}
+
+fn rust() -> &'static Path {
+    &programs().iter().find(|(name, _)| *name == "Rust").unwrap().1
+}
+
+fn paths(calls: &Value) -> Vec<(String, u64)> {
+    told(calls).into_iter().map(|(path, (count, _))| (path, count)).collect()
+}
+
+/// A program in Rust, a library in C, and back, in one thread: two spaces, one tree.
+#[test]
+fn a_program_and_a_library_of_another_language_are_one_tree() {
+    let place = Place::new();
+    let (_, library) = pair(place.folder.path());
+    place.run(rust(), &["library", library.to_str().unwrap()]);
+    assert_eq!(place.spaces().len(), 2);
+    let wanted = [("rust_outer", 3), ("rust_outer/c_work", 6), ("rust_outer/c_work/rust_inner", 15)];
+    assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
+}
+
+/// C sends to Rust, Rust to C: three processes, one tree; a thread that work is handed to is in it as well.
+#[test]
+fn traces_cross_processes_and_threads() {
+    let place = Place::new();
+    let (program, _) = pair(place.folder.path());
+    let said = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let sent = said(&mut place.command(&program, &["send"]));
+    let went_on = said(&mut place.command(rust(), &["continue", &sent]));
+    assert_eq!(sent[..35], went_on[..35], "the trace has one identity");
+    place.run(&program, &["receive", &went_on]);
+    place.run(&program, &["hand"]);
+    let calls = place.calls();
+    let wanted = [
+        ("c_hand", 1),
+        ("c_hand/c_taken", 1),
+        ("c_hand/c_taken/c_inner", 1),
+        ("c_send", 1),
+        ("c_send/c_message", 1),
+        ("c_send/c_message/rust_server", 1),
+        ("c_send/c_message/rust_server/rust_message", 1),
+        ("c_send/c_message/rust_server/rust_message/c_receive", 1),
+    ];
+    assert_eq!(paths(&calls), wanted.map(|(path, count)| (path.to_owned(), count)));
+    let remote = calls["edges"].as_array().unwrap().iter().filter(|edge| edge["is_remote"] == true).count();
+    assert_eq!(remote, 3);
+    assert!(!place.command(&program, &["receive", "00-nonsense"]).status().unwrap().success());
+}
+
+/// Every type of field, names that are words of C, and texts of any kind: what a generated function is given is what is read.
+#[test]
+fn writers_made_from_a_description_write_what_they_are_given() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let kinds = "\
+/// A \"thing\" happened: 100 %? ?\u{3f}/ */ \\ ä.
+kind shop.all_types {
+    int: u8
+    class: i8 in \"a \\\"b\\\"\"
+    small: u16
+    thread: i16
+    middle: u32
+    ticks: i32
+    large: u64
+    words: i64
+    half: f32
+    whole: f64
+    yes: bool
+    colour: enum { red = 0, \"deep_blue\" = 7 }
+    first: text
+    second: bytes
+    third: text
+}
+
+kind shop.nothing {
+}
+";
+    let kinds = kinds.replace("\"deep_blue\"", "deep_blue");
+    std::fs::write(folder.join("shop.kinds"), kinds).unwrap();
+    let header = place.thalweg(&["kinds", folder.join("shop.kinds").to_str().unwrap(), "--language", "c"]);
+    std::fs::write(folder.join("shop.h"), header).unwrap();
+    let source = "#include \"shop.h\"
+int main(void) {
+    int n;
+    for (n = 0; n < 3; n++)
+        thalweg_emit_shop_all_types(255, -128, 65535, -32768, 4294967295u, -2147483647 - 1, UINT64_MAX, INT64_MIN, -0.5f, 1e300, n,
+                                    7, \"t\\303\\244xt\", 5, \"\\0\\377\", 2, \"\", 0);
+    thalweg_emit_shop_nothing();
+    return 0;
+}
+";
+    std::fs::write(folder.join("all.c"), source).unwrap();
+    for (compiler, options) in [("gcc", &["-x", "c", "-std=c11"]), ("g++", &["-x", "c++", "-std=c++17"])] {
+        let program = folder.join(compiler);
+        let mut compile = Command::new(compiler);
+        compile.args(options).args(["-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
+        compile
+            .arg(root().join("bindings/c"))
+            .arg("-I")
+            .arg(folder)
+            .arg(folder.join("all.c"))
+            .arg("-o")
+            .arg(&program);
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        let mut run = Command::new(&program);
+        assert!(run.env("THALWEG_SPACES", folder).status().unwrap().success());
+        let lines = place.thalweg(&["events", compiler, "--json"]);
+        let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(events.len(), 4, "{lines}");
+        for (n, event) in events[..3].iter().enumerate() {
+            let wanted = serde_json::json!({
+                "int": 255, "class": -128, "small": 65535, "thread": -32768, "middle": 4_294_967_295_u32,
+                "ticks": -2_147_483_648_i64, "large": u64::MAX, "words": i64::MIN, "half": -0.5, "whole": 1e300, "yes": n > 0,
+                "colour": "deep_blue", "first": "täxt", "second": "00ff", "third": "",
+            });
+            assert_eq!(event["fields"], wanted, "{compiler}");
+        }
+        assert_eq!(events[3]["kind"], "shop.nothing");
+    }
+}
+
+/// A program compiled with -finstrument-functions, without a change: names come from its symbols, in a library that is loaded later, too.
+#[test]
+fn functions_of_an_instrumented_program_have_their_names() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    let library = "int late(int n) { return n > 0 ? late(n - 1) : 0; }\n";
+    let program = "#include <dlfcn.h>\n#include <stddef.h>\n\
+        static int leaf(int n) { return n; }\n\
+        int node(int n) { int sum = 0; while (n-- > 0) sum += leaf(n); return sum; }\n\
+        int main(int count, char **arguments) {\n\
+            int (*late)(int);\n\
+            node(3); node(4);\n\
+            *(void **)&late = dlsym(dlopen(arguments[1], RTLD_NOW), \"late\");\n\
+            return count == 2 ? late(2) : 1;\n\
+        }\n";
+    std::fs::write(folder.join("late.c"), library).unwrap();
+    std::fs::write(folder.join("main.c"), program).unwrap();
+    let compile = |output: &str, source: PathBuf, options: &[&str]| {
+        let mut compile = Command::new("gcc");
+        compile
+            .args(options)
+            .arg("-I")
+            .arg(root().join("bindings/c"))
+            .arg(source)
+            .arg("-o")
+            .arg(folder.join(output));
+        let output = compile.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let instrument = root().join("bindings/c/thalweg_instrument.c");
+    compile("libinstrument.so", instrument, &["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    let plain = ["-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-finstrument-functions"];
+    compile("liblate.so", folder.join("late.c"), &[&["-shared", "-fPIC"][..], &plain].concat());
+    compile("main", folder.join("main.c"), &plain);
+    let late = folder.join("liblate.so");
+    let mut run = place.command(&folder.join("main"), &[late.to_str().unwrap()]);
+    assert!(run.env("LD_PRELOAD", folder.join("libinstrument.so")).status().unwrap().success());
+    let wanted = [
+        ("main", 1),
+        ("main/late", 1),
+        ("main/late/late", 1),
+        ("main/late/late/late", 1),
+        ("main/node", 2),
+        ("main/node/leaf", 7),
+    ];
+    assert_eq!(paths(&place.calls()), wanted.map(|(path, count)| (path.to_owned(), count)));
+}
