@@ -8,10 +8,11 @@
 //!
 //! **Later** replicas move. Each worker sums up what its samples of dispatches (see `Core::adapt`) say of each replica, and now
 //! and then adds that to the [`Table`]. The thread that finds that it is time for a look asks whether a worker was busy all the time
-//! while it could have given some of that to another ([`balance`]), and writes letters with the moves. A replica's load is what it
+//! while it could have given some of that to another ([`balance`](crate::shared::balance)), and writes letters with the moves. A replica's load is what it
 //! took in the window ([`Family::expected`]) and what waits for it: of workers that are both busy all the time, one may have much
 //! more before it. Replicas whose messages
-//! are light stay together, and move together. What moved rests, eight times as long after each move; what the user moved stays. So
+//! are light stay together, and move together; between the two workers that their messages pass anyway one that has many of them may
+//! be tried alone (`spread/trial.rs`). What moved rests, eight times as long after each move; what the user moved stays. So
 //! there is nothing to do on the way of messages, and nothing at all without replicas.
 
 mod parts;
