@@ -1,11 +1,9 @@
 //! Records: one pointer to inline values, laid out by shape, in memory that each thread reuses.
 //!
 //! ```text
-//! Record ─► ┌ shape · length · capacity · next ┬ slot 0 ┬ slot 1 ┬ … ┐     16 bytes each
+//! Record ─► ┌ shape · length · capacity · ends ┬ slot 0 ┬ slot 1 ┬ … ┐     16 bytes each
 //! ```
-//! A block is one, two or four cache lines (3, 7 or 15 slots); a larger one is allocated exactly. Freed blocks
-//! go to a list of the freeing thread; what one thread has too many of goes to others in batches, through a
-//! depot. All three are bounded: beyond, blocks go back to the allocator.
+//! Blocks and who keeps the free ones: `record/blocks.rs`.
 //!
 //! ```
 //! use thalweg_net::{Value, label::Label, record::Record};
@@ -15,38 +13,28 @@
 //! assert_eq!(record.to_string(), r#"{a="text", <n>=3}"#);
 //! ```
 //!
-//! This is the only file of the crate's records with unsafe code. What it relies on:
+//! This file and that one are the only ones of the crate's records with unsafe code. What they rely on:
 //! 1. a `Record` owns its block alone; the first `length` slots hold valid values, `length ≤ capacity`;
 //! 2. `length` is the number of labels of `shape`, except while a record is being built;
-//! 3. a block in a list or the depot belongs to that list alone and holds no values.
+//! 3. a free block that a thread or the depot keeps belongs to that one alone and holds no values.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::cell::Cell;
+mod blocks;
+
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use thalweg_box::{Rows, Value};
 
 use crate::label::Label;
 use crate::shape::{self, ShapeId};
 
+use blocks::{Header, allocate, release, slots_of};
+
 /// A record: labels and their values. One pointer, owned; free to go to another thread.
 #[repr(transparent)]
 pub struct Record {
     block: NonNull<Header>,
-}
-
-/// The head of a block; the slots follow it.
-#[repr(C)]
-struct Header {
-    shape: ShapeId,
-    length: u16,
-    capacity: u16,
-    /// The next free block, while this one is free. Of a record, what ends behind it: see [`Ends`].
-    next: *mut Header,
 }
 
 /// What ends behind a record: the group of records that one input of a deterministic combinator caused. It stays with
@@ -89,8 +77,6 @@ impl Ends {
     }
 }
 
-const SLOTS_OFFSET: usize = size_of::<Header>();
-const _: () = assert!(SLOTS_OFFSET == 16 && size_of::<Value>() == 16 && align_of::<Value>() <= 16);
 const _: () = assert!(size_of::<Option<Record>>() == 8);
 
 // SAFETY: a record owns its block alone, and values are Send.
@@ -143,7 +129,7 @@ impl Record {
         unsafe {
             (*block.as_ptr()).shape = shape;
             (*block.as_ptr()).length = 0;
-            (*block.as_ptr()).next = ptr::null_mut();
+            (*block.as_ptr()).ends = 0;
         }
         Record { block }
     }
@@ -165,14 +151,14 @@ impl Record {
     /// What ends behind the record.
     #[inline]
     pub(crate) fn ends(&self) -> Ends {
-        Ends(self.header().next.addr())
+        Ends(self.header().ends)
     }
 
     /// Says what ends behind the record.
     #[inline]
     pub(crate) fn set_ends(&mut self, ends: Ends) {
         // SAFETY: the block is this record's alone.
-        unsafe { (*self.block.as_ptr()).next = ptr::without_provenance_mut(ends.0) };
+        unsafe { (*self.block.as_ptr()).ends = ends.0 };
     }
 
     #[inline]
@@ -211,7 +197,7 @@ impl Record {
         let first = records.as_mut_ptr().cast_const().cast();
         // SAFETY: a record is a pointer to its block, in which as many values as it has labels stand behind the header, by
         // 1 and 2 above; records of one shape have as many. All are borrowed mutably.
-        unsafe { Rows::new(first, records.len(), SLOTS_OFFSET, slot_count) }
+        unsafe { Rows::new(first, records.len(), blocks::SLOTS_OFFSET, slot_count) }
     }
 
     /// The value of a label.
@@ -295,7 +281,7 @@ impl Record {
         unsafe {
             let count = (*from).length;
             ptr::copy_nonoverlapping(slots_of(from), slots_of(to), count as usize);
-            (*to).next = (*from).next;
+            (*to).ends = (*from).ends;
             (*from).length = 0;
             (*to).length = count;
         }
@@ -406,302 +392,5 @@ impl fmt::Display for Record {
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// The first slot of a block.
-///
-/// # Safety
-/// `block` points to a block.
-#[inline]
-unsafe fn slots_of(block: *mut Header) -> *mut Value {
-    // SAFETY: every block has room for the header and its slots.
-    unsafe { block.cast::<u8>().add(SLOTS_OFFSET).cast() }
-}
-
-// ---- Blocks: sizes, lists of free ones, the depot ----
-
-/// Sizes of which free blocks are kept: 3, 7 and 15 slots, with the header 64, 128 and 256 bytes.
-const CLASSES: usize = 3;
-const POOLED_CAPACITY_MAX: usize = 15;
-/// How many free blocks of a size a thread keeps.
-const LIST_MAX: u32 = 256;
-/// How many blocks threads pass on at once.
-const BATCH: u32 = 64;
-/// How many batches of a size wait in the depot at most.
-const DEPOT_BATCHES_MAX: usize = 128;
-
-/// A thread's free blocks of one size, the latest first.
-struct FreeList {
-    head: Cell<*mut Header>,
-    /// How many more it takes; 0 until the pool is opened.
-    room: Cell<u32>,
-}
-
-struct Pool {
-    lists: [FreeList; CLASSES],
-    open: Cell<bool>,
-}
-
-thread_local! {
-    // Without a destructor, so that every access is one address; `Closer` empties it.
-    static POOL: Pool = const {
-        Pool {
-            lists: [const { FreeList { head: Cell::new(ptr::null_mut()), room: Cell::new(0) } }; CLASSES],
-            open: Cell::new(false),
-        }
-    };
-    static CLOSER: Closer = const { Closer };
-}
-
-/// Gives a thread's free blocks back when the thread ends.
-struct Closer;
-
-impl Drop for Closer {
-    fn drop(&mut self) {
-        POOL.with(|pool| {
-            pool.open.set(false);
-            for list in &pool.lists {
-                let chain = list.head.replace(ptr::null_mut());
-                list.room.set(0);
-                // SAFETY: the list owned these blocks and is now empty.
-                unsafe { deallocate_chain(chain) };
-            }
-        });
-    }
-}
-
-/// Batches of [`BATCH`] free blocks of one size, from threads that free more than they make for those that
-/// make more than they free.
-struct Depot {
-    chains: Mutex<Vec<Chain>>,
-    /// How many there are: written under the lock; read without it, as a hint.
-    count: AtomicUsize,
-}
-
-/// The first of [`BATCH`] linked blocks.
-struct Chain(*mut Header);
-// SAFETY: a chain owns its blocks, which hold no values.
-unsafe impl Send for Chain {}
-
-static DEPOT: [Depot; CLASSES] =
-    [const { Depot { chains: Mutex::new(Vec::new()), count: AtomicUsize::new(0) } }; CLASSES];
-
-impl Depot {
-    fn put(&self, chain: Chain) -> Result<(), Chain> {
-        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        if chains.len() >= DEPOT_BATCHES_MAX {
-            return Err(chain);
-        }
-        chains.push(chain);
-        self.count.store(chains.len(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn take(&self) -> Option<Chain> {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        let chain = chains.pop();
-        self.count.store(chains.len(), Ordering::Relaxed);
-        chain
-    }
-}
-
-/// The class whose blocks have room for `length` values, and their capacity.
-#[inline]
-fn class_for(length: usize) -> (usize, usize) {
-    match length {
-        0..=3 => (0, 3),
-        4..=7 => (1, 7),
-        _ => (2, 15),
-    }
-}
-
-fn layout_of(capacity: usize) -> Layout {
-    let size = SLOTS_OFFSET + capacity * size_of::<Value>();
-    Layout::from_size_align(size, 64).expect("a record has at most LABELS_MAX labels")
-}
-
-/// A block with room for `length` values; its capacity is set, nothing else.
-#[inline]
-fn allocate(length: usize) -> NonNull<Header> {
-    if length > POOLED_CAPACITY_MAX {
-        return allocate_new(length);
-    }
-    let (class, capacity) = class_for(length);
-    POOL.with(|pool| {
-        let list = &pool.lists[class];
-        match NonNull::new(list.head.get()) {
-            Some(block) => {
-                // SAFETY: the list owns the block; it is taken out of the list here.
-                list.head.set(unsafe { (*block.as_ptr()).next });
-                list.room.set(list.room.get() + 1);
-                block
-            }
-            None => refill(pool, class, capacity),
-        }
-    })
-}
-
-/// A block where the list has none: from a batch of the depot, else new.
-#[cold]
-fn refill(pool: &Pool, class: usize, capacity: usize) -> NonNull<Header> {
-    let list = &pool.lists[class];
-    if open(pool)
-        && let Some(Chain(first)) = DEPOT[class].take()
-    {
-        // SAFETY: the chain owned its blocks (more than one); the first goes out, the others to the list.
-        list.head.set(unsafe { (*first).next });
-        list.room.set(list.room.get() - (BATCH - 1));
-        return NonNull::new(first).expect("chains are not empty");
-    }
-    allocate_new(capacity)
-}
-
-#[cold]
-fn allocate_new(capacity: usize) -> NonNull<Header> {
-    let layout = layout_of(capacity);
-    // SAFETY: the layout has a size.
-    let block = unsafe { alloc(layout) }.cast::<Header>();
-    let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
-    let header =
-        Header { shape: ShapeId::UNSET, length: 0, capacity: capacity as u16, next: ptr::null_mut() };
-    // SAFETY: just allocated, large enough, aligned.
-    unsafe { block.as_ptr().write(header) };
-    block
-}
-
-/// Gives a block back.
-///
-/// # Safety
-/// The block holds no values any more and belongs to the caller, who does not use it again.
-#[inline]
-unsafe fn release(block: *mut Header) {
-    // SAFETY: the caller's block.
-    let capacity = unsafe { (*block).capacity } as usize;
-    if capacity > POOLED_CAPACITY_MAX {
-        // SAFETY: the caller's block, not used again.
-        return unsafe { deallocate(block) };
-    }
-    POOL.with(|pool| {
-        let list = &pool.lists[class_for(capacity).0];
-        if list.room.get() == 0 && !make_room(pool, list, class_for(capacity).0) {
-            // SAFETY: the caller's block, not used again.
-            return unsafe { deallocate(block) };
-        }
-        // SAFETY: the caller's block; it belongs to the list from here on.
-        unsafe { (*block).next = list.head.get() };
-        list.head.set(block);
-        list.room.set(list.room.get() - 1);
-    });
-}
-
-/// Whether the thread keeps free blocks: from its first record on until it ends.
-fn open(pool: &Pool) -> bool {
-    // Once the destructor of `CLOSER` has emptied the lists, they stay empty.
-    if !pool.open.get() && CLOSER.try_with(|_| ()).is_ok() {
-        pool.open.set(true);
-        pool.lists.iter().for_each(|list| list.room.set(LIST_MAX));
-    }
-    pool.open.get()
-}
-
-/// Whether the list, which is full or was never used, can take a block now.
-#[cold]
-fn make_room(pool: &Pool, list: &FreeList, class: usize) -> bool {
-    if !open(pool) {
-        return false;
-    }
-    if list.room.get() > 0 {
-        return true;
-    }
-    let first = list.head.get();
-    let mut last = first;
-    for _ in 1..BATCH {
-        // SAFETY: the list is full, so it has more than BATCH blocks, all its own.
-        last = unsafe { (*last).next };
-    }
-    // SAFETY: as above; the first BATCH blocks are cut off the list.
-    unsafe {
-        list.head.set((*last).next);
-        (*last).next = ptr::null_mut();
-    }
-    list.room.set(list.room.get() + BATCH);
-    if let Err(Chain(first)) = DEPOT[class].put(Chain(first)) {
-        // SAFETY: these blocks are in no list any more.
-        unsafe { deallocate_chain(first) };
-    }
-    true
-}
-
-/// # Safety
-/// The block belongs to the caller, who does not use it again, and holds no values.
-unsafe fn deallocate(block: *mut Header) {
-    // SAFETY: the caller's; allocated with the layout of its capacity, which never changes.
-    unsafe { dealloc(block.cast(), layout_of((*block).capacity as usize)) }
-}
-
-/// # Safety
-/// The linked blocks belong to the caller, who does not use them again, and hold no values.
-unsafe fn deallocate_chain(mut block: *mut Header) {
-    while !block.is_null() {
-        // SAFETY: the caller's; the link is read before the block goes.
-        unsafe {
-            let next = (*block).next;
-            deallocate(block);
-            block = next;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the lists of this thread hold and have room for is what they may hold.
-    fn assert_bounds() {
-        POOL.with(|pool| {
-            for list in &pool.lists {
-                let (mut count, mut block) = (0, list.head.get());
-                while !block.is_null() {
-                    count += 1;
-                    // SAFETY: a block of this thread's list.
-                    block = unsafe { (*block).next };
-                }
-                assert_eq!(count + list.room.get(), LIST_MAX);
-            }
-        });
-        assert!(DEPOT.iter().all(|depot| depot.chains.lock().unwrap().len() <= DEPOT_BATCHES_MAX));
-    }
-
-    #[test]
-    fn lists_and_depot_keep_their_bounds() {
-        let shapes = [2, 5, 11].map(|count: usize| {
-            shape::of(&(0..count).map(|i| Label::tag(&format!("bounds_{i}"))).collect::<Vec<_>>())
-        });
-        let make = move |count: usize| -> Vec<Record> {
-            shapes.iter().flat_map(|&shape| (0..count).map(move |_| Record::with_shape(shape))).collect()
-        };
-        for count in [10, 300, 5_000, 20_000] {
-            let records = std::thread::spawn(move || {
-                let records = make(count);
-                assert_bounds();
-                records
-            });
-            let records = records.join().unwrap();
-            std::thread::spawn(move || {
-                drop(records);
-                assert_bounds();
-                // From the list, then from the depot, then new ones.
-                let records = make(count);
-                assert_bounds();
-                drop(records);
-                assert_bounds();
-            })
-            .join()
-            .unwrap();
-        }
     }
 }

@@ -84,6 +84,24 @@ fn types_are_printed_a_net_each() {
     check(&directory(text), &["check", "--types", "main.snet"], "", 0, expected);
 }
 
+/// What sixty optional relabellings take in a star are 2^60 sets of labels and more: the check tries some and says so.
+#[test]
+fn variants_that_were_not_all_tried_are_said_to_be_so() {
+    let net = |count: usize| {
+        let steps: Vec<String> =
+            (0..count).map(|i| format!("([{{<a{i}>}} -> {{<a{}>}}] | [])", i + 1)).collect();
+        format!("net main connect ({}) * {{<a{count}>}};\n", steps.join(" .. "))
+    };
+    let printed = |count: usize| {
+        let dir = directory(&net(count));
+        let output = thalweg(&dir, &["check", "--types", "main.snet"], "");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(printed(60).contains("perhaps not all"), "{}", printed(60));
+    assert!(!printed(3).contains("perhaps"), "{}", printed(3));
+}
+
 #[test]
 fn graphs_have_every_component() {
     let dir = directory(NET);

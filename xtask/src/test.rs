@@ -51,7 +51,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "fuzz",
-        what: "ten minutes each of damaged spaces, random networks, records and packs (needs cargo-fuzz)",
+        what: "ten minutes each of damaged spaces, random networks, records, packs and texts in C (needs cargo-fuzz)",
         run: fuzz,
         long: true,
     },
@@ -75,7 +75,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "planted",
-        what: "networks that are slow for a known reason, run and diagnosed (wants a quiet machine)",
+        what: "networks that are slow for a known reason, run and diagnosed, and advice followed (wants a quiet machine)",
         run: planted,
         long: true,
     },
@@ -283,7 +283,8 @@ fn memory(count: &mut Count) -> Result<()> {
 }
 
 fn planted(count: &mut Count) -> Result<()> {
-    long_test(count, "thalweg", "planted")
+    long_test(count, "thalweg", "planted")?;
+    long_test(count, "thalweg", "advice")
 }
 
 fn tried_remedies(count: &mut Count) -> Result<()> {
@@ -305,6 +306,7 @@ fn fuzz(count: &mut Count) -> Result<()> {
         ("language", "net/fuzz", "detect_leaks=1", "-dict=net/fuzz/words.dict"),
         ("records", "net/fuzz", "detect_leaks=1", "-max_len=4096"),
         ("pack", "pack/fuzz", "detect_leaks=1", "-max_len=4096"),
+        ("c_source", "host/fuzz", "detect_leaks=1", "-dict=host/fuzz/c.dict"),
     ] {
         let Some(mut command) = nightly() else {
             return skip(count, "fuzzing needs a nightly toolchain (`rustup toolchain install nightly`)");

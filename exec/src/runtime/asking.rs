@@ -103,6 +103,7 @@ impl Context<'_> {
         // SAFETY: the context's core outlives it; the reference ends with the line.
         let (now, worker) = unsafe { (self.core().as_mut().telemetry.clock(), self.core().as_ref().worker) };
         let here = (worker, shared.taking_part());
+        siblings.is_dealt_by(self.task.get());
         let replica = shared.spreading.new_replica(siblings, here, &shared.clock, now);
         let made = make(self, Some(replica));
         // From now on it lives as long as its tasks.

@@ -8,11 +8,15 @@ pub(crate) struct Part {
     pub(crate) ticks: u64,
     /// Many light replicas as one: what they gain from another worker they lose on the way there, so more has to be gained.
     pub(crate) is_lump: bool,
+    /// A light replica alone, which gains from this worker only.
+    pub(crate) only_to: Option<usize>,
 }
 
 /// What must be left of the most loaded worker's time, in percent, for moves to be worth it; and for one of a lump.
 const LEFT_AT_MOST: u64 = 92;
 const LEFT_BY_LUMP: u64 = 75;
+/// Likewise where the moves are but tried.
+const LEFT_BY_TRIAL: u64 = 97;
 /// As many parts are weighed, the largest; the others stay where they are.
 const WEIGHED_MAX: usize = 256;
 
@@ -26,11 +30,11 @@ pub(crate) fn moves(mut load: Vec<u64>, parts: &[Part]) -> Vec<(usize, usize)> {
             break;
         }
     }
-    if most(&load) * 100 > before * LEFT_AT_MOST {
-        return Vec::new();
-    }
     let moved = |&(part, now): &(usize, usize)| parts[part].worker != now;
-    balance.places().filter(moved).collect()
+    let moves: Vec<(usize, usize)> = balance.places().filter(moved).collect();
+    let is_tried = moves.iter().all(|&(part, _)| parts[part].only_to.is_some());
+    let left = if is_tried { LEFT_BY_TRIAL } else { LEFT_AT_MOST };
+    if most(&load) * 100 > before * left { Vec::new() } else { moves }
 }
 
 /// A worker's share in all there is to do, if it were the most loaded one.
@@ -90,11 +94,13 @@ impl Balance {
         let left = |ticks: u64| load - ticks.min(gap.saturating_sub(ticks));
         let single = on(from)
             .filter(|(_, (_, part))| part.ticks > 0 && part.ticks < gap)
+            .filter(|(_, (_, part))| part.only_to.is_none_or(|only| only == to))
             .filter(|(_, (_, part))| !part.is_lump || left(part.ticks) * 100 <= load * LEFT_BY_LUMP);
         let single = single.map(|(out, (_, part))| Step { out, back: None, ticks: part.ticks });
         let single = single.min_by_key(|step| left(step.ticks));
-        let pairs = on(from).filter(|(_, (_, part))| !part.is_lump).flat_map(|(out, (_, part))| {
-            let others = on(to).filter(|(_, (_, other))| !other.is_lump && other.ticks < part.ticks);
+        let in_pairs = |part: &Part| !part.is_lump && part.only_to.is_none();
+        let pairs = on(from).filter(|(_, (_, part))| in_pairs(part)).flat_map(|(out, (_, part))| {
+            let others = on(to).filter(|(_, (_, other))| in_pairs(other) && other.ticks < part.ticks);
             others.map(move |(back, (_, other))| Step {
                 out,
                 back: Some(back),
@@ -116,7 +122,7 @@ mod tests {
     use super::*;
 
     fn parts(all: &[(usize, u64)]) -> Vec<Part> {
-        all.iter().map(|&(worker, ticks)| Part { worker, ticks, is_lump: false }).collect()
+        all.iter().map(|&(worker, ticks)| Part { worker, ticks, is_lump: false, only_to: None }).collect()
     }
 
     /// What is on each worker after the moves, where the workers have nothing but the parts and `other`.
@@ -185,12 +191,21 @@ mod tests {
     #[test]
     fn light_replicas_go_together_and_only_for_much() {
         let lump = |ticks, other| {
-            let part = Part { worker: 0, ticks, is_lump: true };
+            let part = Part { worker: 0, ticks, is_lump: true, only_to: None };
             moves(vec![ticks + other, 0], &[part]).len()
         };
         assert_eq!(lump(500, 500), 1);
         assert_eq!(lump(800, 200), 0);
         assert_eq!(lump(200, 800), 0);
+    }
+
+    #[test]
+    fn a_light_replica_alone_goes_only_where_its_messages_go_anyway_and_for_a_little() {
+        let part = |only_to| Part { worker: 0, ticks: 100, is_lump: false, only_to: Some(only_to) };
+        assert_eq!(moves(vec![1000, 850, 0], &[part(1)]), []);
+        assert_eq!(moves(vec![1000, 850], &[part(1)]), [(0, 1)], "950 of 1000 is worth a trial");
+        assert_eq!(moves(vec![1000, 950], &[part(1)]), []);
+        assert_eq!(moves(vec![1000, 850, 0], &[part(2)]), [(0, 2)]);
     }
 
     #[test]

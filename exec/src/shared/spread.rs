@@ -8,11 +8,15 @@
 //!
 //! **Later** replicas move. Each worker sums up what its samples of dispatches (see `Core::adapt`) say of each replica, and now
 //! and then adds that to the [`Table`]. The thread that finds that it is time for a look asks whether a worker was busy all the time
-//! while it could have given some of that to another ([`balance`]), and writes letters with the moves. A replica's load is what it
+//! while it could have given some of that to another ([`balance`](crate::shared::balance)), and writes letters with the moves. A replica's load is what it
 //! took in the window ([`Family::expected`]) and what waits for it: of workers that are both busy all the time, one may have much
 //! more before it. Replicas whose messages
-//! are light stay together, and move together. What moved rests, eight times as long after each move; what the user moved stays. So
+//! are light stay together, and move together; between the two workers that their messages pass anyway one that has many of them may
+//! be tried alone (`spread/trial.rs`). What moved rests, eight times as long after each move; what the user moved stays. So
 //! there is nothing to do on the way of messages, and nothing at all without replicas.
+
+mod parts;
+mod trial;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -23,13 +27,15 @@ use std::sync::{Arc, Mutex};
 use thalweg_space::Clock;
 
 use crate::ring::{Holder, NOBODY};
-use crate::shared::balance::{self, Part};
 use crate::shared::mapper::OfKind;
 use crate::sync::lock;
 use crate::task::cell::TaskCell;
 use crate::task::context::Ports;
 use crate::task::placement::Placement;
 use crate::task::spec::{Replica, TaskSpec};
+
+use parts::{Family, Kind, Parts};
+use trial::{Rates, Trial};
 
 /// A replica is heavy if its work is worth the way to another worker: if its messages and dispatches took longer than this. It is
 /// light again below the lesser numbers.
@@ -108,16 +114,21 @@ pub struct Spread(pub(crate) Option<Arc<Siblings>>);
 /// What the replicas of a split have in common.
 #[derive(Default)]
 pub(crate) struct Siblings {
-    /// The task that joins what they give: a counted reference. Set once, before any replica is made.
+    /// The task that deals messages out to them, and the one that joins what they give: counted references. Each is set once, the
+    /// second before any replica is made.
+    dealt_by: AtomicPtr<TaskCell>,
     joined_by: AtomicPtr<TaskCell>,
     /// What was sampled of all of them; and the worker whose turn it is, relaxed.
     work: Mutex<Work>,
     next: AtomicUsize,
+    #[cfg(test)]
+    made_up_ends: Mutex<Option<(u32, u32)>>,
 }
 
 impl Drop for Siblings {
     fn drop(&mut self) {
-        if let Some(task) = NonNull::new(*self.joined_by.get_mut()) {
+        for task in [*self.dealt_by.get_mut(), *self.joined_by.get_mut()].into_iter().filter_map(NonNull::new)
+        {
             // SAFETY: the reference taken when it was set.
             unsafe { TaskCell::release(task.as_ptr()) }
         }
@@ -139,10 +150,42 @@ impl Siblings {
     }
 
     fn joined_on(&self) -> Option<u32> {
-        // SAFETY: a counted reference.
-        let task = unsafe { self.joined_by.load(Ordering::Acquire).as_ref() }?;
-        Some(task.worker()).filter(|&worker| worker != NOBODY)
+        worker_of(&self.joined_by)
     }
+
+    /// The workers of who deals messages out to them and of who joins what comes of them.
+    fn ends(&self) -> Option<(u32, u32)> {
+        #[cfg(test)]
+        if let Some(ends) = *lock(&self.made_up_ends) {
+            return Some(ends);
+        }
+        Some((worker_of(&self.dealt_by)?, self.joined_on()?))
+    }
+
+    /// The other of the two workers between which messages go anyway, from who deals them out to who joins what comes of them.
+    fn other_end(&self, worker: u32) -> Option<usize> {
+        let (from, to) = self.ends()?;
+        match worker {
+            _ if from == to => None,
+            _ if worker == from => Some(to as usize),
+            _ if worker == to => Some(from as usize),
+            _ => None,
+        }
+    }
+
+    /// Says that this task deals messages out to them.
+    pub(crate) fn is_dealt_by(&self, task: &TaskCell) {
+        if self.dealt_by.load(Ordering::Relaxed).is_null() {
+            self.dealt_by.store(task.counted(), Ordering::Release);
+        }
+    }
+}
+
+/// The worker of a task of which there is a counted reference.
+fn worker_of(task: &AtomicPtr<TaskCell>) -> Option<u32> {
+    // SAFETY: a counted reference.
+    let task = unsafe { task.load(Ordering::Acquire).as_ref() }?;
+    Some(task.worker()).filter(|&worker| worker != NOBODY)
 }
 
 impl Spread {
@@ -187,6 +230,18 @@ impl Known {
     }
 }
 
+/// A light replica leaves its siblings only if it has one in so many of their messages: then many come to it at once wherever it is.
+const ALONE_FROM: u64 = 8;
+
+impl Known {
+    /// The other worker between which and its own its siblings' messages go anyway, if it has enough of them.
+    fn on_the_way(&self, family: &Family) -> Option<usize> {
+        (self.work.messages * ALONE_FROM >= family.work.messages.max(1))
+            .then(|| self.siblings.other_end(self.worker))
+            .flatten()
+    }
+}
+
 /// The user moved it.
 const STAYS: u64 = u64::MAX;
 
@@ -201,6 +256,8 @@ pub(crate) struct Table {
     others: Vec<u64>,
     look_at: u64,
     interval: u64,
+    rates: Rates,
+    trial: Option<Trial>,
 }
 
 /// How long a worker has waited, for others to read. Written by the worker, relaxed: a reading that is torn is off by one wait.
@@ -231,6 +288,8 @@ impl Spreading {
             others: Vec::new(),
             look_at: 0,
             interval: 0,
+            rates: Rates::default(),
+            trial: None,
         };
         let waited = (0..workers_max).map(|_| Waited::default()).collect();
         Spreading { is_possible, waited, table: Mutex::new(table) }
@@ -334,7 +393,7 @@ impl Spreading {
         may_move: impl FnOnce() -> bool,
     ) -> Vec<(u32, u32)> {
         let mut table = lock(&self.table);
-        table.take(loads, worker, clock);
+        table.take(loads, worker, clock, now);
         loads.look_at = now + table.interval / 4;
         if now < table.look_at {
             return Vec::new();
@@ -368,6 +427,7 @@ impl Table {
     fn expect_replica(&mut self, clock: &Clock, now: u64, waited: impl FnOnce() -> Vec<u64>) {
         let (first, soon, _) = LOOK_NS;
         if self.replicas.len() == self.free.len() {
+            self.trial = None;
             self.restart(now, clock.ns_to_ticks(first), waited());
         } else if self.interval > clock.ns_to_ticks(soon) {
             self.interval = clock.ns_to_ticks(soon);
@@ -376,11 +436,12 @@ impl Table {
     }
 
     /// Takes all that was sampled on a worker.
-    fn take(&mut self, loads: &mut Loads, worker: u32, clock: &Clock) {
+    fn take(&mut self, loads: &mut Loads, worker: u32, clock: &Clock, now: u64) {
         for (&replica, load) in &mut loads.of_replica {
             self.add(replica, worker, load, clock);
         }
         self.others[worker as usize] += std::mem::take(&mut loads.of_others);
+        self.rates.told(worker, now);
         loads.of_replica.retain(|_, load| load.is_used());
     }
 
@@ -388,6 +449,7 @@ impl Table {
     fn restart(&mut self, now: u64, interval: u64, waited: Vec<u64>) {
         (self.since, self.interval, self.look_at) = (now, interval, now + interval);
         self.others = vec![0; waited.len()];
+        self.rates.restart(now, waited.len());
         self.waited = waited;
         for known in self.replicas.iter_mut().flatten() {
             known.work = Work::default();
@@ -417,27 +479,39 @@ impl Table {
     /// The moves that balance so many workers, which have `waited` for so long.
     fn plan(&mut self, waited: Vec<u64>, workers: usize, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
         let window = now - self.since;
+        if let Some(trial) = self.trial.take_if(|trial| trial.is_over(now)) {
+            return self.judge(trial, (waited, workers), clock, now);
+        }
+        if self.trial.is_some() {
+            return Vec::new();
+        }
         let busy = |worker: usize| {
             let waits = waited[worker].saturating_sub(self.waited.get(worker).copied().unwrap_or_default());
             window.saturating_sub(waits)
         };
         let busy: Vec<u64> = (0..workers).map(busy).collect();
         let is_saturated = busy.iter().any(|&busy| busy * 100 >= window * BUSY_PERCENT);
-        let chosen = self.chosen(busy, is_saturated, clock, now);
+        let (chosen, is_sure) = self.chosen(busy, is_saturated, clock, now);
         if chosen.is_empty() {
             self.halve(now, waited);
             return chosen;
         }
-        let rest = clock.ns_to_ticks(REST_NS);
-        for &(replica, worker) in &chosen {
-            if let Some(known) = &mut self.replicas[replica as usize] {
-                let grown = rest.saturating_mul(REST_GROWS.saturating_pow(known.moves));
-                known.rests_until = now.saturating_add(grown).min(STAYS - 1);
-                (known.worker, known.moves) = (worker, known.moves + 1);
-            }
-        }
+        self.trial = if is_sure { None } else { self.trial_of(&chosen, clock, now) };
+        self.carry_out(&chosen, 1, clock, now);
         self.restart(now, self.interval, waited);
         chosen
+    }
+
+    /// The replicas move, which counts as so many moves.
+    fn carry_out(&mut self, moves: &[(u32, u32)], count: u32, clock: &Clock, now: u64) {
+        let rest = clock.ns_to_ticks(REST_NS);
+        for &(replica, worker) in moves {
+            if let Some(known) = &mut self.replicas[replica as usize] {
+                let grown = rest.saturating_mul(REST_GROWS.saturating_pow(known.moves + count - 1));
+                known.rests_until = now.saturating_add(grown).min(STAYS - 1);
+                (known.worker, known.moves) = (worker, known.moves + count);
+            }
+        }
     }
 
     /// Forgets half of the window.
@@ -448,14 +522,22 @@ impl Table {
             *before = now - (now - now.min(*before)) / 2;
         }
         self.others.iter_mut().for_each(|ticks| *ticks /= 2);
+        self.rates.halve();
         for known in self.replicas.iter_mut().flatten() {
             known.work.halve();
             known.backlog_ticks /= 2;
         }
     }
 
-    /// Which replicas should go to which workers, that were `busy` for so long. No load is taken off unless one is saturated.
-    fn chosen(&self, mut busy: Vec<u64>, is_saturated: bool, clock: &Clock, now: u64) -> Vec<(u32, u32)> {
+    /// Which replicas should go to which workers, that were `busy` for so long; and whether that is sure to be better. No load is taken
+    /// off unless one is saturated.
+    fn chosen(
+        &self,
+        mut busy: Vec<u64>,
+        is_saturated: bool,
+        clock: &Clock,
+        now: u64,
+    ) -> (Vec<(u32, u32)>, bool) {
         let (mut sampled, mut parts, families) = (self.others.clone(), Parts::default(), self.families());
         sampled.resize(busy.len(), 0);
         let mut backlog = vec![0; busy.len()];
@@ -469,7 +551,12 @@ impl Table {
             let backlog_ticks = if known.all_messages > 0 { known.backlog_ticks } else { family.backlog() };
             backlog[known.worker as usize] += backlog_ticks;
             if let Some(is_heavy) = known.is_heavy(clock).filter(|_| known.rests_until <= now) {
-                parts.add(number as u32, known, (ticks, backlog_ticks), !is_heavy);
+                let kind = match known.on_the_way(&family) {
+                    _ if is_heavy => Kind::Heavy,
+                    Some(worker) if worker < busy.len() => Kind::OnTheWay(worker),
+                    _ => Kind::Light,
+                };
+                parts.add(number as u32, known, (ticks, backlog_ticks), kind);
             }
         }
         parts.scale(&busy, &sampled);
@@ -488,99 +575,6 @@ impl Table {
             family.seen += u64::from(known.all_messages > 0);
         }
         families
-    }
-}
-
-/// What was sampled in a window of the replicas of a split, together.
-#[derive(Clone, Copy, Default)]
-struct Family {
-    work: Work,
-    replicas: u64,
-    /// What waits for those that were ever sampled, and how many those are.
-    backlog_ticks: u64,
-    seen: u64,
-}
-
-impl Family {
-    /// What waits for a replica that was never sampled: as much as for the others.
-    fn backlog(&self) -> u64 {
-        self.backlog_ticks / self.seen.max(1)
-    }
-
-    /// What a replica is expected to take in such a window of which so much was sampled. Few samples say little: a replica of many may
-    /// have none by chance. So this is the mean of the gamma distribution that follows from the samples (a Poisson process) and
-    /// from the prior that replicas are like the mean of all, with the weight of [`PRIOR_SAMPLES`].
-    fn expected(&self, sampled_ticks: u64) -> u64 {
-        let Family { work, replicas, .. } = self;
-        if work.samples == 0 {
-            return sampled_ticks;
-        }
-        let prior = (PRIOR_SAMPLES * work.ticks / work.samples) as f64;
-        let mean = work.ticks as f64 / *replicas as f64;
-        ((sampled_ticks as f64 + prior) * mean / (mean + prior).max(1.0)) as u64
-    }
-}
-
-/// What may be moved, and the replicas that it consists of.
-#[derive(Default)]
-struct Parts {
-    parts: Vec<Part>,
-    members: Vec<Vec<u32>>,
-    /// What waits for each.
-    backlog: Vec<u64>,
-    /// Light replicas of the same spread on the same worker.
-    lumps: HashMap<(*const Siblings, u32), usize>,
-}
-
-impl Parts {
-    fn add(&mut self, replica: u32, known: &Known, (ticks, backlog): (u64, u64), is_lump: bool) {
-        let next = self.parts.len();
-        let at = match is_lump {
-            true => *self.lumps.entry((Arc::as_ptr(&known.siblings), known.worker)).or_insert(next),
-            false => next,
-        };
-        if at == next {
-            self.parts.push(Part { worker: known.worker as usize, ticks: 0, is_lump });
-            self.members.push(Vec::new());
-            self.backlog.push(0);
-        }
-        self.backlog[at] += backlog;
-        self.parts[at].ticks += ticks;
-        self.members[at].push(replica);
-    }
-
-    /// Divides the time that each worker was busy as what was sampled there divides: not every dispatch is.
-    fn scale(&mut self, busy: &[u64], sampled: &[u64]) {
-        for (part, backlog) in self.parts.iter_mut().zip(&self.backlog) {
-            let (busy, sampled) = (u128::from(busy[part.worker]), u128::from(sampled[part.worker].max(1)));
-            part.ticks = (u128::from(part.ticks) * busy / sampled) as u64 + backlog;
-        }
-    }
-
-    fn moves(&self, load: Vec<u64>) -> Vec<(u32, u32)> {
-        let gathered = self.gathered();
-        let moves = if gathered.is_empty() { balance::moves(load, &self.parts) } else { gathered };
-        let each = |(part, worker): (usize, usize)| {
-            self.members[part].iter().map(move |&replica| (replica, worker as u32))
-        };
-        moves.into_iter().flat_map(each).collect()
-    }
-
-    /// Lumps of the same spread on several workers, to go where most of it is.
-    fn gathered(&self) -> Vec<(usize, usize)> {
-        let mut most: HashMap<*const Siblings, Part> = HashMap::new();
-        for (&(siblings, _), &at) in &self.lumps {
-            let lump = self.parts[at];
-            let most = most.entry(siblings).or_insert(lump);
-            if (lump.ticks, most.worker) > (most.ticks, lump.worker) {
-                *most = lump;
-            }
-        }
-        let elsewhere = |(&(siblings, worker), &at): (&(*const Siblings, u32), &usize)| {
-            let to = most.get(&siblings)?.worker;
-            (to != worker as usize).then_some((at, to))
-        };
-        self.lumps.iter().filter_map(elsewhere).collect()
     }
 }
 
@@ -720,6 +714,7 @@ mod tests {
                 self.spreading.has_waited(worker as u32, ticks);
             }
             let now = self.clock.ns_to_ticks(self.now);
+            (0..self.waited.len() as u32).for_each(|worker| table.rates.told(worker, now));
             table.plan(self.spreading.waited_by(now), self.waited.len(), &self.clock, now)
         }
 
@@ -823,6 +818,34 @@ mod tests {
         }
         // 4 ms · 8⁵ are more than a hundred seconds.
         assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
+    }
+
+    /// Two light replicas where their outputs are joined, a tenth of whose time the other worker is busy with dealing out messages.
+    fn two_light_ones() -> World {
+        let mut world = World::new(2, 2);
+        *lock(&world.siblings.made_up_ends) = Some((1, 0));
+        assert_eq!(world.pass(&[(20_000, 100); 2]), [(0, 1)], "one is tried on the other worker");
+        assert_eq!(world.pass(&[(5_000, 100); 2]), [], "the trial lasts 2 ms");
+        world
+    }
+
+    #[test]
+    fn a_light_replica_stays_where_it_was_tried_if_more_messages_pass() {
+        let mut world = two_light_ones();
+        assert_eq!(world.pass(&[(30_000, 100); 2]), []);
+        assert_eq!(world.workers(), [1, 0]);
+    }
+
+    #[test]
+    fn a_light_replica_goes_back_if_no_more_messages_pass_and_is_not_tried_again_soon() {
+        let mut world = two_light_ones();
+        // So many dispatches and so little in each that both workers are busy and fewer messages pass.
+        assert_eq!(world.pass(&[(8_000, 300); 2]), [(0, 0)]);
+        assert_eq!(world.workers(), [0, 0]);
+        // The other one may be tried, too.
+        let later: Vec<_> = (0..40).flat_map(|_| world.pass(&[(20_000, 100); 2])).collect();
+        assert!(later.iter().all(|&(replica, _)| replica == 1), "{later:?}");
+        assert!(later.len() <= 2, "{later:?}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn is_name(token: &str) -> bool {
 fn tokens<'t>(text: &'t str, included: &mut Vec<String>) -> Vec<&'t str> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
-    let mut conditions: Vec<Condition> = Vec::new();
+    let mut conditions = Conditions::default();
     let (mut at, mut line_begins) = (0, true);
     while let Some(&byte) = bytes.get(at) {
         let begin = at;
@@ -119,7 +119,7 @@ fn tokens<'t>(text: &'t str, included: &mut Vec<String>) -> Vec<&'t str> {
             _ => at += text[at..].chars().next().map_or(1, char::len_utf8),
         }
         line_begins = false;
-        if conditions.iter().all(|condition| condition.is_taken) {
+        if conditions.are_taken() {
             tokens.push(&text[begin..at]);
         }
     }
@@ -159,14 +159,40 @@ fn end_of_string(bytes: &[u8], begin: usize) -> usize {
     bytes.len()
 }
 
-/// A part between `#if` and `#endif`.
+/// The parts between `#if` and `#endif` that a place is in, each inside those before.
+#[derive(Default)]
+struct Conditions {
+    open: Vec<Condition>,
+    /// How many of them are not taken: strangers' files may have any number.
+    left_out: usize,
+}
+
+#[derive(Clone, Copy)]
 struct Condition {
     is_taken: bool,
     /// One of the parts was taken already.
     was_taken: bool,
 }
 
-fn directive(line: &str, conditions: &mut Vec<Condition>, included: &mut Vec<String>) {
+impl Conditions {
+    /// Whether what stands here counts.
+    fn are_taken(&self) -> bool {
+        self.left_out == 0
+    }
+
+    fn push(&mut self, condition: Condition) {
+        self.left_out += usize::from(!condition.is_taken);
+        self.open.push(condition);
+    }
+
+    fn pop(&mut self) -> Option<Condition> {
+        let condition = self.open.pop()?;
+        self.left_out -= usize::from(!condition.is_taken);
+        Some(condition)
+    }
+}
+
+fn directive(line: &str, conditions: &mut Conditions, included: &mut Vec<String>) {
     let line = line.trim_start_matches('#').trim();
     let (word, rest) =
         line.split_at(line.find(|sign: char| !sign.is_ascii_alphabetic()).unwrap_or(line.len()));
@@ -178,13 +204,12 @@ fn directive(line: &str, conditions: &mut Vec<Condition>, included: &mut Vec<Str
             conditions.push(Condition { is_taken, was_taken: is_taken });
         }
         "else" | "elif" => {
-            if let Some(condition) = conditions.last_mut() {
-                condition.is_taken = !condition.was_taken;
-                condition.was_taken = true;
+            if let Some(Condition { was_taken, .. }) = conditions.pop() {
+                conditions.push(Condition { is_taken: !was_taken, was_taken: true });
             }
         }
-        "endif" => drop(conditions.pop()),
-        "include" if conditions.iter().all(|condition| condition.is_taken) => {
+        "endif" => _ = conditions.pop(),
+        "include" if conditions.are_taken() => {
             let close = if rest.starts_with('<') { '>' } else { '"' };
             let name = rest.get(1..).and_then(|rest| rest.split_once(close));
             included.extend(name.map(|(name, _)| name.to_owned()));
@@ -336,10 +361,49 @@ mod tests {
         assert!(CSource::read(text).is_compiler_output());
     }
 
+    /// Each name at a depth of a hundred thousand conditions, each sign behind as many open brackets: read in one pass, or this takes
+    /// minutes.
+    #[test]
+    fn however_deep_it_is_nested_it_is_read_in_one_pass() {
+        let deep = 100_000;
+        let text = format!("{}{}int last;", "#if 1\n".repeat(deep), "int a;\n".repeat(deep));
+        check(&text, &["a", "last"]);
+        check(
+            &format!("#if 0\n{}int a;{}\n#endif\nint b;", "#if 1\n".repeat(deep), "\n#endif".repeat(deep)),
+            &["b"],
+        );
+        for open in ["(", "[", "{", "f(", "f() {", "a = {"] {
+            let _ = CSource::read(&open.repeat(deep));
+        }
+    }
+
+    fn read_well(text: &str) {
+        let source = CSource::read(text);
+        assert!(source.defined.is_subset(&source.named) && source.called.is_subset(&source.named), "{text}");
+        assert!(
+            source.named.iter().chain(&source.included).all(|name| text.contains(name.as_str())),
+            "{text}"
+        );
+    }
+
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[a-z{}()\\[\\];,=\"'\\\\#*/ \n0ö]{0,120}") {
-            let _ = CSource::read(&text);
+        fn what_it_finds_stands_in_the_text(text in "[a-z{}()\\[\\];,=\"'\\\\#*/ \n0ö]{0,120}") {
+            read_well(&text);
+        }
+
+        #[test]
+        fn likewise_in_any_order_of_what_c_is_made_of(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "#if 0\n", "#ifdef X\n", "#else\n", "#endif\n", "#include <a.h>\n", "#include \"ö", "#", "/*", "*/", "//",
+                    "\\\n", "\\", "\"", "'", "\n", "static ", "extern ", "typedef ", "struct s ", "__attribute__", "((", "))", "f",
+                    "(h)", " void *h; ", "{", "}", "[", "]", "=", ",", ";", "ö", "\r\n", "0x1F",
+                ]),
+                0..60,
+            )
+        ) {
+            read_well(&parts.concat());
         }
     }
 }

@@ -101,6 +101,21 @@ fn worker(id: u64, busy: f64) -> Worker {
 }
 
 #[test]
+fn nobody_is_told_to_replicate_what_no_worker_has_time_for() {
+    let told = |loads: &[f64]| {
+        let workers = loads.iter().enumerate().map(|(id, &busy)| worker(id as u64, busy)).collect();
+        let report = Report { tasks: vec![task(1, "slow", 0, 0.9, 1e3)], workers, ..Report::empty() };
+        let verdict = verdict(&report);
+        assert_eq!(verdict.finding.rule, "saturated_task");
+        verdict.words.suggestion.unwrap_or_default()
+    };
+    assert!(told(&[0.95, 0.3]).contains("or replicate it (`!`"), "the other has time");
+    assert!(told(&[0.95, 0.92]).contains("all 2 are busy, so replicas would gain nothing"));
+    assert!(told(&[0.95]).contains("its one worker has no time for replicas"));
+    assert!(told(&[0.95, 0.95, 0.95, 0.5]).contains("or replicate it (`!`"), "a sixth is to be gained");
+}
+
+#[test]
 fn who_is_ready_behind_a_long_box_is_named() {
     let told = |service_ns: f64, spare: f64, state: RootState| {
         let root = Root {

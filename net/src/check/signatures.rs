@@ -28,6 +28,8 @@ pub struct NetSignature {
     pub declared: Option<Vec<Arrow>>,
     /// As inferred: one for each input variant.
     pub inferred: Vec<Inferred>,
+    /// Whether those are all. If not, the check has given up: there may be more, and of some nothing may get through.
+    pub complete: bool,
 }
 
 /// What a component takes and gives.
@@ -41,6 +43,8 @@ pub struct ComponentSignature {
     pub name: Name,
     /// One for each input variant.
     pub inferred: Vec<Inferred>,
+    /// Whether those are all, likewise.
+    pub complete: bool,
 }
 
 /// What comes out for one input variant: its labels and those inherited from it; what else a record has is inherited

@@ -157,6 +157,8 @@ struct Types<'a> {
     work_max: usize,
     /// Whether something was not looked at because of `work_max`: then nobody knows what is never reached.
     exhausted: bool,
+    /// Components of which not all input variants were tried: some may be missing, and some that are listed take nothing.
+    unfinished: HashSet<Key>,
     /// Label sets of boxes, filters and patterns, by where they stand.
     sets: FastMap<Key, Rc<Vec<Set>>>,
     memo: HashMap<(NetId, Stream, bool), Stream>,
@@ -195,6 +197,7 @@ impl<'a> Types<'a> {
             work: 0,
             work_max: usize::MAX,
             exhausted: false,
+            unfinished: HashSet::new(),
             sets: FastMap::default(),
             memo: HashMap::new(),
             begins: true,
@@ -793,11 +796,13 @@ impl<'a> Types<'a> {
         let (mut nets, mut components) = (Vec::new(), Vec::new());
         for net in 0..self.resolved.nets.len() {
             let body = self.take_body(net);
-            self.component_signatures(&body, &mut components);
+            let mut complete = self.component_signatures(&body, &nets, &mut components);
             self.resolved.nets[net].body = body;
             let inferred = self.net_signature(NetId(net as u32));
             let Net { name, at, signature, .. } = &self.resolved.nets[net];
-            nets.push(NetSignature { name: name.clone(), at: *at, declared: signature.clone(), inferred });
+            complete |= signature.is_some();
+            let (name, at, declared) = (name.clone(), *at, signature.clone());
+            nets.push(NetSignature { name, at, declared, inferred, complete });
         }
         Signatures::new(nets, components)
     }
@@ -821,11 +826,26 @@ impl<'a> Types<'a> {
         inferred
     }
 
-    fn component_signatures(&mut self, node: &Node, found: &mut Vec<ComponentSignature>) {
+    /// Of a component and its parts, those of the `nets` before being known; whether all its variants are.
+    fn component_signatures(
+        &mut self,
+        node: &Node,
+        nets: &[NetSignature],
+        found: &mut Vec<ComponentSignature>,
+    ) -> bool {
         let inferred = self.component_signature(node);
         let (name, word) = (node.name.clone(), node.kind.word());
-        found.push(ComponentSignature { at: node.at, word, name, inferred });
-        node.parts().for_each(|part| self.component_signatures(part, found));
+        let at = found.len();
+        found.push(ComponentSignature { at: node.at, word, name, inferred, complete: true });
+        let mut complete = match node.kind {
+            NodeKind::Net(net) => nets.get(net.0 as usize).is_none_or(|net| net.complete),
+            _ => !self.unfinished.contains(&key(node)),
+        };
+        for part in node.parts() {
+            complete &= self.component_signatures(part, nets, found);
+        }
+        found[at].complete = complete;
+        complete
     }
 
     fn component_signature(&mut self, node: &Node) -> Vec<Inferred> {

@@ -8,12 +8,62 @@ use std::collections::HashMap;
 /// Replicas by tag value. Each has a place, a number from 0 that another may get when it was folded back.
 #[derive(Debug)]
 pub(crate) struct Replicas {
-    places: HashMap<i64, usize>,
+    places: Places,
     /// By place: the value, and whether it was used since the hand came by.
     used: Vec<(i64, bool)>,
     hand: usize,
     /// Whether replicas may be folded back.
     folds: bool,
+}
+
+/// The places of values. Most splits are over a few small ones, whose places stand side by side: a hash of each record's value
+/// would take longer than the record's way through the dispatcher.
+#[derive(Debug, Default)]
+struct Places {
+    /// By value, from 0; [`NOWHERE`]: it has none.
+    small: Vec<u32>,
+    others: HashMap<i64, usize>,
+}
+
+/// Values below this are small.
+const SMALL: usize = 1024;
+const NOWHERE: u32 = u32::MAX;
+
+impl Places {
+    #[inline]
+    fn small(value: i64) -> Option<usize> {
+        usize::try_from(value).ok().filter(|&value| value < SMALL)
+    }
+
+    #[inline]
+    fn get(&self, value: i64) -> Option<usize> {
+        match Places::small(value) {
+            Some(value) => {
+                self.small.get(value).filter(|&&place| place != NOWHERE).map(|&place| place as usize)
+            }
+            None => self.others.get(&value).copied(),
+        }
+    }
+
+    fn insert(&mut self, value: i64, place: usize) {
+        match Places::small(value) {
+            Some(value) => {
+                if self.small.len() <= value {
+                    self.small.resize(value + 1, NOWHERE);
+                }
+                // There are at most `REPLICAS_MAX`.
+                self.small[value] = place as u32;
+            }
+            None => _ = self.others.insert(value, place),
+        }
+    }
+
+    fn remove(&mut self, value: i64) {
+        match Places::small(value) {
+            Some(value) => self.small[value] = NOWHERE,
+            None => _ = self.others.remove(&value),
+        }
+    }
 }
 
 /// Where a new replica goes.
@@ -27,7 +77,7 @@ pub(crate) enum Room {
 
 impl Replicas {
     pub(crate) fn new(folds: bool) -> Replicas {
-        Replicas { places: HashMap::new(), used: Vec::new(), hand: 0, folds }
+        Replicas { places: Places::default(), used: Vec::new(), hand: 0, folds }
     }
 
     /// Whether there may be ever more values.
@@ -40,13 +90,13 @@ impl Replicas {
     }
 
     pub(crate) fn has(&self, value: i64) -> bool {
-        self.places.contains_key(&value)
+        self.places.get(value).is_some()
     }
 
     /// The place of a value's replica, which is used now.
     #[inline]
     pub(crate) fn place(&mut self, value: i64) -> Option<usize> {
-        let &place = self.places.get(&value)?;
+        let place = self.places.get(value)?;
         self.used[place].1 = true;
         Some(place)
     }
@@ -60,7 +110,7 @@ impl Replicas {
         }
         let place = self.oldest();
         let (before, _) = std::mem::replace(&mut self.used[place], (value, true));
-        self.places.remove(&before);
+        self.places.remove(before);
         self.places.insert(value, place);
         Room::Instead(place, before)
     }
@@ -92,6 +142,24 @@ mod tests {
             [1, 2, 3, 4, 5].map(|value| replicas.place(value)),
             [None, Some(1), None, Some(0), Some(2)]
         );
+    }
+
+    #[test]
+    fn small_and_other_values_have_places_alike() {
+        let values = [i64::MIN, -1, 0, 1, 1023, 1024, 1 << 40, i64::MAX];
+        let mut replicas = Replicas::new(true);
+        for (place, &value) in values.iter().enumerate() {
+            assert!(!replicas.has(value) && replicas.place(value).is_none());
+            assert_eq!(replicas.insert(value, values.len()), Room::Next);
+            assert_eq!(replicas.place(value), Some(place));
+        }
+        assert_eq!((replicas.place(2), replicas.place(1022), replicas.place(1025)), (None, None, None));
+        // Each gives its place to another value, small to large and large to small.
+        for (place, &value) in values.iter().enumerate() {
+            assert_eq!(replicas.insert(500 + place as i64, values.len()), Room::Instead(place, value));
+            assert!(!replicas.has(value));
+            assert_eq!(replicas.place(500 + place as i64), Some(place));
+        }
     }
 
     #[test]

@@ -124,6 +124,9 @@ fn print_types(signatures: &Signatures) -> Result<(), Failure> {
         let declared = if net.declared.is_some() { "  (input as declared)" } else { "" };
         say(&format!("net {}{declared}", net.name))?;
         net.inferred.iter().try_for_each(|one| say(&format!("    {one}")))?;
+        if !net.complete {
+            say(&format!("    {}", super::NOT_ALL_VARIANTS))?;
+        }
     }
     Ok(())
 }

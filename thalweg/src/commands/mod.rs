@@ -29,3 +29,7 @@ pub(crate) mod streams;
 pub(crate) mod waits;
 pub(crate) mod workers;
 pub(crate) mod wrap;
+
+/// Behind the variants of a net of which the check has not tried all.
+const NOT_ALL_VARIANTS: &str =
+    "(perhaps not all, and not all of them right: the check gave up; declare the net's signature)";

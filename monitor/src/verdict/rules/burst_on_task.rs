@@ -1,6 +1,6 @@
 //! A task is busy all the time, because a component before it writes many messages for each that it reads.
 
-use super::saturated_task::{could_ask, pressed};
+use super::saturated_task::{could_ask, pressed, replicas_gain};
 use crate::report::{Finding, Words};
 use crate::verdict::facts::Facts;
 use crate::verdict::flood::flooded;
@@ -19,5 +19,8 @@ pub(super) fn say(found: &Finding) -> Words {
         if by == path { "who reads them" } else { path }
     ))
     .because(could_ask(found))
-    .so(format!("replicate {path}, or let {by} write less"))
+    .so(match replicas_gain(found) {
+        true => format!("replicate {path}, or let {by} write less"),
+        false => format!("let {by} write less, or give the run more workers: none has time for a replica of {path}"),
+    })
 }

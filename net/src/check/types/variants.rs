@@ -219,6 +219,7 @@ impl Types<'_> {
         first.iter().rev().for_each(|set| search.try_later(set.clone()));
         self.try_all(node, &mut search, usize::MAX);
         if search.left == 0 || self.work > self.work_max {
+            self.unfinished.insert(key(node));
             search.found.extend(first);
             return search.found.into_iter().collect();
         }
@@ -388,6 +389,7 @@ impl Types<'_> {
     fn way(&mut self, node: &Node, has: &Rc<Set>) -> Option<Rc<Way>> {
         self.work += 1;
         if self.work > self.work_max {
+            self.unfinished.insert(key(node));
             return Some(Rc::new(Way::end((**has).clone())));
         }
         let at = (key(node), has.clone());

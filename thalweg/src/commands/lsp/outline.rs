@@ -68,6 +68,11 @@ pub(super) fn references(texts: &Workspace, params: &ReferenceParams) -> Option<
     Some(found)
 }
 
+/// What is said behind the variants of a net or component of which not all are known.
+fn but(complete: bool) -> String {
+    if complete { String::new() } else { format!(" {}", crate::commands::NOT_ALL_VARIANTS) }
+}
+
 pub(super) fn hover(texts: &Workspace, params: &HoverParams) -> Option<Hover> {
     let spot = Spot::of(texts, &params.text_document_position_params)?;
     let analysis = &spot.known.analysis;
@@ -81,7 +86,7 @@ pub(super) fn hover(texts: &Workspace, params: &HoverParams) -> Option<Hover> {
             parts.push(comment);
         }
         if let Some(net) = analysis.signatures.of_definition(definition.at) {
-            parts.push(format!("inferred: `{net}`"));
+            parts.push(format!("inferred: `{net}`{}", but(net.complete)));
         }
     }
     if let Some(component) = component
@@ -89,7 +94,7 @@ pub(super) fn hover(texts: &Workspace, params: &HoverParams) -> Option<Hover> {
         && !component.inferred.is_empty()
     {
         let what = if defined.is_some() { "here" } else { component.word };
-        parts.push(format!("{what}: `{component}`"));
+        parts.push(format!("{what}: `{component}`{}", but(component.complete)));
     }
     if parts.is_empty() {
         return None;

@@ -1,0 +1,120 @@
+//! What of a split's replicas may be moved, and what it is expected to take.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Known, PRIOR_SAMPLES, Siblings, Work};
+use crate::shared::balance::{self, Part};
+
+/// What was sampled in a window of the replicas of a split, together.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Family {
+    pub(super) work: Work,
+    pub(super) replicas: u64,
+    /// What waits for those that were ever sampled, and how many those are.
+    pub(super) backlog_ticks: u64,
+    pub(super) seen: u64,
+}
+
+impl Family {
+    /// What waits for a replica that was never sampled: as much as for the others.
+    pub(super) fn backlog(&self) -> u64 {
+        self.backlog_ticks / self.seen.max(1)
+    }
+
+    /// What a replica is expected to take in such a window of which so much was sampled. Few samples say little: a replica of many may
+    /// have none by chance. So this is the mean of the gamma distribution that follows from the samples (a Poisson process) and
+    /// from the prior that replicas are like the mean of all, with the weight of [`PRIOR_SAMPLES`].
+    pub(super) fn expected(&self, sampled_ticks: u64) -> u64 {
+        let Family { work, replicas, .. } = self;
+        if work.samples == 0 {
+            return sampled_ticks;
+        }
+        let prior = (PRIOR_SAMPLES * work.ticks / work.samples) as f64;
+        let mean = work.ticks as f64 / *replicas as f64;
+        ((sampled_ticks as f64 + prior) * mean / (mean + prior).max(1.0)) as u64
+    }
+}
+
+/// How a replica may move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Anywhere: it is worth the way.
+    Heavy,
+    /// It is light, but to this worker its messages have no way that they do not have now.
+    OnTheWay(usize),
+    /// With its siblings.
+    Light,
+}
+
+/// What may be moved, and the replicas that it consists of.
+#[derive(Default)]
+pub(super) struct Parts {
+    parts: Vec<Part>,
+    members: Vec<Vec<u32>>,
+    /// What waits for each.
+    backlog: Vec<u64>,
+    /// Light replicas of the same spread on the same worker.
+    lumps: HashMap<(*const Siblings, u32), usize>,
+}
+
+impl Parts {
+    pub(super) fn add(&mut self, replica: u32, known: &Known, (ticks, backlog): (u64, u64), kind: Kind) {
+        let next = self.parts.len();
+        let at = match kind {
+            Kind::Light => *self.lumps.entry((Arc::as_ptr(&known.siblings), known.worker)).or_insert(next),
+            Kind::Heavy | Kind::OnTheWay(_) => next,
+        };
+        if at == next {
+            let only_to = match kind {
+                Kind::OnTheWay(worker) => Some(worker),
+                Kind::Heavy | Kind::Light => None,
+            };
+            let is_lump = kind == Kind::Light;
+            self.parts.push(Part { worker: known.worker as usize, ticks: 0, is_lump, only_to });
+            self.members.push(Vec::new());
+            self.backlog.push(0);
+        }
+        self.backlog[at] += backlog;
+        self.parts[at].ticks += ticks;
+        self.members[at].push(replica);
+    }
+
+    /// Divides the time that each worker was busy as what was sampled there divides: not every dispatch is.
+    pub(super) fn scale(&mut self, busy: &[u64], sampled: &[u64]) {
+        for (part, backlog) in self.parts.iter_mut().zip(&self.backlog) {
+            let (busy, sampled) = (u128::from(busy[part.worker]), u128::from(sampled[part.worker].max(1)));
+            part.ticks = (u128::from(part.ticks) * busy / sampled) as u64 + backlog;
+        }
+    }
+
+    /// The moves, and whether they are sure to be better: light ones with their siblings again, or heavy ones.
+    pub(super) fn moves(&self, load: Vec<u64>) -> (Vec<(u32, u32)>, bool) {
+        let gathered = self.gathered();
+        let is_gathering = !gathered.is_empty();
+        let moves = if is_gathering { gathered } else { balance::moves(load, &self.parts) };
+        let is_sure = is_gathering
+            || moves.iter().any(|&(part, _)| !self.parts[part].is_lump && self.parts[part].only_to.is_none());
+        let each = |(part, worker): (usize, usize)| {
+            self.members[part].iter().map(move |&replica| (replica, worker as u32))
+        };
+        (moves.into_iter().flat_map(each).collect(), is_sure)
+    }
+
+    /// Lumps of the same spread on several workers, to go where most of it is.
+    fn gathered(&self) -> Vec<(usize, usize)> {
+        let mut most: HashMap<*const Siblings, Part> = HashMap::new();
+        for (&(siblings, _), &at) in &self.lumps {
+            let lump = self.parts[at];
+            let most = most.entry(siblings).or_insert(lump);
+            if (lump.ticks, most.worker) > (most.ticks, lump.worker) {
+                *most = lump;
+            }
+        }
+        let elsewhere = |(&(siblings, worker), &at): (&(*const Siblings, u32), &usize)| {
+            let to = most.get(&siblings)?.worker;
+            (to != worker as usize).then_some((at, to))
+        };
+        self.lumps.iter().filter_map(elsewhere).collect()
+    }
+}

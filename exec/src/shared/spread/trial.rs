@@ -1,0 +1,102 @@
+//! Moves whose gain is not sure are tried: they are taken back if no more messages pass than before.
+//!
+//! A light replica gains little from another worker, and what it loses (smaller batches, memory in the other's cache) is not
+//! in what dispatches took. So the rate of messages through all replicas of the split is measured before and after.
+
+use std::sync::Arc;
+
+use thalweg_space::Clock;
+
+use super::{STAYS, Siblings, Table};
+
+/// How long a trial lasts.
+const LASTS_NS: u64 = 2_000_000;
+/// Moves stay if the rate grew by this, in percent.
+const GAIN_PERCENT: f64 = 2.0;
+
+/// Since when, and until when, each worker has told what it sampled in the window.
+#[derive(Default)]
+pub(super) struct Rates {
+    told: Vec<(u64, u64)>,
+}
+
+impl Rates {
+    pub(super) fn told(&mut self, worker: u32, now: u64) {
+        if let Some((_, until)) = self.told.get_mut(worker as usize) {
+            *until = now;
+        }
+    }
+
+    /// Begins a window. What a worker sampled since it told last comes into it.
+    pub(super) fn restart(&mut self, now: u64, workers: usize) {
+        self.told.resize(workers, (now, now));
+        self.told.iter_mut().for_each(|(since, until)| *since = *until);
+    }
+
+    /// Forgets half of the window.
+    pub(super) fn halve(&mut self) {
+        self.told.iter_mut().for_each(|(since, until)| *since = *until - (*until - *since) / 2);
+    }
+
+    fn span(&self, worker: u32) -> u64 {
+        self.told.get(worker as usize).map_or(0, |(since, until)| until - since)
+    }
+}
+
+/// Moves that are tried.
+pub(super) struct Trial {
+    of: *const Siblings,
+    /// Where each replica was.
+    back: Vec<(u32, u32)>,
+    /// Messages in a tick before.
+    rate: f64,
+    until: u64,
+}
+
+// SAFETY: the address tells one split from another, and is not followed.
+unsafe impl Send for Trial {}
+
+impl Trial {
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        now >= self.until
+    }
+}
+
+impl Table {
+    /// Messages in a tick through all replicas of a split, each worker's by its own time.
+    fn rate(&self, of: *const Siblings) -> f64 {
+        let members = self.replicas.iter().flatten().filter(|known| Arc::as_ptr(&known.siblings) == of);
+        members.map(|known| known.work.messages as f64 / self.rates.span(known.worker).max(1) as f64).sum()
+    }
+
+    /// The trial that these moves of light replicas of one split are.
+    pub(super) fn trial_of(&self, moves: &[(u32, u32)], clock: &Clock, now: u64) -> Option<Trial> {
+        let of = Arc::as_ptr(&self.replicas.get(moves.first()?.0 as usize)?.as_ref()?.siblings);
+        let known = |replica: u32| self.replicas.get(replica as usize)?.as_ref();
+        let back = moves.iter().filter_map(|&(replica, _)| Some((replica, known(replica)?.worker))).collect();
+        Some(Trial { of, back, rate: self.rate(of), until: now + clock.ns_to_ticks(LASTS_NS) })
+    }
+
+    /// The moves that end a trial: none, if it was worth it. So many workers take part, which have `waited` for so long.
+    pub(super) fn judge(
+        &mut self,
+        trial: Trial,
+        (waited, workers): (Vec<u64>, usize),
+        clock: &Clock,
+        now: u64,
+    ) -> Vec<(u32, u32)> {
+        let gained = self.rate(trial.of) >= trial.rate * (1.0 + GAIN_PERCENT / 100.0);
+        let mut back = if gained { Vec::new() } else { trial.back };
+        back.retain(|&(replica, worker)| (worker as usize) < workers && self.may_go_back(replica, trial.of));
+        // It is not tried again soon.
+        self.carry_out(&back, 2, clock, now);
+        self.restart(now, self.interval, waited);
+        back
+    }
+
+    /// Whether it is one of this split still, and the user has not moved it.
+    fn may_go_back(&self, replica: u32, of: *const Siblings) -> bool {
+        let known = self.replicas.get(replica as usize).and_then(Option::as_ref);
+        known.is_some_and(|known| Arc::as_ptr(&known.siblings) == of && known.rests_until != STAYS)
+    }
+}

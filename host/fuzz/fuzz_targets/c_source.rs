@@ -1,0 +1,14 @@
+//! Any text as a file in C: read without a panic, and what it defines, calls and includes stands in it.
+#![no_main]
+#![allow(dead_code, reason = "of the reader, what is asked of it here")]
+
+#[path = "../../src/adopt/c_source.rs"]
+mod c_source;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let source = c_source::CSource::read(text);
+    assert!(source.defined.is_subset(&source.named) && source.called.is_subset(&source.named));
+    assert!(source.named.iter().chain(&source.included).all(|name| text.contains(name.as_str())));
+});
