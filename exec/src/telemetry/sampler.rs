@@ -107,6 +107,9 @@ struct Looking {
     allowed: Vec<usize>,
     throttled: Option<Throttled>,
     memory: Option<Memory>,
+    /// When it began, and what its thread had used of a processor then.
+    began: u64,
+    before_ns: u64,
     looked_at: u64,
     told_at: u64,
     /// When it was last told what was used of processors.
