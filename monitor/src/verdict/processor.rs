@@ -43,7 +43,13 @@ fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
     if let Some((processors, others_ns)) =
         told.and_then(|processors| Some((processors, processors.others_ns?)))
     {
-        return others_ns / processors.span_ns;
+        let others = others_ns / processors.span_ns;
+        if facts.workers.len() as u64 <= processors.count {
+            return others;
+        }
+        // The run's own threads keep each other off: others do in proportion.
+        let run = processors.run_ns / processors.span_ns - worker.cpu_ns.unwrap_or(0.0) / worker.lifetime_ns;
+        return delayed * others / (others + run.max(0.0)).max(f64::MIN_POSITIVE);
     }
     let own_threads = facts.report.tasks.iter().filter(|task| task.worker.is_none());
     let theirs_ns: f64 = own_threads.filter_map(|task| task.cpu_ns).sum();

@@ -1,14 +1,19 @@
-//! A sink that is busy all the time.
+//! A sink that is busy all the time, or that waits most of the time for who reads what it writes.
 
-use crate::report::{Figure, Finding, SleepsFor, VerdictKind, Words};
-use crate::verdict::accounts::{computing_part, is_sure, sleeps};
+use crate::report::{Figure, Finding, SleepsFor, Task, TaskShares, VerdictKind, Words};
+use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps};
 use crate::verdict::facts::{Facts, is_sink};
-use crate::verdict::thresholds::{ASLEEP, SATURATED};
+use crate::verdict::thresholds::{ASLEEP, SATURATED, STARVED};
 use crate::verdict::words::the;
 use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && shares.busy >= SATURATED)?;
+    // One that waits for who reads what it writes, for most of the time, does so whatever else it does.
+    let presses = |task: &Task, shares: &TaskShares| {
+        let slept = asleep_part(task.work.account.as_ref()).unwrap_or(0.0);
+        shares.busy >= SATURATED || shares.busy >= STARVED && slept >= ASLEEP && !facts.keeps_up()
+    };
+    let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && presses(task, shares))?;
     let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Sink).about_task(task) };
     let found = found.with(Figure::share("busy", shares.busy).of(task)).rooted(facts);
     let account = task.work.account.as_ref().filter(|account| is_sure(account));
