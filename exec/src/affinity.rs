@@ -34,6 +34,27 @@ pub(crate) struct Used {
     pub(crate) preempted: u64,
     /// Time it could have run and had none; `u64::MAX` where the kernel does not tell.
     pub(crate) delayed_ns: u64,
+    /// How much of the time it had one was spent in the kernel.
+    pub(crate) kernel_ns: u64,
+    /// Pages of memory that it touched and that were not there yet.
+    pub(crate) faults: u64,
+}
+
+/// Time that the calling thread had a processor.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Time that all threads of this process had processors.
+pub(crate) fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure it is given.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 pub(crate) fn used() -> Used {
@@ -48,6 +69,8 @@ pub(crate) fn used() -> Used {
         cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
         preempted: usage.ru_nivcsw as u64,
         delayed_ns: delayed_ns().unwrap_or(u64::MAX),
+        kernel_ns: ns(usage.ru_stime),
+        faults: usage.ru_minflt as u64 + usage.ru_majflt as u64,
     }
 }
 

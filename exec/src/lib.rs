@@ -68,6 +68,7 @@ mod fault;
 #[cfg(all(test, loom))]
 mod models;
 mod parker;
+mod procfs;
 mod ring;
 mod runtime;
 mod shared;

@@ -43,11 +43,11 @@ pub use lineage::message::{MessageId, NotAMessage};
 pub use lineage::story::{Hop, Story};
 pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
-    Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
-    Latency, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Report, Root,
-    RootState, SCHEMA, SpaceInfo, State, Stream, StreamRef, Subject, Task, TaskRef, TaskShares, Telling,
-    Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window, Words, Work,
-    Worker, WorkerShares,
+    Action, Asleep, BrokenStream, BusyAccount, CommandLine, Component, Deadlock, Distribution, FailedMessage,
+    Figure, Finding, Hanging, Latency, Limits, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note,
+    Occupancy, Processors, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef,
+    Subject, Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
+    WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, rule_names};
 pub use whatif::{Change, Predicted, WhatIf, what_if};

@@ -45,7 +45,7 @@ use crate::decoding::events::Derived;
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, Mode, Run};
 use crate::decoding::texts::Text;
-use crate::report::{Report, SpaceInfo, State};
+use crate::report::{Limits, Report, SpaceInfo, State};
 
 /// Consumes events of a run and publishes measurements.
 pub trait Monitor {
@@ -107,6 +107,8 @@ pub struct Ending {
     pub event_bytes: Option<u64>,
     /// Nanoseconds for which the disk that keeps the events was full, and of these for which the run waited for it.
     pub disk_ns: Option<[f64; 2]>,
+    /// What limits the run as it is set, if its settings tell.
+    pub limits: Option<Limits>,
     /// Where all this comes from.
     pub space: SpaceInfo,
 }
@@ -122,6 +124,7 @@ impl Default for Ending {
             stuck: HashMap::new(),
             disk_ns: None,
             event_bytes: None,
+            limits: None,
             space: SpaceInfo::default(),
         }
     }

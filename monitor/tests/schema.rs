@@ -1,5 +1,5 @@
 //! `docs/report.md` documents every field of the report's JSON: its last part is written from the types in
-//! `monitor/src/report/mod.rs` and `monitor/src/report/finding.rs`, so that neither has what the other lacks.
+//! `monitor/src/report/mod.rs`, `account.rs` and `finding.rs` there, so that neither has what the other lacks.
 //!
 //! `WRITE=1 cargo test -p thalweg-monitor --test schema` writes that part anew.
 
@@ -7,8 +7,13 @@ use std::path::PathBuf;
 
 use thalweg_monitor::{SCHEMA, THRESHOLDS, VERSION, rule_names};
 
-const TYPES: &str =
-    concat!(include_str!("../src/report/mod.rs"), "\n", include_str!("../src/report/finding.rs"));
+const TYPES: &str = concat!(
+    include_str!("../src/report/mod.rs"),
+    "\n",
+    include_str!("../src/report/account.rs"),
+    "\n",
+    include_str!("../src/report/finding.rs")
+);
 /// What comes after this in the page is written from the types.
 const MARK: &str = "## Every field\n";
 

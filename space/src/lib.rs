@@ -63,7 +63,7 @@ pub use directory::default_parent;
 pub use element::Policy;
 pub use error::{Error, chain};
 pub use kind::{Kind, KindEnum, KindId, NameRef, SiteRef};
-pub use live::{KeepsRows, LIVE_CELLS, LiveRow};
+pub use live::{KeepsRows, LIVE_CELLS, LiveRow, SeenRow};
 pub use mailbox::{Answer, Command};
 pub use options::{ElementOptions, SpaceOptions};
 pub use probe::Probe;

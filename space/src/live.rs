@@ -41,6 +41,29 @@ impl LiveRow {
     }
 }
 
+/// A row as another thread of the process that owns it looks at it. When the owner has dropped it, it may be another's.
+#[derive(Debug)]
+pub struct SeenRow {
+    row: Row,
+    _shared: Arc<Shared>,
+}
+
+impl LiveRow {
+    /// The same row for another thread to look at.
+    pub fn seen(&self) -> SeenRow {
+        SeenRow { row: Row(self.row.0), _shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl SeenRow {
+    /// What cell `n` holds now; `n` < [`LIVE_CELLS`], else a panic.
+    pub fn load(&self, n: usize) -> u64 {
+        assert!(n < LIVE_CELLS, "a live row has {LIVE_CELLS} cells");
+        // SAFETY: the space's share keeps the table.
+        unsafe { self.row.word(live::CELLS + 8 * n) }.load(Ordering::Relaxed)
+    }
+}
+
 impl Drop for LiveRow {
     fn drop(&mut self) {
         // SAFETY: as above.

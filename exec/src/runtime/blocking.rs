@@ -333,6 +333,7 @@ fn run(
     cell.state.set(State::Running);
     cell.show_state(TaskState::Running);
     let mut core = Core::new(shared.clone(), FOREIGN, recorder);
+    core.telemetry.own_thread_begins(cell);
     // SAFETY: the reference handed to this thread, which keeps it until the core is gone.
     core.task = unsafe { Current::of(task) };
     let core = NonNull::from(Box::leak(Box::new(core)));

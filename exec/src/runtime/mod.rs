@@ -36,7 +36,7 @@ use crate::sync::{AtomicBool, Ordering, lock};
 use crate::task::cell::TaskCell;
 use crate::task::context::{Ports, Task};
 use crate::task::spec::{TaskId, TaskSpec};
-use crate::telemetry::OWN_THREAD;
+use crate::telemetry::{Mode, OWN_THREAD, Sampler};
 
 /// What a run was.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,8 @@ pub struct Runtime {
     /// Whether it was started: until then held sources wait for that.
     started: AtomicBool,
     began: Instant,
+    /// Looks at the threads while times are measured; none without a space, or if the system refuses it a thread.
+    sampler: Option<Sampler>,
 }
 
 impl Runtime {
@@ -74,7 +76,12 @@ impl Runtime {
         let shared = Shared::new(&options)?;
         shared.home.board.open_to_others()?;
         shared.home.board.begins(options.mode);
+        let measures = {
+            let shared = Arc::clone(&shared);
+            move || shared.tuning.mode_now() != Mode::Off
+        };
         let runtime = Runtime {
+            sampler: Sampler::start(&shared.home.board, measures).unwrap_or_default(),
             shared,
             waiting: Mutex::default(),
             started: AtomicBool::new(false),
@@ -261,6 +268,7 @@ impl Runtime {
 
     fn end_workers(&mut self) -> Result<(), Error> {
         self.shared.stop();
+        self.sampler.take().into_iter().for_each(Sampler::end);
         let threads = std::mem::take(&mut *lock(&self.shared.crew.threads));
         let mut outcome = Ok(());
         for (number, handle) in threads.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What all threads of a runtime share of its telemetry: the space, and a way to write for threads that have none of their own.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_space::{Clock, Error, LiveRow, NameRef, RowKind, Space};
 
@@ -11,11 +11,15 @@ use super::recorder::Recorder;
 use super::rows::RowKinds;
 use super::stream::{WatchedStream, closed};
 use super::task::{Origin, WatchedTask};
+use super::threads::Threads;
 use crate::fault::Fault;
 
 /// A dispatch that lasts longer asks the kernel whether its thread had a processor all the while, which takes about 1 µs. Who is put
 /// off it for another process is so for longer.
 const LONG_NS: u64 = 200_000;
+
+/// A dispatch that lasts longer asks what it used of its processor, too, which takes 0.3 µs.
+const LONGER_NS: u64 = 1_000_000;
 
 /// How often it is looked what a thread used of its processor, in nanoseconds.
 const USAGE_NS: u64 = 20_000_000;
@@ -36,6 +40,10 @@ pub(crate) struct Board {
     pub(super) row_ticks: u64,
     /// What a dispatch lasts at least that asks whether its thread was kept from its processor.
     pub(super) long_ticks: u64,
+    /// What one lasts at least that asks what it used of it.
+    pub(super) longer_ticks: u64,
+    /// The threads that dispatch tasks.
+    pub(super) threads: Arc<Threads>,
     /// Threads that are neither workers nor blocking tasks write through this.
     outside: Mutex<Option<Recorder>>,
 }
@@ -51,6 +59,8 @@ impl Board {
             usage_ticks: clock.ns_to_ticks(USAGE_NS),
             row_ticks: clock.ns_to_ticks(ROW_NS),
             long_ticks: clock.ns_to_ticks(LONG_NS),
+            longer_ticks: clock.ns_to_ticks(LONGER_NS),
+            threads: Arc::default(),
             outside: Mutex::default(),
         })
     }

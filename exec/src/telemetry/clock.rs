@@ -52,6 +52,17 @@ pub(super) struct Account {
     pub(super) delays: Option<Delays>,
     /// When it was last told what the thread used of its processor.
     pub(super) used_told: u64,
+    /// What it had used when it was last asked for a long dispatch.
+    pub(super) asked: Asked,
+}
+
+/// What a thread had used when it was asked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// Of its processor.
+    pub(super) cpu_ns: u64,
+    /// For dispatches.
+    pub(super) busy: u64,
 }
 
 impl Account {
@@ -64,6 +75,7 @@ impl Account {
             parked_ticks: 0,
             delays: None,
             used_told: now,
+            asked: Asked::default(),
         }
     }
 

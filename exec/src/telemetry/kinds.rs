@@ -3,6 +3,7 @@
 //! *Structural* events (tasks and streams, their beginning and end; workers; changes of mode) are always written when
 //! there is a space; the others in mode `full` only. A dispatch is one event, at the time of its end.
 
+use crate::procfs::{Doing, Source};
 use crate::stop::Stop;
 use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 
@@ -228,6 +229,88 @@ kinds! {
         /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
         #[field(unit = "ticks", absent = 0)]
         pub(crate) kept_ticks: u64,
+        /// Time it had a processor and was in the kernel; 18446744073709551615: not told.
+        #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) kernel_ns: u64,
+        /// Pages of memory that it touched and that were not there yet.
+        #[field(unit = "pages", absent = 0)]
+        pub(crate) faults: u64,
+    }
+
+    /// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+    #[derive(Kind)]
+    #[kind(name = "exec.thread_sampled")]
+    pub(crate) struct ThreadSampled {
+        /// The worker; 4294967295: a thread of a task's own.
+        pub(crate) worker: u32,
+        /// The task.
+        pub(crate) task: u64,
+        /// What the thread did.
+        pub(crate) doing: Doing,
+        /// By what that is known.
+        pub(crate) source: Source,
+        /// How often it was seen to do that.
+        #[field(unit = "times")]
+        pub(crate) looks: u32,
+        /// How much time these looks stand for: each for that since the one before.
+        #[field(unit = "ticks")]
+        pub(crate) interval_ticks: u64,
+        /// For how long the thread had a processor in that time.
+        #[field(unit = "ns")]
+        pub(crate) cpu_ns: u64,
+        /// For how long it could have run in that time, and had no processor.
+        #[field(unit = "ns")]
+        pub(crate) delayed_ns: u64,
+        /// The address of the lock that it sleeps for, or the file descriptor; 0: not known.
+        pub(crate) on: u64,
+        /// For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before.
+        #[field(unit = "ticks", absent = 0)]
+        pub(crate) asleep_ticks: u64,
+        /// The task whose thread holds the lock, if the lock says so; else 0.
+        #[field(absent = 0)]
+        pub(crate) holder: u64,
+    }
+
+    /// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+    #[derive(Kind)]
+    #[kind(name = "exec.dispatch_used")]
+    pub(crate) struct DispatchUsed {
+        /// The worker; 4294967295: a thread of the task's own.
+        pub(crate) worker: u32,
+        /// The task.
+        pub(crate) task: u64,
+        /// How long it lasted, without the time that its thread is known to have had no processor.
+        #[field(unit = "ticks")]
+        pub(crate) duration_ticks: u64,
+        /// That time.
+        #[field(unit = "ticks")]
+        pub(crate) kept_ticks: u64,
+        /// Time it had a processor.
+        #[field(unit = "ns")]
+        pub(crate) cpu_ns: u64,
+    }
+
+    /// What the run and the machine used of the processors that the run may use, so far.
+    #[derive(Kind)]
+    #[kind(name = "exec.processors_used")]
+    pub(crate) struct ProcessorsUsed {
+        /// How many processors it may use.
+        pub(crate) processors: u32,
+        /// Time that threads of the run had one.
+        #[field(unit = "ns")]
+        pub(crate) run_ns: u64,
+        /// Time that anybody had one; 18446744073709551615 where the kernel does not tell.
+        #[field(unit = "ns", absent = 0xffff_ffff_ffff_ffff)]
+        pub(crate) machine_ns: u64,
+        /// Time for which the run's group had spent the processor time that it is allowed.
+        #[field(unit = "ns", absent = 0)]
+        pub(crate) throttled_ns: u64,
+        /// Time that looking at threads took.
+        #[field(unit = "ns", absent = 0)]
+        pub(crate) sampling_ns: u64,
+        /// How often threads were looked at.
+        #[field(unit = "times", absent = 0)]
+        pub(crate) looks: u64,
     }
 
     /// A task was created.

@@ -19,6 +19,8 @@
 //! | `dispatches` | how a dispatch is recorded |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
+//! | `threads` | the threads that dispatch tasks, for who looks at them from outside |
+//! | `sampler` | the thread that does: what threads do in tasks, again and again |
 
 mod base;
 mod board;
@@ -29,9 +31,11 @@ mod lineage;
 mod mode;
 mod recorder;
 mod rows;
+mod sampler;
 mod stream;
 mod task;
 mod thread;
+mod threads;
 mod worker;
 
 pub(crate) use base::MadeReady;
@@ -40,6 +44,7 @@ pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
 pub use mode::Mode;
 pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
+pub(crate) use sampler::Sampler;
 pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
 pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;

@@ -7,11 +7,11 @@ use thalweg_space::{LiveRow, NameRef, Tunable, Writer};
 
 use super::base::{MadeReady, Part, ReadyBy};
 use super::board::Board;
-use super::clock::{Account, Now};
+use super::clock::{Account, Asked, Now};
 use super::dispatches::{Ended, Relayed};
 use super::kinds::{
-    Cause, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped, TaskMoved,
-    ThreadUsed, Which,
+    Cause, DispatchUsed, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped,
+    TaskMoved, ThreadUsed, Which,
 };
 use super::lineage::Lineage;
 use super::mode::{AdoptedMode, Mode};
@@ -19,6 +19,7 @@ use super::recorder::Recorder;
 use super::rows::{TaskState, WorkerRow, put};
 use super::stream::{WatchedStream, closed, opened};
 use super::task::{Origin, ReadBefore, Share, WatchedTask};
+use super::threads::Watched;
 use crate::affinity::{self, Used};
 use crate::fault::Fault;
 use crate::stop::Stop;
@@ -53,6 +54,8 @@ pub(crate) struct Telemetry {
     pub(super) telling_ticks: u64,
     /// The message that the current dispatch works on, and since when, if that is told.
     message: Option<(u64, u64)>,
+    /// The thread as the sampler sees it.
+    pub(super) watched: Option<Watched>,
 }
 
 impl Telemetry {
@@ -79,6 +82,7 @@ impl Telemetry {
             look_up_at: 0,
             telling_ticks: 0,
             message: None,
+            watched: None,
         }
     }
 
@@ -227,6 +231,11 @@ impl Telemetry {
     /// The way to write events of a user's own, in this thread's element. None without a space.
     pub(crate) fn writer(&mut self) -> Option<&mut Writer> {
         self.recorder.as_mut().map(|recorder| &mut recorder.writer)
+    }
+
+    /// The thread is this task's own.
+    pub(crate) fn own_thread_begins(&mut self, task: &impl WatchedTask) {
+        self.watched = task.row().map(|row| Watched::own(&self.board.threads, task.number(), row));
     }
 
     // ---- the moments of a task's life
@@ -552,7 +561,31 @@ impl Telemetry {
     fn was_kept(&mut self, task: &impl WatchedTask, lasted: u64) {
         let kept = self.kept_of(lasted, 0);
         task.kept(kept);
+        if lasted >= self.board.longer_ticks {
+            self.write_used(task, (lasted - kept, kept));
+        }
         self.write_kept(task.number(), kept);
+    }
+
+    /// Tells what a long dispatch that ends now used of its processor, if that can be told from what other dispatches used since the
+    /// thread asked before.
+    fn write_used(&mut self, task: &impl WatchedTask, (duration_ticks, kept_ticks): (u64, u64)) {
+        let busy = match task.has_own_thread() {
+            true => task.share(Share::Busy),
+            false => self.account.busy_ticks(self.now.ticks),
+        };
+        let asked = Asked { cpu_ns: affinity::thread_cpu_ns(), busy };
+        let before = std::mem::replace(&mut self.account.asked, asked);
+        let others = (busy - before.busy.min(busy)).saturating_sub(duration_ticks);
+        let worker = self.worker_number();
+        if others <= duration_ticks / 16
+            && let Some(recorder) = &mut self.recorder
+        {
+            let longest = self.board.clock.ticks_to_ns(duration_ticks);
+            let cpu_ns = asked.cpu_ns.saturating_sub(before.cpu_ns).min(longest);
+            let used = DispatchUsed { worker, task: task.number(), duration_ticks, kept_ticks, cpu_ns };
+            recorder.at(self.now.ticks, &used);
+        }
     }
 
     /// A dispatch has ended for this reason, in any mode but off; the task sleeps, or is ready again.
@@ -576,12 +609,20 @@ impl Telemetry {
         self.did_aside();
         let worker = self.worker_number();
         if let Some(recorder) = &mut self.recorder {
-            let Used { cpu_ns, preempted, delayed_ns } = affinity::used();
+            let Used { cpu_ns, preempted, delayed_ns, kernel_ns, faults } = affinity::used();
             let Account { own_ticks, kept_ticks, .. } = self.account;
-            recorder.at(
-                self.now.ticks,
-                &ThreadUsed { worker, task, cpu_ns, preempted, delayed_ns, own_ticks, kept_ticks },
-            );
+            let used = ThreadUsed {
+                worker,
+                task,
+                cpu_ns,
+                preempted,
+                delayed_ns,
+                own_ticks,
+                kept_ticks,
+                kernel_ns,
+                faults,
+            };
+            recorder.at(self.now.ticks, &used);
         }
     }
 

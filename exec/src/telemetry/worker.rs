@@ -6,6 +6,7 @@ use super::kinds::{WorkerEnded, WorkerParked, WorkerResumed, WorkerStarted, Work
 use super::mode::Mode;
 use super::rows::{WorkerRow, WorkerState, put};
 use super::thread::Telemetry;
+use super::threads::Watched;
 use crate::affinity::{Delays, Processor};
 
 impl Telemetry {
@@ -22,6 +23,7 @@ impl Telemetry {
             put(row, WorkerRow::STARTED, self.now.ticks);
             put(row, WorkerRow::CLOCK_READING_PS, clock_reading_ps);
         }
+        self.watched = row.as_ref().map(|row| Watched::worker(&self.board.threads, worker, row));
         self.row = row;
         self.account.delays = Delays::of_this_thread();
         self.telling_ticks = self.board.clock.ns_to_ticks(EVENT_NS + clock_reading_ps / 1000);

@@ -47,6 +47,8 @@ pub(crate) struct Composer {
     /// Since when the events are gapless.
     pub(crate) gapless_since: Option<u64>,
     pub(crate) malformed: u64,
+    /// Writers that tell what threads do, and nothing of what they run.
+    pub(crate) samplers: Vec<u64>,
 }
 
 /// What a writer has told of a dispatch so far.
@@ -101,6 +103,9 @@ impl Sink<'_> {
 
 impl Composer {
     pub(crate) fn gap(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
+        if self.samplers.contains(&writer) {
+            return; // What threads did long ago: what they ran is whole without it.
+        }
         self.structure.gaps += 1;
         self.gapless_since = None;
         if let Some(telling) = self.telling.get_mut(&writer) {
@@ -244,6 +249,7 @@ impl Composer {
                 self.declared_exit = true;
                 self.structure.streams.entry(stream).or_default().role = Role::Exit;
             }
+            Observation::ProcessorsUsed(_) if !self.samplers.contains(&writer) => self.samplers.push(writer),
             _ => {}
         }
         sink.observation(time, writer, observation);

@@ -33,6 +33,12 @@ pub enum Observation {
     Kept(Kept),
     /// What a thread used of its processor so far; recorded at intervals and at its end (modes metrics and full).
     ThreadUsed(ThreadUsed),
+    /// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+    ThreadSampled(ThreadSampled),
+    /// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+    DispatchUsed(DispatchUsed),
+    /// What the run and the machine used of the processors that the run may use, so far.
+    ProcessorsUsed(ProcessorsUsed),
     /// A task was created.
     TaskCreated(TaskCreated),
     /// The mapper placed a task.
@@ -92,7 +98,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 36] = [
+pub(crate) const KINDS: [KnownKind; 39] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -101,6 +107,9 @@ pub(crate) const KINDS: [KnownKind; 36] = [
     KnownKind { name: "exec.worker_ended", fields: WorkerEnded::FIELDS },
     KnownKind { name: "exec.kept", fields: Kept::FIELDS },
     KnownKind { name: "exec.thread_used", fields: ThreadUsed::FIELDS },
+    KnownKind { name: "exec.thread_sampled", fields: ThreadSampled::FIELDS },
+    KnownKind { name: "exec.dispatch_used", fields: DispatchUsed::FIELDS },
+    KnownKind { name: "exec.processors_used", fields: ProcessorsUsed::FIELDS },
     KnownKind { name: "exec.task_created", fields: TaskCreated::FIELDS },
     KnownKind { name: "exec.task_mapped", fields: TaskMapped::FIELDS },
     KnownKind { name: "exec.task_moved", fields: TaskMoved::FIELDS },
@@ -144,34 +153,37 @@ impl Observation {
             Observation::WorkerEnded(_) => 5,
             Observation::Kept(_) => 6,
             Observation::ThreadUsed(_) => 7,
-            Observation::TaskCreated(_) => 8,
-            Observation::TaskMapped(_) => 9,
-            Observation::TaskMoved(_) => 10,
-            Observation::DispatchBase(_) => 11,
-            Observation::Dispatch(_) => 12,
-            Observation::DispatchLong(_) => 13,
-            Observation::DispatchStreams(_) => 14,
-            Observation::MessageWorked(_) => 15,
-            Observation::StreamRead(_) => 16,
-            Observation::StreamWrote(_) => 17,
-            Observation::Derived(_) => 18,
-            Observation::Deadlocked(_) => 19,
-            Observation::TaskEnded(_) => 20,
-            Observation::StreamOpened(_) => 21,
-            Observation::StreamClosed(_) => 22,
-            Observation::ModeChanged(_) => 23,
-            Observation::SettingAdopted(_) => 24,
-            Observation::TaskFailed(_) => 25,
-            Observation::Entry(_) => 26,
-            Observation::Exit(_) => 27,
-            Observation::RecordFailed(_) => 28,
-            Observation::RecordHeld(_) => 29,
-            Observation::Paused(_) => 30,
-            Observation::TaskReady(_) => 31,
-            Observation::TaskDispatched(_) => 32,
-            Observation::TaskBlockedInput(_) => 33,
-            Observation::TaskBlockedOutput(_) => 34,
-            Observation::TaskYielded(_) => 35,
+            Observation::ThreadSampled(_) => 8,
+            Observation::DispatchUsed(_) => 9,
+            Observation::ProcessorsUsed(_) => 10,
+            Observation::TaskCreated(_) => 11,
+            Observation::TaskMapped(_) => 12,
+            Observation::TaskMoved(_) => 13,
+            Observation::DispatchBase(_) => 14,
+            Observation::Dispatch(_) => 15,
+            Observation::DispatchLong(_) => 16,
+            Observation::DispatchStreams(_) => 17,
+            Observation::MessageWorked(_) => 18,
+            Observation::StreamRead(_) => 19,
+            Observation::StreamWrote(_) => 20,
+            Observation::Derived(_) => 21,
+            Observation::Deadlocked(_) => 22,
+            Observation::TaskEnded(_) => 23,
+            Observation::StreamOpened(_) => 24,
+            Observation::StreamClosed(_) => 25,
+            Observation::ModeChanged(_) => 26,
+            Observation::SettingAdopted(_) => 27,
+            Observation::TaskFailed(_) => 28,
+            Observation::Entry(_) => 29,
+            Observation::Exit(_) => 30,
+            Observation::RecordFailed(_) => 31,
+            Observation::RecordHeld(_) => 32,
+            Observation::Paused(_) => 33,
+            Observation::TaskReady(_) => 34,
+            Observation::TaskDispatched(_) => 35,
+            Observation::TaskBlockedInput(_) => 36,
+            Observation::TaskBlockedOutput(_) => 37,
+            Observation::TaskYielded(_) => 38,
         }
     }
 
@@ -192,34 +204,37 @@ impl Observation {
             5 => Observation::WorkerEnded(WorkerEnded::read(fields, event)),
             6 => Observation::Kept(Kept::read(fields, event)),
             7 => Observation::ThreadUsed(ThreadUsed::read(fields, event)),
-            8 => Observation::TaskCreated(TaskCreated::read(fields, event)),
-            9 => Observation::TaskMapped(TaskMapped::read(fields, event)),
-            10 => Observation::TaskMoved(TaskMoved::read(fields, event)),
-            11 => Observation::DispatchBase(DispatchBase::read(fields, event)),
-            12 => Observation::Dispatch(Dispatch::read(fields, event)),
-            13 => Observation::DispatchLong(DispatchLong::read(fields, event)),
-            14 => Observation::DispatchStreams(DispatchStreams::read(fields, event)),
-            15 => Observation::MessageWorked(MessageWorked::read(fields, event)),
-            16 => Observation::StreamRead(StreamRead::read(fields, event)),
-            17 => Observation::StreamWrote(StreamWrote::read(fields, event)),
-            18 => Observation::Derived(Derived::read(fields, event)),
-            19 => Observation::Deadlocked(Deadlocked::read(fields, event)),
-            20 => Observation::TaskEnded(TaskEnded::read(fields, event)),
-            21 => Observation::StreamOpened(StreamOpened::read(fields, event)),
-            22 => Observation::StreamClosed(StreamClosed::read(fields, event)),
-            23 => Observation::ModeChanged(ModeChanged::read(fields, event)),
-            24 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
-            25 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
-            26 => Observation::Entry(Entry::read(fields, event)),
-            27 => Observation::Exit(Exit::read(fields, event)),
-            28 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
-            29 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            30 => Observation::Paused(Paused::read(fields, event)),
-            31 => Observation::TaskReady(TaskReady::read(fields, event)),
-            32 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            33 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            34 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            35 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            8 => Observation::ThreadSampled(ThreadSampled::read(fields, event)),
+            9 => Observation::DispatchUsed(DispatchUsed::read(fields, event)),
+            10 => Observation::ProcessorsUsed(ProcessorsUsed::read(fields, event)),
+            11 => Observation::TaskCreated(TaskCreated::read(fields, event)),
+            12 => Observation::TaskMapped(TaskMapped::read(fields, event)),
+            13 => Observation::TaskMoved(TaskMoved::read(fields, event)),
+            14 => Observation::DispatchBase(DispatchBase::read(fields, event)),
+            15 => Observation::Dispatch(Dispatch::read(fields, event)),
+            16 => Observation::DispatchLong(DispatchLong::read(fields, event)),
+            17 => Observation::DispatchStreams(DispatchStreams::read(fields, event)),
+            18 => Observation::MessageWorked(MessageWorked::read(fields, event)),
+            19 => Observation::StreamRead(StreamRead::read(fields, event)),
+            20 => Observation::StreamWrote(StreamWrote::read(fields, event)),
+            21 => Observation::Derived(Derived::read(fields, event)),
+            22 => Observation::Deadlocked(Deadlocked::read(fields, event)),
+            23 => Observation::TaskEnded(TaskEnded::read(fields, event)),
+            24 => Observation::StreamOpened(StreamOpened::read(fields, event)),
+            25 => Observation::StreamClosed(StreamClosed::read(fields, event)),
+            26 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            27 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            28 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            29 => Observation::Entry(Entry::read(fields, event)),
+            30 => Observation::Exit(Exit::read(fields, event)),
+            31 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            32 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            33 => Observation::Paused(Paused::read(fields, event)),
+            34 => Observation::TaskReady(TaskReady::read(fields, event)),
+            35 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            36 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            37 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            38 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -487,6 +502,10 @@ pub struct ThreadUsed {
     pub own_ticks: u64,
     /// Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`.
     pub kept_ticks: u64,
+    /// Time it had a processor and was in the kernel; 18446744073709551615: not told.
+    pub kernel_ns: u64,
+    /// Pages of memory that it touched and that were not there yet.
+    pub faults: u64,
 }
 
 impl Default for ThreadUsed {
@@ -499,6 +518,8 @@ impl Default for ThreadUsed {
             delayed_ns: u64::MAX,
             own_ticks: 0,
             kept_ticks: 0,
+            kernel_ns: u64::MAX,
+            faults: 0,
         }
     }
 }
@@ -518,11 +539,15 @@ impl ThreadUsed {
         field("delayed_ns", FieldType::U64).absent(18446744073709551615),
         field("own_ticks", FieldType::U64).absent(0),
         field("kept_ticks", FieldType::U64).absent(0),
+        field("kernel_ns", FieldType::U64).absent(18446744073709551615),
+        field("faults", FieldType::U64).absent(0),
     ];
 
     #[inline(always)]
     fn read(fields: &Fields, event: &Event<'_>) -> ThreadUsed {
-        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6]) = fields.words(event) {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, word_7, word_8]) =
+            fields.words(event)
+        {
             return ThreadUsed {
                 worker: u64::from(word_0 as u32),
                 task: word_1,
@@ -531,6 +556,8 @@ impl ThreadUsed {
                 delayed_ns: word_4,
                 own_ticks: word_5,
                 kept_ticks: word_6,
+                kernel_ns: word_7,
+                faults: word_8,
             };
         }
         ThreadUsed {
@@ -541,6 +568,292 @@ impl ThreadUsed {
             delayed_ns: fields.u64(event, 4),
             own_ticks: fields.u64(event, 5),
             kept_ticks: fields.u64(event, 6),
+            kernel_ns: fields.u64(event, 7),
+            faults: fields.u64(event, 8),
+        }
+    }
+}
+
+/// What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThreadSampled {
+    /// The worker; 4294967295: a thread of a task's own.
+    pub worker: u64,
+    /// The task.
+    pub task: u64,
+    /// What the thread did.
+    pub doing: ThreadSampledDoing,
+    /// By what that is known.
+    pub source: ThreadSampledSource,
+    /// How often it was seen to do that.
+    pub looks: u64,
+    /// How much time these looks stand for: each for that since the one before.
+    pub interval_ticks: u64,
+    /// For how long the thread had a processor in that time.
+    pub cpu_ns: u64,
+    /// For how long it could have run in that time, and had no processor.
+    pub delayed_ns: u64,
+    /// The address of the lock that it sleeps for, or the file descriptor; 0: not known.
+    pub on: u64,
+    /// For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before.
+    pub asleep_ticks: u64,
+    /// The task whose thread holds the lock, if the lock says so; else 0.
+    pub holder: u64,
+}
+
+impl From<ThreadSampled> for Observation {
+    fn from(event: ThreadSampled) -> Observation {
+        Observation::ThreadSampled(event)
+    }
+}
+
+impl ThreadSampled {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("task", FieldType::U64),
+        FieldSpec {
+            choices: &[
+                (0, "runs"),
+                (1, "lock"),
+                (2, "read"),
+                (3, "write"),
+                (4, "sleep"),
+                (5, "page_fault"),
+                (6, "other"),
+            ],
+            ..field("doing", FieldType::Enum)
+        },
+        FieldSpec {
+            choices: &[(0, "call"), (1, "function"), (2, "state"), (3, "nothing")],
+            ..field("source", FieldType::Enum)
+        },
+        field("looks", FieldType::U32),
+        field("interval_ticks", FieldType::U64),
+        field("cpu_ns", FieldType::U64),
+        field("delayed_ns", FieldType::U64),
+        field("on", FieldType::U64),
+        field("asleep_ticks", FieldType::U64).absent(0),
+        field("holder", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> ThreadSampled {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, word_7, word_8]) =
+            fields.words(event)
+        {
+            return ThreadSampled {
+                worker: u64::from(word_0 as u32),
+                task: word_1,
+                doing: ThreadSampledDoing::of(u64::from(word_2 as u8)),
+                source: ThreadSampledSource::of(u64::from((word_2 >> 8) as u8)),
+                looks: u64::from((word_2 >> 32) as u32),
+                interval_ticks: word_3,
+                cpu_ns: word_4,
+                delayed_ns: word_5,
+                on: word_6,
+                asleep_ticks: word_7,
+                holder: word_8,
+            };
+        }
+        ThreadSampled {
+            worker: fields.u64(event, 0),
+            task: fields.u64(event, 1),
+            doing: ThreadSampledDoing::of(fields.choice(event, 2)),
+            source: ThreadSampledSource::of(fields.choice(event, 3)),
+            looks: fields.u64(event, 4),
+            interval_ticks: fields.u64(event, 5),
+            cpu_ns: fields.u64(event, 6),
+            delayed_ns: fields.u64(event, 7),
+            on: fields.u64(event, 8),
+            asleep_ticks: fields.u64(event, 9),
+            holder: fields.u64(event, 10),
+        }
+    }
+}
+
+/// What the thread did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThreadSampledDoing {
+    /// `runs`.
+    #[default]
+    Runs,
+    /// `lock`.
+    Lock,
+    /// `read`.
+    Read,
+    /// `write`.
+    Write,
+    /// `sleep`.
+    Sleep,
+    /// `page_fault`.
+    PageFault,
+    /// `other`.
+    Other,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl ThreadSampledDoing {
+    #[inline]
+    fn of(number: u64) -> ThreadSampledDoing {
+        match number {
+            0 => ThreadSampledDoing::Runs,
+            1 => ThreadSampledDoing::Lock,
+            2 => ThreadSampledDoing::Read,
+            3 => ThreadSampledDoing::Write,
+            4 => ThreadSampledDoing::Sleep,
+            5 => ThreadSampledDoing::PageFault,
+            6 => ThreadSampledDoing::Other,
+            _ => ThreadSampledDoing::Unknown,
+        }
+    }
+}
+
+/// By what that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThreadSampledSource {
+    /// `call`.
+    #[default]
+    Call,
+    /// `function`.
+    Function,
+    /// `state`.
+    State,
+    /// `nothing`.
+    Nothing,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl ThreadSampledSource {
+    #[inline]
+    fn of(number: u64) -> ThreadSampledSource {
+        match number {
+            0 => ThreadSampledSource::Call,
+            1 => ThreadSampledSource::Function,
+            2 => ThreadSampledSource::State,
+            3 => ThreadSampledSource::Nothing,
+            _ => ThreadSampledSource::Unknown,
+        }
+    }
+}
+
+/// What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DispatchUsed {
+    /// The worker; 4294967295: a thread of the task's own.
+    pub worker: u64,
+    /// The task.
+    pub task: u64,
+    /// How long it lasted, without the time that its thread is known to have had no processor.
+    pub duration_ticks: u64,
+    /// That time.
+    pub kept_ticks: u64,
+    /// Time it had a processor.
+    pub cpu_ns: u64,
+}
+
+impl From<DispatchUsed> for Observation {
+    fn from(event: DispatchUsed) -> Observation {
+        Observation::DispatchUsed(event)
+    }
+}
+
+impl DispatchUsed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("worker", FieldType::U32),
+        field("task", FieldType::U64),
+        field("duration_ticks", FieldType::U64),
+        field("kept_ticks", FieldType::U64),
+        field("cpu_ns", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> DispatchUsed {
+        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+            return DispatchUsed {
+                worker: u64::from(word_0 as u32),
+                task: word_1,
+                duration_ticks: word_2,
+                kept_ticks: word_3,
+                cpu_ns: word_4,
+            };
+        }
+        DispatchUsed {
+            worker: fields.u64(event, 0),
+            task: fields.u64(event, 1),
+            duration_ticks: fields.u64(event, 2),
+            kept_ticks: fields.u64(event, 3),
+            cpu_ns: fields.u64(event, 4),
+        }
+    }
+}
+
+/// What the run and the machine used of the processors that the run may use, so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessorsUsed {
+    /// How many processors it may use.
+    pub processors: u64,
+    /// Time that threads of the run had one.
+    pub run_ns: u64,
+    /// Time that anybody had one; 18446744073709551615 where the kernel does not tell.
+    pub machine_ns: u64,
+    /// Time for which the run's group had spent the processor time that it is allowed.
+    pub throttled_ns: u64,
+    /// Time that looking at threads took.
+    pub sampling_ns: u64,
+    /// How often threads were looked at.
+    pub looks: u64,
+}
+
+impl Default for ProcessorsUsed {
+    fn default() -> ProcessorsUsed {
+        ProcessorsUsed {
+            processors: 0,
+            run_ns: 0,
+            machine_ns: u64::MAX,
+            throttled_ns: 0,
+            sampling_ns: 0,
+            looks: 0,
+        }
+    }
+}
+
+impl From<ProcessorsUsed> for Observation {
+    fn from(event: ProcessorsUsed) -> Observation {
+        Observation::ProcessorsUsed(event)
+    }
+}
+
+impl ProcessorsUsed {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("processors", FieldType::U32),
+        field("run_ns", FieldType::U64),
+        field("machine_ns", FieldType::U64).absent(18446744073709551615),
+        field("throttled_ns", FieldType::U64).absent(0),
+        field("sampling_ns", FieldType::U64).absent(0),
+        field("looks", FieldType::U64).absent(0),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> ProcessorsUsed {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return ProcessorsUsed {
+                processors: u64::from(word_0 as u32),
+                run_ns: word_1,
+                machine_ns: word_2,
+                throttled_ns: word_3,
+                sampling_ns: word_4,
+                looks: word_5,
+            };
+        }
+        ProcessorsUsed {
+            processors: fields.u64(event, 0),
+            run_ns: fields.u64(event, 1),
+            machine_ns: fields.u64(event, 2),
+            throttled_ns: fields.u64(event, 3),
+            sampling_ns: fields.u64(event, 4),
+            looks: fields.u64(event, 5),
         }
     }
 }

@@ -117,6 +117,11 @@ impl<'m> Analysis<'m> {
         }
     }
 
+    /// Of what this writer told nothing else depends on its being whole.
+    pub(crate) fn may_lack(&mut self, writer: u64) {
+        self.composer.samplers.push(writer);
+    }
+
     /// The number of a kind that is not one of the runtime's, if some monitor wants it.
     pub fn kind(&mut self, name: &str, fields: impl Iterator<Item = String>) -> Option<u16> {
         let number = u16::try_from(self.kinds.len()).ok()?;
@@ -246,11 +251,14 @@ impl<'m> Analysis<'m> {
         };
         let mut report = Report { space: ending.space.clone(), ..Report::empty() };
         report.window = self.window(&moment);
+        report.limits = ending.limits;
         for listening in &mut self.monitors {
             listening.monitor.publish(&moment, &mut report);
         }
         report.utilisation = verdict::utilisation(&report);
+        let told = std::mem::take(&mut report.notes);
         report.notes = places(&report, &moment);
+        report.notes.extend(told);
         report.notes.extend(notes(&report, &self.notes, structure));
         report.verdict = verdict::verdict(&report);
         let wrong = report.contradictions();

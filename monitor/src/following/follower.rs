@@ -20,8 +20,10 @@ use crate::lineage::message::MessageId;
 use crate::lineage::story::{Found, Story, Tracing};
 use crate::monitor::Ending;
 use crate::monitor::Monitor;
-use crate::report::{MessageTimes, Report, SpaceInfo, State};
+use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 
+/// The name of the writer that tells what threads do.
+const SAMPLER: &str = "sampler";
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
 /// Errors after which a damaged space is not read on.
@@ -169,6 +171,7 @@ struct Seen {
     event_bytes: Option<u64>,
     /// How long the disk was full, and how long the run waited for it.
     disk_ns: Option<[f64; 2]>,
+    limits: Option<Limits>,
 }
 
 impl Seen {
@@ -179,6 +182,7 @@ impl Seen {
             mode: mode_setting(reader, |setting| setting.value),
             event_bytes: event_bytes(reader),
             disk_ns: disk_ns(reader),
+            limits: limits(reader),
         })
     }
 }
@@ -388,6 +392,11 @@ impl<'m> Part<'m> {
         // Whether it lives is asked before the events are read: who dies meanwhile is told of as alive, not as killed.
         let alive = reader.is_alive();
         let mut analysis = analysis(Options { ns_per_tick: 1e9 / reader.info()?.clock.hz(), top });
+        // Whether what they told long ago is still there says nothing of what the run did.
+        let writers = reader.writers().unwrap_or_default();
+        for writer in writers.iter().filter(|writer| writer.name == SAMPLER) {
+            analysis.may_lack(u64::from(writer.number));
+        }
         if let Some(mode) = mode_setting(reader, |setting| setting.default) {
             analysis.begin_in(mode);
         }
@@ -441,7 +450,7 @@ impl<'m> Part<'m> {
         let rows = self.rows(reader);
         let stuck = self.watch.take().map(|watch| watch.stuck(reader, &rows)).unwrap_or_default();
         let is_there = self.see(reader)?;
-        let Seen { info, names, mode, event_bytes, disk_ns } = self.seen.clone();
+        let Seen { info, names, mode, event_bytes, disk_ns, limits } = self.seen.clone();
         if is_there && self.alive && !info.finished {
             self.watch = Some(Watch::begin(reader, true));
         }
@@ -470,6 +479,7 @@ impl<'m> Part<'m> {
             disk_ns: disk_ns
                 .zip(self.disk_before)
                 .map(|([full, held], before)| [full - before[0], held - before[1]]),
+            limits,
             space: SpaceInfo {
                 path: reader.path().display().to_string(),
                 name: info.name,
@@ -541,6 +551,13 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
     let value = which(setting);
     let choice = setting.choices.get(usize::try_from(value).ok()?);
     choice.map_or_else(|| Mode::from_number(value), |word| Mode::from_word(word))
+}
+
+/// What limits the run as it is set.
+fn limits(reader: &SpaceReader) -> Option<Limits> {
+    let settings = reader.settings().ok()?;
+    let value = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value);
+    Some(Limits { quantum: value("exec.quantum")?, unfinished: value("exec.unfinished")? })
 }
 
 /// What a run that keeps its events has published of its disk: for how long it was full, and for how long of that the run

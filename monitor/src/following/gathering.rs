@@ -6,8 +6,8 @@
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
 use crate::report::{
-    Deadlock, Figure, Finding, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo, State, StreamRef,
-    Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
+    Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo, State,
+    StreamRef, Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
 };
 use crate::verdict::{rule_names, say};
 
@@ -145,11 +145,19 @@ impl Place {
             self.some(&mut edge.waiter);
             self.some(&mut edge.peer);
         }
+        waiting.hanging.iter_mut().for_each(|hanging| self.hanging(hanging));
         for root in &mut waiting.roots {
             self.task(&mut root.task);
             self.some(&mut root.name);
             self.some(&mut root.component);
         }
+    }
+
+    fn hanging(self, hanging: &mut Hanging) {
+        self.task(&mut hanging.task);
+        self.text(&mut hanging.name);
+        hanging.worker.iter_mut().for_each(|worker| self.worker(worker));
+        self.some(&mut hanging.holder);
     }
 
     fn wait(self, wait: &mut WaitNow) {
@@ -172,6 +180,7 @@ impl Place {
                 Subject::Worker(worker) => self.worker(worker),
                 Subject::Stream(stream) => self.stream_ref(stream),
                 Subject::Wait(wait) => self.wait(wait),
+                Subject::Hanging(hanging) => self.hanging(hanging),
             }
         }
     }
@@ -298,6 +307,8 @@ fn gather_waiting(whole: &mut Report, part: &Report) {
     to.now_count += from.now_count;
     to.matrix.extend(from.matrix.iter().cloned());
     to.roots.extend(from.roots.iter().cloned());
+    to.hanging.extend(from.hanging.iter().cloned());
+    to.still_ns = most([to.still_ns, from.still_ns].into_iter());
     to.deadlock = to.deadlock.take().or_else(|| from.deadlock.clone());
     let total_ns = to.total_ns.max(f64::MIN_POSITIVE);
     to.matrix.iter_mut().for_each(|edge| edge.share = edge.ns / total_ns);

@@ -1,5 +1,6 @@
 //! The built-in monitors, one a file.
 
+mod accounts;
 mod latency;
 mod service;
 mod shares;
@@ -8,6 +9,7 @@ mod telling;
 mod waits;
 mod workers;
 
+pub(crate) use accounts::Accounts;
 pub(crate) use latency::Latencies;
 pub(crate) use service::Services;
 pub(crate) use shares::Shares;
@@ -28,5 +30,6 @@ pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
         Box::new(Services::new(ns_per_tick)),
         Box::new(Latencies::new(ns_per_tick)),
         Box::new(Waits::default()),
+        Box::new(Accounts::default()),
     ]
 }

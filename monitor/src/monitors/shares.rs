@@ -443,6 +443,7 @@ fn work(moment: &Moment<'_>, of: Account<'_>) -> Work {
             .map(|messages| moment.ns(worked) / messages as f64),
         failed,
         ended_badly,
+        account: None,
     }
 }
 

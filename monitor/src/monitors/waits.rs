@@ -174,6 +174,7 @@ impl Monitor for Waits {
             matrix: self.matrix(moment, &led, total),
             roots: self.roots(moment, &led, total),
             deadlock,
+            ..Waiting::default()
         };
     }
 }

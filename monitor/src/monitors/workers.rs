@@ -294,6 +294,7 @@ fn worker_report(moment: &Moment<'_>, id: u64, worker: &Worker) -> report::Worke
         on_message: on_task.is_some().then_some(worker.on_message),
         stuck_ns: stuck_since.map(|&since| moment.ns(moment.end.saturating_sub(since))),
         on_task,
+        account: None,
     }
 }
 

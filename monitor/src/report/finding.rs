@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Stream, Task, WaitNow, Worker};
+use super::{Hanging, Stream, Task, WaitNow, Worker};
 use crate::ids::{TaskId, WorkerId};
 
 /// What limits the flow: what was found, and the same in words.
@@ -81,7 +81,7 @@ pub struct StreamRef {
 /// A number that a finding goes by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What was measured, such as `busy`. Of several waits each has the name `wait`; other names occur once in a finding.
+    /// What was measured, such as `busy`. Of several waits each has the name `wait`, of several threads that do not go on `hangs`; other names occur once in a finding.
     pub name: String,
     /// How much.
     pub value: f64,
@@ -106,6 +106,8 @@ pub enum Subject {
     Stream(StreamRef),
     /// A task's waiting for another.
     Wait(WaitNow),
+    /// A task whose thread does not go on.
+    Hanging(Hanging),
 }
 
 /// Something that can be done about it, as it is.
@@ -157,11 +159,11 @@ pub enum VerdictKind {
     Worker,
     /// A worker is busy nearly all the time while others are not, and moving a task would help.
     Mapping,
-    /// A stream holds too few messages: both its ends wait in turn.
+    /// A stream holds too few messages, so that both its ends wait in turn; or too few messages may be under way.
     Capacity,
     /// Dispatches are so short that the workers are busy with changing tasks.
     Quantum,
-    /// A worker was busy, but had a processor only part of that time.
+    /// A worker could run, but had a processor only part of that time, because other processes had them or the run may not use more.
     Contention,
     /// The network waits for its input.
     Source,
@@ -169,8 +171,10 @@ pub enum VerdictKind {
     Sink,
     /// The sources rest because a command told them to.
     Paused,
-    /// Tasks wait for one another in a circle.
+    /// Tasks wait for one another in a circle, by their streams or by locks in their boxes.
     Deadlock,
+    /// Nothing goes on, because a box waits for something that does not come.
+    Hang,
     /// The disk that keeps the run's events was full, and the run waited for it.
     Disk,
     /// The network keeps up with its source, which takes its time.
@@ -345,6 +349,7 @@ impl std::fmt::Display for Subject {
             Subject::Worker(worker) => write!(f, "worker {worker}"),
             Subject::Stream(stream) => f.write_str(&stream.name),
             Subject::Wait(wait) => f.write_str(&wait.name),
+            Subject::Hanging(hanging) => f.write_str(&hanging.name),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Times are nanoseconds, rates messages per second, shares fractions of 1. What is not known in the mode the run was
 //! in, or because events were lost, is `None` (`null`), never 0, and [`Report::notes`] says why.
 
+mod account;
 pub(crate) mod distribution;
 mod finding;
 mod sums;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{StreamId, TaskId, WorkerId};
 
+pub use account::{Asleep, BusyAccount, Hanging, Limits, Processors, SleepsFor};
 pub(crate) use finding::component_of;
 pub use finding::{
     Action, CommandLine, Figure, Finding, NewValue, StreamRef, Subject, TaskRef, Verdict, VerdictKind, Words,
@@ -64,6 +66,12 @@ pub struct Report {
     pub broken_count: u64,
     /// Workers in order of their ids.
     pub workers: Vec<Worker>,
+    /// What the run and the machine used of processors, if that was told twice.
+    #[serde(default)]
+    pub processors: Option<Processors>,
+    /// What limits the run as it is set, if its settings tell.
+    #[serde(default)]
+    pub limits: Option<Limits>,
     /// What being observed cost the run.
     #[serde(default)]
     pub telling: Telling,
@@ -161,6 +169,12 @@ pub struct Waiting {
     pub roots: Vec<Root>,
     /// Tasks that wait for one another in circles.
     pub deadlock: Option<Deadlock>,
+    /// Of a run that lives: tasks whose threads have been asleep in one dispatch for long, longest first.
+    #[serde(default)]
+    pub hanging: Vec<Hanging>,
+    /// Of a run that lives: for how long no worker has ended a dispatch or a wait.
+    #[serde(default)]
+    pub still_ns: Option<f64>,
 }
 
 /// A task that waits.
@@ -292,6 +306,8 @@ impl Report {
             broken: Vec::new(),
             broken_count: 0,
             workers: Vec::new(),
+            processors: None,
+            limits: None,
             telling: Telling::default(),
             measurements: Vec::new(),
             notes: Vec::new(),
@@ -537,6 +553,9 @@ pub struct Work {
     pub failed: u64,
     /// Tasks that ended by a panic or another failure.
     pub ended_badly: u64,
+    /// What the busy time was spent on, if its threads were looked at.
+    #[serde(default)]
+    pub account: Option<BusyAccount>,
 }
 
 /// All streams of one name between the same two components.
@@ -647,6 +666,9 @@ pub struct Worker {
     pub on_message: Option<u64>,
     /// For how long it has not gone on from there, if it hangs: at least.
     pub stuck_ns: Option<f64>,
+    /// What its busy time was spent on, if it was looked at.
+    #[serde(default)]
+    pub account: Option<BusyAccount>,
 }
 
 /// How a worker's time divides; the five sum to 1.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{Component, Report, State, Stream, Task, TaskShares, Work, WorkerShares};
+use crate::report::{BusyAccount, Component, Report, State, Stream, Task, TaskShares, Work, WorkerShares};
 
 /// Sums of floating-point numbers are exact to this part of them, and a nanosecond.
 const EXACT: f64 = 1e-6;
@@ -21,6 +21,7 @@ impl Report {
     pub fn contradictions(&self) -> Vec<String> {
         let mut sums = Sums { report: self, found: Vec::new() };
         sums.shares();
+        sums.accounts();
         if self.window.malformed == 0 {
             sums.work();
             sums.streams();
@@ -107,6 +108,31 @@ impl Sums<'_> {
         let holds =
             (sum - 1.0).abs() <= EXACT && parts.iter().all(|part| (-EXACT..=1.0 + EXACT).contains(part));
         self.check(holds, || format!("the shares of {name}, {parts:?}, add up to {sum}"));
+    }
+
+    /// Busy time is work, sleep, waiting for a processor and the runtime's own, whatever else is known.
+    fn accounts(&mut self) {
+        let report = self.report;
+        for (name, work) in works(report) {
+            self.account(&name, work.busy_ns, work.account.as_ref());
+        }
+        for worker in &report.workers {
+            let busy_ns = worker.shares.map(|shares| shares.busy * worker.lifetime_ns);
+            self.account(&format!("worker {}", worker.id), busy_ns, worker.account.as_ref());
+        }
+    }
+
+    fn account(&mut self, name: &str, busy_ns: Option<f64>, account: Option<&BusyAccount>) {
+        let Some(account) = account else { return };
+        self.check(busy_ns.is_some(), || format!("the busy time of {name} is divided, and is not known"));
+        let parts = [account.computing_ns, account.kept_ns, account.runtime_ns];
+        let whole = busy_ns.unwrap_or(0.0);
+        for part in parts.into_iter().chain(account.asleep.parts()) {
+            let holds = part >= 0.0 && part <= whole * (1.0 + EXACT) + 1.0;
+            self.check(holds, || format!("the busy time of {name}, {whole}, has a part of {part}"));
+        }
+        let sum = parts.iter().sum::<f64>() + account.asleep.parts().iter().sum::<f64>();
+        self.same(&format!("the busy time of {name}, by what it was spent on"), whole, sum);
     }
 
     // ---- what tasks did

@@ -4,7 +4,7 @@ use crate::report::{Action, Figure, Finding, Stream, Task, VerdictKind, Words};
 use crate::wording::counted;
 
 use super::facts::Facts;
-use super::thresholds::{LONGER_STREAM, SHORT_MESSAGES, SHORT_NS};
+use super::thresholds::{FILLS, LONGER_STREAM, SHORT_MESSAGES, SHORT_NS, SMALL};
 
 /// The dispatches of the workers' tasks, where they are short.
 pub(super) struct Short {
@@ -24,6 +24,17 @@ impl Short {
             messages: sum(&|task| Some(task.work.messages_in? as f64)) / dispatches,
             ns: sum(&|task| task.work.busy_ns) / dispatches,
             yields: sum(&|task| Some(task.work.yield_share? * task.work.dispatches? as f64)) / dispatches,
+        };
+        // Dispatches that take as much as they may are ended by that, whoever tells why they ended.
+        let quantum = facts.report.limits.map(|limits| limits.quantum as f64);
+        let all_of_it = quantum.is_some_and(|quantum| quantum < SMALL && short.messages >= FILLS * quantum);
+        let short = Short {
+            yields: if all_of_it {
+                short.yields.max(short.messages / quantum.unwrap_or(1.0)).min(1.0)
+            } else {
+                short.yields
+            },
+            ..short
         };
         let is_short = dispatches > 0.0 && short.messages < SHORT_MESSAGES && short.ns < SHORT_NS;
         is_short.then_some(short)

@@ -2,10 +2,11 @@
 
 use crate::ids::WorkerId;
 use crate::report::{
-    Component, Figure, Finding, Report, RootState, Subject, Task, TaskRef, TaskShares, Work, Worker,
-    WorkerShares, component_of,
+    BusyAccount, Component, Figure, Finding, Report, RootState, Subject, Task, TaskRef, TaskShares, Work,
+    Worker, WorkerShares, component_of,
 };
 
+use super::accounts::is_sure;
 use super::thresholds::{HELD_BACK, SATURATED, SHORT_LIFE, STARVED};
 
 /// A report, and what rules ask of it.
@@ -19,7 +20,15 @@ pub(crate) struct Facts<'r> {
 
 impl<'r> Facts<'r> {
     pub(super) fn new(report: &'r Report) -> Facts<'r> {
-        let sources = report.tasks.iter().filter(|task| is_source(task));
+        // One that ended long before the others does not keep up with them, and they do not with it.
+        let run_ns = report.window.duration_ns;
+        let lived = |task: &Task| {
+            task.work.shares.is_none_or(|shares| {
+                let lived_ns = task.work.busy_ns.unwrap_or(0.0) / shares.busy;
+                !lived_ns.is_finite() || lived_ns >= SHORT_LIFE * run_ns
+            })
+        };
+        let sources = report.tasks.iter().filter(|task| is_source(task) && lived(task));
         let held_back = sources.filter_map(|task| Some(task.work.shares?.output_wait)).reduce(f64::max);
         let mut workers: Vec<(&Worker, WorkerShares)> =
             report.workers.iter().filter_map(|worker| Some((worker, worker.shares?))).collect();
@@ -98,6 +107,13 @@ impl<'r> Facts<'r> {
         sources
             .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
             .filter(|(_, shares)| shares.busy + shares.input_wait >= STARVED)
+    }
+
+    /// What a task's busy time was spent on; where that goes by too little, what its component's was.
+    pub(super) fn account(&self, task: &'r Task) -> Option<&'r BusyAccount> {
+        let own = task.work.account.as_ref().filter(|account| is_sure(account));
+        let of_component = || self.component(component_of(&task.name))?.work.account.as_ref();
+        own.or_else(|| of_component().filter(|account| is_sure(account)))
     }
 
     pub(super) fn component(&self, path: &str) -> Option<&'r Component> {

@@ -3,8 +3,10 @@
 //! The rules ([`rules::RULES`]) are asked in order, from what excuses everything else (a deadlock, a processor that was taken away) to
 //! what is left when nothing stands out; the first that answers is the verdict. Each goes by shares of time, by where
 //! waiting leads ([`crate::report::Root`]) and by true-rate utilisation, and answers with data: a [`Finding`]. Sentences are made
-//! of that when it is complete ([`say`]).
+//! of that when it is complete ([`say`]). What a rule finds that the account of busy time rules out is no verdict
+//! ([`accounts::contradicts`]): the next rule is asked.
 
+mod accounts;
 mod dispatches;
 mod edges;
 mod facts;
@@ -35,11 +37,12 @@ pub(crate) fn say(finding: &Finding) -> Words {
     words::whole(said, finding)
 }
 
-/// What the first rule found that found anything.
+/// What the first rule found that found anything which no account rules out.
 fn finding(facts: &Facts<'_>) -> Finding {
     let found = rules::RULES
         .iter()
-        .find_map(|rule| Some(Finding { rule: rule.name.to_owned(), ..(rule.find)(facts)? }))
+        .filter_map(|rule| Some(Finding { rule: rule.name.to_owned(), ..(rule.find)(facts)? }))
+        .find(|found| !accounts::contradicts(facts, found))
         .unwrap_or_else(|| Finding::new(VerdictKind::Unclear));
     let broken = facts.report.broken_count;
     found.with((broken > 0).then(|| Figure::new("broken", broken as f64, "streams")))

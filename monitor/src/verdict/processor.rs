@@ -16,19 +16,17 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    /// Threads of tasks' own may be on a worker's processor, too; other workers are pinned to theirs. So what other processes had is
-    /// the worker's delay less what those threads used. Where the kernel tells no delays, or workers are not pinned, a busy worker that
-    /// did not run was preempted, or slept if it was preempted too seldom for that.
+    /// Other threads of the run may have had the worker's processor: what other processes had is no more than they used in all, or, where
+    /// the kernel does not tell that, the worker's delay less what the threads of tasks' own used. Where the kernel tells no delays, a
+    /// busy worker that did not run was preempted, or slept if it was preempted too seldom for that.
     pub(super) fn of(facts: &Facts<'_>, worker: &Worker, shares: &WorkerShares) -> Option<Processor> {
         let busy_ns = load(shares) * worker.lifetime_ns;
         let cpu_ns = worker.cpu_ns.filter(|_| worker.lifetime_ns > 0.0)?;
         let of_lifetime = |ns: f64| (ns / worker.lifetime_ns).max(0.0);
-        if let (Some(delayed_ns), Some(_)) = (worker.delayed_ns, worker.core) {
-            let own_threads = facts.report.tasks.iter().filter(|task| task.worker.is_none());
-            let theirs_ns: f64 = own_threads.filter_map(|task| task.cpu_ns).sum();
+        if let Some(delayed_ns) = worker.delayed_ns {
             return Some(Processor {
                 wanted: of_lifetime(cpu_ns + delayed_ns),
-                lost: of_lifetime(delayed_ns - theirs_ns),
+                lost: of_lifetime(delayed_ns).min(had_by_others(facts, worker, of_lifetime(delayed_ns))),
                 asleep: of_lifetime(busy_ns - cpu_ns - delayed_ns),
             });
         }
@@ -37,6 +35,25 @@ impl Processor {
         let (lost_ns, asleep_ns) = if slept { (0.0, gone_ns) } else { (gone_ns, 0.0) };
         Some(Processor { wanted: load(shares), lost: of_lifetime(lost_ns), asleep: of_lifetime(asleep_ns) })
     }
+}
+
+/// For how much of its lifetime other processes can have kept the worker, which was kept for `delayed` of it.
+fn had_by_others(facts: &Facts<'_>, worker: &Worker, delayed: f64) -> f64 {
+    let told = facts.report.processors.as_ref().filter(|processors| processors.span_ns > 0.0);
+    if let Some((processors, others_ns)) =
+        told.and_then(|processors| Some((processors, processors.others_ns?)))
+    {
+        let others = others_ns / processors.span_ns;
+        if facts.workers.len() as u64 <= processors.count {
+            return others;
+        }
+        // The run's own threads keep each other off: others do in proportion.
+        let run = processors.run_ns / processors.span_ns - worker.cpu_ns.unwrap_or(0.0) / worker.lifetime_ns;
+        return delayed * others / (others + run.max(0.0)).max(f64::MIN_POSITIVE);
+    }
+    let own_threads = facts.report.tasks.iter().filter(|task| task.worker.is_none());
+    let theirs_ns: f64 = own_threads.filter_map(|task| task.cpu_ns).sum();
+    (delayed - theirs_ns / worker.lifetime_ns).max(0.0)
 }
 
 /// The worker that lost most of its time to other processes, if it could have run for this share of it.

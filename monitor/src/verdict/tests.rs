@@ -1,5 +1,6 @@
 //! Verdicts on reports made for one rule, and on reports that nobody made for any.
 
+mod accounts;
 mod failing;
 
 use thalweg_chance::Chance;
@@ -9,8 +10,8 @@ use super::rules::{RULES, Rule};
 use super::{say, utilisation, verdict};
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::report::{
-    Component, Deadlock, Finding, Report, Root, RootState, Stream, Task, TaskShares, VerdictKind, WaitNow,
-    Work, Worker, WorkerShares,
+    Asleep, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, Processors, Report, Root, RootState,
+    SleepsFor, State, Stream, Task, TaskShares, VerdictKind, WaitNow, Work, Worker, WorkerShares,
 };
 
 /// As if its rule had been added.
@@ -237,15 +238,68 @@ impl Maker {
         }
     }
 
+    /// Of a task or worker that was busy for so long.
+    fn account(&mut self, busy_ns: Option<f64>) -> Option<BusyAccount> {
+        let busy_ns = busy_ns.filter(|ns| *ns > 0.0)?;
+        let mut left = busy_ns;
+        let mut part = |chance: &mut Maker| {
+            let part = chance.one(&[0.0, 0.0, 0.1, 0.6, 1.0]) * left;
+            left -= part;
+            part
+        };
+        let asleep = Asleep::of([0; 6].map(|_| part(self)));
+        let (kept_ns, runtime_ns) = (part(self), part(self));
+        (self.below(3) == 0).then(|| BusyAccount {
+            computing_ns: left,
+            asleep,
+            kept_ns,
+            runtime_ns,
+            looks: self.one(&[0, 3, 40, 900]),
+            measured_ns: self.share() * busy_ns,
+            kernel_ns: self.maybe(Maker::ns),
+            faults: self.maybe(|chance| chance.below(90_000)),
+            lock: self.maybe(|chance| chance.below(3)),
+        })
+    }
+
+    fn hanging(&mut self) -> Hanging {
+        Hanging {
+            task: TaskId::of(self.below(6)),
+            name: self.path(),
+            worker: self.maybe(|chance| WorkerId::of(chance.below(3))),
+            sleeps_for: self.one(&SleepsFor::ALL),
+            ns: self.one(&[6e8, 2e9, 9e10]),
+            lock: self.maybe(|chance| chance.below(3)),
+            holder: self.maybe(Maker::path),
+        }
+    }
+
+    fn processors(&mut self, span_ns: f64) -> Processors {
+        let count = self.one(&[1, 2, 64]);
+        let run_ns = self.share() * count as f64 * span_ns;
+        let left_ns = count as f64 * span_ns - run_ns;
+        Processors {
+            count,
+            span_ns,
+            run_ns,
+            others_ns: self.maybe(|chance| chance.share() * left_ns),
+            throttled_ns: if self.seldom() { span_ns } else { 0.0 },
+            sampling_ns: 0.0,
+            looks: 0,
+        }
+    }
+
     fn task(&mut self, id: u64) -> Task {
         let replica = self.below(3);
         let name = self.path();
+        let mut work = self.work();
+        work.account = self.account(work.busy_ns);
         Task {
             id: TaskId::of(id),
             name: if replica == 0 { name } else { format!("{name}[{replica}]") },
             worker: self.maybe(|chance| WorkerId::of(chance.below(3))),
             cpu_ns: self.maybe(Maker::ns),
-            work: self.work(),
+            work,
             ..Task::default()
         }
     }
@@ -256,10 +310,12 @@ impl Maker {
             let kept = chance.share() * (1.0 - busy);
             WorkerShares { busy, waiting: 1.0 - busy - kept, own: 0.0, kept, unaccounted: 0.0 }
         });
+        let lifetime_ns = self.ns();
         Worker {
             id: WorkerId::of(id),
             core: self.maybe(|_| 0),
-            lifetime_ns: self.ns(),
+            lifetime_ns,
+            account: self.account(shares.map(|shares| shares.busy * lifetime_ns)),
             cpu_ns: self.maybe(Maker::ns),
             preempted: self.maybe(|chance| chance.below(9)),
             delayed_ns: self.maybe(Maker::ns),
@@ -331,6 +387,12 @@ impl Maker {
         report.window.disk_held_ns = self.seldom().then(|| self.ns());
         report.throughput.messages_in = self.maybe(|chance| chance.below(100));
         report.broken_count = u64::from(self.seldom());
+        report.window.state = self.one(&[State::Ended, State::Running]);
+        report.processors = self.maybe(|chance| chance.processors(duration_ns));
+        report.limits =
+            self.maybe(|chance| Limits { quantum: chance.one(&[1, 64]), unfinished: chance.one(&[0, 2]) });
+        report.waiting.still_ns = self.seldom().then_some(3e9);
+        report.waiting.hanging = (0..self.below(3)).map(|_| self.hanging()).collect();
         report.tasks = (0..self.below(6)).map(|id| self.task(id)).collect();
         report.workers = (0..self.below(4)).map(|id| self.worker(id)).collect();
         report.streams = (0..self.below(5)).map(|_| self.stream()).collect();
@@ -346,9 +408,20 @@ impl Maker {
             tasks: self.below(9),
             waits: (0..self.below(7)).map(|_| self.wait()).collect(),
         });
+        if self.below(2) == 0 {
+            without_looks(&mut report);
+        }
         report.utilisation = utilisation(&report);
         report
     }
+}
+
+/// As if nobody had looked at the threads.
+fn without_looks(report: &mut Report) {
+    report.tasks.iter_mut().for_each(|task| task.work.account = None);
+    report.workers.iter_mut().for_each(|worker| worker.account = None);
+    (report.processors, report.limits) = (None, None);
+    report.waiting.hanging.clear();
 }
 
 /// Words are made of the finding alone, so one that went through JSON says the same; and its figures are numbers.
@@ -356,7 +429,7 @@ impl Maker {
 fn a_finding_is_whole_without_its_words() {
     let mut chance = Maker(Chance::new(18));
     let mut asked = std::collections::BTreeSet::new();
-    for _ in 0..40_000 {
+    for _ in 0..160_000 {
         let report = chance.report();
         let said = verdict(&report);
         let json = serde_json::to_string(&said).expect("a verdict is JSON");

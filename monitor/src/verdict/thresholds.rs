@@ -37,6 +37,18 @@ thresholds! {
     WORKS = 0.5, "share";
     /// A worker that others kept from its processor, or that slept in a box, for more of its time is slowed by that; so is a run that waited for room on the disk.
     LOST = 0.2, "share";
+    /// An account goes by so many looks at a thread at least, or by dispatches of half the time whose processor time was measured.
+    LOOKS = 10.0, "times";
+    /// What sleeps for more of its busy time would gain little by less work.
+    ASLEEP = 0.5, "share";
+    /// Of its processor time so much in the kernel is worth a word.
+    KERNEL = 0.3, "share";
+    /// So many new pages of memory a second take a hundredth of a processor and more.
+    FAULTS = 10000.0, "pages";
+    /// Where nothing has gone on for so long, and a box has slept for so long, a run hangs.
+    HANG_NS = 1e9, "ns";
+    /// Unless its messages take a part of that in the mean which is larger than one in so many.
+    HANG_TIMES = 5.0, "times";
     /// Where the kernel does not tell of delays: preempted less often than once in this time lost, a thread slept.
     SLEEP_NS = 50e6, "ns";
     /// What changing tasks takes of a dispatch, about. Its clock is read once, so no event tells.
@@ -49,6 +61,8 @@ thresholds! {
     SHORT_NS = 5000.0, "ns";
     /// Where so many dispatches end with the quantum spent, it is the quantum that ends them.
     SPENT = 0.5, "share";
+    /// Dispatches that take more of what a small quantum allows are ended by it.
+    FILLS = 0.5, "times";
     /// Streams that hold fewer dispatches' messages end the dispatches.
     NARROW = 4.0, "dispatches";
     /// Streams that hold more are not said to be too small.

@@ -10,7 +10,7 @@ use thalweg_monitor::{
 
 use crate::Terminal;
 use crate::commands::look::{Look, json, look, usage};
-use crate::commands::report::text;
+use crate::commands::report::{accounts, text};
 use crate::commands::waits;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -77,7 +77,7 @@ fn print(report: &Report, output: &mut Output) -> Result<(), Failure> {
     if let Some(suggestion) = &words.suggestion {
         output.text(&wrapped(&format!("  so {suggestion}"), output.width, "    "))?;
     }
-    for table in [pressed(&report.utilisation), waits::roots(&report.waiting)] {
+    for table in [pressed(&report.utilisation), accounts::table(report), waits::roots(&report.waiting)] {
         if !table.is_empty() {
             output.line("")?;
             output.table(&table)?;

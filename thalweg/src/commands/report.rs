@@ -1,5 +1,6 @@
 //! `thalweg report`: what a run did and what limits its flow.
 
+pub(crate) mod accounts;
 mod graph;
 pub(crate) mod text;
 

@@ -579,8 +579,8 @@ public final class Kinds {
     public static final class ExecThreadUsed {
         private ExecThreadUsed() {}
         public static final String NAME = "exec.thread_used";
-        public static final long HASH = 0xccce706443afcc19L;
-        public static final int WORDS = 7;
+        public static final long HASH = 0xc1a32c0b9d263ed8L;
+        public static final int WORDS = 9;
         /** The worker; 4294967295: a thread of a task's own. */
         public static final int AT_WORKER = 0;
         public static final int TYPE_WORKER = Layout.FIELD_U32;
@@ -602,6 +602,113 @@ public final class Kinds {
         /** Of a worker: for how long it was kept from its processor so far, see `exec.worker_ended`. */
         public static final int AT_KEPT_TICKS = 48;
         public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
+        /** Time it had a processor and was in the kernel; 18446744073709551615: not told. */
+        public static final int AT_KERNEL_NS = 56;
+        public static final int TYPE_KERNEL_NS = Layout.FIELD_U64;
+        /** Pages of memory that it touched and that were not there yet. */
+        public static final int AT_FAULTS = 64;
+        public static final int TYPE_FAULTS = Layout.FIELD_U64;
+    }
+
+    /** What a thread did in a task, as it was seen from outside, at intervals, since that was last told (modes metrics and full). */
+    public static final class ExecThreadSampled {
+        private ExecThreadSampled() {}
+        public static final String NAME = "exec.thread_sampled";
+        public static final long HASH = 0x968d7f3ded50f605L;
+        public static final int WORDS = 9;
+        /** The worker; 4294967295: a thread of a task's own. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** The task. */
+        public static final int AT_TASK = 8;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** What the thread did. */
+        public static final int AT_DOING = 16;
+        public static final int TYPE_DOING = Layout.FIELD_ENUM;
+        public static final int CHOICE_DOING_RUNS = 0;
+        public static final int CHOICE_DOING_LOCK = 1;
+        public static final int CHOICE_DOING_READ = 2;
+        public static final int CHOICE_DOING_WRITE = 3;
+        public static final int CHOICE_DOING_SLEEP = 4;
+        public static final int CHOICE_DOING_PAGE_FAULT = 5;
+        public static final int CHOICE_DOING_OTHER = 6;
+        /** By what that is known. */
+        public static final int AT_SOURCE = 17;
+        public static final int TYPE_SOURCE = Layout.FIELD_ENUM;
+        public static final int CHOICE_SOURCE_CALL = 0;
+        public static final int CHOICE_SOURCE_FUNCTION = 1;
+        public static final int CHOICE_SOURCE_STATE = 2;
+        public static final int CHOICE_SOURCE_NOTHING = 3;
+        /** How often it was seen to do that. */
+        public static final int AT_LOOKS = 20;
+        public static final int TYPE_LOOKS = Layout.FIELD_U32;
+        /** How much time these looks stand for: each for that since the one before. */
+        public static final int AT_INTERVAL_TICKS = 24;
+        public static final int TYPE_INTERVAL_TICKS = Layout.FIELD_U64;
+        /** For how long the thread had a processor in that time. */
+        public static final int AT_CPU_NS = 32;
+        public static final int TYPE_CPU_NS = Layout.FIELD_U64;
+        /** For how long it could have run in that time, and had no processor. */
+        public static final int AT_DELAYED_NS = 40;
+        public static final int TYPE_DELAYED_NS = Layout.FIELD_U64;
+        /** The address of the lock that it sleeps for, or the file descriptor; 0: not known. */
+        public static final int AT_ON = 48;
+        public static final int TYPE_ON = Layout.FIELD_U64;
+        /** For how long it has been seen asleep in the same dispatch; 0: it ran last, or was not seen before. */
+        public static final int AT_ASLEEP_TICKS = 56;
+        public static final int TYPE_ASLEEP_TICKS = Layout.FIELD_U64;
+        /** The task whose thread holds the lock, if the lock says so; else 0. */
+        public static final int AT_HOLDER = 64;
+        public static final int TYPE_HOLDER = Layout.FIELD_U64;
+    }
+
+    /** What a dispatch of a millisecond or more used of its processor. In time it stands before that dispatch's event. */
+    public static final class ExecDispatchUsed {
+        private ExecDispatchUsed() {}
+        public static final String NAME = "exec.dispatch_used";
+        public static final long HASH = 0x39fa2d0ec1cfbf92L;
+        public static final int WORDS = 5;
+        /** The worker; 4294967295: a thread of the task's own. */
+        public static final int AT_WORKER = 0;
+        public static final int TYPE_WORKER = Layout.FIELD_U32;
+        /** The task. */
+        public static final int AT_TASK = 8;
+        public static final int TYPE_TASK = Layout.FIELD_U64;
+        /** How long it lasted, without the time that its thread is known to have had no processor. */
+        public static final int AT_DURATION_TICKS = 16;
+        public static final int TYPE_DURATION_TICKS = Layout.FIELD_U64;
+        /** That time. */
+        public static final int AT_KEPT_TICKS = 24;
+        public static final int TYPE_KEPT_TICKS = Layout.FIELD_U64;
+        /** Time it had a processor. */
+        public static final int AT_CPU_NS = 32;
+        public static final int TYPE_CPU_NS = Layout.FIELD_U64;
+    }
+
+    /** What the run and the machine used of the processors that the run may use, so far. */
+    public static final class ExecProcessorsUsed {
+        private ExecProcessorsUsed() {}
+        public static final String NAME = "exec.processors_used";
+        public static final long HASH = 0x6fad77b501d2e851L;
+        public static final int WORDS = 6;
+        /** How many processors it may use. */
+        public static final int AT_PROCESSORS = 0;
+        public static final int TYPE_PROCESSORS = Layout.FIELD_U32;
+        /** Time that threads of the run had one. */
+        public static final int AT_RUN_NS = 8;
+        public static final int TYPE_RUN_NS = Layout.FIELD_U64;
+        /** Time that anybody had one; 18446744073709551615 where the kernel does not tell. */
+        public static final int AT_MACHINE_NS = 16;
+        public static final int TYPE_MACHINE_NS = Layout.FIELD_U64;
+        /** Time for which the run's group had spent the processor time that it is allowed. */
+        public static final int AT_THROTTLED_NS = 24;
+        public static final int TYPE_THROTTLED_NS = Layout.FIELD_U64;
+        /** Time that looking at threads took. */
+        public static final int AT_SAMPLING_NS = 32;
+        public static final int TYPE_SAMPLING_NS = Layout.FIELD_U64;
+        /** How often threads were looked at. */
+        public static final int AT_LOOKS = 40;
+        public static final int TYPE_LOOKS = Layout.FIELD_U64;
     }
 
     /** A task was created. */

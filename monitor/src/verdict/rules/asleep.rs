@@ -1,15 +1,45 @@
-//! A worker that is busy with sleeping in a box.
+//! A task that is busy with sleeping in its box, and so keeps a worker that has nothing to spare, or itself, from working.
 
-use crate::report::{Figure, Finding, VerdictKind, Words};
+use crate::report::{Figure, Finding, SleepsFor, Task, VerdictKind, Words};
+use crate::verdict::accounts::{sleeper, sleeps};
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::processor::Processor;
 use crate::verdict::thresholds::{LOST, SATURATED};
 use crate::wording::declare_blocking;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    if facts.keeps_up() {
+        return None;
+    }
+    let Some((task, asleep)) = sleeper(facts) else { return unseen(facts) };
+    let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Task).about_task(task) };
+    let found = found.with(Figure::share("asleep", asleep).of(task));
+    let account = facts.account(task)?;
+    let sharing =
+        account.lock.map(|lock| facts.tasks().filter(|(other, _)| sleeps_for(facts, other, lock)).count());
+    let sharing = sharing.filter(|&tasks| tasks > 1);
+    Some(
+        found
+            .slept(account, task)
+            .with(sharing.map(|tasks| Figure::new("share_the_lock", tasks as f64, "tasks")))
+            .rooted(facts),
+    )
+}
+
+/// Whether a task was seen to sleep for this lock most of all.
+fn sleeps_for<'r>(facts: &Facts<'r>, task: &'r Task, lock: u64) -> bool {
+    let account = facts.account(task);
+    account.is_some_and(|account| account.lock == Some(lock) && account.asleep.lock_ns > 0.0)
+}
+
+/// Where threads were not looked at: a worker that is busy and used neither a processor nor waited for one.
+fn unseen(facts: &Facts<'_>) -> Option<Finding> {
     let (worker, shares) = *facts.workers.first()?;
+    if worker.account.is_some() {
+        return None;
+    }
     let Processor { asleep, .. } = Processor::of(facts, worker, &shares)?;
-    if facts.keeps_up() || load(&shares) < SATURATED || asleep < LOST {
+    if load(&shares) < SATURATED || asleep < LOST {
         return None;
     }
     let (task, _) = facts.busiest_on(worker.id)?;
@@ -23,11 +53,51 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 }
 
 pub(super) fn say(found: &Finding) -> Words {
+    let Some(what) = found.slept_for() else {
+        return Words::text(format!(
+            "{} limits the flow: it sleeps, or waits for something outside, {} of the time of worker {}.",
+            found.task_name(),
+            found.percent("asleep"),
+            found.worker_id()
+        ))
+        .so(declare_blocking(found.path()));
+    };
+    let sharing = found.figure("share_the_lock").map(|figure| {
+        format!(
+            "{:.0} tasks sleep for the same lock (or the same part of the memory allocator)",
+            figure.value
+        )
+    });
+    let sleeps = sleeps(what);
     Words::text(format!(
-        "{} limits the flow: it sleeps, or waits for something outside, {} of the time of worker {}.",
+        "{} limits the flow: it {sleeps} {} of its busy time, which is {} of the run.",
         found.task_name(),
-        found.percent("asleep"),
-        found.worker_id()
+        found.percent("asleep_of_busy"),
+        found.percent("asleep")
     ))
-    .so(declare_blocking(found.path()))
+    .because(sharing)
+    .because(format!("its thread was looked at {:.0} times", found.value("looks")))
+    .so(remedy(found, what))
+}
+
+fn remedy(found: &Finding, what: SleepsFor) -> String {
+    let path = found.path();
+    match what {
+        SleepsFor::Lock => format!(
+            "let {path} hold what it shares for less time, or give each task its own (memory that is allocated and freed by several \
+             threads is shared, too); more replicas or workers would wait for it as well"
+        ),
+        SleepsFor::PageFault => {
+            format!("let {path} touch less memory, or bring it into memory before the run")
+        }
+        _ if found.worker.is_none() => {
+            format!(
+                "replicate {path} (`!` in the network): it has a thread of its own, and several can sleep at once"
+            )
+        }
+        SleepsFor::Write => {
+            format!("make who reads what {path} writes faster, or {}", declare_blocking(path))
+        }
+        _ => declare_blocking(path),
+    }
 }

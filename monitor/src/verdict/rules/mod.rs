@@ -7,9 +7,11 @@ mod burst_on_worker;
 mod busiest;
 mod contention;
 mod contention_of_waiting;
+mod crowded;
 mod deadlock;
 mod full_disk;
 mod grain;
+mod hang;
 mod long_box;
 mod mapping;
 mod narrow_streams;
@@ -24,9 +26,11 @@ mod slow_replica;
 mod small_stream;
 mod source;
 mod source_awaited;
+mod throttled;
 mod too_short;
 mod uneven_split;
 mod uneven_workers;
+mod unfinished;
 mod unknown;
 mod waking;
 
@@ -47,9 +51,13 @@ pub(super) struct Rule {
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "paused", find: paused::find, say: paused::say },
     Rule { name: "deadlock", find: deadlock::find, say: deadlock::say },
+    Rule { name: "hang", find: hang::find, say: hang::say },
     Rule { name: "full_disk", find: full_disk::find, say: full_disk::say },
     Rule { name: "asleep", find: asleep::find, say: asleep::say },
+    Rule { name: "throttled", find: throttled::find, say: throttled::say },
     Rule { name: "contention", find: contention::find, say: contention::say },
+    Rule { name: "crowded", find: crowded::find, say: crowded::say },
+    Rule { name: "unfinished", find: unfinished::find, say: unfinished::say },
     Rule { name: "quantum", find: quantum::find, say: quantum::say },
     Rule { name: "source", find: source::find, say: source::say },
     Rule { name: "nothing", find: nothing::find, say: nothing::say },

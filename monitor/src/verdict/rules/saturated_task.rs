@@ -2,12 +2,32 @@
 
 use crate::report::{Figure, Finding, Task, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
-use crate::verdict::thresholds::GAIN;
+use crate::verdict::thresholds::{FAULTS, GAIN, KERNEL};
+use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let (task, shares) = facts.saturated_task()?;
     let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Task).about_task(task) };
-    Some(pressed(found.with(Figure::share("busy", shares.busy).of(task)), facts, task))
+    let found = found.with(Figure::share("busy", shares.busy).of(task));
+    Some(pressed(in_kernel(found, facts, task), facts, task))
+}
+
+/// With how much of its processor time its thread, or its worker's, spends in the kernel, and with how many new pages of memory.
+fn in_kernel(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding {
+    let worker = facts.report.workers.iter().find(|worker| Some(worker.id) == task.worker);
+    let (account, cpu_ns, lifetime_ns) = match worker {
+        Some(worker) => (worker.account.as_ref(), worker.cpu_ns, worker.lifetime_ns),
+        None => (task.work.account.as_ref(), task.cpu_ns, facts.report.window.duration_ns),
+    };
+    let kernel = account.and_then(|account| account.kernel_ns).zip(cpu_ns).map(|(kernel, cpu)| kernel / cpu);
+    let Some(kernel) = kernel.filter(|part| (KERNEL..=1.0).contains(part)) else { return found };
+    let faults = account.and_then(|account| account.faults).map(|faults| faults as f64 / (lifetime_ns / 1e9));
+    let faults = faults.filter(|faults| faults.is_finite());
+    let of =
+        |figure: Figure| worker.map_or_else(|| figure.clone().of(task), |worker| figure.clone().of(worker));
+    found
+        .with(of(Figure::share("kernel", kernel)))
+        .with(faults.map(|faults| of(Figure::new("faults_per_s", faults, "pages"))))
 }
 
 /// With what the source asks of the task, how many workers have no time for a replica of it, and where waiting leads.
@@ -45,6 +65,23 @@ fn suggestion(found: &Finding) -> String {
 }
 
 pub(super) fn say(found: &Finding) -> Words {
+    let path = found.path();
+    let kernel = found.figure("kernel").map(|kernel| {
+        let faults = found.figure("faults_per_s").filter(|faults| faults.value >= FAULTS).map_or(
+            String::new(),
+            |faults| {
+                format!(
+                    ", which gives {:.0} new pages of memory a second: memory that is used again costs none",
+                    faults.value
+                )
+            },
+        );
+        format!(
+            "{} spends {} of its processor time in the kernel{faults}",
+            found.name_of("kernel"),
+            percent(kernel.value)
+        )
+    });
     let on = found.worker.map_or(String::new(), |worker| format!(" on worker {worker}"));
     Words::text(format!(
         "{} limits the flow: it is busy {} of the time{on}.",
@@ -52,6 +89,7 @@ pub(super) fn say(found: &Finding) -> Words {
         found.percent("busy")
     ))
     .because(could_ask(found))
+    .because(kernel)
     .so(suggestion(found))
 }
 

@@ -1,21 +1,52 @@
-//! A sink that is busy all the time.
+//! A sink that is busy all the time, or that waits most of the time for who reads what it writes.
 
-use crate::report::{Figure, Finding, VerdictKind, Words};
+use crate::report::{Figure, Finding, SleepsFor, Task, TaskShares, VerdictKind, Words};
+use crate::verdict::accounts::{asleep_part, computing_part, is_sure, sleeps};
 use crate::verdict::facts::{Facts, is_sink};
-use crate::verdict::thresholds::SATURATED;
+use crate::verdict::thresholds::{ASLEEP, SATURATED, STARVED};
 use crate::verdict::words::the;
+use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && shares.busy >= SATURATED)?;
+    // One that waits for who reads what it writes, for most of the time, does so whatever else it does.
+    let presses = |task: &Task, shares: &TaskShares| {
+        let slept = asleep_part(task.work.account.as_ref()).unwrap_or(0.0);
+        shares.busy >= SATURATED || shares.busy >= STARVED && slept >= ASLEEP && !facts.keeps_up()
+    };
+    let (task, shares) = facts.tasks().find(|(task, shares)| is_sink(task) && presses(task, shares))?;
     let found = Finding { worker: task.worker, ..Finding::new(VerdictKind::Sink).about_task(task) };
-    Some(found.with(Figure::share("busy", shares.busy).of(task)).rooted(facts))
+    let found = found.with(Figure::share("busy", shares.busy).of(task)).rooted(facts);
+    let account = task.work.account.as_ref().filter(|account| is_sure(account));
+    Some(match account {
+        Some(account) => found
+            .with(computing_part(Some(account)).map(|part| Figure::share("computing_of_busy", part).of(task)))
+            .slept(account, task),
+        None => found,
+    })
 }
 
 pub(super) fn say(found: &Finding) -> Words {
-    Words::text(format!(
-        "{} limits the flow: it is busy {} of the time.",
-        the("sink", found.task_name()),
-        found.percent("busy")
-    ))
-    .so("make the sink faster, or let several write")
+    let sink = the("sink", found.task_name());
+    let busy = found.percent("busy");
+    let slept = found.slept_for().filter(|_| found.value("asleep_of_busy") >= ASLEEP);
+    match (slept, found.figure("computing_of_busy")) {
+        (Some(what), _) => Words::text(format!(
+            "{sink} limits the flow: it is busy {busy} of the time, and {} {} of that.",
+            sleeps(what),
+            found.percent("asleep_of_busy")
+        ))
+        .so(match what {
+            SleepsFor::Write => {
+                "make who reads what the sink writes faster (the program behind the pipe or socket, or the disk)"
+            }
+            _ => "find out what the sink waits for: it writes no faster with less to write",
+        }),
+        (None, Some(computing)) => Words::text(format!(
+            "{sink} limits the flow: it is busy {busy} of the time, and computes {} of that (it makes bytes of records).",
+            percent(computing.value)
+        ))
+        .so("write fewer or shorter fields, or a format that is cheaper to make, or let several write"),
+        _ => Words::text(format!("{sink} limits the flow: it is busy {busy} of the time."))
+            .so("make the sink faster, or let several write"),
+    }
 }

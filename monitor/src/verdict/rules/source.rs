@@ -1,6 +1,7 @@
 //! The source is hardly ever held back, and works all the while: it limits the flow.
 
 use crate::report::{Figure, Finding, Task, TaskShares, VerdictKind, Words};
+use crate::verdict::accounts::asleep_part;
 use crate::verdict::facts::{Facts, load};
 use crate::verdict::thresholds::WORKS;
 use crate::verdict::words::the;
@@ -14,6 +15,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 /// A source that waits for the outside says so, or uses no processor meanwhile.
 fn works(source: &Task, shares: &TaskShares) -> bool {
     shares.input_wait < shares.busy
+        && asleep_part(source.work.account.as_ref()).is_none_or(|part| part <= 1.0 - WORKS)
         && source.cpu_ns.zip(source.work.busy_ns).is_none_or(|(cpu, busy)| cpu >= WORKS * busy)
 }
 

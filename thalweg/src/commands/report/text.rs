@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use thalweg_monitor::{Component, Measured, Report, State, Stream, Task, Work, Worker, WorkerShares};
 
 use crate::commands::look::Sort;
+use crate::commands::report::accounts;
 use crate::failure::Failure;
 use crate::flow::Flow;
 use crate::output::Output;
@@ -230,6 +231,7 @@ fn tables(report: &Report, view: View) -> Vec<Table> {
     }
     tables.push(streams(report, view));
     tables.push(workers(&report.workers));
+    tables.push(accounts::table(report));
     tables.retain(|table| !table.is_empty());
     tables
 }

@@ -1,0 +1,307 @@
+//! The thread that looks at those that dispatch tasks: whether each has a processor, or for what it sleeps. A dispatch's own clock tells
+//! how long it lasted, not what of that time was work.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::board::Board;
+use super::kinds::{ProcessorsUsed, ThreadSampled};
+use super::recorder::Recorder;
+use super::threads::{At, Seen};
+use crate::affinity;
+use crate::procfs::{self, Doing, Memory, ThreadFiles, Throttled};
+use crate::sync::lock;
+
+/// How often threads are looked at, in nanoseconds, where that takes less than [`PART`] of a processor.
+const EVERY_NS: u64 = 10_000_000;
+/// How often they are where none of them is in a task.
+const IDLE_NS: u64 = 80_000_000;
+/// How seldom they are at most.
+const SELDOM_NS: u64 = 1_000_000_000;
+/// Looking takes at most one part in so many of a processor's time.
+const PART: u64 = 400;
+/// How often it is told what was seen: seldom, so that it does not overwrite what was seen long ago.
+const TELL_NS: u64 = 250_000_000;
+/// How often it is told what the run and the machine used of processors.
+const PROCESSORS_NS: u64 = 1_000_000_000;
+/// So much is kept until then at most.
+const UNTOLD_MAX: usize = 256;
+/// Who sleeps for a lock for longer is asked who holds it.
+const LONG_NS: u64 = 100_000_000;
+/// Time before the begin for which it may have looked, too.
+const ADVANCE_NS: u64 = 250_000_000;
+
+/// The thread, while it is wanted.
+pub(crate) struct Sampler {
+    thread: JoinHandle<()>,
+    end: Arc<End>,
+}
+
+/// Tells the thread to end.
+#[derive(Default)]
+struct End {
+    ended: Mutex<bool>,
+    told: Condvar,
+}
+
+impl End {
+    /// Whether it is told so before this time is over.
+    fn comes_within(&self, ns: u64) -> bool {
+        let (ended, _) = self
+            .told
+            .wait_timeout_while(lock(&self.ended), Duration::from_nanos(ns), |ended| !*ended)
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        *ended
+    }
+}
+
+impl Sampler {
+    /// Looks as long as times are measured, which `measures` tells. None without a space.
+    pub(crate) fn start(
+        board: &Arc<Board>,
+        measures: impl Fn() -> bool + Send + 'static,
+    ) -> io::Result<Option<Sampler>> {
+        if board.space().is_none() {
+            return Ok(None);
+        }
+        let end = Arc::new(End::default());
+        let (board, told) = (Arc::clone(board), Arc::clone(&end));
+        let thread = thread::Builder::new().name("thalweg-sampler".into()).spawn(move || {
+            let mut looking = Looking::new(board);
+            while !told.comes_within(looking.pause_ns) {
+                match measures() {
+                    true => looking.look(),
+                    false => looking.rest(),
+                }
+            }
+            if measures() {
+                looking.tell();
+                looking.tell_processors();
+            }
+        })?;
+        Ok(Some(Sampler { thread, end }))
+    }
+
+    /// What it saw is told when this returns.
+    pub(crate) fn end(self) {
+        *lock(&self.end.ended) = true;
+        self.end.told.notify_all();
+        // It has no panics of its own; what it has not told is not missed.
+        let _ = self.thread.join();
+    }
+}
+
+/// What is known between two looks.
+struct Looking {
+    board: Arc<Board>,
+    /// Made at the first look that has something to tell.
+    recorder: Option<Recorder>,
+    /// The threads, as of so many changes.
+    threads: HashMap<u64, Thread>,
+    changes: Option<u64>,
+    /// The processors that the run may use.
+    allowed: Vec<usize>,
+    throttled: Option<Throttled>,
+    memory: Option<Memory>,
+    /// When it began, and what its thread had used of a processor then.
+    began: u64,
+    before_ns: u64,
+    looked_at: u64,
+    told_at: u64,
+    /// When it was last told what was used of processors.
+    processors_at: Option<u64>,
+    /// What was seen since then.
+    untold: Vec<ThreadSampled>,
+    looks: u64,
+    pause_ns: u64,
+    /// Makes pauses uneven, so that no box has the same rhythm.
+    uneven: u32,
+}
+
+struct Thread {
+    seen: Arc<Seen>,
+    files: ThreadFiles,
+    used_ns: (u64, u64),
+    /// Where it has slept, and for how long it was seen to.
+    asleep: Option<(At, u64)>,
+}
+
+impl Looking {
+    fn new(board: Arc<Board>) -> Looking {
+        let allowed = affinity::processors().iter().map(|processor| processor.number).collect();
+        let (throttled, memory) = (Throttled::open(), Memory::open());
+        let now = board.clock.now();
+        Looking {
+            board,
+            recorder: None,
+            threads: HashMap::new(),
+            changes: None,
+            allowed,
+            throttled,
+            memory,
+            began: now,
+            before_ns: affinity::thread_cpu_ns(),
+            looked_at: now,
+            told_at: 0,
+            processors_at: None,
+            untold: Vec::new(),
+            looks: 0,
+            pause_ns: EVERY_NS,
+            uneven: 1,
+        }
+    }
+
+    /// Nothing is measured now.
+    fn rest(&mut self) {
+        self.looked_at = self.board.clock.now();
+        self.pause_ns = IDLE_NS;
+    }
+
+    fn look(&mut self) {
+        self.meet();
+        let now = self.board.clock.now();
+        let interval_ticks = now.saturating_sub(self.looked_at);
+        self.looked_at = now;
+        self.looks += 1;
+        let mut samples: Vec<ThreadSampled> = Vec::new();
+        for thread in self.threads.values_mut() {
+            samples.extend(thread.sample(interval_ticks));
+        }
+        let long_ticks = self.board.clock.ns_to_ticks(LONG_NS);
+        for sample in samples.iter_mut().filter(|s| s.doing == Doing::Lock && s.asleep_ticks >= long_ticks) {
+            sample.holder = self.holder(sample.on);
+        }
+        self.plan(samples.is_empty());
+        samples.into_iter().for_each(|sample| self.keep(sample));
+        if self.board.clock.ticks_to_ns(now.saturating_sub(self.told_at)) >= TELL_NS {
+            self.tell();
+        }
+    }
+
+    /// Keeps a sample until it is told, together with those like it.
+    fn keep(&mut self, sample: ThreadSampled) {
+        let ThreadSampled { worker, task, doing, source, on, .. } = sample;
+        let alike = |kept: &&mut ThreadSampled| {
+            (kept.worker, kept.task, kept.doing, kept.source, kept.on) == (worker, task, doing, source, on)
+        };
+        match self.untold.iter_mut().find(alike) {
+            None => self.untold.push(sample),
+            Some(kept) => {
+                kept.looks += 1;
+                kept.interval_ticks += sample.interval_ticks;
+                kept.cpu_ns += sample.cpu_ns;
+                kept.delayed_ns += sample.delayed_ns;
+                (kept.asleep_ticks, kept.holder) = (sample.asleep_ticks, sample.holder);
+            }
+        }
+        if self.untold.len() >= UNTOLD_MAX {
+            self.tell();
+        }
+    }
+
+    /// Tells what was seen.
+    fn tell(&mut self) {
+        self.told_at = self.looked_at;
+        if self.recorder.is_none() && !self.untold.is_empty() {
+            self.recorder = self.board.recorder("sampler").ok().flatten();
+        }
+        // A run that was too short to be looked at tells nothing.
+        let Some(recorder) = &mut self.recorder else { return };
+        for sample in self.untold.drain(..) {
+            // With one time: that of the last look.
+            recorder.at(self.looked_at, &sample);
+        }
+        let is_time = |at| self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(at)) >= PROCESSORS_NS;
+        if self.processors_at.is_none_or(is_time) {
+            self.tell_processors();
+        }
+    }
+
+    /// Gets to know the threads that have come, and forgets those that have gone.
+    fn meet(&mut self) {
+        let changes = self.board.threads.changes.load(Ordering::Acquire);
+        if self.changes.replace(changes) == Some(changes) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.threads);
+        for (number, seen) in self.board.threads.all() {
+            let thread = before.remove(&number).unwrap_or_else(|| {
+                let files = ThreadFiles::of(seen.thread);
+                Thread { used_ns: files.used_ns().unwrap_or_default(), seen, files, asleep: None }
+            });
+            self.threads.insert(number, thread);
+        }
+    }
+
+    /// Tells what was used of processors until now.
+    fn tell_processors(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        self.processors_at = Some(self.looked_at);
+        let stat = std::fs::read_to_string("/proc/stat").ok();
+        let machine = stat.and_then(|stat| procfs::processors_used(&stat, &self.allowed));
+        let used = ProcessorsUsed {
+            processors: self.allowed.len() as u32,
+            run_ns: affinity::process_cpu_ns(),
+            machine_ns: machine.map_or(u64::MAX, |used| used.busy_ns),
+            throttled_ns: self.throttled.as_ref().and_then(Throttled::ns).unwrap_or(0),
+            sampling_ns: affinity::thread_cpu_ns(),
+            looks: self.looks,
+        };
+        recorder.at(self.board.clock.now().max(self.looked_at), &used);
+    }
+
+    /// The task whose thread holds this lock; 0: that is not known.
+    fn holder(&self, lock: u64) -> u64 {
+        let Some(holder) = self.memory.as_ref().and_then(|memory| memory.holder(lock)) else { return 0 };
+        let thread = self.threads.values().find(|thread| thread.seen.thread == holder);
+        thread.and_then(|thread| thread.seen.at()).map_or(0, |at| at.task)
+    }
+
+    /// When it looks again: so that it takes no more than its part of all the time since it began, and of some that is given to it
+    /// in advance, lest it see next to nothing of short runs.
+    fn plan(&mut self, idle: bool) {
+        let usual = if idle { (2 * self.pause_ns).min(IDLE_NS) } else { EVERY_NS };
+        let since_ns = self.board.clock.ticks_to_ns(self.looked_at.saturating_sub(self.began)) + ADVANCE_NS;
+        let took_ns = affinity::thread_cpu_ns().saturating_sub(self.before_ns);
+        let pause = usual.max((PART * took_ns).saturating_sub(since_ns)).min(SELDOM_NS);
+        // Between three quarters and five.
+        self.uneven = self.uneven.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.pause_ns = pause - pause / 4 + pause / 2 * u64::from(self.uneven >> 16) / 65_536;
+    }
+}
+
+impl Thread {
+    /// What it does, if it is in a task.
+    fn sample(&mut self, interval_ticks: u64) -> Option<ThreadSampled> {
+        let Some(at) = self.seen.at() else {
+            self.asleep = None;
+            return None;
+        };
+        let look = self.files.look();
+        // Who goes on meanwhile does not sleep.
+        let doing = if self.seen.at() == Some(at) { look.doing } else { Doing::Runs };
+        // Who sleeps uses nothing: what was used since the last look is asked for with the next that sees it run.
+        let used_ns = if doing == Doing::Runs { self.files.used_ns() } else { None }.unwrap_or(self.used_ns);
+        let before = std::mem::replace(&mut self.used_ns, used_ns);
+        let slept = self.asleep.filter(|(before, _)| *before == at).map(|(_, ticks)| ticks + interval_ticks);
+        let slept = (doing != Doing::Runs).then_some(slept.unwrap_or(0));
+        self.asleep = slept.map(|ticks| (at, ticks));
+        Some(ThreadSampled {
+            worker: self.seen.worker,
+            task: at.task,
+            doing,
+            source: look.source,
+            looks: 1,
+            interval_ticks,
+            cpu_ns: used_ns.0.saturating_sub(before.0),
+            delayed_ns: used_ns.1.saturating_sub(before.1),
+            on: if doing == Doing::Runs { 0 } else { look.on },
+            asleep_ticks: slept.unwrap_or(0),
+            holder: 0,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! The threads that dispatch tasks, as another thread looks at them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_space::{LiveRow, SeenRow};
+
+use super::kinds::OWN_THREAD;
+use super::rows::{TaskRow, TaskState, WorkerRow, WorkerState};
+use crate::sync::lock;
+
+/// All of a runtime.
+#[derive(Default)]
+pub(super) struct Threads {
+    /// Each with a number that no other ever has.
+    all: Mutex<Vec<(u64, Arc<Seen>)>>,
+    next: AtomicU64,
+    /// Changed whenever `all` is.
+    pub(super) changes: AtomicU64,
+}
+
+impl Threads {
+    /// Those that live.
+    pub(super) fn all(&self) -> Vec<(u64, Arc<Seen>)> {
+        lock(&self.all).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<(u64, Arc<Seen>)>)) {
+        change(&mut lock(&self.all));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A thread as others see it.
+pub(super) struct Seen {
+    /// Its number in the kernel.
+    pub(super) thread: i32,
+    /// The worker, or [`OWN_THREAD`] and its task.
+    pub(super) worker: u32,
+    task: u64,
+    row: SeenRow,
+}
+
+/// Where a thread is: the task it runs, and how many dispatches were before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) task: u64,
+    dispatches: u64,
+}
+
+impl Seen {
+    /// None if it is in no task.
+    pub(super) fn at(&self) -> Option<At> {
+        if self.worker == OWN_THREAD {
+            let runs = self.row.load(TaskRow::STATE) == TaskState::Running as u64;
+            let dispatches = self.row.load(TaskRow::DISPATCHES);
+            return runs.then_some(At { task: self.task, dispatches });
+        }
+        let runs = self.row.load(WorkerRow::STATE) == WorkerState::Running as u64;
+        let at =
+            At { task: self.row.load(WorkerRow::TASK), dispatches: self.row.load(WorkerRow::DISPATCHES) };
+        (runs && at.task != 0).then_some(at)
+    }
+}
+
+/// As long as a thread has this, others look at it.
+pub(crate) struct Watched {
+    threads: Arc<Threads>,
+    number: u64,
+}
+
+impl Watched {
+    /// The calling thread, which is this worker.
+    pub(super) fn worker(threads: &Arc<Threads>, worker: u32, row: &LiveRow) -> Watched {
+        Watched::new(threads, worker, 0, row)
+    }
+
+    /// The calling thread, which is this task's own.
+    pub(super) fn own(threads: &Arc<Threads>, task: u64, row: &LiveRow) -> Watched {
+        Watched::new(threads, OWN_THREAD, task, row)
+    }
+
+    fn new(threads: &Arc<Threads>, worker: u32, task: u64, row: &LiveRow) -> Watched {
+        // SAFETY: the call takes nothing and cannot fail.
+        let thread = unsafe { libc::gettid() };
+        let seen = Arc::new(Seen { thread, worker, task, row: row.seen() });
+        let number = threads.next.fetch_add(1, Ordering::Relaxed);
+        threads.change(|all| all.push((number, seen)));
+        Watched { threads: Arc::clone(threads), number }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.threads.change(|all| all.retain(|(number, _)| *number != self.number));
+    }
+}

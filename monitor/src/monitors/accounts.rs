@@ -1,0 +1,425 @@
+//! What busy time was spent on: work, sleep in the box, waiting for a processor. By looks at the threads, at intervals, and by the
+//! processor time of long dispatches. Publishes after the tasks and workers, whose busy time it divides.
+
+use std::collections::HashMap;
+
+use crate::composing::dispatch::What;
+use crate::composing::structure::OWN_THREAD;
+use crate::decoding::events::{DispatchUsed, Observation, ProcessorsUsed, ThreadSampled, ThreadSampledDoing};
+use crate::decoding::observation::LiveRow;
+use crate::ids::{IdMap, TaskId, WorkerId};
+use crate::monitor::{Batch, Moment, Monitor};
+use crate::report::{Asleep, BusyAccount, Hanging, Note, Processors, Report, SleepsFor, State, WorkerShares};
+
+/// Tasks whose time is divided; of further ones only the component's is.
+const TASKS_MAX: usize = 4096;
+/// What changing tasks takes of a dispatch, about.
+const CHANGE_NS: f64 = crate::verdict::thresholds::CHANGE_NS;
+/// Who was seen asleep for less does not hang.
+const HANGS_NS: f64 = 500e6;
+/// A thread that hangs was seen so lately.
+const LATELY_NS: f64 = 2.5e9;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    tasks: IdMap<Sum>,
+    components: IdMap<Sum>,
+    workers: IdMap<Sum>,
+    /// The last look at each task that slept.
+    last: IdMap<(u64, ThreadSampled)>,
+    /// What was used of processors when measuring began, and when and what was used last.
+    used_before: Option<(u64, ProcessorsUsed)>,
+    used: Option<(u64, ProcessorsUsed)>,
+    /// When a dispatch ended last, as far as dispatches are told.
+    dispatched: u64,
+    /// What the threads of workers, and of tasks with threads of their own, used in the kernel: before measuring began, and until now.
+    of_workers: IdMap<[InKernel; 2]>,
+    of_tasks: IdMap<[InKernel; 2]>,
+    refused: bool,
+}
+
+/// What a thread used in the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+struct InKernel {
+    ns: u64,
+    faults: u64,
+}
+
+/// What is known of the busy time of something.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    looks: u64,
+    /// Of the time that the looks stand for: with a processor, without one, asleep.
+    ran: f64,
+    delayed: f64,
+    asleep: [f64; 6],
+    /// Dispatches whose processor time is known: how long they lasted without what was noticed as kept, and that time.
+    measured: f64,
+    cpu_ns: f64,
+    lock: Vote,
+}
+
+/// Finds what most votes are for, if there is such a thing (Boyer and Moore, 1981).
+#[derive(Clone, Copy, Debug, Default)]
+struct Vote {
+    of: u64,
+    count: u64,
+}
+
+impl Vote {
+    fn add(&mut self, of: u64, count: u64) {
+        if self.of == of {
+            self.count += count;
+        } else if self.count >= count {
+            self.count -= count;
+        } else {
+            *self = Vote { of, count: count - self.count };
+        }
+    }
+}
+
+/// What a thread sleeps for; `None`: it runs, or could.
+fn sleeps_for(doing: ThreadSampledDoing) -> Option<SleepsFor> {
+    Some(match doing {
+        ThreadSampledDoing::Runs => return None,
+        ThreadSampledDoing::Lock => SleepsFor::Lock,
+        ThreadSampledDoing::Read => SleepsFor::Read,
+        ThreadSampledDoing::Write => SleepsFor::Write,
+        ThreadSampledDoing::Sleep => SleepsFor::Sleep,
+        ThreadSampledDoing::PageFault => SleepsFor::PageFault,
+        _ => SleepsFor::Other,
+    })
+}
+
+impl Sum {
+    fn looked(&mut self, sample: &ThreadSampled) {
+        let ticks = sample.interval_ticks as f64;
+        self.looks += sample.looks;
+        match sleeps_for(sample.doing) {
+            None => {
+                // The looks do not tell who has a processor from who waits for one: the kernel does.
+                let (cpu, delayed) = (sample.cpu_ns as f64, sample.delayed_ns as f64);
+                let kept = if delayed > 0.0 { ticks * delayed / (cpu + delayed) } else { 0.0 };
+                // A worker notices it: that time does not count as busy.
+                self.delayed += if sample.worker < OWN_THREAD { 0.0 } else { kept };
+                self.ran += ticks - kept;
+            }
+            Some(what) => {
+                self.asleep[what as usize] += ticks;
+                if what == SleepsFor::Lock && sample.on != 0 {
+                    self.lock.add(sample.on, sample.looks);
+                }
+            }
+        }
+    }
+
+    fn measured(&mut self, used: &DispatchUsed) {
+        self.measured += used.duration_ticks as f64;
+        self.cpu_ns += used.cpu_ns as f64;
+    }
+
+    fn add(&mut self, other: &Sum) {
+        self.looks += other.looks;
+        self.ran += other.ran;
+        self.delayed += other.delayed;
+        self.asleep.iter_mut().zip(other.asleep).for_each(|(sum, more)| *sum += more);
+        self.measured += other.measured;
+        self.cpu_ns += other.cpu_ns;
+        self.lock.add(other.lock.of, other.lock.count);
+    }
+
+    /// The parts of so much busy time.
+    fn account(&self, busy_ns: f64, dispatches: u64, ns_per_tick: f64) -> Option<BusyAccount> {
+        if busy_ns <= 0.0 || (self.looks == 0 && self.measured <= 0.0) {
+            return None;
+        }
+        // Of dispatches that began before what is measured, only a part is.
+        let part = (busy_ns / (self.measured * ns_per_tick)).min(1.0);
+        let measured_ns = part * self.measured * ns_per_tick;
+        let worked_ns = (part * self.cpu_ns).min(measured_ns);
+        let looked = self.ran + self.delayed + self.asleep.iter().sum::<f64>();
+        let of_looks = |ticks: f64| if looked > 0.0 { ticks / looked * busy_ns } else { 0.0 };
+        let mut asleep = self.asleep.map(of_looks);
+        let slept: f64 = asleep.iter().sum();
+        // No less than what long dispatches slept, no more than what was not work of theirs.
+        let known = slept.clamp(measured_ns - worked_ns, busy_ns - worked_ns);
+        match slept > 0.0 {
+            true => asleep.iter_mut().for_each(|ns| *ns *= known / slept),
+            false => asleep[SleepsFor::Other as usize] = known,
+        }
+        let kept_ns = of_looks(self.delayed).clamp(0.0, (busy_ns - known - worked_ns).max(0.0));
+        let ran_ns = (busy_ns - known - kept_ns).max(0.0);
+        let runtime_ns = (dispatches as f64 * CHANGE_NS).min(ran_ns);
+        Some(BusyAccount {
+            computing_ns: ran_ns - runtime_ns,
+            asleep: Asleep::of(asleep),
+            kept_ns,
+            runtime_ns,
+            looks: self.looks,
+            measured_ns,
+            kernel_ns: None,
+            faults: None,
+            lock: Some(self.lock).filter(|lock| lock.count > 0 && lock.of != 0).map(|lock| lock.of),
+        })
+    }
+}
+
+/// Says of an account what its thread used in the kernel.
+fn in_kernel(account: Option<&mut BusyAccount>, used: Option<&[InKernel; 2]>) {
+    if let (Some(account), Some([before, now])) = (account, used) {
+        account.kernel_ns = Some(now.ns.saturating_sub(before.ns) as f64);
+        account.faults = Some(now.faults.saturating_sub(before.faults));
+    }
+}
+
+impl Monitor for Accounts {
+    fn name(&self) -> &str {
+        "accounts"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &[
+            "run.dispatch",
+            "exec.thread_sampled",
+            "exec.dispatch_used",
+            "exec.processors_used",
+            "exec.thread_used",
+        ]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            match item.what {
+                What::Dispatch(dispatch) => self.dispatched = self.dispatched.max(dispatch.end),
+                What::Runtime(Observation::ThreadSampled(sample)) => {
+                    self.refused |= sample.source == crate::events::ThreadSampledSource::Nothing;
+                    self.each(batch, sample.task, sample.worker, |sum| sum.looked(&sample));
+                    self.last.insert(sample.task, (item.time, sample));
+                }
+                What::Runtime(Observation::DispatchUsed(used)) => {
+                    self.each(batch, used.task, used.worker, |sum| sum.measured(&used));
+                }
+                What::Runtime(Observation::ThreadUsed(used)) if used.kernel_ns != u64::MAX => {
+                    let told = match used.worker < OWN_THREAD {
+                        true => self.of_workers.entry(used.worker).or_default(),
+                        false => self.of_tasks.entry(used.task).or_default(),
+                    };
+                    told[1] = InKernel { ns: used.kernel_ns, faults: used.faults };
+                }
+                What::Runtime(Observation::ProcessorsUsed(used)) => {
+                    self.used_before.get_or_insert((item.time, used));
+                    self.used = Some((item.time, used));
+                }
+                _ => {}
+            }
+        }
+        if self.last.len() > TASKS_MAX {
+            let structure = batch.structure();
+            self.last.retain(|task, _| structure.task(*task).is_some());
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        self.tasks.clear();
+        self.components.clear();
+        self.workers.clear();
+        for [before, now] in self.of_workers.values_mut().chain(self.of_tasks.values_mut()) {
+            *before = *now;
+        }
+        self.used_before = self.used.take();
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let by_path = self.by_path(moment);
+        for component in &mut report.components {
+            let work = &mut component.work;
+            let sum = by_path.get(component.path.as_str());
+            work.account = sum.zip(work.busy_ns).and_then(|(sum, busy_ns)| {
+                sum.account(busy_ns, work.dispatches.unwrap_or(0), moment.ns_per_tick)
+            });
+        }
+        for task in &mut report.tasks {
+            let work = &mut task.work;
+            let sum = self.tasks.get(&task.id.number);
+            work.account = sum.zip(work.busy_ns).and_then(|(sum, busy_ns)| {
+                sum.account(busy_ns, work.dispatches.unwrap_or(0), moment.ns_per_tick)
+            });
+            in_kernel(work.account.as_mut(), self.of_tasks.get(&task.id.number));
+        }
+        for worker in &mut report.workers {
+            let busy_ns = worker.shares.map(|WorkerShares { busy, .. }| busy * worker.lifetime_ns);
+            let sum = self.workers.get(&u64::from(worker.id.number));
+            worker.account = sum.zip(busy_ns).and_then(|(sum, busy_ns)| {
+                sum.account(busy_ns, worker.dispatches.unwrap_or(0), moment.ns_per_tick)
+            });
+            in_kernel(worker.account.as_mut(), self.of_workers.get(&u64::from(worker.id.number)));
+        }
+        report.processors = self.processors(moment);
+        if moment.ending.state == State::Running {
+            report.waiting.still_ns = self.still_ns(moment);
+            report.waiting.hanging = self.hanging(moment);
+        }
+        if self.refused {
+            report.notes.push(Note { code: "accounts_refused".to_owned(), text: REFUSED.to_owned() });
+        }
+    }
+}
+
+const REFUSED: &str = "The kernel does not say what the run's threads do (/proc/self/task is not there or not readable): busy time is not \
+     divided into work and sleep, but for dispatches of a millisecond or more.";
+
+impl Accounts {
+    /// Does this to the sums of the task, its component and its worker.
+    fn each(&mut self, batch: &Batch<'_>, task: u64, worker: u64, mut add: impl FnMut(&mut Sum)) {
+        if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&task) {
+            add(self.tasks.entry(task).or_default());
+        }
+        if let Some(task) = batch.structure().task(task) {
+            add(self.components.entry(task.component).or_default());
+        }
+        if worker < OWN_THREAD {
+            add(self.workers.entry(worker).or_default());
+        }
+    }
+
+    /// Sites with one path are one component.
+    fn by_path(&self, moment: &Moment<'_>) -> HashMap<String, Sum> {
+        let mut by_path: HashMap<String, Sum> = HashMap::new();
+        for (&site, sum) in &self.components {
+            by_path.entry(moment.names.site(site).path).or_default().add(sum);
+        }
+        by_path
+    }
+
+    fn processors(&self, moment: &Moment<'_>) -> Option<Processors> {
+        let ((from, before), (until, now)) = self.used_before.zip(self.used)?;
+        let span_ns = moment.ns(until.saturating_sub(from));
+        let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let run_ns = more(now.run_ns, before.run_ns);
+        let told = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX;
+        // The kernel counts the machine's time in ticks.
+        let others_ns = told.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0));
+        (span_ns > 0.0).then(|| Processors {
+            count: now.processors,
+            span_ns,
+            run_ns,
+            others_ns,
+            throttled_ns: more(now.throttled_ns, before.throttled_ns),
+            sampling_ns: more(now.sampling_ns, before.sampling_ns),
+            looks: now.looks.saturating_sub(before.looks),
+        })
+    }
+
+    /// For how long no worker has ended a dispatch or a wait.
+    fn still_ns(&self, moment: &Moment<'_>) -> Option<f64> {
+        let updated = moment.ending.rows.iter().filter_map(|row| match row {
+            LiveRow::Worker { updated, ended: false, .. } => Some(*updated),
+            _ => None,
+        });
+        let last = updated.max()?.max(self.dispatched);
+        Some(moment.ns(moment.end.saturating_sub(last)))
+    }
+
+    /// Threads that were asleep in one dispatch for long when they were looked at last; longest first.
+    fn hanging(&self, moment: &Moment<'_>) -> Vec<Hanging> {
+        let hangs = |(&task, &(time, sample)): (&u64, &(u64, ThreadSampled))| {
+            let since = moment.ns(moment.end.saturating_sub(time));
+            let ns = moment.ns(sample.asleep_ticks);
+            let sleeps_for = sleeps_for(sample.doing).filter(|_| ns >= HANGS_NS && since <= LATELY_NS)?;
+            Some(Hanging {
+                task: TaskId::of(task),
+                name: moment.task_name(task)?,
+                worker: (sample.worker < OWN_THREAD).then(|| WorkerId::of(sample.worker)),
+                sleeps_for,
+                ns: ns + since,
+                lock: (sample.on != 0 && sleeps_for == SleepsFor::Lock).then_some(sample.on),
+                holder: (sample.holder != 0).then(|| moment.task_name(sample.holder)).flatten(),
+            })
+        };
+        let mut hanging: Vec<Hanging> = self.last.iter().filter_map(hangs).collect();
+        hanging.sort_by(|a, b| b.ns.total_cmp(&a.ns).then_with(|| a.task.number.cmp(&b.task.number)));
+        hanging.truncate(moment.top);
+        hanging
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_chance::Chance;
+
+    use super::*;
+
+    /// However little the looks and the measured dispatches agree, the parts are parts, and add up.
+    #[test]
+    fn parts_add_up_whatever_is_told() {
+        let mut chance = Chance::new(3);
+        let mut some = 0;
+        for _ in 0..100_000 {
+            let mut ticks = || [0.0, 0.0, 1.0, 7e3, 2e6, 3e9][chance.below(6) as usize];
+            let sum = Sum {
+                ran: ticks(),
+                delayed: ticks(),
+                asleep: [ticks(), 0.0, ticks(), 0.0, 0.0, ticks()],
+                measured: ticks(),
+                cpu_ns: ticks(),
+                looks: ticks() as u64,
+                ..Sum::default()
+            };
+            let (busy_ns, dispatches) = (ticks(), ticks() as u64);
+            let Some(account) = sum.account(busy_ns, dispatches, 0.5) else { continue };
+            some += 1;
+            let parts = account.parts().into_iter().chain(account.asleep.parts());
+            assert!(
+                parts.into_iter().all(|part| (0.0..=busy_ns * (1.0 + 1e-9)).contains(&part)),
+                "{sum:?} {account:?}"
+            );
+            assert!((account.total_ns() - busy_ns).abs() <= 1e-9 * busy_ns, "{busy_ns} {sum:?} {account:?}");
+        }
+        assert!(some > 10_000);
+    }
+
+    fn look(doing: ThreadSampledDoing, ticks: u64, cpu_ns: u64, delayed_ns: u64) -> ThreadSampled {
+        ThreadSampled {
+            worker: 0,
+            task: 1,
+            doing,
+            source: crate::events::ThreadSampledSource::Call,
+            looks: 1,
+            interval_ticks: ticks,
+            cpu_ns,
+            delayed_ns,
+            on: 0,
+            asleep_ticks: 0,
+            holder: 0,
+        }
+    }
+
+    #[test]
+    fn looks_divide_busy_time_and_measured_dispatches_correct_them() {
+        let mut sum = Sum::default();
+        // What a worker was kept from its processor is not busy time.
+        sum.looked(&look(ThreadSampledDoing::Runs, 200, 50, 50));
+        sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
+        let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
+        assert_eq!((account.computing_ns, account.kept_ns, account.asleep.lock_ns), (1000.0, 0.0, 3000.0));
+        let mut sum = Sum::default();
+        let own = ThreadSampled { worker: OWN_THREAD, ..look(ThreadSampledDoing::Runs, 100, 60, 40) };
+        sum.looked(&own);
+        sum.looked(&look(ThreadSampledDoing::Lock, 300, 0, 0));
+        let account = sum.account(4000.0, 0, 1.0).expect("it was looked at");
+        assert_eq!((account.computing_ns, account.kept_ns, account.asleep.lock_ns), (600.0, 400.0, 3000.0));
+        // Of 2,000 ns it is measured that they were work: no more than the rest was sleep.
+        sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 2000, kept_ticks: 0, cpu_ns: 2000 });
+        let account = sum.account(4000.0, 0, 1.0).expect("as above");
+        assert_eq!((account.asleep.lock_ns, account.computing_ns), (2000.0, 2000.0));
+        // Nobody looked, and half of what was measured was no work.
+        let mut sum = Sum::default();
+        sum.measured(&DispatchUsed { worker: 0, task: 1, duration_ticks: 4000, kept_ticks: 0, cpu_ns: 2000 });
+        let account = sum.account(4000.0, 2, 1.0).expect("it was measured");
+        assert_eq!(
+            (account.asleep.other_ns, account.runtime_ns, account.computing_ns),
+            (2000.0, 300.0, 1700.0)
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! What accounts say of busy time, and what may not be said against them.
+
+use crate::report::{
+    BusyAccount, Figure, Finding, Processors, SleepsFor, Subject, Task, TaskShares, VerdictKind, Worker,
+};
+
+use super::facts::{Facts, load};
+use super::processor::Processor;
+use super::thresholds::{ASLEEP, LOOKS, LOST, SATURATED};
+
+/// Whether an account goes by enough to be gone by.
+pub(super) fn is_sure(account: &BusyAccount) -> bool {
+    account.looks as f64 >= LOOKS || 2.0 * account.measured_ns >= account.total_ns()
+}
+
+/// The part of busy time that is sleep, where that is known.
+pub(super) fn asleep_part(account: Option<&BusyAccount>) -> Option<f64> {
+    let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
+    Some(account.asleep.total_ns() / account.total_ns())
+}
+
+/// The part of busy time that is work.
+pub(super) fn computing_part(account: Option<&BusyAccount>) -> Option<f64> {
+    let account = account.filter(|account| is_sure(account) && account.total_ns() > 0.0)?;
+    Some((account.computing_ns + account.runtime_ns) / account.total_ns())
+}
+
+impl Finding {
+    /// How much of its busy time something slept, for what most of all, and by how many looks that is known.
+    pub(super) fn slept(self, account: &BusyAccount, of: impl Into<Subject>) -> Finding {
+        let (part, most) = (account.asleep.total_ns() / account.total_ns(), account.asleep.most());
+        let slept = self.with(Figure::share("asleep_of_busy", part).of(of));
+        slept
+            .with(most.map(|(what, ns)| {
+                Figure::share(&format!("asleep_for_{}", what.word()), ns / account.total_ns())
+            }))
+            .with(Figure::new("looks", account.looks as f64, "times"))
+    }
+
+    /// What it slept for most.
+    pub(super) fn slept_for(&self) -> Option<SleepsFor> {
+        let has = |what: &SleepsFor| self.figure(&format!("asleep_for_{}", what.word())).is_some();
+        SleepsFor::ALL.into_iter().find(has)
+    }
+}
+
+/// What a thread does that sleeps for this, in words.
+pub(super) fn sleeps(what: SleepsFor) -> &'static str {
+    match what {
+        SleepsFor::Lock => "sleeps in `futex` (a lock, or until another thread wakes it)",
+        SleepsFor::Read => "waits in `read` until there is something to read",
+        SleepsFor::Write => "waits in `write` until who reads it takes it",
+        SleepsFor::Sleep => "sleeps for a time (`nanosleep`)",
+        SleepsFor::PageFault => "waits for pages of memory",
+        SleepsFor::Other => "sleeps in a call of the kernel",
+    }
+}
+
+/// What the run's threads used of all the time that its processors had.
+pub(super) fn used_by_run(processors: &Processors) -> f64 {
+    processors.run_ns / (processors.count.max(1) as f64 * processors.span_ns)
+}
+
+/// Whether a finding says what an account rules out: such a finding is no verdict.
+pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
+    let task =
+        || facts.report.tasks.iter().find(|task| found.task.as_ref().is_some_and(|of| of.id == task.id));
+    let says_it_works = found.rule != "asleep" && found.rule != "hang";
+    match found.kind {
+        // Nobody had no processor.
+        VerdictKind::Contention => {
+            !facts.workers.iter().any(|(worker, shares)| is_delayed(facts, worker, shares))
+        }
+        // Who sleeps would be no faster if its work were less.
+        VerdictKind::Task | VerdictKind::Burst if says_it_works => {
+            asleep_part(task().and_then(|task| facts.account(task))).is_some_and(|part| part > ASLEEP)
+        }
+        // Workers that sleep in boxes are not too few, and not badly mapped.
+        VerdictKind::Worker | VerdictKind::Mapping | VerdictKind::Quantum | VerdictKind::Grain => {
+            let of_finding = |worker: &&Worker| found.worker.is_none_or(|id| id == worker.id);
+            let mut workers = facts.workers.iter().map(|(worker, _)| *worker).filter(of_finding).peekable();
+            let sleeps =
+                |worker: &Worker| asleep_part(worker.account.as_ref()).is_some_and(|part| part > ASLEEP);
+            workers.peek().is_some() && workers.all(sleeps)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a worker could have run, and had no processor, for a part of its time that matters.
+fn is_delayed(facts: &Facts<'_>, worker: &Worker, shares: &crate::report::WorkerShares) -> bool {
+    let kept = worker.account.as_ref().filter(|account| is_sure(account));
+    let kept = kept.map_or(0.0, |account| account.kept_ns / worker.lifetime_ns.max(1.0));
+    let processor = Processor::of(facts, worker, shares);
+    let throttled =
+        facts.report.processors.as_ref().is_some_and(|used| used.throttled_ns >= LOST * used.span_ns);
+    throttled || kept >= LOST || processor.is_some_and(|processor| processor.lost >= LOST)
+}
+
+/// The worker that has least time to spare, and the task on it that sleeps most; or such a task with a thread of its own.
+pub(super) fn sleeper<'r>(facts: &Facts<'r>) -> Option<(&'r Task, f64)> {
+    let presses = |task: &Task, shares: &TaskShares| match task.worker {
+        None => shares.busy >= SATURATED,
+        Some(id) => facts.workers.iter().any(|(worker, shares)| worker.id == id && load(shares) >= SATURATED),
+    };
+    let asleep = facts.inside().filter_map(|(task, shares)| {
+        let asleep = shares.busy * asleep_part(facts.account(task))?;
+        let asleep = Some(asleep).filter(|asleep| *asleep >= LOST)?;
+        presses(task, &shares).then_some((task, asleep))
+    });
+    asleep.max_by(|a, b| a.1.total_cmp(&b.1))
+}

@@ -1,0 +1,91 @@
+//! Nothing goes on in a run that lives, because threads sleep in boxes: for locks that they keep from each other, or for something that
+//! does not come.
+
+use crate::report::{Figure, Finding, Hanging, SleepsFor, State, Subject, Task, TaskRef, VerdictKind, Words};
+use crate::verdict::accounts::sleeps;
+use crate::verdict::facts::Facts;
+use crate::verdict::thresholds::{HANG_NS, HANG_TIMES};
+
+/// Tasks that are told in the sentence; the others are evidence.
+const TOLD: usize = 4;
+
+pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    let report = facts.report;
+    let still_ns =
+        report.waiting.still_ns.filter(|ns| *ns >= HANG_NS && report.window.state == State::Running)?;
+    let hanging: Vec<&Hanging> =
+        report.waiting.hanging.iter().filter(|hanging| hangs(facts, hanging)).collect();
+    let first = hanging.first()?;
+    let task = TaskRef { id: first.task, name: first.name.clone() };
+    // Each waits for a lock, and for nobody outside.
+    let locked = hanging.len() > 1 && hanging.iter().all(|hanging| hanging.sleeps_for == SleepsFor::Lock);
+    let kind = if locked { VerdictKind::Deadlock } else { VerdictKind::Hang };
+    let mut found = Finding {
+        component: Some(task.component().to_owned()),
+        worker: first.worker,
+        task: Some(task),
+        ..Finding::new(kind)
+    }
+    .with(Figure::new("still_ns", still_ns, "ns"))
+    .with(Figure::new("tasks", hanging.len() as f64, "tasks"));
+    for hanging in hanging {
+        found = found.with(Figure::new("hangs", hanging.ns, "ns").of(Subject::Hanging(hanging.clone())));
+    }
+    Some(found)
+}
+
+/// Whether it sleeps for much longer than its messages take.
+fn hangs(facts: &Facts<'_>, hanging: &Hanging) -> bool {
+    let task = |task: &&Task| task.id == hanging.task;
+    let service_ns =
+        facts.report.tasks.iter().find(task).and_then(|task| task.work.service_ns).unwrap_or(0.0);
+    hanging.ns >= HANG_NS.max(HANG_TIMES * service_ns)
+}
+
+pub(super) fn say(found: &Finding) -> Words {
+    let hanging: Vec<&Hanging> = found
+        .figures
+        .iter()
+        .filter_map(|figure| match &figure.of {
+            Some(Subject::Hanging(hanging)) => Some(hanging),
+            _ => None,
+        })
+        .collect();
+    let mut told: Vec<String> = hanging.iter().map(|hanging| one(hanging)).collect();
+    let rest = told.split_off(told.len().min(TOLD));
+    let (seconds, all) = (found.value("still_ns") / 1e9, told.join("; "));
+    let text = match found.kind {
+        VerdictKind::Deadlock if in_circle(&hanging) => {
+            format!(
+                "Deadlock: the boxes wait for each other's locks, and nothing has gone on for {seconds:.1} s: {all}."
+            )
+        }
+        VerdictKind::Deadlock => format!(
+            "Deadlock, as it seems: {} boxes wait for locks that nobody gives, and nothing has gone on for {seconds:.1} s: {all}.",
+            hanging.len()
+        ),
+        _ => format!("The run hangs: nothing has gone on for {seconds:.1} s: {all}."),
+    };
+    let so = match found.kind {
+        VerdictKind::Deadlock => "let boxes take their locks in the same order, or one at a time",
+        _ => {
+            "find out what it waits for; if that is what a box behind it gives, cut that circle; if it is to wait for long, give it a time \
+             after which it goes on"
+        }
+    };
+    Words { evidence: rest, ..Words::text(text) }.so(so)
+}
+
+/// Whether the locks say that those that wait for them hold them.
+fn in_circle(hanging: &[&Hanging]) -> bool {
+    let is_here = |name: &str| hanging.iter().any(|hanging| hanging.name == name);
+    hanging.len() > 1 && hanging.iter().all(|hanging| hanging.holder.as_deref().is_some_and(is_here))
+}
+
+fn one(hanging: &Hanging) -> String {
+    let Hanging { name, worker, sleeps_for, ns, lock, holder, .. } = hanging;
+    let on = worker.map_or(" on its own thread".to_owned(), |worker| format!(" on worker {worker}"));
+    let lock = lock.map_or(String::new(), |lock| format!(" {lock:#x}"));
+    let held = holder.as_ref().map_or(String::new(), |holder| format!(", which {holder} holds"));
+    format!("{name}{on} {}{lock} for {:.1} s{held}", sleeps(*sleeps_for), ns / 1e9)
+}

@@ -1,0 +1,53 @@
+//! The source is held back by the limit on messages under way, while those behind it have time to spare.
+
+use crate::report::{Action, Figure, Finding, VerdictKind, Words};
+use crate::verdict::facts::{Facts, is_source, load};
+use crate::verdict::thresholds::{HELD_BACK, LONGER_STREAM, SATURATED, STARVED};
+use crate::wording::counted;
+
+pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
+    let limit = facts.report.limits?.unfinished;
+    let (source, shares) = facts
+        .tasks()
+        .filter(|(task, shares)| is_source(task) && shares.output_wait >= STARVED)
+        .max_by(|a, b| a.1.output_wait.total_cmp(&b.1.output_wait))?;
+    let full = |role: &str| {
+        let entries = facts.report.streams.iter().filter(|stream| stream.role == role);
+        entries.filter_map(|stream| stream.full_share).fold(0.0, f64::max)
+    };
+    // Who waits for room waits because of who reads it.
+    let is_pressed = facts.inside().any(|(_, shares)| shares.busy >= SATURATED)
+        || facts.workers.iter().any(|(_, shares)| load(shares) >= SATURATED)
+        || full("entry") >= HELD_BACK;
+    (limit > 0 && !is_pressed).then(|| {
+        Finding::new(VerdictKind::Capacity)
+            .about_task(source)
+            .with(Figure::new("unfinished", limit as f64, "messages"))
+            .with(Figure::share("held_back", shares.output_wait).of(source))
+            .with(
+                facts
+                    .workers
+                    .first()
+                    .map(|(worker, shares)| Figure::share("worker_busy", load(shares)).of(*worker)),
+            )
+            .rooted(facts)
+            .so(Action::set("exec.unfinished", limit.saturating_mul(LONGER_STREAM as u64)))
+    })
+}
+
+pub(super) fn say(found: &Finding) -> Words {
+    let busiest = found.figure("worker_busy").map(|_| {
+        format!(
+            "{} is the busiest, and is busy {} of the time",
+            found.name_of("worker_busy"),
+            found.percent("worker_busy")
+        )
+    });
+    Words::text(format!(
+        "The limit on messages under way limits the flow: no more than {} may be unfinished, and for that the source waits {} of the time.",
+        counted(found.count("unfinished"), "message"),
+        found.percent("held_back")
+    ))
+    .because(busiest)
+    .so(format!("allow more (`{}`), or none (0)", found.action()))
+}

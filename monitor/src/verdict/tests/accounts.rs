@@ -1,0 +1,257 @@
+//! No verdict against an account: on reports that nobody made for a rule, and on those of causes that were once named wrongly.
+
+use thalweg_chance::Chance;
+
+use super::{Maker, found, task, worker};
+use crate::ids::{TaskId, WorkerId};
+use crate::report::{
+    Asleep, BusyAccount, Hanging, Limits, Processors, Report, SleepsFor, State, Task, VerdictKind,
+    WorkerShares,
+};
+use crate::verdict::verdict;
+
+/// Busy time of a second, of which this part was slept for this.
+fn slept(what: SleepsFor, part: f64) -> BusyAccount {
+    let mut asleep = [0.0; 6];
+    asleep[what as usize] = part * 1e9;
+    BusyAccount {
+        computing_ns: (1.0 - part) * 1e9,
+        asleep: Asleep::of(asleep),
+        looks: 100,
+        ..BusyAccount::default()
+    }
+}
+
+/// A source that is held back, and a worker with one task that is busy all the time, of which it sleeps this part for this. The kernel
+/// kept the worker from its processor for `delayed` of its second.
+fn sleeping(what: SleepsFor, part: f64, delayed: f64) -> Report {
+    let mut source = source_held_back();
+    source.work.account = Some(slept(SleepsFor::Lock, 0.0));
+    let mut busy = task(2, "net/box", 0, 0.95, 1e6);
+    busy.work.account = Some(slept(what, part));
+    let mut worker = worker(0, 0.95);
+    worker.account = Some(slept(what, part));
+    worker.cpu_ns = Some((1.0 - part - delayed) * 1e9);
+    worker.delayed_ns = Some(delayed * 1e9);
+    worker.preempted = Some(200);
+    let mut report = Report { tasks: vec![source, busy], workers: vec![worker], ..Report::empty() };
+    report.window.duration_ns = 1e9;
+    report
+}
+
+fn source_held_back() -> Task {
+    let mut source = task(1, "source", 0, 0.02, 1e3);
+    source.worker = None;
+    source.work.messages_in = Some(0);
+    source.work.shares = source.work.shares.map(|shares| crate::report::TaskShares {
+        input_wait: 0.0,
+        output_wait: 0.98,
+        ..shares
+    });
+    source
+}
+
+fn processors(run: f64, others: f64) -> Processors {
+    Processors {
+        count: 2,
+        span_ns: 1e9,
+        run_ns: run * 1e9,
+        others_ns: Some(others * 1e9),
+        ..Processors::default()
+    }
+}
+
+/// What was seen: of 1,838 ms busy 312 on the processor, 27 kept from it, 1,499 asleep, and a thread that was preempted often.
+#[test]
+fn who_sleeps_is_not_said_to_lack_a_processor() {
+    for what in SleepsFor::ALL {
+        let report = sleeping(what, 0.81, 0.015);
+        let said = verdict(&report);
+        assert_eq!(
+            (said.finding.kind, said.finding.rule.as_str()),
+            (VerdictKind::Task, "asleep"),
+            "{what:?}"
+        );
+        assert_eq!(said.finding.component.as_deref(), Some("net/box"));
+        assert_eq!(said.finding.slept_for(), Some(what));
+        assert!(said.words.text.contains("81 %"), "{}", said.words.text);
+    }
+    let lock = verdict(&sleeping(SleepsFor::Lock, 0.81, 0.0)).words;
+    assert!(lock.text.contains("a lock") && lock.suggestion.is_some_and(|so| !so.contains("replicate")));
+}
+
+#[test]
+fn a_box_that_computes_is_not_said_to_sleep() {
+    let report = sleeping(SleepsFor::Lock, 0.1, 0.0);
+    assert!(found("asleep", &report).is_none());
+    assert_eq!(verdict(&report).finding.rule, "saturated_task");
+}
+
+#[test]
+fn others_are_named_only_if_they_had_the_processors() {
+    let told = |others: Option<f64>| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.6);
+        report.processors = others.map(|others| processors(0.9, others));
+        verdict(&report).finding.kind
+    };
+    assert_eq!(told(None), VerdictKind::Contention, "the worker's delay is all that is known");
+    assert_eq!(told(Some(1.0)), VerdictKind::Contention);
+    assert_ne!(told(Some(0.05)), VerdictKind::Contention, "nobody else used them");
+}
+
+#[test]
+fn more_workers_than_processors_are_named_as_that() {
+    let of = |workers: u64, run: f64, delayed: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.workers = (0..workers).map(|id| worker(id, 0.95)).collect();
+        for worker in &mut report.workers {
+            (worker.cpu_ns, worker.delayed_ns) = (Some(0.24e9), Some(delayed * 1e9));
+        }
+        report.processors = Some(processors(run, 0.02));
+        found("crowded", &report)
+    };
+    let found = of(8, 1.95, 0.7).expect("eight share two");
+    assert_eq!((found.value("workers"), found.value("processors")), (8.0, 2.0));
+    assert!(of(2, 1.95, 0.7).is_none(), "two have two");
+    assert!(of(8, 1.0, 0.7).is_none(), "one is idle");
+    assert!(of(8, 1.95, 0.1).is_none(), "hardly anybody waited for one");
+}
+
+#[test]
+fn a_limit_on_messages_under_way_is_named_where_nobody_else_is_busy() {
+    let of = |unfinished: u64, busy: f64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        report.tasks[1] = task(2, "net/box", 0, busy, 1e6);
+        report.workers = vec![worker(0, busy)];
+        report.limits = Some(Limits { quantum: 64, unfinished });
+        verdict(&report).finding.rule
+    };
+    assert_eq!(of(2, 0.4), "unfinished");
+    assert_ne!(of(0, 0.4), "unfinished", "there is no limit");
+    assert_eq!(of(2, 0.95), "saturated_task", "the box holds the source back anyway");
+}
+
+#[test]
+fn a_small_quantum_is_known_by_what_dispatches_take_in_every_mode() {
+    let of = |quantum: u64, messages: u64| {
+        let mut report = sleeping(SleepsFor::Lock, 0.0, 0.0);
+        let work = &mut report.tasks[1].work;
+        (work.messages_in, work.dispatches, work.yield_share) = (Some(messages), Some(1_000_000), None);
+        work.busy_ns = Some(0.95e9);
+        report.limits = Some(Limits { quantum, unfinished: 0 });
+        found("quantum", &report).is_some()
+    };
+    assert!(of(1, 1_000_000));
+    assert!(!of(64, 1_000_000), "the streams end them");
+    assert!(!of(4, 1_000_000), "they take less than they may");
+}
+
+/// A run that lives and in which nothing has gone on for three seconds.
+fn hanging(threads: Vec<Hanging>) -> Report {
+    let mut report =
+        Report { tasks: vec![source_held_back(), task(2, "net/a", 0, 0.9, 1e6)], ..Report::empty() };
+    report.window.state = State::Running;
+    report.window.duration_ns = 4e9;
+    report.waiting.still_ns = Some(3e9);
+    report.waiting.hanging = threads;
+    report
+}
+
+fn thread(id: u64, name: &str, sleeps_for: SleepsFor, holder: Option<&str>) -> Hanging {
+    Hanging {
+        task: TaskId::of(id),
+        name: name.to_owned(),
+        worker: Some(WorkerId::of(id)),
+        sleeps_for,
+        ns: 3e9,
+        lock: (sleeps_for == SleepsFor::Lock).then_some(0x5540 + id),
+        holder: holder.map(str::to_owned),
+    }
+}
+
+#[test]
+fn what_hangs_is_the_verdict() {
+    let circle = vec![
+        thread(2, "net/a", SleepsFor::Lock, Some("net/b")),
+        thread(3, "net/b", SleepsFor::Lock, Some("net/a")),
+    ];
+    let said = verdict(&hanging(circle));
+    assert_eq!((said.finding.kind, said.finding.rule.as_str()), (VerdictKind::Deadlock, "hang"));
+    for part in ["wait for each other's locks", "net/a on worker 2", "which net/b holds", "net/b on worker 3"]
+    {
+        assert!(said.words.text.contains(part), "{part}: {}", said.words.text);
+    }
+    let said = verdict(&hanging(vec![thread(2, "net/a", SleepsFor::Read, None)]));
+    assert_eq!((said.finding.kind, said.finding.component.as_deref()), (VerdictKind::Hang, Some("net/a")));
+    assert!(said.words.text.contains("waits in `read`"), "{}", said.words.text);
+}
+
+#[test]
+fn a_run_that_goes_on_or_is_over_does_not_hang() {
+    let reads = || vec![thread(2, "net/a", SleepsFor::Read, None)];
+    let mut report = hanging(reads());
+    assert!(found("hang", &report).is_some());
+    report.waiting.still_ns = Some(0.1e9);
+    assert!(found("hang", &report).is_none(), "others go on");
+    report.waiting.still_ns = Some(3e9);
+    report.tasks[1].work.service_ns = Some(2e9);
+    assert!(found("hang", &report).is_none(), "its messages take that long");
+    report.tasks[1].work.service_ns = Some(1e6);
+    report.window.state = State::Ended;
+    assert!(found("hang", &report).is_none(), "it is over");
+}
+
+/// What each kind of verdict says of somebody's time, against what the accounts say of it, told in the words of the report alone.
+#[test]
+fn no_verdict_contradicts_an_account() {
+    let mut chance = Maker(Chance::new(21));
+    let mut said: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+    for _ in 0..60_000 {
+        let report = chance.report();
+        let verdict = verdict(&report);
+        let finding = &verdict.finding;
+        *said.entry(finding.rule.clone()).or_default() += 1;
+        let sure =
+            |account: &BusyAccount| account.looks >= 10 || 2.0 * account.measured_ns >= account.total_ns();
+        let sleeps = |account: Option<&BusyAccount>| {
+            let account = account.filter(|account| sure(account));
+            account.is_some_and(|account| account.asleep.total_ns() > 0.501 * account.total_ns())
+        };
+        match finding.kind {
+            VerdictKind::Contention => {
+                // Somebody was kept from a processor for a fifth of the time: by the kernel's word, or what a thread that is told of by
+                // nothing else did not use.
+                let kept = report.workers.iter().filter_map(|worker| {
+                    let WorkerShares { waiting, .. } = worker.shares?;
+                    let not_used = (1.0 - waiting) - worker.cpu_ns? / worker.lifetime_ns;
+                    Some(worker.delayed_ns.map_or(not_used, |ns| ns / worker.lifetime_ns))
+                });
+                let throttled = report.processors.as_ref().is_some_and(|used| used.throttled_ns > 0.0);
+                assert!(throttled || kept.into_iter().any(|share| share >= 0.199), "{verdict:?}");
+                if let Some(others) =
+                    report.processors.as_ref().and_then(|used| used.others_ns.map(|ns| ns / used.span_ns))
+                {
+                    let by_delay = report.workers.iter().any(|worker| worker.delayed_ns.is_some());
+                    assert!(throttled || !by_delay || others >= 0.199 || finding.figure("lost").is_some());
+                }
+            }
+            VerdictKind::Task | VerdictKind::Burst if finding.rule != "asleep" => {
+                let task =
+                    finding.task.as_ref().and_then(|of| report.tasks.iter().find(|task| task.id == of.id));
+                assert!(!sleeps(task.and_then(|task| task.work.account.as_ref())), "{verdict:?}");
+            }
+            VerdictKind::Worker | VerdictKind::Mapping if finding.worker.is_some() => {
+                let worker = report.workers.iter().find(|worker| Some(worker.id) == finding.worker);
+                assert!(!sleeps(worker.and_then(|worker| worker.account.as_ref())), "{verdict:?}");
+            }
+            VerdictKind::Task => {
+                let part = finding.figure("asleep_of_busy").map(|figure| figure.value);
+                assert!(part.is_none_or(|part| part > 0.0), "{verdict:?}");
+            }
+            _ => {}
+        }
+    }
+    for rule in ["asleep", "hang", "crowded", "throttled", "unfinished", "contention", "saturated_task"] {
+        assert!(said.get(rule).is_some_and(|count| *count > 10), "{rule}: {said:?}");
+    }
+}
