@@ -65,7 +65,6 @@ fn suggestion(found: &Finding) -> String {
 }
 
 pub(super) fn say(found: &Finding) -> Words {
-    let path = found.path();
     let kernel = found.figure("kernel").map(|kernel| {
         let faults = found.figure("faults_per_s").filter(|faults| faults.value >= FAULTS).map_or(
             String::new(),
