@@ -122,6 +122,7 @@ impl Script {
         analysis.finish(
             &names,
             Ending {
+                limits: None,
                 state,
                 now: None,
                 mode: self.mode,
