@@ -29,6 +29,7 @@ pub use decoding::observation::{
     Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals,
 };
 pub use decoding::rows;
+pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space, slowest, story};
@@ -41,7 +42,7 @@ pub use report::{
     Action, BrokenStream, CommandLine, Component, Deadlock, Distribution, FailedMessage, Figure, Finding,
     Latency, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Report, Root,
     RootState, SCHEMA, SpaceInfo, State, Stream, StreamRef, Subject, Task, TaskRef, TaskShares, Telling,
-    Throughput, Utilisation, VERSION, Verdict, VerdictKind, WaitEdge, WaitNow, Waiting, Window, Words, Work,
-    Worker, WorkerShares,
+    Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume, WaitEdge, WaitNow, Waiting, Window,
+    Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, rule_names};

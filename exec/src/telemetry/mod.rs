@@ -17,6 +17,7 @@
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
+//! | `sizes` | how large messages are |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
 
@@ -29,6 +30,7 @@ mod lineage;
 mod mode;
 mod recorder;
 mod rows;
+mod sizes;
 mod stream;
 mod task;
 mod thread;
@@ -40,6 +42,7 @@ pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
 pub use mode::Mode;
 pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
+pub(crate) use sizes::SizeBudget;
 pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
 pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;
