@@ -90,12 +90,13 @@ impl Sizes {
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
 
-    /// A number below `limit`, by Knuth's linear congruential generator.
+    /// A number below `limit`, by Knuth's linear congruential generator; its lower bits are mixed, because by themselves they alternate.
     fn random(&self, limit: u64) -> u64 {
-        let next =
+        let state =
             get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.random.store(next, Ordering::Relaxed);
-        ((u128::from(next) * u128::from(limit)) >> 64) as u64
+        self.random.store(state, Ordering::Relaxed);
+        let mixed = (state ^ state >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        ((u128::from(mixed ^ mixed >> 32) * u128::from(limit)) >> 64) as u64
     }
 
     /// Counts a size, for all messages since the one before.
