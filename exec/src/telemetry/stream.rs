@@ -186,7 +186,7 @@ pub(crate) trait WatchedStream {
 
     /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it. True: one that was
     /// written is to have its size taken.
-    #[inline]
+    #[inline(always)]
     fn show_position(&self, task: u64, writes: bool) -> bool {
         match self.telemetry().shown() {
             Some(ShownStream { row: Some(row), sizes, .. }) => {
@@ -210,7 +210,7 @@ pub(crate) trait WatchedStream {
         writes && self.telemetry().sizes_are_due(self.position(true))
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_position(&self, row: &LiveRow, writes: bool) {
         if writes {
             let lost = self.lost(true);
