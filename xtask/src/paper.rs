@@ -22,7 +22,7 @@ usage: cargo xtask paper lpel [--app NAME | --sweep] [--instructions] [--repeats
   --app NAME     only one of ant, des-fine, des-coarse, mc, rt
   --sweep        instead: what each mode costs a message of 0.1 to 100 µs of work (DES, chunks of 8 bytes to 384 KiB)
   --instructions instead: the overheads counted in instructions (by valgrind's callgrind, on small inputs and one worker),
-                 which other programs do not disturb
+                 which other programs do not disturb; the least of N counts of each, and which counts strayed from it
   --repeats N    so many runs of each kind, by turns (10); intervals hold the true median with 95 % confidence
   --scale quick  small inputs: a minute for all; the figures say little
   --scale usual  the default: the paper's, but 100 steps of ants and 100,000 price paths
@@ -167,6 +167,14 @@ struct Kind {
 
 impl Kind {
     const OFF: Kind = Kind { probes: false, mode: "off", kept: false };
+
+    fn name(&self) -> &'static str {
+        match self {
+            Kind { probes: false, .. } => "no probes",
+            Kind { kept: true, .. } => "full, kept",
+            Kind { mode, .. } => mode,
+        }
+    }
 }
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
@@ -296,7 +304,8 @@ impl<'a> Runs<'a> {
     /// As one of [`KINDS`]; what a run like that kept before goes first.
     fn of_kind(&self, kind: usize) -> Result<Command> {
         let Kind { probes, mode, kept } = KINDS[kind];
-        let mut command = self.command(if probes { &self.programs.probes } else { &self.programs.none }, mode);
+        let mut command =
+            self.command(if probes { &self.programs.probes } else { &self.programs.none }, mode);
         if kept {
             command.args(["--keep", "--space"]).arg(self.fresh_space()?);
         }
