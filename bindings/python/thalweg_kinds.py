@@ -237,7 +237,7 @@ KINDS = {
         "bytes": Field("bytes", layout.FIELD_U64, 16, "B", {}, "How large those are together."),
         "least": Field("least", layout.FIELD_U64, 24, "B", {}, "The least size taken."),
         "most": Field("most", layout.FIELD_U64, 32, "B", {}, "The largest size taken."),
-        "scale": Field("scale", layout.FIELD_U64, 40, "", {}, "How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.stream_sizes`."),
+        "scale": Field("scale", layout.FIELD_U64, 40, "", {}, "How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`."),
     }),
     "exec.stream_size_counts": Kind("exec.stream_size_counts", 0xe8653dfe072f1dce, 8, "How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.", {
         "stream": Field("stream", layout.FIELD_U64, 0, "", {}, "The stream."),
@@ -309,7 +309,7 @@ ROWS = {
         "dropped": Field("dropped", layout.FIELD_U64, 6, "messages", {}, "Messages nobody reads, because the reader has left."),
         "closed": Field("closed", layout.FIELD_BOOL, 7, "", {}, "Whether both its ends are gone."),
     }),
-    "exec.stream_sizes": Row("exec.stream_sizes", 0x3c8140701107f36d, "The sizes of a stream's messages, as far as they were taken: the row has the stream's number.", {
+    "exec.message_sizes": Row("exec.message_sizes", 0x81e9d291a7b81748, "The sizes of a stream's messages, as far as they were taken: the row has the stream's number.", {
         "messages": Field("messages", layout.FIELD_U64, 0, "messages", {}, "Messages that the sizes stand for: those up to the last one whose size was taken."),
         "bytes": Field("bytes", layout.FIELD_U64, 1, "B", {}, "How large those are together."),
         "least": Field("least", layout.FIELD_U64, 2, "B", {}, "The least size taken."),

@@ -51,7 +51,7 @@ impl Place {
     /// What the live table says of the sizes of each stream's messages.
     fn rows(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
-        let sizes = rows.iter().filter(|row| row.kind_name() == "exec.stream_sizes");
+        let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
         sizes.map(|row| (row.id, Sizes::from(|name: &str| row.cell(name).unwrap()))).collect()
     }
 
@@ -288,7 +288,7 @@ impl Place {
     /// Likewise, of those streams whose buckets are not just being moved.
     fn rows_settled(&self) -> HashMap<u64, Sizes> {
         let rows = SpaceReader::open(self.space.path()).unwrap().live_rows().unwrap();
-        let sizes = rows.iter().filter(|row| row.kind_name() == "exec.stream_sizes");
+        let sizes = rows.iter().filter(|row| row.kind_name() == "exec.message_sizes");
         let settled = sizes.filter(|row| row.cell("scale").unwrap() >> 23 & 1 == 0);
         settled.map(|row| (row.id, Sizes::from(|name: &str| row.cell(name).unwrap()))).collect()
     }

@@ -534,7 +534,7 @@ kinds! {
         /// The largest size taken.
         #[field(unit = "B")]
         pub(crate) most: u64,
-        /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.stream_sizes`.
+        /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
         pub(crate) scale: u64,
     }
 

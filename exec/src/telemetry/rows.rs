@@ -88,7 +88,7 @@ pub(crate) struct StreamRow {
 
 /// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
 #[derive(Row)]
-#[row(name = "exec.stream_sizes")]
+#[row(name = "exec.message_sizes")]
 pub(crate) struct SizesRow {
     /// Messages that the sizes stand for: those up to the last one whose size was taken.
     #[field(unit = "messages")]

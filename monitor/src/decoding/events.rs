@@ -1657,7 +1657,7 @@ pub struct StreamSizes {
     pub least: u64,
     /// The largest size taken.
     pub most: u64,
-    /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.stream_sizes`.
+    /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
     pub scale: u64,
 }
 

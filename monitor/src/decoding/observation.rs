@@ -353,7 +353,7 @@ impl From<Row> for LiveRow {
                 capacity: row.capacity,
                 totals: StreamTotals { written: row.written, read: row.read, dropped: row.dropped },
             },
-            Row::StreamSizes(row) => LiveRow::Sizes { stream: row.id, sizes: row.into() },
+            Row::MessageSizes(row) => LiveRow::Sizes { stream: row.id, sizes: row.into() },
             Row::Worker(row) => LiveRow::Worker {
                 worker: row.id,
                 core: row.core,

@@ -14,7 +14,7 @@ pub enum Row {
     /// A stream that exists.
     Stream(StreamRow),
     /// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
-    StreamSizes(StreamSizesRow),
+    MessageSizes(MessageSizesRow),
     /// A worker.
     Worker(WorkerRow),
 }
@@ -23,7 +23,7 @@ pub enum Row {
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec { name: "exec.task", doc: "", former: Some(1), cells: TaskRow::CELLS },
     RowSpec { name: "exec.stream", doc: "", former: Some(2), cells: StreamRow::CELLS },
-    RowSpec { name: "exec.stream_sizes", doc: "", former: None, cells: StreamSizesRow::CELLS },
+    RowSpec { name: "exec.message_sizes", doc: "", former: None, cells: MessageSizesRow::CELLS },
     RowSpec { name: "exec.worker", doc: "", former: Some(3), cells: WorkerRow::CELLS },
 ];
 
@@ -33,7 +33,7 @@ impl Row {
         Some(match number {
             0 => Row::Task(TaskRow::read(cells, view)),
             1 => Row::Stream(StreamRow::read(cells, view)),
-            2 => Row::StreamSizes(StreamSizesRow::read(cells, view)),
+            2 => Row::MessageSizes(MessageSizesRow::read(cells, view)),
             3 => Row::Worker(WorkerRow::read(cells, view)),
             _ => return None,
         })
@@ -203,7 +203,7 @@ impl StreamRow {
 
 /// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StreamSizesRow {
+pub struct MessageSizesRow {
     /// Its id.
     pub id: u64,
     /// Messages that the sizes stand for: those up to the last one whose size was taken.
@@ -232,7 +232,7 @@ pub struct StreamSizesRow {
     pub counts_6: u64,
 }
 
-impl StreamSizesRow {
+impl MessageSizesRow {
     const CELLS: &'static [FieldSpec] = &[
         field("messages", FieldType::U64),
         field("bytes", FieldType::U64),
@@ -248,8 +248,8 @@ impl StreamSizesRow {
         field("counts_6", FieldType::U64),
     ];
 
-    fn read(cells: &Cells, view: &LiveView) -> StreamSizesRow {
-        StreamSizesRow {
+    fn read(cells: &Cells, view: &LiveView) -> MessageSizesRow {
+        MessageSizesRow {
             id: view.id,
             messages: cells.u64(view, 0),
             bytes: cells.u64(view, 1),

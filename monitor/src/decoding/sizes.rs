@@ -1,7 +1,7 @@
-//! The sizes of a stream's messages, as the writer's samples tell them: see `exec.stream_sizes` in `kinds/exec.kinds`.
+//! The sizes of a stream's messages, as the writer's samples tell them: see `exec.message_sizes` in `kinds/exec.kinds`.
 
 use crate::decoding::events::{StreamSizeCounts, StreamSizes};
-use crate::decoding::rows::StreamSizesRow;
+use crate::decoding::rows::MessageSizesRow;
 
 /// Cells of buckets, each of four.
 const CELLS: usize = 7;
@@ -77,9 +77,9 @@ impl Sizes {
     }
 }
 
-impl From<StreamSizesRow> for Sizes {
-    fn from(row: StreamSizesRow) -> Sizes {
-        let StreamSizesRow { messages, bytes, least, most, scale, .. } = row;
+impl From<MessageSizesRow> for Sizes {
+    fn from(row: MessageSizesRow) -> Sizes {
+        let MessageSizesRow { messages, bytes, least, most, scale, .. } = row;
         let counts = [
             row.counts_0,
             row.counts_1,

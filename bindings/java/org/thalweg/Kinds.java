@@ -795,7 +795,7 @@ public final class Kinds {
         /** The largest size taken. */
         public static final int AT_MOST = 32;
         public static final int TYPE_MOST = Layout.FIELD_U64;
-        /** How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.stream_sizes`. */
+        /** How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`. */
         public static final int AT_SCALE = 40;
         public static final int TYPE_SCALE = Layout.FIELD_U64;
     }
@@ -955,10 +955,10 @@ public final class Kinds {
     }
 
     /** The sizes of a stream's messages, as far as they were taken: the row has the stream's number. */
-    public static final class ExecStreamSizesRow {
-        private ExecStreamSizesRow() {}
-        public static final String NAME = "exec.stream_sizes";
-        public static final long HASH = 0x3c8140701107f36dL;
+    public static final class ExecMessageSizesRow {
+        private ExecMessageSizesRow() {}
+        public static final String NAME = "exec.message_sizes";
+        public static final long HASH = 0x81e9d291a7b81748L;
         /** Messages that the sizes stand for: those up to the last one whose size was taken. */
         public static final int CELL_MESSAGES = 0;
         public static final int TYPE_MESSAGES = Layout.FIELD_U64;
