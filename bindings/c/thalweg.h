@@ -87,7 +87,9 @@ typedef struct thalweg_opaque_kind {
     void (*free)(void *value);
     /* Makes another of the same content, or NULL: for thalweg_make_mut_opaque. */
     void *(*copy)(const void *value);
-    /* Bytes of memory that the value takes, for messages. */
+    /* Bytes of memory that the value takes, with all that it leads to: for messages, and for the sizes of records that
+     * `thalweg streams` shows. Called on any thread, for some of the records that have the value, while nobody changes it.
+     * 0: that is not known. */
     uint64_t (*size)(const void *value);
     /* Not 0: other builds of this library (`thalweg reload`) read values of a kind with this name and number. To be changed
      * whenever the value's type is. With 0, boxes that are loaded anew do not take values of the build before. */

@@ -38,6 +38,12 @@ namespace thalweg {
 // read values of the type: template <> inline constexpr uint64_t thalweg::layout<Polygon> = 1;
 template <typename T> inline constexpr uint64_t layout = 0;
 
+// Bytes of memory that a value takes: specialise it for a type that leads to more memory than its own (0: not known), and reports
+// tell how large records are: template <> inline uint64_t thalweg::deep_size(const Polygon &p) { return 16 * p.corners.size(); }
+template <typename T> inline uint64_t deep_size(const T &) {
+    return std::is_trivially_destructible_v<T> ? sizeof(T) : 0;
+}
+
 // A parameter, or state that boxes publish.
 class Parameter {
 public:
@@ -117,7 +123,14 @@ template <typename T> void free_shared(void *value) { delete static_cast<std::sh
 template <typename T> void *copy_shared(const void *value) {
     return new (std::nothrow) std::shared_ptr<const T>(*static_cast<const std::shared_ptr<const T> *>(value));
 }
-template <typename T> uint64_t size_shared(const void *) { return sizeof(T); }
+template <typename T> uint64_t size_shared(const void *value) {
+    const auto &shared = *static_cast<const std::shared_ptr<const T> *>(value);
+    try {
+        return shared != nullptr ? deep_size(*shared) : 0;
+    } catch (...) {
+        return 0;
+    }
+}
 
 // One kind for each type of the library. Its address says what a value is; hidden, so that it is the library's own.
 template <typename T>

@@ -87,7 +87,7 @@ pub use runtime::blocking::Blocking;
 pub use runtime::inputs::Inputs;
 pub use runtime::moves::{Move, TaskMover};
 pub use runtime::parking::Workers;
-pub use runtime::ports::{In, Out, StreamSpec};
+pub use runtime::ports::{DeepSize, In, Out, StreamSpec};
 pub use runtime::{Runtime, Summary};
 pub use shared::ends::{FAILURES_KEPT, Failure};
 pub use shared::mapper::Mapper;

@@ -32,7 +32,7 @@ use loom::thread;
 use crate::parker::Parker;
 use crate::ring::stream::{messages, room, slot, take};
 use crate::ring::{AWAKE, FOREIGN, Holder, NO_TOKEN, PORT_WAITS, TASK_WAITS, Wait};
-use crate::runtime::ports::free;
+use crate::runtime::ports::Plain;
 use crate::shared::Shared;
 use crate::shared::options::Options;
 use crate::spare::Spare;
@@ -70,7 +70,7 @@ impl<T> Both<T> {
 }
 
 fn ring(capacity: usize) -> Both<Ring> {
-    let ring = Ring::new(1, capacity, StreamTelemetry::none(), free::<usize>);
+    let ring = Ring::new(1, capacity, StreamTelemetry::none(), Plain::<usize>::MESSAGES);
     Both(Spare::make(ring))
 }
 
@@ -680,7 +680,7 @@ fn push_message(ring: &Ring, message: Message) {
 fn loom_last_end_frees_the_stream_with_its_messages() {
     model(|| {
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), Plain::<Message>::MESSAGES);
         let ring = Both(Spare::make(ring));
         let written = message.clone();
         let writing = thread::spawn(move || {
@@ -703,7 +703,7 @@ fn loom_last_reference_frees_a_task_with_its_ready_ports() {
     model(|| {
         let shared = shared();
         let message = Freed::not_yet();
-        let ring = Ring::new(1, 2, StreamTelemetry::none(), free::<Message>);
+        let ring = Ring::new(1, 2, StreamTelemetry::none(), Plain::<Message>::MESSAGES);
         let ring = Both(Spare::make(ring));
         push_message(ring.get(), Message(message.clone()));
         let task = task(&shared);

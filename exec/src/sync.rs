@@ -101,6 +101,20 @@ impl<T> Slot<T> {
         }
     }
 
+    /// Looks at the message.
+    ///
+    /// # Safety
+    /// The slot holds a message, which nobody changes or takes meanwhile.
+    #[inline]
+    pub(crate) unsafe fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        #[cfg(loom)]
+        // SAFETY: as demanded of the caller.
+        return self.0.with(|slot| look(unsafe { (*slot).assume_init_ref() }));
+        #[cfg(not(loom))]
+        // SAFETY: as demanded of the caller.
+        look(unsafe { (*self.0.get()).assume_init_ref() })
+    }
+
     /// # Safety
     /// The caller is the stream's reader and the slot holds a message, which it gives away.
     #[inline]

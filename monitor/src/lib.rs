@@ -34,6 +34,7 @@ pub use decoding::observation::{
     Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals,
 };
 pub use decoding::rows;
+pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
 pub use following::follower::{Follower, report, report_space, slowest, story};
@@ -47,7 +48,7 @@ pub use report::{
     Figure, Finding, Hanging, Latency, Limits, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note,
     Occupancy, Processors, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef,
     Subject, Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
-    WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
+    Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, rule_names};
 pub use whatif::{Change, Predicted, WhatIf, what_if};

@@ -25,6 +25,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use thalweg_box::{Rows, Value};
+use thalweg_exec::DeepSize;
 
 use crate::label::Label;
 use crate::shape::{self, ShapeId};
@@ -286,6 +287,16 @@ impl Record {
             (*to).length = count;
         }
         std::mem::swap(self, &mut larger);
+    }
+}
+
+impl DeepSize for Record {
+    /// Its head and its slots, 16 bytes each, and what its values lead to ([`Value::heap_bytes`]). A value that other records have, too,
+    /// counts whole in each: it is what would have to be sent.
+    fn deep_size(&self) -> u64 {
+        let slots = self.slots();
+        let inline = SLOTS_OFFSET + size_of_val(slots);
+        slots.iter().fold(inline as u64, |bytes, value| bytes.saturating_add(value.heap_bytes()))
     }
 }
 

@@ -341,6 +341,38 @@ fn what_is_compressed_is_known_by_its_name_or_its_bytes() {
 }
 
 #[test]
+fn a_list_without_its_end_is_told_by_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = write(folder.path(), "same.snet", "net same connect [];");
+    // The input, what comes out, where the list began that has no end (or nowhere), and how much is wrong in all.
+    let table: [(&str, &str, Option<&str>, usize); 8] = [
+        ("[1,2\n", "", Some(":1:1:"), 3),
+        ("{\"a\": 1}\n  [1,2\n{\"a\": 2}\n", "{\"a\": 1}\n{\"a\": 2}\n", Some(":2:3:"), 3),
+        ("[{\"a\": 1}, {\"a\": 2}", "{\"a\": 1}\n{\"a\": 2}\n", Some(":1:1:"), 1),
+        (
+            "\n[{\"a\": 1},\n{\"a\": 2}\n{\"a\": 3}\n",
+            "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n",
+            Some(":2:1:"),
+            1,
+        ),
+        ("[{\"a\": 1}\n[{\"a\": 2}]\n", "{\"a\": 1}\n{\"a\": 2}\n", Some(":1:1:"), 1),
+        ("[", "", Some(":1:1:"), 1),
+        ("[1]\n{\"a\": 1}\n", "{\"a\": 1}\n", None, 1),
+        ("[INFO] started\n{\"a\": 1}\n", "{\"a\": 1}\n", None, 1),
+    ];
+    for (input, out, list, wrong) in table {
+        let output = run(&[&net], input);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{input}: {errors}");
+        let told: Vec<&str> = errors.lines().filter(|line| line.contains("has no `]`")).collect();
+        let at = list.map(|at| format!("standard input{at} the list of records that begins here has no `]`"));
+        assert_eq!(told.len(), usize::from(at.is_some()), "{input}: {errors}");
+        assert!(at.is_none_or(|at| told[0].contains(&at)), "{input}: {errors}");
+        assert!(errors.contains(&format!("{wrong} failed")), "{input}: {errors}");
+    }
+}
+
+#[test]
 fn what_is_broken_costs_itself() {
     let folder = tempfile::tempdir().unwrap();
     let net = write(folder.path(), "same.snet", "net same connect [];");

@@ -22,7 +22,7 @@ usage: cargo xtask paper lpel [--app NAME | --sweep] [--instructions] [--repeats
   --app NAME     only one of ant, des-fine, des-coarse, mc, rt
   --sweep        instead: what each mode costs a message of 0.1 to 100 µs of work (DES, chunks of 8 bytes to 384 KiB)
   --instructions instead: the overheads counted in instructions (by valgrind's callgrind, on small inputs and one worker),
-                 which other programs do not disturb
+                 which other programs do not disturb; the least of N counts of each, and which counts strayed from it
   --repeats N    so many runs of each kind, by turns (10); intervals hold the true median with 95 % confidence
   --scale quick  small inputs: a minute for all; the figures say little
   --scale usual  the default: the paper's, but 100 steps of ants and 100,000 price paths
@@ -146,9 +146,36 @@ impl Case {
     }
 }
 
-/// How a program is run for table II; the first is what the others are compared with.
-const KINDS: [(&str, &str); 4] =
-    [("no probes", "off"), ("off", "off"), ("metrics", "metrics"), ("full", "full")];
+/// How a program is run for table II; the first is what the others are compared with, and the last is what the paper's is: LPEL writes
+/// every event to a file. Full alone overwrites the oldest events.
+const KINDS: [Kind; 5] = [
+    Kind { mode: "off", ..Kind::OFF },
+    Kind { probes: true, ..Kind::OFF },
+    Kind { probes: true, mode: "metrics", ..Kind::OFF },
+    Kind { probes: true, mode: "full", ..Kind::OFF },
+    Kind { probes: true, mode: "full", kept: true },
+];
+
+/// A kind of run.
+struct Kind {
+    /// Monitoring is built in.
+    probes: bool,
+    mode: &'static str,
+    /// Every event is kept: nothing is overwritten, and a thread of the run writes it all to files.
+    kept: bool,
+}
+
+impl Kind {
+    const OFF: Kind = Kind { probes: false, mode: "off", kept: false };
+
+    fn name(&self) -> &'static str {
+        match self {
+            Kind { probes: false, .. } => "no probes",
+            Kind { kept: true, .. } => "full, kept",
+            Kind { mode, .. } => mode,
+        }
+    }
+}
 
 pub(crate) fn run(mut arguments: lexopt::Parser) -> Result<ExitCode> {
     let (mut paper, mut only, mut sweep, mut instructions, mut repeats, mut scale) =
@@ -274,18 +301,29 @@ impl<'a> Runs<'a> {
         command
     }
 
-    /// As one of [`KINDS`].
-    fn of_kind(&self, kind: usize) -> Command {
-        let program = if kind == 0 { &self.programs.none } else { &self.programs.probes };
-        self.command(program, KINDS[kind].1)
+    /// As one of [`KINDS`]; what a run like that kept before goes first.
+    fn of_kind(&self, kind: usize) -> Result<Command> {
+        let Kind { probes, mode, kept } = KINDS[kind];
+        let mut command =
+            self.command(if probes { &self.programs.probes } else { &self.programs.none }, mode);
+        if kept {
+            command.args(["--keep", "--space"]).arg(self.fresh_space()?);
+        }
+        Ok(command)
     }
 
-    /// What a run in mode full, all of it kept, says of itself.
-    fn seen(&self) -> Result<Seen> {
+    /// Where a run keeps its events: nothing is there.
+    fn fresh_space(&self) -> Result<PathBuf> {
         let space = self.folder.join("space");
         if space.exists() {
             std::fs::remove_dir_all(&space)?;
         }
+        Ok(space)
+    }
+
+    /// What a run in mode full, all of it kept, says of itself.
+    fn seen(&self) -> Result<Seen> {
+        let space = self.fresh_space()?;
         let mut run = self.command(&self.programs.probes, "full");
         run.args(["--keep", "--space"]).arg(&space).stdin(Stdio::null()).stdout(Stdio::null());
         let memory = app::peak_memory(&mut run)?;
@@ -383,7 +421,7 @@ fn times_by_turns(run: &Runs, repeats: usize) -> Result<[Vec<f64>; KINDS.len()]>
         // Each kind comes first, second, … equally often.
         for turn in 0..KINDS.len() {
             let kind = (round + turn) % KINDS.len();
-            times[kind].push(seconds(&mut run.of_kind(kind))?);
+            times[kind].push(seconds(&mut run.of_kind(kind)?)?);
         }
     }
     Ok(times)
@@ -394,10 +432,10 @@ fn print_overheads(cases: &[&Case], runs: &[Runs], seen: &[Seen], repeats: usize
         "\nTable II: what monitoring costs (time of {repeats} runs each, by turns, against a build without probes, and the fastest of each against one another; in brackets LPEL's name)\n"
     );
     println!(
-        "| app | no probes | off (monitoring built in, not used) | metrics | full (all monitoring) | goal | the paper, all | \
-         log (log size) | an event |"
+        "| app | no probes | off (monitoring built in, not used) | metrics | full, the oldest events overwritten | full, every event kept \
+         (all monitoring) | goal | the paper, all | log (log size) | an event |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for ((case, run), seen) in cases.iter().zip(runs).zip(seen) {
         let times = times_by_turns(run, repeats)?;
         let overhead = |kind: usize| {
@@ -406,12 +444,13 @@ fn print_overheads(cases: &[&Case], runs: &[Runs], seen: &[Seen], repeats: usize
             format!("{}, fastest {fastest:+.2} %", Interval::of(ratios.collect()).shown(2, " %"))
         };
         println!(
-            "| {} | {} | {} | {} | {} | {} % | {} % | {:.1} MB | {:.1} B |",
+            "| {} | {} | {} | {} | {} | {} | {} % | {} % | {:.1} MB | {:.1} B |",
             case.name,
             Interval::of(times[0].clone()).shown(3, " s"),
             overhead(1),
             overhead(2),
             overhead(3),
+            overhead(4),
             case.goal,
             case.overhead,
             seen.log_bytes as f64 / 1e6,

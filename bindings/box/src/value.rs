@@ -24,6 +24,9 @@ pub enum Value {
     Array(Array) = 6,
 }
 
+/// The head of a value on the heap.
+const HEAD_BYTES: u64 = 48;
+
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Option<Value>>() == 16);
 
 impl Value {
@@ -38,6 +41,20 @@ impl Value {
             Value::Opaque(_) => "opaque",
             Value::Array(_) => "array",
         }
+    }
+
+    /// Bytes of memory that the value takes besides its own 16: nothing if it is a number; else the head of 48 bytes and what that
+    /// leads to, which is the bytes of a text, of bytes or of an array's elements, and what an opaque value's library says of it (nothing,
+    /// if it says nothing). What others share counts whole.
+    pub fn heap_bytes(&self) -> u64 {
+        let bytes = match self {
+            Value::Int(_) | Value::Float(_) => return 0,
+            Value::Text(text) => text.len() as u64,
+            Value::Bytes(bytes) => bytes.len() as u64,
+            Value::Opaque(opaque) => opaque.size().unwrap_or(0),
+            Value::Array(array) => (array.len() * array.element_type().bytes()) as u64,
+        };
+        HEAD_BYTES + bytes
     }
 
     /// The value, leaving the integer 0 in its place.

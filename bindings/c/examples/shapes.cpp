@@ -14,6 +14,15 @@ struct Polygon {
     std::vector<double> sides;
 };
 
+} // namespace
+
+// With all that it leads to: so that `thalweg streams` knows how large records are.
+template <> inline uint64_t thalweg::deep_size(const Polygon &polygon) {
+    return sizeof(Polygon) + polygon.name.size() + polygon.sides.size() * sizeof(double);
+}
+
+namespace {
+
 thalweg::Parameter sides_max("shapes.sides_max", "", "The most sides that a polygon may have", 3, 1000, 100);
 
 constexpr thalweg_event_field built_fields[] = {{"sides", "", THALWEG_INT}, {"around", "", THALWEG_FLOAT}};

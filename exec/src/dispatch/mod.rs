@@ -9,6 +9,7 @@
 //! | `waking` | what makes a task ready, and tasks that come to a worker |
 //! | `ends` | ends of streams: which task has them, and how they go |
 //! | `publishing` | the end of a dispatch |
+//! | `sizes` | sizes of messages, taken before those are published |
 //! | `run`, `own` | dispatches of a worker, and of a task with a thread of its own |
 
 mod budget;
@@ -18,6 +19,7 @@ pub(crate) mod moving;
 mod own;
 mod publishing;
 mod run;
+mod sizes;
 mod used;
 mod waking;
 

@@ -16,12 +16,16 @@ impl Core {
         budget: Option<&Budget>,
     ) -> Result<bool, &'static str> {
         let sleeps = {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
-            let core = unsafe { &mut *core.as_ptr() };
-            let task = core.task.get();
+            // SAFETY: the thread's own core; the reference ends before a user's code runs.
+            let (task, unread) = unsafe {
+                let core = core.as_ref();
+                (core.task, budget.map_or(0, |budget| core.unread(budget)))
+            };
+            let task = task.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            let unread = budget.map_or(0, |budget| core.unread(budget));
-            core.publish_all(stop);
+            Core::publish_all(core, stop);
+            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            let core = unsafe { &mut *core.as_ptr() };
             if let Some(budget) = budget {
                 core.finish_budget(task, budget, unread);
             }
@@ -37,11 +41,13 @@ impl Core {
     /// Ends a blocking task's dispatch before it waits for something that no stream brings: for input, or until it may write.
     pub(crate) fn step_aside(core: NonNull<Core>, stop: Stop) {
         {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
-            let core = unsafe { &mut *core.as_ptr() };
-            let task = core.task.get();
+            // SAFETY: the thread's own core; the reference ends with the line.
+            let current = unsafe { core.as_ref() }.task;
+            let task = current.get();
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            core.publish_all(stop);
+            Core::publish_all(core, stop);
+            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            let core = unsafe { &mut *core.as_ptr() };
             core.stops(task, stop, true);
             core.let_go();
         }

@@ -15,20 +15,31 @@ use crate::telemetry::Cause;
 const DELAY_NS_MAX: u64 = 100_000_000;
 
 impl Core {
-    /// See [`Core::publish_dispatch`].
+    /// Records and publishes what the current task did: see [`Core::record_dispatch`] and [`Core::publish_dispatch`].
     #[inline(never)]
-    pub(super) fn publish_all(&mut self, stop: Stop) {
-        self.publish_dispatch(stop);
+    pub(super) fn publish_all(core: NonNull<Core>, stop: Stop) {
+        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed.
+        if unsafe { &mut *core.as_ptr() }.record_dispatch(stop) {
+            Core::take_sizes(core);
+        }
+        // SAFETY: as above.
+        unsafe { &mut *core.as_ptr() }.publish_dispatch();
     }
 
-    /// Publishes what the current task did with its streams, records it, wakes the tasks that waited for it, closes the ends that
+    /// Records what the current task did with its streams. `true`: before that is published, sizes of messages are to be taken.
+    #[inline(always)]
+    pub(super) fn record_dispatch(&mut self, stop: Stop) -> bool {
+        self.telemetry.publishing_begins();
+        self.telemetry.measures() && {
+            self.measure_dispatch(stop);
+            self.telemetry.sizes_are_due()
+        }
+    }
+
+    /// Publishes what the current task did with its streams, wakes the tasks that waited for it, closes the ends that
     /// it dropped, and lets go of those that need nothing more.
     #[inline(always)]
-    pub(super) fn publish_dispatch(&mut self, stop: Stop) {
-        self.telemetry.publishing_begins();
-        if self.telemetry.measures() {
-            self.measure_dispatch(stop);
-        }
+    pub(super) fn publish_dispatch(&mut self) {
         let task = self.task.get();
         self.used.popped_last.set(std::ptr::null());
         if self.adopted.by_demand {
@@ -153,14 +164,21 @@ impl Core {
     }
 
     /// Publishes one stream's messages in the middle of a dispatch (blocking tasks).
-    pub(crate) fn publish_now(&mut self, ring: NonNull<Ring>) {
+    pub(crate) fn publish_now(core: NonNull<Core>, ring: NonNull<Ring>) {
         // SAFETY: the end that called holds a reference.
         let r = unsafe { ring.as_ref() };
         let (pushed, published) = (r.writing.pushed.get(), r.writing.tail.load(Ordering::Relaxed));
         if pushed != published {
-            self.count(0, pushed - published);
+            // SAFETY: the thread's own core; the reference ends before the next line.
+            let measures = unsafe { core.as_ref() }.telemetry.measures();
+            if measures && r.telemetry.sizes_are_due(pushed) {
+                Core::take_sizes_of(core, ring);
+            }
+            // SAFETY: the thread's own core; no user's code runs while it is borrowed.
+            let core = unsafe { &mut *core.as_ptr() };
+            core.count(0, pushed - published);
             r.begin_writing();
-            self.publish(Touch { ring, writes: true });
+            core.publish(Touch { ring, writes: true });
         }
     }
 

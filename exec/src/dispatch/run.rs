@@ -47,12 +47,16 @@ impl Core {
         stop: Stop,
         budget: &Budget,
     ) -> Result<(), &'static str> {
+        task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+        // SAFETY: the thread's own core; the reference ends with the line, and no user's code runs before.
+        if unsafe { &mut *core.as_ptr() }.record_dispatch(stop) {
+            Core::take_sizes(core);
+        }
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            task.counts.dispatches.set(task.counts.dispatches.get() + 1);
             let unread = core.unread(budget);
-            core.publish_dispatch(stop);
+            core.publish_dispatch();
             core.finish_budget(task, budget, unread);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),
@@ -125,10 +129,10 @@ impl Core {
     /// Publishes the last of an ended task, closes its ports, tells its end.
     pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
-            // SAFETY: the thread's own core; no user's code runs inside this block.
-            let core = unsafe { &mut *core.as_ptr() };
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-            core.publish_all(Stop::Ended);
+            Core::publish_all(core, Stop::Ended);
+            // SAFETY: the thread's own core; no user's code runs until the end of this block.
+            let core = unsafe { &mut *core.as_ptr() };
             core.let_go();
             core.task = Current::NONE;
             task.state.set(State::Ended);

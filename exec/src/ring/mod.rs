@@ -74,7 +74,7 @@ pub(crate) enum Wait {
 }
 
 /// What holds an end of a stream: a task, in references that are counted.
-pub(crate) trait Holder: WatchedTask + Sized {
+pub(crate) trait Holder: WatchedTask + Sized + 'static {
     /// Takes another reference.
     fn counted(&self) -> *mut Self;
 
@@ -88,10 +88,21 @@ pub(crate) trait Holder: WatchedTask + Sized {
     fn loses_end(&self, ring: &Ring<Self>);
 }
 
+/// What the type of a stream's messages says of them.
+pub(crate) struct Messages<H: 'static> {
+    /// Frees the ring with its slots and the messages in them.
+    pub(crate) free: unsafe fn(*mut Ring<H>),
+    /// The size, in bytes, of a message that its writer has written and not published; none: it is not known. To be called as
+    /// [`stream::unpublished`].
+    pub(crate) size: Option<unsafe fn(&Ring<H>, usize) -> u64>,
+    /// All messages are of one size.
+    pub(crate) alike: bool,
+}
+
 /// What each end writes stands together, a line apart from what the other writes, wherever the allocator
 /// puts a ring: lines of the cache of which only parts are ours cost less than the room that would fill them up.
 #[repr(C)]
-pub(crate) struct Ring<H> {
+pub(crate) struct Ring<H: 'static> {
     pub(crate) writing: Writing<H>,
     pub(crate) capacity: u32,
     /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
@@ -105,8 +116,7 @@ pub(crate) struct Ring<H> {
     /// Null unless the reader's task has it among others. Made by that task's thread before the port first waits, and kept
     /// as long as the ring.
     port: AtomicPtr<Port<H>>,
-    /// Frees the ring with its slots and the messages in them.
-    free: unsafe fn(*mut Ring<H>),
+    pub(crate) messages: &'static Messages<H>,
     pub(crate) reading: Reading<H>,
 }
 
@@ -185,7 +195,7 @@ pub(crate) struct Reading<H> {
 }
 
 /// What a stream has whose reader's task takes from many: see [`Inputs`](crate::Inputs).
-pub(crate) struct Port<H> {
+pub(crate) struct Port<H: 'static> {
     /// Next in the stack of ready ports. Written by who pushes it there, read by who empties the stack.
     pub(crate) next: AtomicPtr<Ring<H>>,
     /// Which of its task's groups of inputs the port is in (`u32::MAX`: none), and where in it. The reader's
@@ -202,7 +212,7 @@ impl<H: Holder> Ring<H> {
         id: u64,
         capacity: usize,
         telemetry: StreamTelemetry,
-        free: unsafe fn(*mut Ring<H>),
+        messages: &'static Messages<H>,
     ) -> Ring<H> {
         assert!((1..=1 << 30).contains(&capacity), "a stream's capacity is 1 to 2^30 messages");
         let writing = Writing {
@@ -246,7 +256,7 @@ impl<H: Holder> Ring<H> {
             refused: Cell::new(0),
             discarded: Cell::new(0),
             port: AtomicPtr::new(std::ptr::null_mut()),
-            free,
+            messages,
             reading,
         }
     }
@@ -587,7 +597,7 @@ impl<H: Holder> Ring<H> {
     /// The caller owned a reference and does not use `ring` any more.
     pub(crate) unsafe fn release(ring: *mut Ring<H>) {
         // SAFETY: the reference given up here kept it alive until now.
-        let (refs, free) = unsafe { (&(*ring).refs, (*ring).free) };
+        let (refs, free) = unsafe { (&(*ring).refs, (*ring).messages.free) };
         if refs.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: it was the last one.
             unsafe { free(ring) }

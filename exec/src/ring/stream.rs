@@ -18,6 +18,9 @@ struct Header {
     end: AtomicUsize,
     /// The message that this block begins with. Written before anybody else sees the block.
     begin: usize,
+    /// The slots of the block that the writer left for this one; it may be gone, unless a message in it is not published yet.
+    /// Written likewise.
+    before: *mut u8,
     /// Slots less one; the slots are a power of two.
     mask: u32,
 }
@@ -28,13 +31,14 @@ fn layout<T>(count: usize) -> (Layout, usize) {
     Layout::new::<Header>().extend(slots).expect("a header fits, too")
 }
 
-/// A new block that begins with message `begin`: its slots.
-fn new_block<T>(count: usize, begin: usize) -> *mut u8 {
+/// A new block that begins with message `begin` and follows on another one: its slots.
+fn new_block<T>(count: usize, begin: usize, before: *mut u8) -> *mut u8 {
     let (layout, offset) = layout::<T>(count);
     let header = Header {
         next: AtomicPtr::new(std::ptr::null_mut()),
         end: AtomicUsize::new(0),
         begin,
+        before,
         mask: count as u32 - 1,
     };
     // SAFETY: a header has a size; header and slots lie inside what was allocated for them.
@@ -127,7 +131,7 @@ fn grow<T>(ring: &Ring<impl Holder>) -> usize {
     let most = (ring.capacity as usize).next_power_of_two();
     let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
     let (count, begin) = (count.min(most), ring.writing.pushed.get());
-    let slots = new_block::<T>(count, begin);
+    let slots = new_block::<T>(count, begin, before);
     if before.is_null() {
         ring.reading.slots.store(slots, Ordering::Release);
     } else {
@@ -207,6 +211,23 @@ pub(crate) fn take<T>(ring: &Ring<impl Holder>) -> T {
     ring.reading.popped.set(at + 1);
     // SAFETY: the caller is the reader, and `available` says that the slot holds a message.
     unsafe { slot::<T>(ring.reading.slots.load(Ordering::Relaxed), ring.reading.mask.get(), at).read() }
+}
+
+/// Looks at a message that was written and not published yet.
+///
+/// # Safety
+/// The ring is one of `T`, and this is its writer's thread. Message `at` was written and not published, and nothing is written or
+/// published while `look` runs.
+pub(crate) unsafe fn unpublished<T, R>(ring: &Ring<impl Holder>, at: usize, look: impl FnOnce(&T) -> R) -> R {
+    let mut slots = ring.writing.slots.get();
+    // SAFETY: as demanded of the caller. The reader gives a block back when it has read that to its end, which it has not of the one
+    // that holds the message, nor of those that came after it.
+    unsafe {
+        while at < header::<T>(slots).begin {
+            slots = header::<T>(slots).before;
+        }
+        slot::<T>(slots, header::<T>(slots).mask, at).look(look)
+    }
 }
 
 /// # Safety

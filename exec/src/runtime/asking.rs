@@ -9,7 +9,7 @@ use thalweg_space::Writer;
 use crate::dispatch::Core;
 use crate::runtime::blocking::{Blocking, always_well};
 use crate::runtime::inputs::Inputs;
-use crate::runtime::ports::{In, Out, StreamSpec};
+use crate::runtime::ports::{DeepSize, In, Out, StreamSpec};
 use crate::shared::Shared;
 use crate::shared::spread::Spread;
 use crate::task::context::{Context, Ports, Task};
@@ -126,6 +126,12 @@ impl Context<'_> {
     pub fn stream<T: Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
         // SAFETY: the context's core outlives it, and no other reference to it is held.
         unsafe { self.core().as_ref() }.shared.stream(spec)
+    }
+
+    /// Creates a stream of messages that say how large they are.
+    pub fn sized_stream<T: DeepSize + Send + 'static>(&mut self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        // SAFETY: the context's core outlives it, and no other reference to it is held.
+        unsafe { self.core().as_ref() }.shared.sized_stream(spec)
     }
 
     /// Says that a stream created while running is written by this task (its first push would do).

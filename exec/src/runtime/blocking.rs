@@ -76,8 +76,7 @@ impl Blocking {
             self.flush();
             return Ok(());
         }
-        // SAFETY: the thread's own core, to which no other reference is held.
-        unsafe { self.core.as_mut() }.publish_now(out.ring_pointer());
+        Core::publish_now(self.core, out.ring_pointer());
         Ok(())
     }
 

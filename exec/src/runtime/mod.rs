@@ -25,7 +25,7 @@ use crate::runtime::blocking::{Blocking, always_well};
 use crate::runtime::deadlock::Watch;
 use crate::runtime::moves::TaskMover;
 use crate::runtime::parking::Workers;
-use crate::runtime::ports::{In, Out, StreamSpec};
+use crate::runtime::ports::{DeepSize, In, Out, StreamSpec};
 use crate::runtime::spawning::release_into;
 use crate::shared::Shared;
 use crate::shared::ends::Failure;
@@ -104,6 +104,11 @@ impl Runtime {
     /// Creates a stream.
     pub fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
         self.shared.stream(spec)
+    }
+
+    /// Creates a stream of messages that say how large they are.
+    pub fn sized_stream<T: DeepSize + Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        self.shared.sized_stream(spec)
     }
 
     /// Creates a task. It is placed and runs from the next [`Runtime::start`] (or [`Runtime::join`]) on, so that the

@@ -7,13 +7,13 @@ use thalweg_space::NameRef;
 
 use crate::dispatch::{self, Core};
 use crate::ring::stream::{self, messages, room, slot, take};
-use crate::ring::{NOTED, TOUCHED, mark, wait_until_zero};
+use crate::ring::{Messages, NOTED, TOUCHED, mark, wait_until_zero};
 use crate::shared::Shared;
 use crate::spare::Spare;
 use crate::sync::Ordering;
 #[cfg(not(loom))]
 use crate::sync::Slot;
-use crate::task::cell::Ring;
+use crate::task::cell::{Ring, TaskCell};
 use crate::task::context::Context;
 use crate::telemetry::StreamTelemetry;
 
@@ -50,9 +50,74 @@ unsafe impl<T: Send + 'static> Sync for Out<T> {}
 
 impl Shared {
     pub(crate) fn stream<T: Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        self.stream_of(spec, Plain::<T>::MESSAGES)
+    }
+
+    pub(crate) fn sized_stream<T: DeepSize + Send + 'static>(&self, spec: StreamSpec) -> (Out<T>, In<T>) {
+        self.stream_of(spec, Measured::<T>::MESSAGES)
+    }
+
+    fn stream_of<T: Send + 'static>(
+        &self,
+        spec: StreamSpec,
+        messages: &'static Messages<TaskCell>,
+    ) -> (Out<T>, In<T>) {
         let (id, capacity) = self.new_stream(spec.capacity);
         let telemetry = StreamTelemetry::new(&self.home.board, id, spec.name, capacity as u32);
-        new_stream(id, capacity, telemetry)
+        new_stream(id, capacity, telemetry, messages)
+    }
+}
+
+/// A message that says how large it is: what `thalweg streams` shows as bytes. Streams of such messages are made by
+/// [`Runtime::sized_stream`](crate::Runtime::sized_stream) and [`Context::sized_stream`]; of other streams it is known only if their
+/// messages are plain data, which lead to nothing else.
+///
+/// ```
+/// use thalweg_exec::{DeepSize, Options, Runtime, StreamSpec};
+///
+/// struct Line(String);
+///
+/// impl DeepSize for Line {
+///     fn deep_size(&self) -> u64 {
+///         (size_of::<Line>() + self.0.len()) as u64
+///     }
+/// }
+/// let runtime = Runtime::new(Options::default())?;
+/// let (lines, input) = runtime.sized_stream::<Line>(StreamSpec::default());
+/// # drop((lines, input));
+/// # runtime.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait DeepSize {
+    /// Bytes of the message itself and of all that it leads to. It is asked of some of the messages, by the thread that wrote them,
+    /// before anybody else has them: what it takes is the thread's own work. If it panics, no size of that stream is known from then
+    /// on.
+    fn deep_size(&self) -> u64;
+}
+
+/// Messages that do not say how large they are.
+pub(crate) struct Plain<T>(PhantomData<T>);
+
+impl<T: Send + 'static> Plain<T> {
+    pub(crate) const MESSAGES: &'static Messages<TaskCell> = &Messages {
+        free: free::<T>,
+        size: if std::mem::needs_drop::<T>() { None } else { Some(|_, _| size_of::<T>() as u64) },
+        alike: true,
+    };
+}
+
+/// Messages that do.
+struct Measured<T>(PhantomData<T>);
+
+impl<T: DeepSize + Send + 'static> Measured<T> {
+    const MESSAGES: &'static Messages<TaskCell> =
+        &Messages { free: free::<T>, size: Some(Self::size), alike: false };
+
+    /// # Safety
+    /// As of [`stream::unpublished`].
+    unsafe fn size(ring: &Ring, at: usize) -> u64 {
+        // SAFETY: as demanded of the caller.
+        unsafe { stream::unpublished(ring, at, T::deep_size) }
     }
 }
 
@@ -60,8 +125,9 @@ pub(crate) fn new_stream<T: Send + 'static>(
     id: u64,
     capacity: usize,
     telemetry: StreamTelemetry,
+    messages: &'static Messages<TaskCell>,
 ) -> (Out<T>, In<T>) {
-    let ring = Spare::make(Ring::new(id, capacity, telemetry, free::<T>));
+    let ring = Spare::make(Ring::new(id, capacity, telemetry, messages));
     (Out { ring, _messages: PhantomData }, In { ring, _messages: PhantomData })
 }
 
@@ -441,7 +507,7 @@ mod tests {
 
     #[test]
     fn slots_grow_with_the_messages_that_wait_up_to_the_capacity() {
-        let (output, input) = new_stream::<u64>(1, 100, StreamTelemetry::none());
+        let (output, input) = new_stream::<u64>(1, 100, StreamTelemetry::none(), Plain::<u64>::MESSAGES);
         let ring = output.ring();
         assert!(ring.writing.slots.get().is_null());
         for (waiting, slots) in [(1, 4), (4, 4), (5, 8), (3, 8), (40, 32), (64, 64), (100, 128), (100, 128)] {
@@ -455,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_block_is_read_to_its_end_before_the_next() {
-        let (output, input) = new_stream::<u64>(1, 64, StreamTelemetry::none());
+        let (output, input) = new_stream::<u64>(1, 64, StreamTelemetry::none(), Plain::<u64>::MESSAGES);
         fill(output.ring(), 6);
         assert_eq!((messages::<u64>(input.ring()), take::<u64>(input.ring())), (4, 0));
         assert_eq!(input.ring().reading.available.get(), 4);

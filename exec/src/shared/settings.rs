@@ -75,7 +75,7 @@ thalweg_space::settings! {
         steal: SWITCH { name: "exec.steal", adoption: Adoption::NextDispatch },
         /// Whether replicas of a split move to where there is time for them
         spread: SWITCH { name: "exec.spread", default: 1, adoption: Adoption::NextDispatch },
-        /// Percent of a message's work that reading the clock for it may take, in mode full; 0: the clock is never read for it
+        /// Percent of messages' work that reading the clock for each may take, in mode full, and that taking the sizes of some may; 0: neither is done; 100: the size of every message is taken
         clock_budget: { name: "exec.clock_budget", unit: "%", max: 100, default: 1, affects: Affects::Task },
         /// The task that takes longer than it needs (`thalweg diagnose --perturb`)
         delay_task: { name: "exec.delay_task", affects: Affects::Task },

@@ -9,7 +9,7 @@ use super::kinds::{Cause, Deadlocked, ModeChanged, OWN_THREAD, SettingAdopted, T
 use super::mode::Mode;
 use super::recorder::Recorder;
 use super::rows::RowKinds;
-use super::stream::{WatchedStream, closed};
+use super::stream::{WatchedStream, closed, write_sizes};
 use super::task::{Origin, WatchedTask};
 use super::threads::Threads;
 use crate::fault::Fault;
@@ -145,7 +145,10 @@ impl Board {
     /// Both ends of a stream are gone.
     pub(crate) fn stream_closed(&self, stream: &impl WatchedStream) {
         let closed = closed(stream);
-        self.write_from_outside(|recorder, now| recorder.at(now, &closed));
+        self.write_from_outside(|recorder, now| {
+            write_sizes(stream, recorder, now);
+            recorder.at(now, &closed);
+        });
     }
 
     /// These waits are a deadlock.

@@ -12,6 +12,8 @@ pub(super) struct Now {
     pub(super) is_fresh: bool,
     /// Since the clock was read the thread did what belongs to no dispatch and may take long.
     pub(super) lags: bool,
+    /// The dispatch that was measured last wrote a message whose size is to be taken.
+    pub(super) sizes_due: bool,
     /// When measuring began, or was switched on.
     pub(super) measured_since: u64,
     /// When mode full began, if that was while running.
@@ -28,6 +30,7 @@ impl Now {
             ticks,
             is_fresh: false,
             lags: false,
+            sizes_due: false,
             measured_since: if is_measured { 0 } else { ticks },
             full_since: 0,
             began: ticks,
@@ -48,6 +51,8 @@ pub(super) struct Account {
     pub(super) kept_ticks: u64,
     /// For how long it took no part until it last woke.
     pub(super) parked_ticks: u64,
+    /// Until then the thread may take no sizes of messages: by then it has done the work of which those taken are the part allowed.
+    pub(super) sizes_paid: u64,
     /// The file in which the kernel reports when a thread was kept from its processor.
     pub(super) delays: Option<Delays>,
     /// When it was last told what the thread used of its processor.
@@ -73,6 +78,7 @@ impl Account {
             own_ticks: 0,
             kept_ticks: 0,
             parked_ticks: 0,
+            sizes_paid: 0,
             delays: None,
             used_told: now,
             asked: Asked::default(),

@@ -38,8 +38,8 @@ macro_rules! kinds {
         #[cfg(all(test, not(loom)))]
         fn descriptions() -> Vec<thalweg_space::kinds::Description> {
             use thalweg_space::kinds::Description;
-            use super::rows::{StreamRow, TaskRow, WorkerRow};
-            let rows = [Description::of_row::<TaskRow>(), Description::of_row::<StreamRow>(), Description::of_row::<WorkerRow>()];
+            use super::rows::{SizesRow, StreamRow, TaskRow, WorkerRow};
+            let rows = [Description::of_row::<TaskRow>(), Description::of_row::<StreamRow>(), Description::of_row::<SizesRow>(), Description::of_row::<WorkerRow>()];
             let kinds = [$(Description::of::<$kind>(),)* Description::of::<TaskFailed<'_>>()];
             kinds.into_iter().chain(rows).collect()
         }
@@ -597,6 +597,50 @@ kinds! {
         /// Messages nobody read, because the reader had left.
         #[field(unit = "messages", absent = 0)]
         pub(crate) dropped: u64,
+    }
+
+    /// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_sizes")]
+    pub(crate) struct StreamSizes {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Messages that the sizes stand for: those up to the last one whose size was taken.
+        #[field(unit = "messages")]
+        pub(crate) messages: u64,
+        /// How large those are together.
+        #[field(unit = "B")]
+        pub(crate) bytes: u64,
+        /// The least size taken.
+        #[field(unit = "B")]
+        pub(crate) least: u64,
+        /// The largest size taken.
+        #[field(unit = "B")]
+        pub(crate) most: u64,
+        /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
+        pub(crate) scale: u64,
+    }
+
+    /// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+    #[derive(Kind)]
+    #[kind(name = "exec.stream_size_counts")]
+    pub(crate) struct StreamSizeCounts {
+        /// The stream.
+        pub(crate) stream: u64,
+        /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
+        pub(crate) counts_0: u64,
+        /// Buckets 4 to 7.
+        pub(crate) counts_1: u64,
+        /// Buckets 8 to 11.
+        pub(crate) counts_2: u64,
+        /// Buckets 12 to 15.
+        pub(crate) counts_3: u64,
+        /// Buckets 16 to 19.
+        pub(crate) counts_4: u64,
+        /// Buckets 20 to 23.
+        pub(crate) counts_5: u64,
+        /// Buckets 24 to 27.
+        pub(crate) counts_6: u64,
     }
 
     /// The mode from now on: recorded when the run begins, and at each change.

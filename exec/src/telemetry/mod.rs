@@ -17,6 +17,7 @@
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
+//! | `sizes` | how large messages are |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
 //! | `threads` | the threads that dispatch tasks, for who looks at them from outside |
@@ -32,6 +33,7 @@ mod mode;
 mod recorder;
 mod rows;
 mod sampler;
+mod sizes;
 mod stream;
 mod task;
 mod thread;
@@ -45,6 +47,7 @@ pub use mode::Mode;
 pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
 pub(crate) use sampler::Sampler;
+pub(crate) use sizes::SizeBudget;
 pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
 pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;

@@ -86,6 +86,42 @@ pub(crate) struct StreamRow {
     closed: bool,
 }
 
+/// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+#[derive(Row)]
+#[row(name = "exec.message_sizes")]
+pub(crate) struct SizesRow {
+    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    #[field(unit = "messages")]
+    messages: u64,
+    /// How large those are together.
+    #[field(unit = "B")]
+    bytes: u64,
+    /// The least size taken.
+    #[field(unit = "B")]
+    least: u64,
+    /// The largest size taken.
+    #[field(unit = "B")]
+    most: u64,
+    /// How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how
+    /// many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and
+    /// counts in units of 2^u messages.
+    scale: u64,
+    /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
+    counts_0: u64,
+    /// Buckets 4 to 7.
+    counts_1: u64,
+    /// Buckets 8 to 11.
+    counts_2: u64,
+    /// Buckets 12 to 15.
+    counts_3: u64,
+    /// Buckets 16 to 19.
+    counts_4: u64,
+    /// Buckets 20 to 23.
+    counts_5: u64,
+    /// Buckets 24 to 27.
+    counts_6: u64,
+}
+
 /// A worker.
 #[derive(Row)]
 #[row(name = "exec.worker", former = 3)]
@@ -142,6 +178,7 @@ pub(crate) enum WorkerState {
 pub(crate) struct RowKinds {
     pub(super) task: RowKind,
     pub(super) stream: RowKind,
+    pub(super) sizes: RowKind,
     pub(super) worker: RowKind,
 }
 
@@ -150,6 +187,7 @@ impl RowKinds {
         Ok(RowKinds {
             task: space.row_kind::<TaskRow>()?,
             stream: space.row_kind::<StreamRow>()?,
+            sizes: space.row_kind::<SizesRow>()?,
             worker: space.row_kind::<WorkerRow>()?,
         })
     }

@@ -7,7 +7,9 @@ use thalweg_space::{LiveRow, NameRef};
 
 use super::board::Board;
 use super::kinds::{StreamClosed, StreamOpened};
+use super::recorder::Recorder;
 use super::rows::{StreamRow, put};
+use super::sizes::Sizes;
 use crate::spare::{Spare, spared};
 
 /// A stream's way to the space: none, the runtime's board, or from its first measured message on (with a name,
@@ -24,6 +26,7 @@ const UNSHOWN: usize = 1;
 pub(crate) struct ShownStream {
     /// None if the space had no room.
     row: Option<LiveRow>,
+    sizes: Sizes,
     /// The share of the board: it is the [`StreamTelemetry`]'s to drop.
     board: *const Board,
 }
@@ -69,6 +72,17 @@ impl StreamTelemetry {
         self.shown()?.row.as_ref()
     }
 
+    /// What is kept for the sizes of its messages, if it has a row.
+    pub(super) fn sizes(&self) -> Option<&Sizes> {
+        self.shown().filter(|shown| shown.row.is_some()).map(|shown| &shown.sizes)
+    }
+
+    /// Whether a message before index `end` is to have its size taken.
+    #[inline]
+    pub(crate) fn sizes_are_due(&self, end: usize) -> bool {
+        self.sizes().is_some_and(|sizes| sizes.are_due(end))
+    }
+
     /// Whether anything is told of it.
     pub(super) fn is_watched(&self) -> bool {
         self.board().is_some()
@@ -102,7 +116,7 @@ impl StreamTelemetry {
         if let Some(row) = &row {
             put(row, StreamRow::CAPACITY, u64::from(capacity));
         }
-        let made = Spare::make(ShownStream { row, board: share }).as_ptr();
+        let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
             // SAFETY: the other end was first, and nobody has seen this.
@@ -170,18 +184,22 @@ pub(crate) trait WatchedStream {
         Some(row)
     }
 
-    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it.
-    #[inline]
-    fn show_position(&self, task: u64, writes: bool) {
-        match self.telemetry().row() {
-            Some(row) => self.put_position(row, writes),
-            None => self.show_first_position(task, writes),
+    /// Shows the position of an end that `task` has in the stream's live row, if any message has passed it. True: one that was
+    /// written is to have its size taken.
+    #[inline(always)]
+    fn show_position(&self, task: u64, writes: bool) -> bool {
+        match self.telemetry().shown() {
+            Some(ShownStream { row: Some(row), sizes, .. }) => {
+                self.put_position(row, writes);
+                writes && sizes.are_due(self.position(true))
+            }
+            _ => self.show_first_position(task, writes),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn show_first_position(&self, task: u64, writes: bool) {
+    fn show_first_position(&self, task: u64, writes: bool) -> bool {
         let lost = self.lost(writes);
         let passed = if writes { self.position(true) + lost } else { self.position(false) - lost };
         if passed > 0
@@ -189,9 +207,10 @@ pub(crate) trait WatchedStream {
         {
             self.put_position(row, writes);
         }
+        writes && self.telemetry().sizes_are_due(self.position(true))
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_position(&self, row: &LiveRow, writes: bool) {
         if writes {
             let lost = self.lost(true);
@@ -211,6 +230,13 @@ pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer:
     let name = stream.telemetry().row().map_or(0, |row| row.cell(StreamRow::NAME).load(Ordering::Relaxed));
     let capacity = u64::from(stream.holds());
     StreamOpened { stream: stream.number(), name: NameRef(name), reader, writer, capacity }
+}
+
+/// Records how large the messages of a stream were both ends of which are gone, as far as that was looked at.
+pub(super) fn write_sizes(stream: &impl WatchedStream, recorder: &mut Recorder, now: u64) {
+    if let Some(sizes) = stream.telemetry().sizes() {
+        sizes.write(recorder, now, stream.number());
+    }
 }
 
 /// What is told of a stream both ends of which are gone; its row shows it, too.

@@ -17,7 +17,7 @@ use super::lineage::Lineage;
 use super::mode::{AdoptedMode, Mode};
 use super::recorder::Recorder;
 use super::rows::{TaskState, WorkerRow, put};
-use super::stream::{WatchedStream, closed, opened};
+use super::stream::{WatchedStream, closed, opened, write_sizes};
 use super::task::{Origin, ReadBefore, Share, WatchedTask};
 use super::threads::Watched;
 use crate::affinity::{self, Used};
@@ -450,7 +450,9 @@ impl Telemetry {
         }
         observed.turn(Share::Busy, now, self.now.measured_since);
         input.show_position(task.number(), false);
-        output.show_position(task.number(), true);
+        if output.show_position(task.number(), true) {
+            self.now.sizes_due = true;
+        }
         observed.show_counts(task.did(), read.count, written.count);
         self.dispatch_has_ended(task);
         true
@@ -491,7 +493,9 @@ impl Telemetry {
             }
         }
         for (stream, writes) in ends {
-            stream.show_position(task.number(), writes);
+            if stream.show_position(task.number(), writes) {
+                self.now.sizes_due = true;
+            }
         }
         task.show_counts(reads as u64, writes as u64);
         self.dispatch_has_ended(task);
@@ -733,7 +737,10 @@ impl Telemetry {
     /// Both ends of a stream are gone.
     pub(crate) fn stream_closed(&mut self, stream: &impl WatchedStream) {
         let closed = closed(stream);
-        self.write(|recorder, now| recorder.at(now, &closed));
+        self.write(|recorder, now| {
+            write_sizes(stream, recorder, now);
+            recorder.at(now, &closed);
+        });
     }
 }
 

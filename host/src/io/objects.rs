@@ -34,6 +34,8 @@ pub(crate) struct Objects {
     indent: Option<usize>,
     /// How many bytes of the line were taken.
     column: usize,
+    /// Where the list began: its line and column, from 1.
+    list: (u64, usize),
     /// The list had something in it that is no record: it may be none itself, and need no end.
     is_odd: bool,
     bytes_max: usize,
@@ -83,6 +85,7 @@ impl Objects {
             lines: 0,
             indent: Some(0),
             column: 0,
+            list: (1, 1),
             is_odd: false,
             bytes_max,
         }
@@ -129,6 +132,7 @@ impl Objects {
             }
             let space = available.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
             if available.get(space) == Some(&b'[') {
+                self.list = (self.first_line, space + 1);
                 self.take(space + 1);
                 self.at = At::List(false);
                 self.is_odd = false;
@@ -264,14 +268,7 @@ impl Objects {
         let At::List(needs_comma) = self.at else { return Ok(None) };
         let available = self.input.fill_buf()?;
         let Some(&first) = available.first() else {
-            self.at = At::Line;
-            if self.is_odd {
-                return Ok(None);
-            }
-            let line = self.lines + 1;
-            let what =
-                format!("{}:{line}: the list of records has no end; its records were read", self.input.name);
-            return Ok(Some(Next::malformed(what)));
+            return Ok(self.list_without_end());
         };
         match first {
             b' ' | b'\t' | b'\r' | b'\n' => self.take(1),
@@ -283,9 +280,9 @@ impl Objects {
                 self.take(1);
                 self.at = At::Line;
             }
-            // Another list, as if each line were one.
-            b'[' if needs_comma => self.at = At::Line,
-            _ if needs_comma && self.indent == Some(0) => self.at = At::Line,
+            // What comes is read as if there were no list.
+            b'[' if needs_comma => return Ok(self.list_without_end()),
+            _ if needs_comma && self.indent == Some(0) => return Ok(self.list_without_end()),
             _ => {
                 self.input.begin();
                 (self.first_line, self.first_column) = (self.lines + 1, self.column);
@@ -302,6 +299,19 @@ impl Objects {
             }
         }
         Ok(None)
+    }
+
+    /// The list is over, without the bracket that ends it.
+    fn list_without_end(&mut self) -> Option<Next> {
+        self.at = At::Line;
+        if self.is_odd {
+            return None;
+        }
+        let (name, (line, column)) = (&self.input.name, self.list);
+        let what = format!(
+            "{name}:{line}:{column}: the list of records that begins here has no `]`; its records were read"
+        );
+        Some(Next::malformed(what))
     }
 
     /// Takes more of a record of a list.

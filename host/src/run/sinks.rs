@@ -30,7 +30,7 @@ impl Ends {
         }
         let mut choice = Choice::new(&sinks)?;
         for (number, sink) in sinks.into_iter().enumerate() {
-            let (out, input) = runtime.stream(StreamSpec::default());
+            let (out, input) = runtime.sized_stream(StreamSpec::default());
             choice.outs.push(out);
             self.spawn_sink(runtime, &format!("sink{}", number + 1), sink, (input, None))?;
         }

@@ -54,7 +54,7 @@ impl Ends {
         }
         let mut inputs = Inputs::new();
         for (number, source) in sources.into_iter().enumerate() {
-            let (out, input) = runtime.stream(StreamSpec::default());
+            let (out, input) = runtime.sized_stream(StreamSpec::default());
             inputs.add(input);
             let name = source.name.clone().unwrap_or_else(|| format!("source{}", number + 1));
             self.spawn_source(runtime, &name, source, Way::Merge(out))?;

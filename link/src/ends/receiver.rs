@@ -201,7 +201,14 @@ impl Receiver {
         self.incarnation = Some(incarnation);
         let scratch = vec![0; SCRATCH_BYTES].into_boxed_slice();
         let answers = self.flow.welcome().encode();
-        self.connected = Some(Connected { connection, scratch, held: 0..0, frame: Frame::Header, answers, is_drained: true });
+        self.connected = Some(Connected {
+            connection,
+            scratch,
+            held: 0..0,
+            frame: Frame::Header,
+            answers,
+            is_drained: true,
+        });
         self.counters.connection(0);
     }
 

@@ -31,6 +31,7 @@ impl Base {
             match *row {
                 LiveRow::Task { task, totals, .. } => drop(base.tasks.insert(task, totals)),
                 LiveRow::Stream { stream, totals, .. } => drop(base.streams.insert(stream, totals)),
+                LiveRow::Sizes { .. } => {} // Those of all messages so far say best what the later ones are like.
                 LiveRow::Worker { worker, busy_ticks, waiting_ticks, parked_ticks, dispatches, .. } => {
                     let totals = WorkerTotals { busy_ticks, waiting_ticks, parked_ticks, dispatches };
                     base.workers.insert(worker, totals);
@@ -49,6 +50,7 @@ impl Base {
         match row {
             LiveRow::Task { task, totals, .. } => *totals = self.task(*task, totals),
             LiveRow::Stream { stream, totals, .. } => *totals = self.stream(*stream, totals),
+            LiveRow::Sizes { .. } => {}
             LiveRow::Worker { worker, busy_ticks, waiting_ticks, parked_ticks, dispatches, .. } => {
                 let before = self.workers.get(worker).copied().unwrap_or_default();
                 *busy_ticks = busy_ticks.saturating_sub(before.busy_ticks);

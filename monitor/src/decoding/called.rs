@@ -90,7 +90,7 @@ impl Called {
                 LiveRow::Stream { stream, name, reader, writer, .. } => {
                     self.stream(stream, name, reader, writer)
                 }
-                LiveRow::Worker { .. } => {}
+                LiveRow::Sizes { .. } | LiveRow::Worker { .. } => {}
             }
         }
         Ok(())

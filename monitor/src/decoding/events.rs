@@ -69,6 +69,10 @@ pub enum Observation {
     StreamOpened(StreamOpened),
     /// Both ends of a stream are gone. Written = read + dropped.
     StreamClosed(StreamClosed),
+    /// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+    StreamSizes(StreamSizes),
+    /// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+    StreamSizeCounts(StreamSizeCounts),
     /// The mode from now on: recorded when the run begins, and at each change.
     ModeChanged(ModeChanged),
     /// The runtime adopted a setting's new value.
@@ -98,7 +102,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 39] = [
+pub(crate) const KINDS: [KnownKind; 41] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -125,6 +129,8 @@ pub(crate) const KINDS: [KnownKind; 39] = [
     KnownKind { name: "exec.task_ended", fields: TaskEnded::FIELDS },
     KnownKind { name: "exec.stream_opened", fields: StreamOpened::FIELDS },
     KnownKind { name: "exec.stream_closed", fields: StreamClosed::FIELDS },
+    KnownKind { name: "exec.stream_sizes", fields: StreamSizes::FIELDS },
+    KnownKind { name: "exec.stream_size_counts", fields: StreamSizeCounts::FIELDS },
     KnownKind { name: "exec.mode_changed", fields: ModeChanged::FIELDS },
     KnownKind { name: "exec.setting_adopted", fields: SettingAdopted::FIELDS },
     KnownKind { name: "exec.task_failed", fields: TaskFailed::FIELDS },
@@ -171,19 +177,21 @@ impl Observation {
             Observation::TaskEnded(_) => 23,
             Observation::StreamOpened(_) => 24,
             Observation::StreamClosed(_) => 25,
-            Observation::ModeChanged(_) => 26,
-            Observation::SettingAdopted(_) => 27,
-            Observation::TaskFailed(_) => 28,
-            Observation::Entry(_) => 29,
-            Observation::Exit(_) => 30,
-            Observation::RecordFailed(_) => 31,
-            Observation::RecordHeld(_) => 32,
-            Observation::Paused(_) => 33,
-            Observation::TaskReady(_) => 34,
-            Observation::TaskDispatched(_) => 35,
-            Observation::TaskBlockedInput(_) => 36,
-            Observation::TaskBlockedOutput(_) => 37,
-            Observation::TaskYielded(_) => 38,
+            Observation::StreamSizes(_) => 26,
+            Observation::StreamSizeCounts(_) => 27,
+            Observation::ModeChanged(_) => 28,
+            Observation::SettingAdopted(_) => 29,
+            Observation::TaskFailed(_) => 30,
+            Observation::Entry(_) => 31,
+            Observation::Exit(_) => 32,
+            Observation::RecordFailed(_) => 33,
+            Observation::RecordHeld(_) => 34,
+            Observation::Paused(_) => 35,
+            Observation::TaskReady(_) => 36,
+            Observation::TaskDispatched(_) => 37,
+            Observation::TaskBlockedInput(_) => 38,
+            Observation::TaskBlockedOutput(_) => 39,
+            Observation::TaskYielded(_) => 40,
         }
     }
 
@@ -222,19 +230,21 @@ impl Observation {
             23 => Observation::TaskEnded(TaskEnded::read(fields, event)),
             24 => Observation::StreamOpened(StreamOpened::read(fields, event)),
             25 => Observation::StreamClosed(StreamClosed::read(fields, event)),
-            26 => Observation::ModeChanged(ModeChanged::read(fields, event)),
-            27 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
-            28 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
-            29 => Observation::Entry(Entry::read(fields, event)),
-            30 => Observation::Exit(Exit::read(fields, event)),
-            31 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
-            32 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            33 => Observation::Paused(Paused::read(fields, event)),
-            34 => Observation::TaskReady(TaskReady::read(fields, event)),
-            35 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            36 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            37 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            38 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            26 => Observation::StreamSizes(StreamSizes::read(fields, event)),
+            27 => Observation::StreamSizeCounts(StreamSizeCounts::read(fields, event)),
+            28 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            29 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            30 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            31 => Observation::Entry(Entry::read(fields, event)),
+            32 => Observation::Exit(Exit::read(fields, event)),
+            33 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            34 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            35 => Observation::Paused(Paused::read(fields, event)),
+            36 => Observation::TaskReady(TaskReady::read(fields, event)),
+            37 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            38 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            39 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            40 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -1943,6 +1953,128 @@ impl StreamClosed {
             written: fields.u64(event, 1),
             read: fields.u64(event, 2),
             dropped: fields.u64(event, 3),
+        }
+    }
+}
+
+/// The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamSizes {
+    /// The stream.
+    pub stream: u64,
+    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    pub messages: u64,
+    /// How large those are together.
+    pub bytes: u64,
+    /// The least size taken.
+    pub least: u64,
+    /// The largest size taken.
+    pub most: u64,
+    /// How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`.
+    pub scale: u64,
+}
+
+impl From<StreamSizes> for Observation {
+    fn from(event: StreamSizes) -> Observation {
+        Observation::StreamSizes(event)
+    }
+}
+
+impl StreamSizes {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("messages", FieldType::U64),
+        field("bytes", FieldType::U64),
+        field("least", FieldType::U64),
+        field("most", FieldType::U64),
+        field("scale", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamSizes {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return StreamSizes {
+                stream: word_0,
+                messages: word_1,
+                bytes: word_2,
+                least: word_3,
+                most: word_4,
+                scale: word_5,
+            };
+        }
+        StreamSizes {
+            stream: fields.u64(event, 0),
+            messages: fields.u64(event, 1),
+            bytes: fields.u64(event, 2),
+            least: fields.u64(event, 3),
+            most: fields.u64(event, 4),
+            scale: fields.u64(event, 5),
+        }
+    }
+}
+
+/// How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StreamSizeCounts {
+    /// The stream.
+    pub stream: u64,
+    /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
+    pub counts_0: u64,
+    /// Buckets 4 to 7.
+    pub counts_1: u64,
+    /// Buckets 8 to 11.
+    pub counts_2: u64,
+    /// Buckets 12 to 15.
+    pub counts_3: u64,
+    /// Buckets 16 to 19.
+    pub counts_4: u64,
+    /// Buckets 20 to 23.
+    pub counts_5: u64,
+    /// Buckets 24 to 27.
+    pub counts_6: u64,
+}
+
+impl From<StreamSizeCounts> for Observation {
+    fn from(event: StreamSizeCounts) -> Observation {
+        Observation::StreamSizeCounts(event)
+    }
+}
+
+impl StreamSizeCounts {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("counts_0", FieldType::U64),
+        field("counts_1", FieldType::U64),
+        field("counts_2", FieldType::U64),
+        field("counts_3", FieldType::U64),
+        field("counts_4", FieldType::U64),
+        field("counts_5", FieldType::U64),
+        field("counts_6", FieldType::U64),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> StreamSizeCounts {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, word_7]) = fields.words(event) {
+            return StreamSizeCounts {
+                stream: word_0,
+                counts_0: word_1,
+                counts_1: word_2,
+                counts_2: word_3,
+                counts_3: word_4,
+                counts_4: word_5,
+                counts_5: word_6,
+                counts_6: word_7,
+            };
+        }
+        StreamSizeCounts {
+            stream: fields.u64(event, 0),
+            counts_0: fields.u64(event, 1),
+            counts_1: fields.u64(event, 2),
+            counts_2: fields.u64(event, 3),
+            counts_3: fields.u64(event, 4),
+            counts_4: fields.u64(event, 5),
+            counts_5: fields.u64(event, 6),
+            counts_6: fields.u64(event, 7),
         }
     }
 }

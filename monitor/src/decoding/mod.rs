@@ -5,4 +5,5 @@ pub mod events;
 pub(crate) mod names;
 pub(crate) mod observation;
 pub mod rows;
+pub(crate) mod sizes;
 pub(crate) mod texts;

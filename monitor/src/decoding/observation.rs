@@ -11,6 +11,7 @@ use crate::decoding::events::{
     ThreadUsed, WorkerEnded,
 };
 use crate::decoding::rows::{ROWS, Row, TaskRowState, WorkerRowState};
+use crate::decoding::sizes::Sizes;
 
 /// How much the observed program tells about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,7 +223,7 @@ pub struct StreamTotals {
     pub dropped: u64,
 }
 
-/// A row of the live table: a task, stream or worker that existed when the space was read.
+/// A row of the live table: a task, stream, stream's sizes or worker that existed when the space was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveRow {
     /// A task.
@@ -254,6 +255,13 @@ pub enum LiveRow {
         capacity: u64,
         /// Its positions at the last publication.
         totals: StreamTotals,
+    },
+    /// The sizes of a stream's messages.
+    Sizes {
+        /// The stream.
+        stream: u64,
+        /// What is known of them.
+        sizes: Sizes,
     },
     /// A worker.
     Worker {
@@ -345,6 +353,7 @@ impl From<Row> for LiveRow {
                 capacity: row.capacity,
                 totals: StreamTotals { written: row.written, read: row.read, dropped: row.dropped },
             },
+            Row::MessageSizes(row) => LiveRow::Sizes { stream: row.id, sizes: row.into() },
             Row::Worker(row) => LiveRow::Worker {
                 worker: row.id,
                 core: row.core,

@@ -13,6 +13,8 @@ pub enum Row {
     Task(TaskRow),
     /// A stream that exists.
     Stream(StreamRow),
+    /// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+    MessageSizes(MessageSizesRow),
     /// A worker.
     Worker(WorkerRow),
 }
@@ -21,6 +23,7 @@ pub enum Row {
 pub(crate) const ROWS: &[RowSpec] = &[
     RowSpec { name: "exec.task", doc: "", former: Some(1), cells: TaskRow::CELLS },
     RowSpec { name: "exec.stream", doc: "", former: Some(2), cells: StreamRow::CELLS },
+    RowSpec { name: "exec.message_sizes", doc: "", former: None, cells: MessageSizesRow::CELLS },
     RowSpec { name: "exec.worker", doc: "", former: Some(3), cells: WorkerRow::CELLS },
 ];
 
@@ -30,7 +33,8 @@ impl Row {
         Some(match number {
             0 => Row::Task(TaskRow::read(cells, view)),
             1 => Row::Stream(StreamRow::read(cells, view)),
-            2 => Row::Worker(WorkerRow::read(cells, view)),
+            2 => Row::MessageSizes(MessageSizesRow::read(cells, view)),
+            3 => Row::Worker(WorkerRow::read(cells, view)),
             _ => return None,
         })
     }
@@ -193,6 +197,72 @@ impl StreamRow {
             read: cells.u64(view, 5),
             dropped: cells.u64(view, 6),
             closed: cells.u64(view, 7) != 0,
+        }
+    }
+}
+
+/// The sizes of a stream's messages, as far as they were taken: the row has the stream's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MessageSizesRow {
+    /// Its id.
+    pub id: u64,
+    /// Messages that the sizes stand for: those up to the last one whose size was taken.
+    pub messages: u64,
+    /// How large those are together.
+    pub bytes: u64,
+    /// The least size taken.
+    pub least: u64,
+    /// The largest size taken.
+    pub most: u64,
+    /// How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and counts in units of 2^u messages.
+    pub scale: u64,
+    /// Buckets 0 to 3 of 28, 16 bits each from the lowest bit on.
+    pub counts_0: u64,
+    /// Buckets 4 to 7.
+    pub counts_1: u64,
+    /// Buckets 8 to 11.
+    pub counts_2: u64,
+    /// Buckets 12 to 15.
+    pub counts_3: u64,
+    /// Buckets 16 to 19.
+    pub counts_4: u64,
+    /// Buckets 20 to 23.
+    pub counts_5: u64,
+    /// Buckets 24 to 27.
+    pub counts_6: u64,
+}
+
+impl MessageSizesRow {
+    const CELLS: &'static [FieldSpec] = &[
+        field("messages", FieldType::U64),
+        field("bytes", FieldType::U64),
+        field("least", FieldType::U64),
+        field("most", FieldType::U64),
+        field("scale", FieldType::U64),
+        field("counts_0", FieldType::U64),
+        field("counts_1", FieldType::U64),
+        field("counts_2", FieldType::U64),
+        field("counts_3", FieldType::U64),
+        field("counts_4", FieldType::U64),
+        field("counts_5", FieldType::U64),
+        field("counts_6", FieldType::U64),
+    ];
+
+    fn read(cells: &Cells, view: &LiveView) -> MessageSizesRow {
+        MessageSizesRow {
+            id: view.id,
+            messages: cells.u64(view, 0),
+            bytes: cells.u64(view, 1),
+            least: cells.u64(view, 2),
+            most: cells.u64(view, 3),
+            scale: cells.u64(view, 4),
+            counts_0: cells.u64(view, 5),
+            counts_1: cells.u64(view, 6),
+            counts_2: cells.u64(view, 7),
+            counts_3: cells.u64(view, 8),
+            counts_4: cells.u64(view, 9),
+            counts_5: cells.u64(view, 10),
+            counts_6: cells.u64(view, 11),
         }
     }
 }

@@ -338,7 +338,7 @@ impl<'m> Analysis<'m> {
                 }
                 None
             }
-            LiveRow::Worker { .. } => None,
+            LiveRow::Sizes { .. } | LiveRow::Worker { .. } => None,
         }
     }
 

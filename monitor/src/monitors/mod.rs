@@ -6,6 +6,7 @@ mod service;
 mod shares;
 mod streams;
 mod telling;
+mod volume;
 mod waits;
 mod workers;
 

@@ -7,8 +7,10 @@ use crate::composing::dispatch::{For, Wait, What};
 use crate::composing::structure::{Role, Structure};
 use crate::decoding::events::Observation;
 use crate::decoding::observation::{LiveRow, Run, StreamTotals};
+use crate::decoding::sizes::Sizes;
 use crate::ids::{IdMap, StreamId};
 use crate::monitor::{Batch, Moment, Monitor};
+use crate::monitors::volume::{ToldSizes, Volumes};
 use crate::report::{self, BrokenStream, Occupancy, Report};
 use crate::wording::counted;
 
@@ -22,6 +24,7 @@ const STEPS: usize = 32;
 pub(crate) struct Streams {
     streams: IdMap<Stream>,
     told: Edges,
+    sizes: ToldSizes,
 }
 
 /// A stream's messages and their times in it.
@@ -192,6 +195,15 @@ struct Edge {
     empty_ticks: u64,
     broken: u64,
     course: Option<Course>,
+    volumes: Volumes,
+}
+
+/// What the live table says of a stream.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    /// Its positions, if it is not closed.
+    totals: Option<StreamTotals>,
+    sizes: Option<Sizes>,
 }
 
 impl Monitor for Streams {
@@ -200,7 +212,9 @@ impl Monitor for Streams {
     }
 
     fn wants(&self) -> &[&str] {
-        &["run.dispatch", "run.wait", "run.stream_told", "net.record_failed"]
+        const COUNTS: &str = ToldSizes::KINDS[0];
+        const SIZES: &str = ToldSizes::KINDS[1];
+        &["run.dispatch", "run.wait", "run.stream_told", "net.record_failed", COUNTS, SIZES]
     }
 
     fn take(&mut self, batch: &Batch<'_>) {
@@ -223,9 +237,10 @@ impl Monitor for Streams {
                 }
                 What::StreamTold { stream } => {
                     let told = self.streams.remove(&stream).unwrap_or_default();
-                    let end = item.time;
-                    self.told.add(batch.structure(), stream, &told, None, end);
+                    let row = Row { totals: None, sizes: self.sizes.remove(stream) };
+                    self.told.add(batch.structure(), stream, &told, row, item.time);
                 }
+                What::Runtime(observation) => self.sizes.take(&observation),
                 _ => {}
             }
         }
@@ -245,9 +260,12 @@ impl Monitor for Streams {
         }
         let mut ids: Vec<u64> = moment.structure.streams().map(|(id, _)| id).collect();
         ids.sort_unstable();
+        let mut told = self.sizes.clone();
         for id in ids {
             let stream = open.remove(&id).unwrap_or_default();
-            all.add(moment.structure, id, &stream, rows.get(&id).copied(), moment.end);
+            let row = rows.get(&id).copied().unwrap_or_default();
+            let row = Row { sizes: told.remove(id).or(row.sizes), ..row };
+            all.add(moment.structure, id, &stream, row, moment.end);
         }
         report.streams = all.edges.iter().map(|(key, edge)| edge_report(moment, key, edge)).collect();
         report.streams.sort_by(|a, b| {
@@ -265,12 +283,16 @@ impl Monitor for Streams {
 }
 
 /// The rows of streams in the live table.
-fn stream_rows(rows: &[LiveRow]) -> HashMap<u64, StreamTotals> {
-    let of_stream = |row: &LiveRow| match *row {
-        LiveRow::Stream { stream, totals, .. } => Some((stream, totals)),
-        _ => None,
-    };
-    rows.iter().filter_map(of_stream).collect()
+fn stream_rows(rows: &[LiveRow]) -> HashMap<u64, Row> {
+    let mut found: HashMap<u64, Row> = HashMap::new();
+    for row in rows {
+        match *row {
+            LiveRow::Stream { stream, totals, .. } => found.entry(stream).or_default().totals = Some(totals),
+            LiveRow::Sizes { stream, sizes } => found.entry(stream).or_default().sizes = Some(sizes),
+            _ => {}
+        }
+    }
+    found
 }
 
 impl Streams {
@@ -293,8 +315,8 @@ fn add_wait(streams: &mut IdMap<Stream>, wait: &Wait) {
 }
 
 impl Edges {
-    /// Adds a stream; `row`: its positions in the live table, if it is not closed.
-    fn add(&mut self, structure: &Structure, id: u64, stream: &Stream, row: Option<StreamTotals>, end: u64) {
+    /// Adds a stream.
+    fn add(&mut self, structure: &Structure, id: u64, stream: &Stream, row: Row, end: u64) {
         let Some(of) = structure.stream(id) else { return };
         let end = of.closed.unwrap_or(end);
         let begin = structure.begin.unwrap_or(end);
@@ -303,7 +325,7 @@ impl Edges {
         // that could be held against the others.
         let seen = StreamTotals { written: stream.written, read: stream.read, dropped: 0 };
         let window = structure.restarted && structure.whole();
-        let said = of.totals.or(row).filter(|_| !window && !of.past);
+        let said = of.totals.or(row.totals).filter(|_| !window && !of.past);
         let positions =
             said.or((window || structure.whole() && seen != StreamTotals::default()).then_some(seen));
         let key = EdgeKey { name: of.name, writer, reader, role: of.role };
@@ -322,6 +344,10 @@ impl Edges {
                 Some(all) => all.merge(course),
                 none => *none = Some((**course).clone()),
             }
+        }
+        if let Some(sizes) = &row.sizes {
+            // Of all its messages, or of those known of.
+            edge.volumes.add(sizes, positions.map_or(0, |known| known.written).max(1));
         }
         match positions {
             None => edge.unknown += 1,
@@ -385,6 +411,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
     // From a part of the events nothing tells what was in a stream when the part begins.
     let has_events = moment.whole && edge.open_ticks > 0;
     let per_s = 1e9 / moment.ns(edge.open_ticks / edge.streams.max(1));
+    let rate_per_s = (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s);
     let course = edge.course.as_ref().filter(|_| has_events && seen);
     report::Stream {
         name: moment.names.text(key.name).filter(|name| !name.is_empty()).unwrap_or_else(between),
@@ -396,7 +423,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
         failed: edge.failed.min(edge.positions.read),
         held: known.then_some(edge.held),
         dropped: known.then_some(edge.positions.dropped),
-        rate_per_s: (known && edge.open_ticks > 0).then_some(edge.positions.read as f64 * per_s),
+        rate_per_s,
         occupancy_mean: (has_events && seen).then(|| edge.occupancy_ticks / open),
         occupancy_max: (has_events && seen).then_some(edge.occupancy_max),
         occupancy: course.map(|course| Occupancy {
@@ -409,6 +436,7 @@ fn edge_report(moment: &Moment<'_>, key: &EdgeKey, edge: &Edge) -> report::Strea
         full_share: has_events.then(|| edge.full_ticks as f64 / open),
         empty_share: has_events.then(|| edge.empty_ticks as f64 / open),
         conserved: known.then_some(edge.broken == 0),
+        volume: edge.volumes.report(rate_per_s),
         writer,
         reader,
     }

@@ -600,6 +600,26 @@ pub struct Stream {
     pub empty_share: Option<f64>,
     /// Whether every one conserved its messages.
     pub conserved: Option<bool>,
+    /// How much data went through them, if the sizes of messages are known.
+    #[serde(default)]
+    pub volume: Option<Volume>,
+}
+
+/// How much data went through streams, from the sizes of some of their messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Bytes read per second: messages read per second times their mean size.
+    pub bytes_per_s: Option<f64>,
+    /// Mean size of a message, in bytes.
+    pub mean_bytes: f64,
+    /// The size, in bytes, that 99 of 100 messages do not exceed.
+    pub p99_bytes: Option<f64>,
+    /// By which part of itself it may be off, besides for having been estimated from the sizes taken.
+    pub p99_error: Option<f64>,
+    /// The largest size taken, in bytes.
+    pub most_bytes: u64,
+    /// How many messages had their size taken.
+    pub sizes_taken: u64,
 }
 
 /// Messages in a stream over time: the means of equal steps.

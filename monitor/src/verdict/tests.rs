@@ -346,6 +346,7 @@ impl Maker {
             full_share: self.maybe(Maker::share),
             empty_share: self.maybe(Maker::share),
             conserved: None,
+            volume: None,
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// The site of the task that gathers what its parts give: of its own for a split, whose tasks are told apart by it.
+    /// The site of the task that gathers what its parts give: of its own for a split and a choice, whose tasks are told apart by it.
     pub(crate) fn collector(&self) -> SiteRef {
         self.collector.unwrap_or(self.site)
     }
@@ -319,18 +319,23 @@ impl Builder<'_> {
             && let Some(name) = self.collector_name(id)
         {
             let of = Some(self.components[id.0 as usize].site);
-            let site = Site { name, kind: "collector", parent: of, ..site };
+            let site = Site { name: &name, kind: "collector", parent: of, ..site };
             self.components[id.0 as usize].collector = Some(space.site(&site)?);
         }
         Ok(id)
     }
 
-    /// What the task is called that gathers what the replicas of a split give. It stands beside the split's body, so it has
-    /// another name.
-    fn collector_name(&self, id: ComponentId) -> Option<&'static str> {
-        let Kind::Split { body, .. } = &self.components[id.0 as usize].kind else { return None };
-        let is_taken = *self.components[body.0 as usize].name == *"collector";
-        Some(if is_taken { "collector#2" } else { "collector" })
+    /// What the task is called that gathers what the replicas of a split give, or the branches of a choice. It stands beside those, so
+    /// it has another name.
+    fn collector_name(&self, id: ComponentId) -> Option<String> {
+        let parts = match &self.components[id.0 as usize].kind {
+            Kind::Split { body, .. } => std::slice::from_ref(body),
+            Kind::Parallel { branches, .. } => branches,
+            _ => return None,
+        };
+        let is_taken = |name: &str| parts.iter().any(|part| *self.components[part.0 as usize].name == *name);
+        let names = (1..).map(|n| if n == 1 { "collector".to_owned() } else { format!("collector#{n}") });
+        names.into_iter().find(|name| !is_taken(name))
     }
 
     fn kind(&mut self, node: &Node, id: ComponentId) -> Result<Kind, Error> {

@@ -423,18 +423,7 @@ fn the_space_knows_components_ends_and_failures() {
         ]
     );
     // The dispatcher of a split and its collector are told apart.
-    let mut tasks = Vec::new();
-    let mut see = |item: Item<'_>| {
-        if let Item::Event(event) = item
-            && event.kind.name == "exec.task_created"
-        {
-            let component = event.kind.field("component").map(|field| event.u64(field));
-            tasks
-                .extend(sites.iter().find(|site| Some(site.id.0) == component).map(|site| site.name.clone()));
-        }
-    };
-    reader.events().poll(usize::MAX, &mut see).unwrap();
-    tasks.sort();
+    let tasks = names_of_tasks(&reader);
     assert_eq!(tasks, ["collector", "inc", "panic", "split"]);
     let mut seen = Vec::new();
     let mut events = reader.events();
@@ -537,4 +526,51 @@ fn no_more_inputs_are_under_way_than_the_limit() {
             assert_eq!(runtime.join().unwrap().failures, []);
         }
     }
+}
+
+/// The names of the components of all tasks that were made, in the order of the alphabet.
+fn names_of_tasks(reader: &thalweg_space::reader::SpaceReader) -> Vec<String> {
+    use thalweg_space::reader::Item;
+
+    let (sites, mut tasks) = (reader.sites().unwrap(), Vec::new());
+    let mut see = |item: Item<'_>| {
+        if let Item::Event(event) = item
+            && event.kind.name == "exec.task_created"
+        {
+            let component = event.kind.field("component").map(|field| event.u64(field));
+            tasks
+                .extend(sites.iter().find(|site| Some(site.id.0) == component).map(|site| site.name.clone()));
+        }
+    };
+    reader.events().poll(usize::MAX, &mut see).unwrap();
+    tasks.sort();
+    tasks
+}
+
+#[test]
+fn what_gathers_the_branches_of_a_choice_has_a_name_of_its_own() {
+    use thalweg_space::reader::SpaceReader;
+    use thalweg_space::{Space, SpaceOptions};
+
+    let check = |definitions: &str, network: &str, expected: &[&str]| {
+        let path = std::env::temp_dir().join(format!("thalweg-net-choice-{}", std::process::id()));
+        let space =
+            Space::create(SpaceOptions { path: Some(path.clone()), ..SpaceOptions::default() }).unwrap();
+        let options = Options { workers: 1, space: Some(space.clone()), ..Options::default() };
+        let input = [r#"{"x": 3, "<k>": 1}"#.to_owned()];
+        assert_eq!(run_with(definitions, network, &input, options).0.len(), 1);
+        space.finish();
+        let names = names_of_tasks(&SpaceReader::open(&path).unwrap());
+        drop(space);
+        let _ = std::fs::remove_dir_all(path);
+        assert_eq!(names, expected, "{network}");
+    };
+    check("", "inc | [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
+    check("", "inc || [{y} -> {y}]", &["collector", "filter", "inc", "parallel"]);
+    // A branch may have the name already.
+    check(
+        "net collector connect inc;",
+        "collector | [{y} -> {y}]",
+        &["collector#2", "filter", "inc", "parallel"],
+    );
 }

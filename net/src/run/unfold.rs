@@ -96,11 +96,17 @@ impl<'a, 'b> Unfolding<'a, 'b> {
         }
     }
 
-    pub(crate) fn stream<T: Send + 'static>(&mut self) -> (Out<T>, In<T>) {
-        self.stream_of(None)
+    /// A stream of records.
+    pub(crate) fn stream(&mut self) -> (Out<Record>, In<Record>) {
+        let spec = StreamSpec::default();
+        match &mut self.place {
+            Place::Starting(runtime) => runtime.sized_stream(spec),
+            Place::Running(cx) => cx.sized_stream(spec),
+        }
     }
 
-    fn stream_of<T: Send + 'static>(&mut self, capacity: Option<usize>) -> (Out<T>, In<T>) {
+    /// A stream of what the tasks of a component tell one another.
+    pub(crate) fn side_stream<T: Send + 'static>(&mut self, capacity: Option<usize>) -> (Out<T>, In<T>) {
         let spec = StreamSpec { capacity, ..StreamSpec::default() };
         match &mut self.place {
             Place::Starting(runtime) => runtime.stream(spec),
@@ -185,7 +191,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
             }
             Kind::Command(part) => {
                 let (out, output) = self.stream();
-                let (sent, outstanding) = self.stream_of(Some(command::OUTSTANDING_MAX));
+                let (sent, outstanding) = self.side_stream(Some(command::OUTSTANDING_MAX));
                 let (feeder, answerer) =
                     command::tasks(position, part.clone(), (input, sent), (outstanding, out));
                 self.spawn_blocking(id, |blocking| answerer.run(blocking));
@@ -209,7 +215,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 let ordered = *deterministic || self.around.ordered;
                 let pairs = branches.iter().zip(ins);
                 if ordered {
-                    let (turns, turns_in) = self.stream();
+                    let (turns, turns_in) = self.side_stream(None);
                     self.spawn(id, OrderedParallel::new(position, router.clone(), input, outs, turns));
                     let outputs = self.in_order(|unfolding| {
                         pairs.map(|(branch, input)| unfolding.unfold(*branch, instance, input)).collect()
@@ -254,7 +260,7 @@ impl<'a, 'b> Unfolding<'a, 'b> {
                 if *deterministic || self.around.ordered {
                     let around = Around { ordered: true, ..self.around.later() };
                     let body = (*body, around, spread.clone());
-                    let (turns, turns_in) = self.stream();
+                    let (turns, turns_in) = self.side_stream(None);
                     self.spawn(id, OrderedSplit::new(position, body, *choice, *folds, input, turns));
                     let (out, output) = self.stream();
                     let collector = OrderedCollector::new(turns_in, Vec::new(), out);

@@ -21,14 +21,33 @@ pub(super) fn print(cases: &[&Case], repeats: usize) -> Result<()> {
         "\nWhat monitoring costs in instructions: on one worker, of what twice the input adds to a run; and what a run in mode full takes more for its \
          start and its end (the least of {repeats} counts by callgrind)\n"
     );
-    println!("| app | messages | dispatches | no probes | off | metrics | full | start and end, full |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| app | messages | dispatches | no probes | off | metrics | full | full, kept | start and end, full |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let mut strays = Vec::new();
     for case in cases {
-        let small = Counts::of(case, case.counted, &programs, repeats)?;
-        let large = Counts::of(case, 2 * case.counted, &programs, repeats)?;
+        let small = Counts::of(case, case.counted, &programs, repeats, &mut strays)?;
+        let large = Counts::of(case, 2 * case.counted, &programs, repeats, &mut strays)?;
         println!("{}", row(case.name, &small, &large));
     }
+    println!();
+    strays.iter().for_each(|stray| println!("{stray}"));
     Ok(())
+}
+
+/// A run of the same does not always count the same. What to say of counts that are a hundredth or more above the least, if there are such.
+fn strayed(of: &str, counts: &[u64]) -> Option<String> {
+    let least = *counts.iter().min()?;
+    let above: Vec<u64> =
+        counts.iter().map(|count| count - least).filter(|above| 100 * above >= least).collect();
+    let most = *above.iter().max()?;
+    let (many, all) = (above.len(), counts.len());
+    Some(format!(
+        "Of {of}, {many} of {all} counts were up to {:.1} M above the least, {:.1} M, and do not count.",
+        most as f64 / 1e6,
+        least as f64 / 1e6
+    ))
 }
 
 /// What runs on one input took.
@@ -40,19 +59,30 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(case: &Case, amount: usize, programs: &Programs, repeats: usize) -> Result<Counts> {
+    /// What the counts of a kind of run have that is odd is added to `strays`.
+    fn of(
+        case: &Case,
+        amount: usize,
+        programs: &Programs,
+        repeats: usize,
+        strays: &mut Vec<String>,
+    ) -> Result<Counts> {
         let arguments = [&SLOWLY, case.arguments].concat();
         let run = Runs::prepare("instructions", case.app, &arguments, (case.input)(amount), programs)?;
         let seen = run.seen()?;
-        let mut instructions = [u64::MAX; KINDS.len()];
+        let mut counts: [Vec<u64>; KINDS.len()] = Default::default();
         for _ in 0..repeats {
-            for (kind, least) in instructions.iter_mut().enumerate() {
-                let mut command = run.of_kind(kind);
+            for (kind, counts) in counts.iter_mut().enumerate() {
+                let mut command = run.of_kind(kind)?;
                 if kind > 0 {
                     command.args(UNTIMED);
                 }
-                *least = (*least).min(count(&command)?);
+                counts.push(count(&command)?);
             }
+        }
+        let instructions = counts.each_ref().map(|counts| counts.iter().copied().min().unwrap_or(0));
+        for (kind, counts) in KINDS.iter().zip(&counts) {
+            strays.extend(strayed(&format!("{} on {amount}, {}", case.name, kind.name()), counts));
         }
         Ok(Counts {
             instructions,
@@ -69,13 +99,14 @@ fn row(app: &str, small: &Counts, large: &Counts) -> String {
     // What does not grow with the input is what is left when the growing part is taken off.
     let once = |kind: usize| 2.0 * small.instructions[kind] as f64 - large.instructions[kind] as f64;
     format!(
-        "| {app} | {} | {} | {:.1} M | {} | {} | {} | {:+.1} M |",
+        "| {app} | {} | {} | {:.1} M | {} | {} | {} | {} | {:+.1} M |",
         thousands(large.messages - small.messages),
         thousands(large.dispatches.saturating_sub(small.dispatches)),
         added(0) / 1e6,
         percent(1),
         percent(2),
         percent(3),
+        percent(4),
         (once(3) - once(0)) / 1e6,
     )
 }
@@ -96,7 +127,17 @@ fn collected(told: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, collected, row};
+    use super::{Counts, collected, row, strayed};
+
+    #[test]
+    fn counts_that_stray_are_told() {
+        assert_eq!(strayed("mc", &[]), None);
+        assert_eq!(strayed("mc", &[100_000_000, 100_900_000, 100_000_000]), None);
+        assert_eq!(
+            strayed("mc", &[116_000_000, 100_000_000, 101_000_000]).as_deref(),
+            Some("Of mc, 2 of 3 counts were up to 16.0 M above the least, 100.0 M, and do not count.")
+        );
+    }
 
     #[test]
     fn a_count_stands_among_what_the_program_says() {
@@ -107,18 +148,18 @@ mod tests {
     #[test]
     fn what_a_run_takes_once_is_told_apart() {
         let small = Counts {
-            instructions: [110_000_000, 121_000_000, 110_500_000, 132_000_000],
+            instructions: [110_000_000, 121_000_000, 110_500_000, 132_000_000, 150_000_000],
             messages: 100,
             dispatches: 7,
         };
         let large = Counts {
-            instructions: [210_000_000, 222_000_000, 210_500_000, 252_000_000],
+            instructions: [210_000_000, 222_000_000, 210_500_000, 252_000_000, 290_000_000],
             messages: 200,
             dispatches: 9,
         };
         assert_eq!(
             row("mc", &small, &large),
-            "| mc | 100 | 2 | 100.0 M | +1.00 % | +0.00 % | +20.00 % | +2.0 M |"
+            "| mc | 100 | 2 | 100.0 M | +1.00 % | +0.00 % | +20.00 % | +40.00 % | +2.0 M |"
         );
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn print(programs: &Programs, repeats: usize, seconds: f64) -> Result
     println!(
         "\nWhat each mode costs by the work of a message: DES on one worker, {repeats} runs of each kind by turns, and the fastest of each against one another\n"
     );
-    println!("| bytes a chunk | messages | a message without probes | off | metrics | full |");
-    println!("|---|---|---|---|---|---|");
+    println!("| bytes a chunk | messages | a message without probes | off | metrics | full | full, kept |");
+    println!("|---|---|---|---|---|---|---|");
     for chunk in CHUNKS {
         let more: &[&str] = if chunk >= LARGE { &["--capacity", "8"] } else { &[] };
         let input = Input::Bytes(chunk * chunks(chunk, seconds), chunk);
@@ -41,7 +41,7 @@ pub(super) fn print(programs: &Programs, repeats: usize, seconds: f64) -> Result
             )
         };
         println!(
-            "| {} | {} | {}, fastest {:.0} ns | {} | {} | {} |",
+            "| {} | {} | {}, fastest {:.0} ns | {} | {} | {} | {} |",
             thousands(chunk as u64),
             thousands(messages),
             Interval::of(times[0].clone()).shown(0, " ns"),
@@ -49,6 +49,7 @@ pub(super) fn print(programs: &Programs, repeats: usize, seconds: f64) -> Result
             more(1),
             more(2),
             more(3),
+            more(4),
         );
     }
     Ok(())

@@ -53,23 +53,32 @@ fn count_to(last: i64, out: &mut Out) {
 #[derive(Clone)]
 struct Ticket {
     number: i64,
-    stamps: u32,
+    stamps: Vec<String>,
+}
+
+impl Ticket {
+    /// With all that it leads to: so that `thalweg streams` knows how large records are.
+    fn bytes(&self) -> u64 {
+        let stamps = self.stamps.iter().map(|stamp| size_of::<String>() + stamp.len()).sum::<usize>();
+        (size_of::<Ticket>() + stamps) as u64
+    }
 }
 
 fn issue(number: i64, out: &mut Out) {
-    out.emit((Opaque::new(Ticket { number, stamps: 0 }),));
+    out.emit((Opaque::sized(Ticket { number, stamps: Vec::new() }, Ticket::bytes),));
 }
 
 /// In place if no other record has the ticket, else on a copy.
 fn stamp(mut ticket: Opaque, out: &mut Out) -> Result<(), String> {
-    ticket.make_mut::<Ticket>().ok_or("no ticket of this build")?.stamps += 1;
+    let stamped = ticket.make_mut::<Ticket>().ok_or("no ticket of this build")?;
+    stamped.stamps.push(format!("stamp {}", stamped.number));
     out.emit((ticket,));
     Ok(())
 }
 
 fn redeem(ticket: Opaque, out: &mut Out) -> Result<(), String> {
     let ticket = ticket.get::<Ticket>().ok_or("no ticket of this build")?;
-    out.emit((ticket.number, i64::from(ticket.stamps)));
+    out.emit((ticket.number, ticket.stamps.len() as i64));
     Ok(())
 }
 

@@ -68,7 +68,8 @@ pub struct OpaqueKind {
     free: Option<unsafe extern "C" fn(value: *mut c_void)>,
     /// Makes another of the same content, or null; for boxes that change a value which others share.
     copy: Option<unsafe extern "C" fn(value: *const c_void) -> *mut c_void>,
-    /// Bytes of memory that the value takes, for messages.
+    /// Bytes of memory that the value takes, all that it leads to included: for messages, and for the sizes of records in reports. Called
+    /// on any thread while nobody changes the value. 0: it is not known.
     size: Option<unsafe extern "C" fn(value: *const c_void) -> u64>,
     /// Not zero: other builds of the library read values of a kind with this name and number.
     layout: u64,
@@ -384,17 +385,50 @@ impl fmt::Debug for Text {
 #[repr(transparent)]
 pub struct Opaque(Block);
 
-/// What an opaque header of this library leads to. The first field is the same for every `T`.
+/// What an opaque header of this library leads to. The first two fields are the same for every `T`.
 #[repr(C)]
 struct OpaqueCell<T> {
     type_id: TypeId,
+    /// The size of the value in the cell that is given; 0: it is not known.
+    size_in: unsafe fn(*const c_void) -> u64,
+    size: fn(&T) -> u64,
     value: T,
+}
+
+impl<T> OpaqueCell<T> {
+    /// # Safety
+    /// `cell` is one of a `T` and lives.
+    unsafe fn size_in(cell: *const c_void) -> u64 {
+        // SAFETY: as demanded of the caller.
+        let cell = unsafe { &*cell.cast::<OpaqueCell<T>>() };
+        (cell.size)(&cell.value)
+    }
+}
+
+/// The size of a value that nobody has said how to measure: known if it is plain data, which leads to nothing else.
+fn size_if_plain<T>(_: &T) -> u64 {
+    if std::mem::needs_drop::<T>() { 0 } else { size_of::<T>() as u64 }
+}
+
+unsafe extern "C" fn size_of_cell(cell: *const c_void) -> u64 {
+    // A panic must not unwind into the program.
+    let size = std::panic::catch_unwind(|| {
+        // SAFETY: called for the data of an opaque value of this library, which lives: a cell, that says how it is measured.
+        unsafe { ((*cell.cast::<OpaqueCell<()>>()).size_in)(cell) }
+    });
+    size.unwrap_or(0)
 }
 
 /// What this library's opaque values are. Its address tells libraries apart: type ids mean something within one
 /// library only.
-static HOME: OpaqueKind =
-    OpaqueKind { name: c"Rust value".as_ptr(), text: None, free: None, copy: None, size: None, layout: 0 };
+static HOME: OpaqueKind = OpaqueKind {
+    name: c"Rust value".as_ptr(),
+    text: None,
+    free: None,
+    copy: None,
+    size: Some(size_of_cell),
+    layout: 0,
+};
 
 struct OpaqueTableOf<T>(std::marker::PhantomData<T>);
 
@@ -427,9 +461,29 @@ unsafe extern "C" fn free_opaque<T>(header: *mut Header) {
 const OPAQUE_CAPACITY: u64 = u64::MAX;
 
 impl Opaque {
-    /// Puts `value` on the heap.
+    /// Puts `value` on the heap. How large it is, `thalweg streams` knows only of plain data; of what leads to more memory
+    /// [`Opaque::sized`] says it.
     pub fn new<T: Send + Sync + 'static>(value: T) -> Opaque {
-        let cell = Box::new(OpaqueCell { type_id: TypeId::of::<T>(), value });
+        Opaque::sized(value, size_if_plain)
+    }
+
+    /// Puts `value` on the heap, with a function that says how many bytes it takes with all that it leads to; 0: that is not known. The
+    /// program calls it for some of the records that have the value, on any thread, when a report is to tell the sizes of records.
+    ///
+    /// ```
+    /// use thalweg_box::Opaque;
+    /// let opaque = Opaque::sized(vec![1.5, 2.5], |numbers| 8 * numbers.len() as u64);
+    /// assert_eq!(opaque.size(), Some(16));
+    /// assert_eq!(Opaque::new(vec![1.5, 2.5]).size(), None);
+    /// assert_eq!(Opaque::new([1.5, 2.5]).size(), Some(16));
+    /// ```
+    pub fn sized<T: Send + Sync + 'static>(value: T, size: fn(&T) -> u64) -> Opaque {
+        let cell = Box::new(OpaqueCell {
+            type_id: TypeId::of::<T>(),
+            size_in: OpaqueCell::<T>::size_in,
+            size,
+            value,
+        });
         let data = Box::into_raw(cell).cast();
         Opaque(Block::new(OpaqueTableOf::<T>::TABLE, data, 0, OPAQUE_CAPACITY, 0))
     }
@@ -454,7 +508,7 @@ impl Opaque {
     /// How many bytes of memory it takes, if its library says so.
     pub fn size(&self) -> Option<u64> {
         // SAFETY: the function belongs to values of this kind, and this owner keeps the value alive.
-        self.kind().size.map(|size| unsafe { size(self.0.header().data.cast()) })
+        self.kind().size.map(|size| unsafe { size(self.0.header().data.cast()) }).filter(|&size| size > 0)
     }
 
     fn kind(&self) -> &OpaqueKind {
@@ -481,7 +535,9 @@ impl Opaque {
     /// no `T` that this library made.
     pub fn make_mut<T: Clone + Send + Sync + 'static>(&mut self) -> Option<&mut T> {
         if !self.0.may_change() {
-            *self = Opaque::new(self.get::<T>()?.clone());
+            // SAFETY: as in `get`.
+            let (value, size) = self.cell::<T>().map(|cell| unsafe { (&(*cell).value, (*cell).size) })?;
+            *self = Opaque::sized(value.clone(), size);
         }
         self.get_mut()
     }

@@ -1113,6 +1113,64 @@ public final class Kinds {
         public static final int TYPE_DROPPED = Layout.FIELD_U64;
     }
 
+    /** The sizes of a stream's messages, as far as they were taken; recorded when both its ends are gone, before `exec.stream_closed`. */
+    public static final class ExecStreamSizes {
+        private ExecStreamSizes() {}
+        public static final String NAME = "exec.stream_sizes";
+        public static final long HASH = 0xda32fec8c30d30c1L;
+        public static final int WORDS = 6;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Messages that the sizes stand for: those up to the last one whose size was taken. */
+        public static final int AT_MESSAGES = 8;
+        public static final int TYPE_MESSAGES = Layout.FIELD_U64;
+        /** How large those are together. */
+        public static final int AT_BYTES = 16;
+        public static final int TYPE_BYTES = Layout.FIELD_U64;
+        /** The least size taken. */
+        public static final int AT_LEAST = 24;
+        public static final int TYPE_LEAST = Layout.FIELD_U64;
+        /** The largest size taken. */
+        public static final int AT_MOST = 32;
+        public static final int TYPE_MOST = Layout.FIELD_U64;
+        /** How the buckets of `exec.stream_size_counts` lie: as in the live row `exec.message_sizes`. */
+        public static final int AT_SCALE = 40;
+        public static final int TYPE_SCALE = Layout.FIELD_U64;
+    }
+
+    /** How many messages had which size: the buckets that `exec.stream_sizes`, which comes next, speaks of. */
+    public static final class ExecStreamSizeCounts {
+        private ExecStreamSizeCounts() {}
+        public static final String NAME = "exec.stream_size_counts";
+        public static final long HASH = 0xe8653dfe072f1dceL;
+        public static final int WORDS = 8;
+        /** The stream. */
+        public static final int AT_STREAM = 0;
+        public static final int TYPE_STREAM = Layout.FIELD_U64;
+        /** Buckets 0 to 3 of 28, 16 bits each from the lowest bit on. */
+        public static final int AT_COUNTS_0 = 8;
+        public static final int TYPE_COUNTS_0 = Layout.FIELD_U64;
+        /** Buckets 4 to 7. */
+        public static final int AT_COUNTS_1 = 16;
+        public static final int TYPE_COUNTS_1 = Layout.FIELD_U64;
+        /** Buckets 8 to 11. */
+        public static final int AT_COUNTS_2 = 24;
+        public static final int TYPE_COUNTS_2 = Layout.FIELD_U64;
+        /** Buckets 12 to 15. */
+        public static final int AT_COUNTS_3 = 32;
+        public static final int TYPE_COUNTS_3 = Layout.FIELD_U64;
+        /** Buckets 16 to 19. */
+        public static final int AT_COUNTS_4 = 40;
+        public static final int TYPE_COUNTS_4 = Layout.FIELD_U64;
+        /** Buckets 20 to 23. */
+        public static final int AT_COUNTS_5 = 48;
+        public static final int TYPE_COUNTS_5 = Layout.FIELD_U64;
+        /** Buckets 24 to 27. */
+        public static final int AT_COUNTS_6 = 56;
+        public static final int TYPE_COUNTS_6 = Layout.FIELD_U64;
+    }
+
     /** The mode from now on: recorded when the run begins, and at each change. */
     public static final class ExecModeChanged {
         private ExecModeChanged() {}
@@ -1233,6 +1291,49 @@ public final class Kinds {
         /** Whether both its ends are gone. */
         public static final int CELL_CLOSED = 7;
         public static final int TYPE_CLOSED = Layout.FIELD_BOOL;
+    }
+
+    /** The sizes of a stream's messages, as far as they were taken: the row has the stream's number. */
+    public static final class ExecMessageSizesRow {
+        private ExecMessageSizesRow() {}
+        public static final String NAME = "exec.message_sizes";
+        public static final long HASH = 0x81e9d291a7b81748L;
+        /** Messages that the sizes stand for: those up to the last one whose size was taken. */
+        public static final int CELL_MESSAGES = 0;
+        public static final int TYPE_MESSAGES = Layout.FIELD_U64;
+        /** How large those are together. */
+        public static final int CELL_BYTES = 1;
+        public static final int TYPE_BYTES = Layout.FIELD_U64;
+        /** The least size taken. */
+        public static final int CELL_LEAST = 2;
+        public static final int TYPE_LEAST = Layout.FIELD_U64;
+        /** The largest size taken. */
+        public static final int CELL_MOST = 3;
+        public static final int TYPE_MOST = Layout.FIELD_U64;
+        /** How the buckets lie. From the lowest bit on: 4 bits, c; 12 bits, b; 7 bits, u; 1 bit, that they are just being moved; 40 bits, how many sizes were taken. Bucket k, from 0, has the sizes from 2^((b + k) * 2^c / 32) bytes up to where bucket k + 1 begins, and counts in units of 2^u messages. */
+        public static final int CELL_SCALE = 4;
+        public static final int TYPE_SCALE = Layout.FIELD_U64;
+        /** Buckets 0 to 3 of 28, 16 bits each from the lowest bit on. */
+        public static final int CELL_COUNTS_0 = 5;
+        public static final int TYPE_COUNTS_0 = Layout.FIELD_U64;
+        /** Buckets 4 to 7. */
+        public static final int CELL_COUNTS_1 = 6;
+        public static final int TYPE_COUNTS_1 = Layout.FIELD_U64;
+        /** Buckets 8 to 11. */
+        public static final int CELL_COUNTS_2 = 7;
+        public static final int TYPE_COUNTS_2 = Layout.FIELD_U64;
+        /** Buckets 12 to 15. */
+        public static final int CELL_COUNTS_3 = 8;
+        public static final int TYPE_COUNTS_3 = Layout.FIELD_U64;
+        /** Buckets 16 to 19. */
+        public static final int CELL_COUNTS_4 = 9;
+        public static final int TYPE_COUNTS_4 = Layout.FIELD_U64;
+        /** Buckets 20 to 23. */
+        public static final int CELL_COUNTS_5 = 10;
+        public static final int TYPE_COUNTS_5 = Layout.FIELD_U64;
+        /** Buckets 24 to 27. */
+        public static final int CELL_COUNTS_6 = 11;
+        public static final int TYPE_COUNTS_6 = Layout.FIELD_U64;
     }
 
     /** A worker. */

@@ -351,12 +351,16 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
         number("FULL", 0),
         number("EMPTY", 0),
         number("WAIT", 1),
+        number("DATA", 2),
+        number("SIZE", 2),
+        number("SIZE P99", 3),
     ]);
     let anything = |value: &dyn Fn(&Stream) -> u64| streams.iter().any(|stream| value(stream) > 0);
     let held = anything(&|stream| stream.held.unwrap_or(0));
     let dropped = anything(&|stream| stream.dropped.unwrap_or(0));
     for (name, stream) in streams_shown(report, view) {
         let broken = stream.conserved == Some(false);
+        let volume = stream.volume.as_ref();
         let cells = vec![
             if broken { format!("! {name}") } else { name },
             count(stream.streams),
@@ -372,6 +376,9 @@ pub(crate) fn streams(report: &Report, view: View) -> Table {
             known(stream.full_share, share),
             known(stream.empty_share, share),
             known(stream.wait_ns, duration),
+            known(volume.and_then(|volume| volume.bytes_per_s), |per_s| format!("{}/s", bytes(per_s as u64))),
+            known(volume, |volume| bytes(volume.mean_bytes.round() as u64)),
+            known(volume.and_then(|volume| volume.p99_bytes), |p99| bytes(p99.round() as u64)),
         ];
         table.row(cells, broken);
     }

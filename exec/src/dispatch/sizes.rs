@@ -1,0 +1,56 @@
+//! Sizes of messages, taken between the end of a dispatch and its publication: until then they are the writer's alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use super::core::Core;
+use crate::sync::Ordering;
+use crate::task::cell::Ring;
+use crate::telemetry::SizeBudget;
+
+impl Core {
+    /// Takes the sizes that are due of messages that the current dispatch wrote.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_sizes(core: NonNull<Core>) {
+        // SAFETY: the thread's own core, here and below; no reference to it is kept while a user's code runs.
+        unsafe { &mut *core.as_ptr() }.telemetry.sizes_are_seen_to();
+        let mut at = 0;
+        // SAFETY: as above. An end on the list is kept until the list is emptied, which a message's size does not do.
+        while let Some(&touch) = unsafe { &*core.as_ptr() }.used.touched.get(at) {
+            if touch.writes {
+                Core::take_sizes_of(core, touch.ring);
+            }
+            at += 1;
+        }
+    }
+
+    /// Likewise of those that the current task wrote to one stream, which lives on meanwhile.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_sizes_of(core: NonNull<Core>, ring: NonNull<Ring>) {
+        // SAFETY: as demanded of the caller; the thread's own core, here and below.
+        let (ring, own) = unsafe { (ring.as_ref(), &mut *core.as_ptr()) };
+        let budget = SizeBudget { percent: own.shared.tuning.clock_budget(&mut own.telemetry) };
+        let Some(size) = ring.messages.size else { return own.telemetry.sizes_unknown(ring) };
+        let mut taken = 0;
+        loop {
+            let published = ring.writing.tail.load(Ordering::Relaxed);
+            // SAFETY: no other reference to the core is kept.
+            let wanted = unsafe { &mut *core.as_ptr() }.telemetry.size_wanted(ring, published, budget);
+            let Some(index) = wanted else { break };
+            // SAFETY: this is the writer's thread, and the message was written and not published. The user's code has no context, so it
+            // writes nothing, and what it drops is not published before the dispatch is.
+            let bytes = catch_unwind(AssertUnwindSafe(|| unsafe { size(ring, index) })).ok();
+            // SAFETY: as above.
+            let own = unsafe { &mut *core.as_ptr() };
+            own.telemetry.size_taken(ring, index, bytes, ring.messages.alike);
+            taken += 1;
+        }
+        if taken > 0 {
+            // SAFETY: as above.
+            let own = unsafe { &mut *core.as_ptr() };
+            own.telemetry.sizes_taken(own.task.get(), ring, taken, budget);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! How large a stream's messages are: the writer takes the size of some of them, before it publishes them.
+//!
+//! Which ones is decided by their index in the stream alone, at random with a mean distance that follows from what a size takes and
+//! what the task does for a message; so a large message is as likely to be chosen as a small one. A size stands for all messages
+//! since the one before it. Taking sizes may use as much of a task's time as `exec.clock_budget` says: a stream's distance keeps to
+//! it, and besides each thread, which may make streams by the million.
+//!
+//! What was found is in a live row, from the first size on, and at the end of the stream in two events. The sketch of the sizes that
+//! these hold has buckets of equal ratios, which are merged by pairs when sizes lie too far apart (Epicoco et al., *UDDSketch*, IEEE
+//! Access 2020): so a quantile's error is known.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use thalweg_space::LiveRow;
+
+use super::board::Board;
+use super::kinds::{StreamSizeCounts, StreamSizes};
+use super::recorder::Recorder;
+use super::rows::{SizesRow, put};
+use super::stream::WatchedStream;
+use super::task::{Share, WatchedTask};
+use super::thread::Telemetry;
+
+/// Of a stream whose messages' sizes are not taken (any more).
+const NEVER: usize = usize::MAX;
+
+/// Messages until it is looked again whether sizes are to be taken.
+const LOOK_AGAIN: u64 = 1 << 10;
+
+/// A thread may take sizes for so long, in nanoseconds, before it has done the work that they are to be a part of.
+const AHEAD_NS: u64 = 200_000;
+
+/// What is kept of a stream for its messages' sizes. The writer's own, but for the row.
+pub(super) struct Sizes {
+    /// Index of the message whose size is taken next.
+    next: AtomicUsize,
+    /// How many messages it is to the one after that, on average.
+    distance: AtomicU64,
+    random: AtomicU64,
+    /// What the writing task had worked, in ticks, and written when sizes were taken last.
+    worked: AtomicU64,
+    written: AtomicU64,
+    row: OnceLock<LiveRow>,
+}
+
+/// What a turn of taking sizes may cost.
+#[derive(Clone, Copy)]
+pub(crate) struct SizeBudget {
+    /// Of the time that the messages take.
+    pub(crate) percent: u64,
+}
+
+impl SizeBudget {
+    fn is_all(self) -> bool {
+        self.percent >= 100
+    }
+}
+
+#[inline]
+fn get(cell: &AtomicU64) -> u64 {
+    cell.load(Ordering::Relaxed)
+}
+
+impl Sizes {
+    pub(super) fn new(stream: u64) -> Sizes {
+        Sizes {
+            next: AtomicUsize::new(0),
+            distance: AtomicU64::new(1),
+            random: AtomicU64::new(stream.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            worked: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            row: OnceLock::new(),
+        }
+    }
+
+    /// Whether one of the messages before index `end` is to have its size taken.
+    #[inline]
+    pub(super) fn are_due(&self, end: usize) -> bool {
+        self.next.load(Ordering::Relaxed) < end
+    }
+
+    fn never(&self) {
+        self.next.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// The next one is about `distance` messages after `index`, one at least: any distance below twice that is as likely.
+    fn go_on(&self, index: usize, distance: u64) {
+        let ahead = 1 + self.random(2 * distance - 1);
+        self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
+    }
+
+    /// A number below `limit`, by Knuth's linear congruential generator; its lower bits are mixed, because by themselves they alternate.
+    fn random(&self, limit: u64) -> u64 {
+        let state =
+            get(&self.random).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random.store(state, Ordering::Relaxed);
+        let mixed = (state ^ state >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        ((u128::from(mixed ^ mixed >> 32) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Counts a size, for all messages since the one before.
+    fn record(&self, board: &Board, stream: u64, index: usize, bytes: u64) {
+        let Some(row) = self.row(board, stream) else { return self.never() };
+        let seen = get(row.cell(SizesRow::MESSAGES));
+        let messages = (index as u64 + 1).saturating_sub(seen);
+        let sum = get(row.cell(SizesRow::BYTES)).saturating_add(bytes.saturating_mul(messages));
+        let scale = Scale::of(get(row.cell(SizesRow::SCALE)));
+        let least = if scale.samples == 0 { bytes } else { get(row.cell(SizesRow::LEAST)).min(bytes) };
+        put(row, SizesRow::LEAST, least);
+        put(row, SizesRow::MOST, get(row.cell(SizesRow::MOST)).max(bytes));
+        let mut sketch = Sketch { row, scale };
+        sketch.count(finest(bytes), messages, self.random(u64::MAX));
+        sketch.scale.samples += 1;
+        put(row, SizesRow::SCALE, sketch.scale.word());
+        put(row, SizesRow::BYTES, sum);
+        put(row, SizesRow::MESSAGES, seen + messages);
+    }
+
+    fn row(&self, board: &Board, stream: u64) -> Option<&LiveRow> {
+        if self.row.get().is_none() {
+            _ = self.row.set(board.live_row(|rows| rows.sizes, stream)?);
+        }
+        self.row.get()
+    }
+
+    /// What is told of them when the stream is closed.
+    pub(super) fn write(&self, recorder: &mut Recorder, now: u64, stream: u64) {
+        let Some(row) = self.row.get() else { return };
+        let cell = |cell| get(row.cell(cell));
+        let [messages, bytes] = [cell(SizesRow::MESSAGES), cell(SizesRow::BYTES)];
+        let [least, most, scale] = [cell(SizesRow::LEAST), cell(SizesRow::MOST), cell(SizesRow::SCALE)];
+        let [counts_0, counts_1, counts_2, counts_3, counts_4, counts_5, counts_6] =
+            std::array::from_fn(|at| cell(SizesRow::COUNTS_0 + at));
+        recorder.at(
+            now,
+            &StreamSizeCounts {
+                stream,
+                counts_0,
+                counts_1,
+                counts_2,
+                counts_3,
+                counts_4,
+                counts_5,
+                counts_6,
+            },
+        );
+        recorder.at(now, &StreamSizes { stream, messages, bytes, least, most, scale });
+    }
+}
+
+// ---- the sketch
+
+/// Buckets of a sketch, and how many of them a cell holds.
+const BUCKETS: u64 = 28;
+const IN_CELL: u64 = 4;
+const BUCKET_BITS: u64 = 64 / IN_CELL;
+const COUNT_MAX: u64 = (1 << BUCKET_BITS) - 1;
+
+/// Buckets of a power of two where they are finest.
+const FINEST: f64 = 32.0;
+
+/// How the sketch's buckets lie, as a word: see [`SizesRow::SCALE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scale {
+    /// A bucket is 2^coarseness of the finest ones.
+    coarseness: u64,
+    /// The number of the first bucket.
+    first: u64,
+    /// A bucket counts in units of 2^unit messages.
+    unit: u64,
+    /// The buckets are being moved.
+    changing: bool,
+    samples: u64,
+}
+
+impl Scale {
+    fn of(word: u64) -> Scale {
+        Scale {
+            coarseness: word & 0xf,
+            first: word >> 4 & 0xfff,
+            unit: word >> 16 & 0x7f,
+            changing: word >> 23 & 1 != 0,
+            samples: word >> 24,
+        }
+    }
+
+    fn word(self) -> u64 {
+        let Scale { coarseness, first, unit, changing, samples } = self;
+        coarseness | first << 4 | unit << 16 | u64::from(changing) << 23 | samples << 24
+    }
+}
+
+/// Of the finest buckets, the one that a size falls in.
+fn finest(bytes: u64) -> u64 {
+    ((bytes.max(1) as f64).log2() * FINEST) as u64
+}
+
+struct Sketch<'a> {
+    row: &'a LiveRow,
+    scale: Scale,
+}
+
+impl Sketch<'_> {
+    /// Counts `messages` of the finest bucket `bucket`.
+    fn count(&mut self, bucket: u64, messages: u64, mut random: u64) {
+        if self.scale.samples == 0 {
+            self.scale.first = bucket.saturating_sub(BUCKETS / 2);
+        }
+        loop {
+            let at = (bucket >> self.scale.coarseness).wrapping_sub(self.scale.first);
+            if at >= BUCKETS {
+                self.reach(bucket);
+                continue;
+            }
+            // Rounded at random, so that many small numbers are not lost.
+            let below_unit = (1_u64 << self.scale.unit) - 1;
+            let count = self.at(at) + ((messages.saturating_add(random & below_unit)) >> self.scale.unit);
+            if count <= COUNT_MAX {
+                return self.put(at, count);
+            }
+            random = random.rotate_left(17);
+            self.halve(random);
+        }
+    }
+
+    fn at(&self, at: u64) -> u64 {
+        let cell = get(self.row.cell(SizesRow::COUNTS_0 + (at / IN_CELL) as usize));
+        cell >> (at % IN_CELL * BUCKET_BITS) & COUNT_MAX
+    }
+
+    fn put(&self, at: u64, count: u64) {
+        let (cell, shift) = (SizesRow::COUNTS_0 + (at / IN_CELL) as usize, at % IN_CELL * BUCKET_BITS);
+        let others = get(self.row.cell(cell)) & !(COUNT_MAX << shift);
+        put(self.row, cell, others | count << shift);
+    }
+
+    fn counts(&self) -> [u64; BUCKETS as usize] {
+        std::array::from_fn(|at| self.at(at as u64))
+    }
+
+    /// Puts all buckets in order anew. Whoever reads meanwhile, or if the process dies meanwhile, knows that they are in none.
+    #[cold]
+    fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {
+        put(self.row, SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());
+        std::sync::atomic::fence(Ordering::Release);
+        (0..).zip(counts).for_each(|(at, count)| self.put(at, count));
+        self.scale = scale;
+        std::sync::atomic::fence(Ordering::Release);
+        put(self.row, SizesRow::SCALE, scale.word());
+    }
+
+    /// Makes the buckets reach the finest one `bucket`, wider if they have to be.
+    #[cold]
+    fn reach(&mut self, bucket: u64) {
+        let (mut scale, before) = (self.scale, self.counts());
+        let used = |scale: &Scale| {
+            let numbers =
+                (scale.first..).zip(before).filter(|&(_, count)| count > 0).map(|(number, _)| number);
+            numbers.fold((u64::MAX, 0), |(low, high), number| (low.min(number), high.max(number)))
+        };
+        let (low, high) = used(&scale);
+        let mut merged = 0;
+        let (low, high) = loop {
+            let bucket = bucket >> (scale.coarseness + merged);
+            let reached = ((low >> merged).min(bucket), (high >> merged).max(bucket));
+            if reached.1 - reached.0 < BUCKETS {
+                break reached;
+            }
+            merged += 1;
+        };
+        scale.coarseness += merged;
+        scale.first = low.saturating_sub((BUCKETS - 1 - (high - low)) / 2);
+        let (mut counts, mut unit) = ([0; BUCKETS as usize], 0);
+        for (number, count) in (self.scale.first..).zip(before).filter(|&(_, count)| count > 0) {
+            counts[((number >> merged) - scale.first) as usize] += count;
+        }
+        while counts.iter().any(|&count| count > COUNT_MAX) {
+            counts = counts.map(|count| count.div_ceil(2));
+            unit += 1;
+        }
+        scale.unit += unit;
+        self.replace(scale, counts);
+    }
+
+    /// Lets the buckets count in units of twice as many messages.
+    #[cold]
+    fn halve(&mut self, random: u64) {
+        let mut scale = self.scale;
+        scale.unit += 1;
+        let mut at = 0;
+        let counts = self.counts().map(|count| {
+            at += 1;
+            (count + (random >> at & 1)) >> 1
+        });
+        self.replace(scale, counts);
+    }
+}
+
+// ---- a thread's part
+
+impl Telemetry {
+    /// Whether the dispatch that was just measured wrote a message whose size is to be taken.
+    #[inline]
+    pub(crate) fn sizes_are_due(&mut self) -> bool {
+        self.now.sizes_due
+    }
+
+    /// The thread looks at all of them now.
+    pub(crate) fn sizes_are_seen_to(&mut self) {
+        self.now.sizes_due = false;
+    }
+
+    /// Index of the next message whose size is to be taken, of those that the dispatch wrote and that are not `published` yet.
+    pub(crate) fn size_wanted(
+        &mut self,
+        stream: &impl WatchedStream,
+        published: usize,
+        budget: SizeBudget,
+    ) -> Option<usize> {
+        let sizes = stream.telemetry().sizes()?;
+        let end = stream.position(true);
+        if !sizes.are_due(end) {
+            return None;
+        }
+        if budget.percent == 0 {
+            sizes.go_on(end, LOOK_AGAIN);
+            return None;
+        }
+        if !budget.is_all()
+            && self.account.sizes_paid > self.now.ticks + self.board.clock.ns_to_ticks(AHEAD_NS)
+        {
+            // Too much for now. That this message is passed over has nothing to do with its size.
+            sizes.go_on(end, 2 * get(&sizes.distance));
+            return None;
+        }
+        Some(sizes.next.load(Ordering::Relaxed).max(published)).filter(|&index| index < end)
+    }
+
+    /// The size of a message was taken, or could not be (then none is any more); or all of the stream's messages are of this size.
+    pub(crate) fn size_taken(
+        &mut self,
+        stream: &impl WatchedStream,
+        index: usize,
+        bytes: Option<u64>,
+        all_alike: bool,
+    ) {
+        let Some(sizes) = stream.telemetry().sizes() else { return };
+        let Some(bytes) = bytes else { return sizes.never() };
+        sizes.record(&self.board, stream.number(), index, bytes);
+        if all_alike {
+            sizes.never();
+        } else if sizes.next.load(Ordering::Relaxed) != NEVER {
+            sizes.go_on(index, get(&sizes.distance));
+        }
+    }
+
+    /// So many sizes of messages were taken that the task wrote to the stream.
+    pub(crate) fn sizes_taken(
+        &mut self,
+        task: &impl WatchedTask,
+        stream: &impl WatchedStream,
+        taken: u64,
+        budget: SizeBudget,
+    ) {
+        let before = self.now.ticks;
+        let spent = self.clock() - before;
+        self.account.own(spent);
+        let Some(sizes) = stream.telemetry().sizes() else { return };
+        let (worked, written) =
+            (task.share(Share::Busy), task.did().writes.get() + stream.passed_now(true) as u64);
+        let did = worked.saturating_sub(sizes.worked.swap(worked, Ordering::Relaxed));
+        let wrote = written.saturating_sub(sizes.written.swap(written, Ordering::Relaxed));
+        if budget.is_all() {
+            sizes.distance.store(1, Ordering::Relaxed);
+            return;
+        }
+        let due = spent.saturating_mul(100) / budget.percent;
+        let each = (did / wrote.max(1)).max(1);
+        let distance = (due / taken.max(1) / each).clamp(1, 8 * get(&sizes.distance));
+        sizes.distance.store(distance.min(1 << 32), Ordering::Relaxed);
+        self.account.sizes_paid = self.account.sizes_paid.max(before) + due;
+    }
+
+    /// Nothing tells how large the stream's messages are.
+    pub(crate) fn sizes_unknown(&self, stream: &impl WatchedStream) {
+        if let Some(sizes) = stream.telemetry().sizes() {
+            sizes.never();
+        }
+    }
+}
