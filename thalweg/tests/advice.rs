@@ -1,8 +1,8 @@
 //! "Replicate it" is followed: networks with a slow box are run, diagnosed, and run again with replicas of what the verdict names.
 //!
-//! Where the verdict says so, replicas have to gain something where the runtime puts them; where it does not, because no worker has
-//! time for them, they must not have gained much either. Both are compared in pairs of runs that follow each other, so that what
-//! else the machine does falls on both.
+//! Where the verdict says so, replicas have to gain something where the runtime puts them; where it says that no worker has time
+//! for them, they must not have gained much either. Both are compared in pairs of runs that follow each other, so that what else
+//! the machine does falls on both. Other advice, such as to move a task, is printed and not judged here.
 
 #![allow(clippy::print_stdout, reason = "what was gained, for who looks")]
 
@@ -23,6 +23,8 @@ const PAIRS: usize = 7;
 /// What following the advice has to gain, and what it may gain where nobody gives it.
 const GAIN: f64 = 1.1;
 const GAIN_UNADVISED_MAX: f64 = 1.25;
+/// So many of the networks are told to replicate their slow box, at least.
+const ADVISED_MIN: usize = 6;
 
 /// A network in which `SLOW` is a box that is too slow, or its replicas.
 struct Planted {
@@ -190,7 +192,7 @@ impl Planted {
         space.finish();
         drop(space);
         let verdict =
-            observed.then(|| report_space(&place.path().join("space"), 16).expect("a report").verdict);
+            observed.then(|| report_space(place.path().join("space"), 16).expect("a report").verdict);
         (ended - begun, verdict)
     }
 
@@ -270,20 +272,24 @@ fn who_replicates_what_the_verdict_says_gains_by_it() {
         );
         return;
     }
-    let mut wrong = Vec::new();
+    let (mut wrong, mut all_advised) = (Vec::new(), 0);
     for planted in &PLANTED {
         let verdict = planted.run(false, true).1.expect("it was observed");
         let suggestion = verdict.words.suggestion.unwrap_or_default();
         let advised = suggestion.contains("or replicate it") || suggestion.starts_with("replicate");
+        let withheld =
+            suggestion.contains("no time for replicas") || suggestion.contains("would gain nothing");
+        all_advised += usize::from(advised);
         let gain = planted.gain();
         println!(
             "{gain:.2} {} ({}): {} {suggestion}",
             planted.name, verdict.finding.rule, verdict.words.text
         );
-        let holds = if advised { gain >= GAIN } else { gain <= GAIN_UNADVISED_MAX };
+        let holds = (!advised || gain >= GAIN) && (!withheld || gain <= GAIN_UNADVISED_MAX);
         if !holds {
             wrong.push(format!("{}: advised {advised}, {gain:.2} times as fast", planted.name));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(all_advised >= ADVISED_MIN, "{all_advised} of the networks were told to replicate");
 }

@@ -117,6 +117,30 @@ fn nobody_is_told_to_replicate_what_no_worker_has_time_for() {
 }
 
 #[test]
+fn replicas_of_most_of_the_work_are_suggested_where_another_worker_has_time() {
+    let told = |share: f64, tasks: u64, other: f64| {
+        let components = vec![
+            component("net/slow", tasks, 10, share * 1e9),
+            component("net/quick", 1, 10, (1.0 - share) * 1e9),
+        ];
+        let tasks = vec![task(1, "net/slow", 0, 0.7, 1e3), task(2, "net/quick", 0, 0.25, 1e2)];
+        let report =
+            Report { components, tasks, workers: vec![worker(0, 0.95), worker(1, other)], ..Report::empty() };
+        let finding = found("saturated_worker", &report).expect("a worker is saturated");
+        let rule = RULES.iter().find(|rule| rule.name == "saturated_worker").expect("there is such a rule");
+        (rule.say)(&finding).suggestion.unwrap_or_default()
+    };
+    assert!(
+        told(0.7, 1, 0.1).starts_with("replicate net/slow (`!` in the network)"),
+        "{}",
+        told(0.7, 1, 0.1)
+    );
+    assert!(told(0.7, 1, 0.9).starts_with("more workers"), "the other has no time");
+    assert!(told(0.7, 4, 0.1).starts_with("more workers"), "it has replicas");
+    assert!(told(0.4, 1, 0.1).starts_with("more workers"), "most is elsewhere");
+}
+
+#[test]
 fn who_is_ready_behind_a_long_box_is_named() {
     let told = |service_ns: f64, spare: f64, state: RootState| {
         let root = Root {

@@ -81,6 +81,8 @@ thresholds! {
     SLOWER = 1.5, "times";
     /// A worker that is busy for so much of the time, and twice as much as another, has too many of the tasks, though it waits between.
     UNEVEN = 0.5, "share";
+    /// A component that does this part of all work is worth replicas.
+    MOST = 0.5, "share";
     /// That much busier than the least busy worker is uneven.
     UNEVEN_TIMES = 2.0, "times";
     /// A move after which the flow is no so many times what it was is not worth it.

@@ -175,14 +175,15 @@ impl Depot {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, batch: Batch) -> Result<(), Batch> {
+    /// Keeps a batch; gives it back if there are enough.
+    fn put(&self, batch: Batch) -> Option<Batch> {
         let mut batches = self.lock();
         if batches.len() >= DEPOT_BATCHES_MAX {
-            return Err(batch);
+            return Some(batch);
         }
         batches.push(batch);
         self.count.store(batches.len(), Ordering::Relaxed);
-        Ok(())
+        None
     }
 
     fn take(&self) -> Option<Batch> {
@@ -270,7 +271,7 @@ fn release_otherwise(pool: &Pool, class: usize, block: *mut Header) {
     let list = &pool.lists[class];
     if open(pool)
         && list.count.get() == LIST_MAX
-        && let Err(Batch(blocks)) = DEPOT[class].put(list.take_oldest())
+        && let Some(Batch(blocks)) = DEPOT[class].put(list.take_oldest())
     {
         // SAFETY: these blocks are in no list any more.
         blocks.into_iter().for_each(|block| unsafe { deallocate(block) });

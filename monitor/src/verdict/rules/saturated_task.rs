@@ -40,9 +40,14 @@ pub(super) fn pressed(found: Finding, facts: &Facts<'_>, task: &Task) -> Finding
 /// The number of workers, if they have no time for replicas: the network could not be faster by much, however its work was divided
 /// among them.
 fn no_time(facts: &Facts<'_>) -> Option<Figure> {
-    let (count, all) =
-        (facts.workers.len() as f64, facts.workers.iter().map(|(_, shares)| load(shares)).sum::<f64>());
-    (all > 0.0 && count / all < GAIN).then(|| Figure::new("workers_without_time", count, "workers"))
+    let gain = evenly(facts)?;
+    (gain < GAIN).then(|| Figure::new("workers_without_time", facts.workers.len() as f64, "workers"))
+}
+
+/// How many times as much the workers could do, if all of them were busy all the time.
+pub(super) fn evenly(facts: &Facts<'_>) -> Option<f64> {
+    let all: f64 = facts.workers.iter().map(|(_, shares)| load(shares)).sum();
+    (all > 0.0).then(|| facts.workers.len() as f64 / all)
 }
 
 /// Whether a worker has time for a replica.

@@ -1,7 +1,9 @@
 //! A worker that is busy all the time, though none of its tasks is by itself.
 
+use super::saturated_task::evenly;
 use crate::report::{Figure, Finding, Subject, VerdictKind, Words};
 use crate::verdict::facts::{Facts, load};
+use crate::verdict::thresholds::{GAIN, MOST};
 use crate::wording::percent;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
@@ -10,10 +12,9 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let working = || facts.report.components.iter().filter(|component| component.work.messages_in > Some(0));
     let all: f64 = working().filter_map(|component| component.work.busy_ns).sum();
     let top = working().next().filter(|_| all > 0.0);
-    let most = top.map(|component| {
-        let share = component.work.busy_ns.unwrap_or(0.0) / all;
-        Figure::share("work", share).of(Subject::Component(component.path.clone()))
-    });
+    let most_share = top.map_or(0.0, |component| component.work.busy_ns.unwrap_or(0.0) / all);
+    let most =
+        top.map(|component| Figure::share("work", most_share).of(Subject::Component(component.path.clone())));
     let found = Finding {
         component: top.map(|component| component.path.clone()),
         ..Finding::new(VerdictKind::Worker)
@@ -25,8 +26,15 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             .with(Figure::new("saturated", facts.saturated_workers() as f64, "workers"))
             .with(Figure::new("workers", facts.workers.len() as f64, "workers"))
             .with(most)
+            .with(top.filter(|component| component.tasks == 1).and(replicas_gain(facts, most_share)))
             .rooted(facts),
     )
+}
+
+/// What replicas of a component that does this share of all work could gain, if that is worth it.
+fn replicas_gain(facts: &Facts<'_>, share: f64) -> Option<Figure> {
+    let gain = evenly(facts).filter(|&gain| share >= MOST && gain >= GAIN)?;
+    Some(Figure::new("replicas_gain_at_most", gain, "times"))
 }
 
 pub(super) fn say(found: &Finding) -> Words {
@@ -40,6 +48,10 @@ pub(super) fn say(found: &Finding) -> Words {
         format!("Worker {} limits the flow: it is busy {busy} of the time", found.worker_id())
     };
     Words::text(format!("{who}{most}.")).so(match &found.component {
+        Some(path) if found.figure("replicas_gain_at_most").is_some() => format!(
+            "replicate {path} (`!` in the network), since other workers have time: up to {:.1} times as much, or make it faster",
+            found.value("replicas_gain_at_most")
+        ),
         Some(path) => format!("more workers on more processors, or a faster {path}"),
         None => "more workers on more processors".to_owned(),
     })
