@@ -295,7 +295,7 @@ impl DeepSize for Record {
     /// counts whole in each: it is what would have to be sent.
     fn deep_size(&self) -> u64 {
         let slots = self.slots();
-        let inline = SLOTS_OFFSET + size_of_val(slots);
+        let inline = blocks::SLOTS_OFFSET + size_of_val(slots);
         slots.iter().fold(inline as u64, |bytes, value| bytes.saturating_add(value.heap_bytes()))
     }
 }
