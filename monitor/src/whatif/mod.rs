@@ -203,6 +203,10 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
 /// Why the replay of the run as it was cannot be believed, if so. Without what kept it from its processors the run would have lasted no longer than it did, and
 /// no less than that without all of it: how much of it held the others up, too, is not known.
 fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
+    // A damaged space may say anything of its clock.
+    if !lasted_ns.is_finite() || lasted_ns <= 0.0 || !(0.0..=1.0).contains(&kept) {
+        return Some("the recording does not say how long the run lasted".to_owned());
+    }
     if kept > KEPT_MAX {
         return Some(format!(
             "a worker had no processor for {:.0} % of the time, because of other processes or of too many threads: \

@@ -302,6 +302,8 @@ fn a_replay_is_believed_between_the_run_and_the_run_without_disturbance() {
         (100.0, 0.2, 64.0, Some("25 % faster")),
         (100.0, 0.2, 125.0, Some("20 % slower")),
         (100.0, 0.5, 60.0, Some("no processor for 50 %")),
+        (f64::NAN, 0.0, 60.0, Some("does not say")),
+        (0.0, 0.0, 60.0, Some("does not say")),
     ] {
         let why = super::beyond(lasted, kept, replayed);
         let as_wanted = match (&why, wanted) {
