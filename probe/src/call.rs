@@ -62,7 +62,6 @@ impl Operation {
             id: 0,
             depth: 0,
             outcome: Outcome::Returned,
-            is_in_panic: false,
             here: PhantomData,
         };
         // SAFETY: it points to a static, or to a word of a probe that is never dropped.
@@ -87,8 +86,7 @@ impl Operation {
         }
         let (id, depth) = (self.id.load(Ordering::Relaxed), state.depth);
         state.depth = depth + 1;
-        let is_in_panic = std::thread::panicking();
-        Call { thread, is_in_panic, id, depth, entry: state.writer.clock().now(), ..none }
+        Call { thread, entry: state.writer.clock().now(), id, depth, ..none }
     }
 
     /// Declares the operation, and decides where a trace begins whether it is recorded.
@@ -195,8 +193,6 @@ pub struct Call {
     id: u32,
     depth: u32,
     outcome: Outcome,
-    /// A panic passed by when it began: it does not leave this call, which a destructor makes.
-    is_in_panic: bool,
     here: PhantomData<*mut ()>,
 }
 
@@ -231,7 +227,7 @@ impl Drop for Call {
         let now = state.writer.clock().now();
         state.depth = self.depth;
         let mut outcome = self.outcome;
-        if std::thread::panicking() && !self.is_in_panic {
+        if std::thread::panicking() {
             outcome = Outcome::Unwound;
         }
         let (operation, depth) = (self.id, self.depth.min(0xffff) as u16);

@@ -58,7 +58,8 @@ impl Drop for Cleaner {
 #[probe(name = "op8")]
 fn cleaner() {
     enter(8);
-    leave('r');
+    // A panic that passes by is told of all calls that end meanwhile.
+    leave(if std::thread::panicking() { 'u' } else { 'r' });
 }
 
 fn traced(operation: u32) -> Result<(), ()> {
