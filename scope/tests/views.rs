@@ -607,7 +607,8 @@ struct Dispatch {
 #[test]
 fn dispatches_say_their_task_whatever_is_pulled_between() {
     let mut alone = Alone::new();
-    let (base, dispatch) = (alone.writer.declare::<Base>().unwrap(), alone.writer.declare::<Dispatch>().unwrap());
+    let (base, dispatch) =
+        (alone.writer.declare::<Base>().unwrap(), alone.writer.declare::<Dispatch>().unwrap());
     let mut scope = alone.scope(Tree::leaf(Leaf::of_kinds(["exec.dispatch"])));
     let mut tasks = |writer: &mut Writer, bases: &[(u32, u64)], dispatched: u32| {
         bases.iter().for_each(|(number, task)| writer.emit(base, &Base { number: *number, task: *task }));

@@ -150,7 +150,8 @@ impl Decoder {
             self.plan(event.kind, plans);
         }
         let Some(Some(plan)) = plans.plans.get(index) else { return };
-        let task = if plan.role == Role::None { 0 } else { self.tasks.take(plan.role, event, self.is_in_order) };
+        let task =
+            if plan.role == Role::None { 0 } else { self.tasks.take(plan.role, event, self.is_in_order) };
         let Some((kind, columns)) = &plan.wanted else { return };
         if self.leaf.leaf.task.is_some_and(|wanted| wanted != task) {
             return;

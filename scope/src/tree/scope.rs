@@ -220,7 +220,8 @@ impl Scope {
         batch.legend = tables.now();
         if pull == Pull::Since {
             // What an operator makes is not of a moment.
-            let of_elements = || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
+            let of_elements =
+                || batch.heads.iter().filter(|head| head.element != ELEMENT_NONE).map(|head| head.time_ns);
             pulled.late = of_elements().filter(|time_ns| *time_ns < self.handed_ns).count() as u64;
             self.handed_ns = of_elements().fold(self.handed_ns, u64::max);
         }
