@@ -51,7 +51,7 @@ impl Planted {
             boxes.iter().map(|name| format!("    box {name} ((<n>) -> (<n>));\n")).collect();
         let net = program::write(
             folder.path(),
-            "net.snet",
+            "slow.snet",
             &format!("net slow {{\n{declared}}}\nconnect {connect};\n"),
         );
         Planted { folder, net }

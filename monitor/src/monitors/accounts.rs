@@ -249,11 +249,11 @@ impl Monitor for Accounts {
         }
         for worker in &mut report.workers {
             let busy_ns = worker.shares.map(|WorkerShares { busy, .. }| busy * worker.lifetime_ns);
-            let sum = self.workers.get(&u64::from(worker.id.number));
+            let sum = self.workers.get(&worker.id.number);
             worker.account = sum.zip(busy_ns).and_then(|(sum, busy_ns)| {
                 sum.account(busy_ns, worker.dispatches.unwrap_or(0), moment.ns_per_tick)
             });
-            in_kernel(worker.account.as_mut(), self.of_workers.get(&u64::from(worker.id.number)));
+            in_kernel(worker.account.as_mut(), self.of_workers.get(&worker.id.number));
         }
         report.processors = self.processors(moment);
         if moment.ending.state == State::Running {
