@@ -198,15 +198,18 @@ impl<T: Send + 'static> Task for Reads<T> {
     }
 }
 
+/// How a message of a size is made, and the work before it.
+type Making<T> = (fn(u64) -> T, fn(u64));
+
 /// Two tasks with a stream between them.
 fn pass<T: Send + 'static>(
     runtime: &Runtime,
     (out, input): (Out<T>, In<T>),
     sizes: &[u64],
-    (make, work): (fn(u64) -> T, fn(u64)),
+    (make, work): Making<T>,
 ) -> (u64, Arc<AtomicBool>) {
     let (id, may_end) = (out.id(), Arc::new(AtomicBool::new(false)));
-    let sizes = sizes.to_vec().into_iter();
+    let sizes = Vec::from(sizes).into_iter();
     runtime.spawn(TaskSpec::default(), Writes { sizes, make, work, out, may_end: may_end.clone() });
     runtime.spawn(TaskSpec::default(), Reads(input));
     (id, may_end)
@@ -300,7 +303,7 @@ fn told_of<T: Send + 'static>(
     budget: u64,
     stream: impl FnOnce(&Runtime) -> (Out<T>, In<T>),
     sizes: &[u64],
-    (make, work): (fn(u64) -> T, fn(u64)),
+    (make, work): Making<T>,
 ) -> Option<Sizes> {
     let place = Place::new();
     let runtime = place.runtime(mode, budget);

@@ -17,7 +17,7 @@
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
-//! | `sizes` | how large messages are |
+//! | `sizes`, `measuring` | how large messages are, and when a thread takes their sizes |
 //! | `thread` | a thread's part, and the moments of tasks and streams |
 //! | `worker` | the moments of a worker |
 //! | `threads` | the threads that dispatch tasks, for who looks at them from outside |
@@ -29,6 +29,7 @@ mod clock;
 mod dispatches;
 mod kinds;
 mod lineage;
+mod measuring;
 mod mode;
 mod recorder;
 mod rows;
@@ -43,11 +44,11 @@ mod worker;
 pub(crate) use base::MadeReady;
 pub(crate) use board::Board;
 pub(crate) use kinds::{Cause, Deadlocked, OWN_THREAD};
+pub(crate) use measuring::SizeBudget;
 pub use mode::Mode;
 pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
 pub(crate) use sampler::Sampler;
-pub(crate) use sizes::SizeBudget;
 pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
 pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;

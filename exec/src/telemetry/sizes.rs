@@ -14,22 +14,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use thalweg_space::LiveRow;
 
-use super::board::Board;
 use super::kinds::{StreamSizeCounts, StreamSizes};
 use super::recorder::Recorder;
 use super::rows::{SizesRow, put};
-use super::stream::WatchedStream;
-use super::task::{Share, WatchedTask};
-use super::thread::Telemetry;
 
 /// Of a stream whose messages' sizes are not taken (any more).
 const NEVER: usize = usize::MAX;
-
-/// Messages until it is looked again whether sizes are to be taken.
-const LOOK_AGAIN: u64 = 1 << 10;
-
-/// A thread may take sizes for so long, in nanoseconds, before it has done the work that they are to be a part of.
-const AHEAD_NS: u64 = 200_000;
 
 /// What is kept of a stream for its messages' sizes. The writer's own, but for the row.
 pub(super) struct Sizes {
@@ -42,19 +32,6 @@ pub(super) struct Sizes {
     worked: AtomicU64,
     written: AtomicU64,
     row: OnceLock<LiveRow>,
-}
-
-/// What a turn of taking sizes may cost.
-#[derive(Clone, Copy)]
-pub(crate) struct SizeBudget {
-    /// Of the time that the messages take.
-    pub(crate) percent: u64,
-}
-
-impl SizeBudget {
-    fn is_all(self) -> bool {
-        self.percent >= 100
-    }
 }
 
 #[inline]
@@ -80,12 +57,12 @@ impl Sizes {
         self.next.load(Ordering::Relaxed) < end
     }
 
-    fn never(&self) {
+    pub(super) fn never(&self) {
         self.next.store(NEVER, Ordering::Relaxed);
     }
 
     /// The next one is about `distance` messages after `index`, one at least: any distance below twice that is as likely.
-    fn go_on(&self, index: usize, distance: u64) {
+    pub(super) fn go_on(&self, index: usize, distance: u64) {
         let ahead = 1 + self.random(2 * distance - 1);
         self.next.store(index.saturating_add(ahead as usize), Ordering::Relaxed);
     }
@@ -99,9 +76,28 @@ impl Sizes {
         ((u128::from(mixed ^ mixed >> 32) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Counts a size, for all messages since the one before.
-    fn record(&self, board: &Board, stream: u64, index: usize, bytes: u64) {
-        let Some(row) = self.row(board, stream) else { return self.never() };
+    /// Index of the message whose size is taken next; none: no size is taken any more.
+    pub(super) fn next(&self) -> Option<usize> {
+        Some(self.next.load(Ordering::Relaxed)).filter(|&next| next != NEVER)
+    }
+
+    pub(super) fn distance(&self) -> u64 {
+        get(&self.distance)
+    }
+
+    pub(super) fn set_distance(&self, distance: u64) {
+        self.distance.store(distance, Ordering::Relaxed);
+    }
+
+    /// What the writing task worked and wrote since the last time that this was asked, given both since its beginning.
+    pub(super) fn done_since(&self, worked: u64, written: u64) -> (u64, u64) {
+        let did = worked.saturating_sub(self.worked.swap(worked, Ordering::Relaxed));
+        (did, written.saturating_sub(self.written.swap(written, Ordering::Relaxed)))
+    }
+
+    /// Counts a size, for all messages since the one before; `make` makes the row for the first.
+    pub(super) fn record(&self, make: impl FnOnce() -> Option<LiveRow>, index: usize, bytes: u64) {
+        let Some(row) = self.row(make) else { return self.never() };
         let seen = get(row.cell(SizesRow::MESSAGES));
         let messages = (index as u64 + 1).saturating_sub(seen);
         let sum = get(row.cell(SizesRow::BYTES)).saturating_add(bytes.saturating_mul(messages));
@@ -117,9 +113,9 @@ impl Sizes {
         put(row, SizesRow::MESSAGES, seen + messages);
     }
 
-    fn row(&self, board: &Board, stream: u64) -> Option<&LiveRow> {
+    fn row(&self, make: impl FnOnce() -> Option<LiveRow>) -> Option<&LiveRow> {
         if self.row.get().is_none() {
-            _ = self.row.set(board.live_row(|rows| rows.sizes, stream)?);
+            _ = self.row.set(make()?);
         }
         self.row.get()
     }
@@ -294,98 +290,5 @@ impl Sketch<'_> {
             (count + (random >> at & 1)) >> 1
         });
         self.replace(scale, counts);
-    }
-}
-
-// ---- a thread's part
-
-impl Telemetry {
-    /// Whether the dispatch that was just measured wrote a message whose size is to be taken.
-    #[inline]
-    pub(crate) fn sizes_are_due(&mut self) -> bool {
-        self.now.sizes_due
-    }
-
-    /// The thread looks at all of them now.
-    pub(crate) fn sizes_are_seen_to(&mut self) {
-        self.now.sizes_due = false;
-    }
-
-    /// Index of the next message whose size is to be taken, of those that the dispatch wrote and that are not `published` yet.
-    pub(crate) fn size_wanted(
-        &mut self,
-        stream: &impl WatchedStream,
-        published: usize,
-        budget: SizeBudget,
-    ) -> Option<usize> {
-        let sizes = stream.telemetry().sizes()?;
-        let end = stream.position(true);
-        if !sizes.are_due(end) {
-            return None;
-        }
-        if budget.percent == 0 {
-            sizes.go_on(end, LOOK_AGAIN);
-            return None;
-        }
-        if !budget.is_all()
-            && self.account.sizes_paid > self.now.ticks + self.board.clock.ns_to_ticks(AHEAD_NS)
-        {
-            // Too much for now. That this message is passed over has nothing to do with its size.
-            sizes.go_on(end, 2 * get(&sizes.distance));
-            return None;
-        }
-        Some(sizes.next.load(Ordering::Relaxed).max(published)).filter(|&index| index < end)
-    }
-
-    /// The size of a message was taken, or could not be (then none is any more); or all of the stream's messages are of this size.
-    pub(crate) fn size_taken(
-        &mut self,
-        stream: &impl WatchedStream,
-        index: usize,
-        bytes: Option<u64>,
-        all_alike: bool,
-    ) {
-        let Some(sizes) = stream.telemetry().sizes() else { return };
-        let Some(bytes) = bytes else { return sizes.never() };
-        sizes.record(&self.board, stream.number(), index, bytes);
-        if all_alike {
-            sizes.never();
-        } else if sizes.next.load(Ordering::Relaxed) != NEVER {
-            sizes.go_on(index, get(&sizes.distance));
-        }
-    }
-
-    /// So many sizes of messages were taken that the task wrote to the stream.
-    pub(crate) fn sizes_taken(
-        &mut self,
-        task: &impl WatchedTask,
-        stream: &impl WatchedStream,
-        taken: u64,
-        budget: SizeBudget,
-    ) {
-        let before = self.now.ticks;
-        let spent = self.clock() - before;
-        self.account.own(spent);
-        let Some(sizes) = stream.telemetry().sizes() else { return };
-        let (worked, written) =
-            (task.share(Share::Busy), task.did().writes.get() + stream.passed_now(true) as u64);
-        let did = worked.saturating_sub(sizes.worked.swap(worked, Ordering::Relaxed));
-        let wrote = written.saturating_sub(sizes.written.swap(written, Ordering::Relaxed));
-        if budget.is_all() {
-            sizes.distance.store(1, Ordering::Relaxed);
-            return;
-        }
-        let due = spent.saturating_mul(100) / budget.percent;
-        let each = (did / wrote.max(1)).max(1);
-        let distance = (due / taken.max(1) / each).clamp(1, 8 * get(&sizes.distance));
-        sizes.distance.store(distance.min(1 << 32), Ordering::Relaxed);
-        self.account.sizes_paid = self.account.sizes_paid.max(before) + due;
-    }
-
-    /// Nothing tells how large the stream's messages are.
-    pub(crate) fn sizes_unknown(&self, stream: &impl WatchedStream) {
-        if let Some(sizes) = stream.telemetry().sizes() {
-            sizes.never();
-        }
     }
 }
