@@ -26,42 +26,32 @@ impl Core {
     #[inline(always)]
     pub(super) fn publish_dispatch(&mut self, stop: Stop) {
         self.telemetry.publishing_begins();
-        if self.telemetry.measures() {
-            self.measure_dispatch(stop);
-        }
-        let task = self.task.get();
-        self.used.popped_last.set(std::ptr::null());
         if self.adopted.by_demand {
-            task.demand
-                .set(self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
+            let demand = self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add);
+            self.task.get().demand.set(demand);
         }
         // Waking runs no user's code, so the list does not change meanwhile.
         if let [one, other] = self.used.touched[..]
             && one.writes != other.writes
         {
             // Most tasks read one stream and write one.
-            self.settle_two(one, other);
-            return;
+            self.publish_two(stop, one, other);
+        } else {
+            self.publish_each(stop);
         }
-        let (reads, writes) = self.account_all();
-        self.count(reads, writes);
-        let mut kept = 0;
-        for at in 0..self.used.touched.len() {
-            let touch = self.used.touched[at];
-            if self.settle(touch) {
-                self.used.touched[kept] = touch;
-                kept += 1;
-            }
-        }
-        self.used.touched.truncate(kept);
     }
 
-    /// Publishes what the dispatch did with its two ends, of which it reads one and writes the other. Who waits for messages goes first.
+    /// Likewise, of a dispatch that read a stream and wrote another one. Who waits for messages goes first.
     #[inline(always)]
-    fn settle_two(&mut self, one: Touch, other: Touch) {
+    fn publish_two(&mut self, stop: Stop, one: Touch, other: Touch) {
         let (from, to) = if one.writes { (other, one) } else { (one, other) };
         let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
-        self.count(self.account(from).0, self.account(to).1);
+        let (reads, writes) = (self.account(from).0, self.account(to).1);
+        self.count(reads, writes);
+        if self.telemetry.measures() {
+            self.measure_two(stop, (from, to), (reads, writes));
+        }
+        self.used.popped_last.set(std::ptr::null());
         let (to_kept, from_kept) = (self.settle(to), self.settle(from));
         match (from_kept, to_kept) {
             (false, false) => self.used.touched.clear(),
@@ -71,6 +61,26 @@ impl Core {
                 self.used.touched.truncate(1);
             }
         }
+    }
+
+    /// Likewise, whatever it used.
+    #[inline(never)]
+    fn publish_each(&mut self, stop: Stop) {
+        let (reads, writes) = self.account_all();
+        self.count(reads, writes);
+        if self.telemetry.measures() {
+            self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
+        }
+        self.used.popped_last.set(std::ptr::null());
+        let mut kept = 0;
+        for at in 0..self.used.touched.len() {
+            let touch = self.used.touched[at];
+            if self.settle(touch) {
+                self.used.touched[kept] = touch;
+                kept += 1;
+            }
+        }
+        self.used.touched.truncate(kept);
     }
 
     /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
@@ -226,35 +236,22 @@ impl Core {
         }
     }
 
-    /// Ends the current dispatch's time and records what the dispatch did.
-    #[inline(never)]
-    pub(super) fn measure_dispatch(&mut self, stop: Stop) {
-        if let [one, other] = self.used.touched[..]
-            && one.writes != other.writes
-            && self.shared.tuning.delays_none()
-        {
-            let (from, to) = if one.writes { (other, one) } else { (one, other) };
-            // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
-            let (input, output) = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
-            let noted = match stop {
-                Stop::InputEmpty => !self.used.ports_wait && from.waits(),
-                Stop::OutputFull => to.waits(),
-                _ => false,
-            };
-            if self.telemetry.relay_ends(self.task.get(), (stop, noted), input, output) {
-                self.look_up_if_it_lags();
-                return;
-            }
+    /// Ends the current dispatch's time and records what the dispatch did, which read so many messages of a stream and wrote so many to
+    /// another one.
+    #[inline(always)]
+    fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), counts: (usize, usize)) {
+        // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
+        let streams = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
+        let (reads, writes) = counts;
+        if !self.telemetry.relay_ends(self.task.get(), (stop, self.used.ports_wait), streams, counts) {
+            self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
         }
-        self.measure_otherwise(stop);
     }
 
-    /// Likewise, whatever it did.
+    /// Likewise, whatever it did with so many messages.
     #[inline(never)]
-    fn measure_otherwise(&mut self, stop: Stop) {
-        let (reads, writes) = self.account_all();
+    fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();
-        let messages = if reads > 0 { reads } else { writes };
         self.delay(task.id, messages as u64);
         // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
         let ends = self.used.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
@@ -265,8 +262,11 @@ impl Core {
             Stop::OutputFull => only_one_noted(&self.used.touched, true),
             _ => 0,
         };
-        self.telemetry.dispatch_ends(task, (stop, blocked_on), (reads, writes), ends, popped_last);
+        self.telemetry.dispatch_ends(task, (stop, blocked_on), ends, popped_last);
         self.look_up_if_it_lags();
+        if self.telemetry.is_full() {
+            self.times_messages();
+        }
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.

@@ -8,11 +8,26 @@ use thalweg_space::Kind;
 
 use super::base::{Bases, Part, ReadyBy, Stated};
 use super::kinds::{
-    Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
+    Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Event, Outcome, StreamRead,
     StreamWrote, Which,
 };
 use super::recorder::Recorder;
 use super::stream::WatchedStream;
+use crate::stop::Stop;
+
+/// A dispatch that ends now, of one input and one output.
+pub(super) struct Relayed<'a, S> {
+    pub(super) input: &'a S,
+    pub(super) output: &'a S,
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) duration_ticks: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
+    pub(super) stop: Stop,
+    /// It waits for any of several streams.
+    pub(super) waits_for_several: bool,
+}
 
 /// Words of the events that stand in one block together, each with its first word.
 const DISPATCH_WORDS: u64 = 1 + Dispatch::WORDS as u64;
@@ -23,11 +38,16 @@ impl Part {
     /// What the dispatch that uses an end, the writing one or the other, did there.
     #[inline]
     pub(super) fn of<S: WatchedStream>(stream: &S, writes: bool) -> Part {
-        let count = stream.passed_now(writes);
-        // What the reader drops as it leaves is behind what it read.
-        let end = stream.position(writes) - if writes { 0 } else { stream.lost(false) };
-        Part { stream: stream.number(), first: (end - count) as u64, count: count as u64 }
+        let count = stream.passed_now(writes) as u64;
+        Part { stream: stream.number(), first: end_of(stream, writes) - count, count }
     }
+}
+
+/// Up to where a task has written a stream (else read it).
+#[inline(always)]
+fn end_of(stream: &impl WatchedStream, writes: bool) -> u64 {
+    // What the reader drops as it leaves is behind what it read.
+    (stream.position(writes) - if writes { 0 } else { stream.lost(false) }) as u64
 }
 
 /// A dispatch that ends now.
@@ -46,17 +66,6 @@ pub(super) struct Ended<'a> {
     pub(super) derived: &'a [Derived],
 }
 
-/// A dispatch that ends now, of one input and one output.
-pub(super) struct Relayed {
-    pub(super) duration_ticks: u64,
-    pub(super) ready_ticks: u64,
-    pub(super) ready_by: ReadyBy,
-    pub(super) outcome: Outcome,
-    pub(super) waits_for: Which,
-    pub(super) read: Part,
-    pub(super) written: Part,
-}
-
 impl Recorder {
     /// Messages that the dispatch to be recorded next read or wrote besides those of its base.
     #[cold]
@@ -70,52 +79,63 @@ impl Recorder {
         }
     }
 
-    /// Records a dispatch that ends at `now` if it goes on with its task's base and has nothing that `exec.dispatch` cannot say.
+    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if it goes on with its task's base, which is in this element,
+    /// and has nothing that `exec.dispatch` cannot say.
     #[inline(always)]
-    pub(super) fn relayed(
+    pub(super) fn relayed<S: WatchedStream>(
         &mut self,
         now: u64,
-        ended: &Relayed,
+        ended: &Relayed<'_, S>,
         derived: &[Derived],
         stated: &Stated,
     ) -> bool {
-        let Relayed { read, written, .. } = ended;
-        let (descent, parent_offset) = match derived {
-            [] => (Descent::Untold, 0),
-            [derived] => descent(derived, read, written),
-            _ => return false,
-        };
+        let Relayed { input, output, reads, writes, ready_ticks, .. } = *ended;
         let by = stated.which(ended.ready_by.stream());
-        let fits = (ended.duration_ticks | ended.ready_ticks) >> 32 == 0
-            && (read.count | written.count) >> 16 == 0
-            && i16::try_from(parent_offset).is_ok()
-            && by != Which::Named
-            && (descent != Descent::Untold || derived.is_empty());
-        if !fits
-            || !stated.reads_on(read)
-            || !stated.writes_on(written)
-            || !self.writer.has_room(now, DISPATCH_WORDS, stated.block.get())
-            || stated.writer.get() != self.writer.number()
-        {
+        let (next_read, next_written) = (end_of(input, false), end_of(output, true));
+        let fits = (ready_ticks >> 16 | reads | writes) >> 16 == 0
+            && stated.next_read.get() + reads == next_read
+            && stated.next_written.get() + writes == next_written
+            && stated.input.get() == input.number()
+            && stated.output.get() == output.number()
+            && by != Which::Named;
+        if !fits {
             return false;
         }
-        stated.next_read.set(read.first + read.count);
-        stated.next_written.set(written.first + written.count);
+        let (descent, parent_offset) = match derived {
+            [] => (Descent::Untold, 0),
+            [derived] => {
+                let part =
+                    |stream: &S, end, count| Part { stream: stream.number(), first: end - count, count };
+                descent(derived, &part(input, next_read, reads), &part(output, next_written, writes))
+            }
+            _ => return false,
+        };
+        if (descent == Descent::Untold && !derived.is_empty()) || i16::try_from(parent_offset).is_err() {
+            return false;
+        }
         let dispatch = Dispatch {
             duration_ticks: ended.duration_ticks as u32,
-            ready_ticks: ended.ready_ticks as u32,
+            ready_ticks: ready_ticks as u32,
             base_number: stated.base.get(),
-            reads: read.count as u16,
-            writes: written.count as u16,
-            outcome: ended.outcome,
-            waits_for: ended.waits_for,
+            reads: reads as u16,
+            writes: writes as u16,
+            outcome: Outcome::of(ended.stop),
+            waits_for: match ended.stop {
+                Stop::InputEmpty if input.blocks(false) && !ended.waits_for_several => Which::Input,
+                Stop::OutputFull if output.blocks(true) => Which::Output,
+                _ => Which::None,
+            },
             cause: ended.ready_by.cause(),
             ready_by: by,
             descent,
             parent_offset: parent_offset as i16,
         };
-        self.at(now, &dispatch);
-        true
+        let is_written = self.writer.emit_into(stated.block.get(), now, Dispatch::id(&self.kinds), &dispatch);
+        if is_written {
+            stated.next_read.set(next_read);
+            stated.next_written.set(next_written);
+        }
+        is_written
     }
 
     /// Records a dispatch that ends at `now`.
@@ -146,8 +166,7 @@ impl Recorder {
             && i16::try_from(parent_offset).is_ok();
         let words = if fits { DISPATCH_WORDS } else { LONG_WORDS };
         let Some(block) = self.writer.reserve(now, words) else { return };
-        if !stated.holds(block, self.writer.number(), input, output) && !self.state(now, words, ended, stated)
-        {
+        if !stated.holds(block, input, output) && !self.state(now, words, ended, stated) {
             return;
         }
         if input.count > 0 {
@@ -208,7 +227,6 @@ impl Recorder {
         self.bases.next += 1;
         stated.take(&ended.input, &ended.output);
         stated.block.set(block);
-        stated.writer.set(self.writer.number());
         stated.base.set(base);
         let (input, output) = (stated.input.get(), stated.output.get());
         let (first_read, first_written) = (stated.next_read.get(), stated.next_written.get());

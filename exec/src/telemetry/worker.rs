@@ -4,7 +4,7 @@ use thalweg_space::EVENT_NS;
 
 use super::kinds::{WorkerEnded, WorkerParked, WorkerResumed, WorkerStarted, WorkerUnparked, WorkerWaiting};
 use super::mode::Mode;
-use super::rows::{WorkerRow, WorkerState, put};
+use super::rows::{Cells, WorkerRow, WorkerState, put};
 use super::thread::Telemetry;
 use crate::affinity::{Delays, Processor};
 
@@ -17,6 +17,7 @@ impl Telemetry {
         let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
         let clock_reading_ps = (self.board.clock.reading_ns() * 1e3) as u64;
         let row = self.board.live_row(|rows| rows.worker, u64::from(worker));
+        let row = row.map(|row| Cells::new(Some(row)));
         if let Some(row) = &row {
             put(row, WorkerRow::CORE, core as u64);
             put(row, WorkerRow::STARTED, self.now.ticks);
