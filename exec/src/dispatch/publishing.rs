@@ -239,11 +239,10 @@ impl Core {
     /// Ends the current dispatch's time and records what the dispatch did, which read so many messages of a stream and wrote so many to
     /// another one.
     #[inline(always)]
-    fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), counts: (usize, usize)) {
+    fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), (reads, writes): (usize, usize)) {
         // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
         let streams = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
-        let (reads, writes) = counts;
-        if !self.telemetry.relay_ends(self.task.get(), (stop, self.used.ports_wait), streams, counts) {
+        if !self.telemetry.relay_ends(self.task.get(), (stop, self.used.ports_wait), streams) {
             self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
         }
     }

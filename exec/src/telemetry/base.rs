@@ -17,6 +17,9 @@ pub(super) struct Part {
 pub(crate) struct ReadyBy(u64);
 
 impl ReadyBy {
+    /// Makes no task ready.
+    pub(super) const NOTHING: ReadyBy = ReadyBy(u64::MAX);
+
     #[inline(always)]
     pub(super) fn new(cause: Cause, stream: u64) -> ReadyBy {
         ReadyBy(stream << 3 | (cause as u64 + 1))
@@ -74,6 +77,10 @@ pub(super) struct Stated {
     pub(super) next_read: Cell<u64>,
     pub(super) output: Cell<u64>,
     pub(super) next_written: Cell<u64>,
+    /// What the third word of `exec.dispatch` says, lineage apart, of a dispatch that this had made ready and after which the task waits
+    /// for its base's input. By nothing: it is not known.
+    pub(super) usual_by: Cell<ReadyBy>,
+    pub(super) usual: Cell<u64>,
 }
 
 impl Stated {

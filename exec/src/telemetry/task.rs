@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use thalweg_space::SiteRef;
+use thalweg_space::{LIVE_CELLS, SiteRef};
 
 use super::base::{MadeReady, ReadyBy, Stated};
 use super::board::Board;
@@ -144,10 +144,10 @@ impl ObservedTask {
     #[inline(always)]
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
-        let since = ready_since.get();
-        self.add(waited_for, since - until.get());
-        self.add(Share::Ready, began - since);
-        self.add(Share::Busy, now - began);
+        let (row, since) = (&*self.row, ready_since.get());
+        add(row, waited_for, since - until.get());
+        add(row, Share::Ready, began - since);
+        add(row, Share::Busy, now - began);
         until.set(now);
         ready_since.set(now);
     }
@@ -171,11 +171,8 @@ impl ObservedTask {
         self.times.until.get() - before
     }
 
-    /// A share has one writer at a time; who looks at the row takes it as it comes.
-    #[inline(always)]
     fn add(&self, share: Share, ticks: u64) {
-        let cell = self.share(share);
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+        add(&self.row, share, ticks);
     }
 
     #[inline(always)]
@@ -195,12 +192,14 @@ impl ObservedTask {
         put(&self.row, TaskRow::STATE, state as u64);
     }
 
-    /// Shows what the task did.
+    /// Shows what the task did, and what it does now.
     #[inline(always)]
-    pub(super) fn show_counts(&self, did: &Counts) {
-        put(&self.row, TaskRow::DISPATCHES, did.dispatches.get());
-        put(&self.row, TaskRow::READS, did.reads.get());
-        put(&self.row, TaskRow::WRITES, did.writes.get());
+    pub(super) fn show(&self, did: &Counts, state: TaskState) {
+        let row = &*self.row;
+        put(row, TaskRow::DISPATCHES, did.dispatches.get());
+        put(row, TaskRow::READS, did.reads.get());
+        put(row, TaskRow::WRITES, did.writes.get());
+        put(row, TaskRow::STATE, state as u64);
     }
 
     /// The message that it popped last in a dispatch before, while everything is told.
@@ -240,6 +239,13 @@ impl ObservedTask {
             times_messages: Cell::new(false),
         }
     }
+}
+
+/// A share has one writer at a time; who looks at the row takes it as it comes.
+#[inline(always)]
+fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
+    let cell = &row[TaskRow::BUSY_TICKS + share as usize];
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
 }
 
 /// A task's place for what telemetry keeps of it.
@@ -428,18 +434,11 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Its counters.
-    fn show_counts(&self) {
-        if let Some(observed) = self.observed() {
-            observed.show_counts(self.did());
-        }
-    }
-
     /// It has ended.
     fn show_end(&self, outcome: &Result<(), Fault>) {
-        if let Some(row) = self.row() {
-            put(row, TaskRow::STATE, TaskState::Ended as u64);
-            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
+        if let Some(observed) = self.observed() {
+            observed.show(self.did(), TaskState::Ended);
+            put(&observed.row, TaskRow::FAILED, u64::from(outcome.is_err()));
         }
     }
 }

@@ -326,7 +326,6 @@ impl Telemetry {
             self.now.is_fresh = true;
             task.turn(Share::Ready, now, self.now.measured_since);
         }
-        task.show_counts();
         task.show_end(outcome);
         self.write(|recorder, now| task.write_end(recorder, now, outcome));
     }
@@ -387,15 +386,13 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// A dispatch ends that used an input and an output and read and wrote so many messages there. Most dispatches are like that, so this is
-    /// short. `false`: something is unusual, and nothing was done.
+    /// A dispatch ends that used an input and an output. Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
     #[inline(never)]
     pub(crate) fn relay_ends<S: WatchedStream>(
         &mut self,
         task: &impl WatchedTask,
         (stop, waits_for_several): (Stop, bool),
         (input, output): (&S, &S),
-        (reads, writes): (usize, usize),
     ) -> bool {
         let Some(observed) = task.observed() else { return false };
         if observed.session.get() != self.now.short_session {
@@ -411,27 +408,22 @@ impl Telemetry {
             let ended = Relayed {
                 input,
                 output,
-                reads: reads as u64,
-                writes: writes as u64,
                 duration_ticks: now - began,
                 ready_ticks: observed.ready_ticks(began),
                 ready_by: observed.ready_by.get(),
                 stop,
                 waits_for_several,
             };
-            if !recorder.relayed(now, &ended, self.lineage.noted(), &observed.stated) {
+            let kept = (&observed.stated, &observed.read_base_last);
+            if !recorder.relayed(now, &ended, self.lineage.noted(), kept) {
                 return false;
             }
             self.lineage.clear();
-            if reads > 0 {
-                observed.read_base_last.set(true);
-            }
         }
         observed.ran(task.waited_for(), began, now);
         input.show_position(task.number(), false);
         output.show_position(task.number(), true);
-        observed.show_counts(task.did());
-        observed.show_state(after(stop));
+        observed.show(task.did(), after(stop));
         self.dispatch_has_ended();
         true
     }
@@ -484,8 +476,7 @@ impl Telemetry {
         for (stream, writes) in ends {
             stream.show_position(task.number(), writes);
         }
-        observed.show_counts(task.did());
-        observed.show_state(after(stop));
+        observed.show(task.did(), after(stop));
         self.dispatch_has_ended();
         if now >= self.look_up_at {
             self.look_up(task);
