@@ -108,7 +108,12 @@ impl Recorder {
             if ready_by == Which::Named {
                 return false;
             }
-            third = third_word(ended, waits_for_input, ready_by);
+            let waits_for = match ended.stop {
+                _ if waits_for_input => Which::Input,
+                Stop::OutputFull if output.blocks(true) => Which::Output,
+                _ => Which::None,
+            };
+            third = third_word(ended.stop, waits_for, ended.ready_by, ready_by);
             if waits_for_input {
                 stated.usual_by.set(ended.ready_by);
                 stated.usual.set(third);
@@ -237,16 +242,10 @@ impl Recorder {
     }
 }
 
-/// The third word of `exec.dispatch`, lineage apart, of a dispatch that waits for its base's input since, or not.
+/// The third word of `exec.dispatch`, lineage apart.
 #[inline(never)]
-fn third_word<S: WatchedStream>(ended: &Relayed<'_, S>, waits_for_input: bool, ready_by: Which) -> u64 {
-    let waits_for = match ended.stop {
-        _ if waits_for_input => Which::Input,
-        Stop::OutputFull if ended.output.blocks(true) => Which::Output,
-        _ => Which::None,
-    };
-    let (outcome, cause) = (Outcome::of(ended.stop), ended.ready_by.cause());
-    words(outcome, waits_for, cause, ready_by, (Descent::Untold, 0))[2]
+fn third_word(stop: Stop, waits_for: Which, ready_by: ReadyBy, which: Which) -> u64 {
+    words(Outcome::of(stop), waits_for, ready_by.cause(), which, (Descent::Untold, 0))[2]
 }
 
 /// What that word says of lineage besides; 0: not all of it.

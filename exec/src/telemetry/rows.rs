@@ -50,9 +50,9 @@ pub(crate) struct TaskRow {
 pub(crate) enum TaskState {
     /// Nothing yet.
     Idle = 0,
-    /// It waits for its worker.
+    /// It waits for its worker, or runs there: the worker's row says which task is on.
     Ready = 1,
-    /// It runs.
+    /// It runs, on a thread of its own.
     Running = 2,
     /// It waits for messages.
     BlockedInput = 3,

@@ -327,10 +327,10 @@ pub(crate) trait WatchedTask {
     /// Counts what it waited until now, whether it was woken since or not: it leaves its thread, or its end comes.
     fn settle_wait(&self, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed() {
-            observed.waited(self.waited_for(), now, measured_since);
             // The clock of the thread that it comes to may be a little behind.
-            observed.times.ready_since.set(observed.times.until.get());
             observed.enter(0);
+            observed.waited(self.waited_for(), now, measured_since);
+            observed.times.ready_since.set(observed.times.until.get());
         }
     }
 

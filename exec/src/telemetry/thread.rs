@@ -270,7 +270,7 @@ impl Telemetry {
     #[inline(always)]
     pub(crate) fn task_woken(&mut self, task: &impl WatchedTask, cause: Cause, by_stream: u64) {
         if self.measures()
-            && let Some(observed) = task.observed()
+            && let Some(observed) = task.observed().or_else(|| task.observe())
         {
             observed.is_ready(self.now.ticks, ReadyBy::new(cause, by_stream));
         }
