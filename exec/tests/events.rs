@@ -331,6 +331,9 @@ fn full_tells_everything_and_it_adds_up() {
         assert_eq!(named(&events, "stream_closed").len(), 5);
         assert_eq!(named(&events, "task_mapped").len(), 6);
         assert_eq!(named(&events, "worker_started").len(), workers);
+        for event in named(&events, "worker_started") {
+            assert!(event.get("clock_reading_ps") > 0, "the clock's cost is known of ended runs, too");
+        }
         assert_eq!(named(&events, "worker_ended").len(), workers);
         check_dispatches(&events);
         check_lineage(&events);

@@ -208,6 +208,8 @@ impl LiveEvents {
                     origin.called.note(event);
                     origin.dispatch = origin.bases.take(event);
                 }
+                // An event that cannot be read is none of those that dispatches are read from.
+                Item::Gap { kind_unknown: true, .. } => {}
                 Item::Gap { writer, .. } => origin.bases.forget((*writer).into()),
             }
             take(place, origin, &item);

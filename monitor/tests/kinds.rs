@@ -155,3 +155,132 @@ fn a_choice_is_known_by_its_word() {
     let unknown = TaskReadyCause::Unknown;
     assert_eq!(causes, [(1, TaskReadyCause::End), (2, TaskReadyCause::Room), (3, unknown), (4, unknown)]);
 }
+
+/// Collects the durations of dispatches.
+#[derive(Default)]
+struct Dispatches(Vec<u64>);
+
+impl Monitor for Dispatches {
+    fn name(&self) -> &str {
+        "dispatches"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.dispatch"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        for item in batch.items() {
+            if let What::Dispatch(dispatch) = item.what {
+                self.0.push(dispatch.busy());
+            }
+        }
+    }
+
+    fn publish(&mut self, _: &Moment<'_>, _: &mut Report) {}
+}
+
+#[test]
+fn dispatches_behind_an_event_of_a_kind_that_nothing_describes_are_read() {
+    #[derive(Clone, Copy, KindEnum)]
+    #[repr(u8)]
+    enum Outcome {
+        BlockedInput = 0,
+    }
+    #[derive(Clone, Copy, KindEnum)]
+    #[repr(u8)]
+    enum Which {
+        Input = 1,
+    }
+    #[derive(Clone, Copy, KindEnum)]
+    #[repr(u8)]
+    enum Cause {
+        Input = 1,
+    }
+    #[derive(Clone, Copy, KindEnum)]
+    #[repr(u8)]
+    enum Descent {
+        Untold = 0,
+    }
+    #[derive(Kind)]
+    #[kind(name = "exec.dispatch_base")]
+    struct Base {
+        number: u32,
+        worker: u32,
+        task: u64,
+        input: u64,
+        first_read: u64,
+        output: u64,
+        first_written: u64,
+    }
+    #[derive(Kind)]
+    #[kind(name = "exec.dispatch")]
+    struct Dispatch {
+        duration_ticks: u32,
+        ready_ticks: u32,
+        base_number: u32,
+        reads: u16,
+        writes: u16,
+        outcome: Outcome,
+        waits_for: Which,
+        cause: Cause,
+        ready_by: Which,
+        descent: Descent,
+        parent_offset: i16,
+    }
+    #[derive(Kind)]
+    #[kind(name = "test.other")]
+    struct Other {
+        number: u64,
+    }
+    const NUMBER: u64 = 0x1234_5678_9abc_def0;
+    let path = std::env::temp_dir().join(format!("thalweg-kinds-undescribed-{}", std::process::id()));
+    let options = SpaceOptions { path: Some(path.clone()), ..SpaceOptions::default() };
+    let space = Space::create(options).unwrap();
+    let mut writer = space.writer("test").unwrap();
+    let (base, dispatch, other) =
+        (writer.declare().unwrap(), writer.declare().unwrap(), writer.declare().unwrap());
+    let begin = writer.clock().now();
+    let mut now = begin;
+    let mut ran = |writer: &mut thalweg_space::Writer, duration_ticks| {
+        now += 1000;
+        writer.emit_at(
+            now,
+            dispatch,
+            &Dispatch {
+                duration_ticks,
+                ready_ticks: 0,
+                base_number: 0,
+                reads: 1,
+                writes: 1,
+                outcome: Outcome::BlockedInput,
+                waits_for: Which::Input,
+                cause: Cause::Input,
+                ready_by: Which::Input,
+                descent: Descent::Untold,
+                parent_offset: 0,
+            },
+        );
+    };
+    let stated = Base { number: 0, worker: 0, task: 5, input: 1, first_read: 0, output: 2, first_written: 0 };
+    writer.emit_at(begin, base, &stated);
+    ran(&mut writer, 71);
+    writer.emit_at(begin + 1500, other, &Other { number: NUMBER });
+    ran(&mut writer, 72);
+    drop(writer);
+    // As if the catalog had lost what the third kind is: its number is of none.
+    let element = path.join("0001.element");
+    let bytes = std::fs::read(&element).unwrap();
+    let at = bytes.chunks(8).position(|word| word == NUMBER.to_le_bytes()).unwrap() * 8 - 8;
+    let file = std::fs::OpenOptions::new().write(true).open(&element).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &0x7000_u16.to_le_bytes(), at as u64 + 4).unwrap();
+    let mut seen = Dispatches::default();
+    let mut follower =
+        Follower::with(SpaceFeed::open(&path).unwrap(), 1, 0, vec![Box::new(&mut seen)]).unwrap();
+    follower.poll();
+    let window = follower.finish().unwrap().window;
+    drop(space);
+    std::fs::remove_dir_all(path).unwrap();
+    assert_eq!((window.malformed, window.lost), (0, 1));
+    assert_eq!(seen.0, [71, 72]);
+}

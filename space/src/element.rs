@@ -259,10 +259,17 @@ impl<M: Memory> Ring<M> {
         Some(self.end)
     }
 
-    /// Whether events of `bytes` in all go into the block that ends at `end`, as said at [`Ring::reserve`].
+    /// Appends an event of a fixed size if it goes into the block that ends at `end`, as said at [`Ring::reserve`].
     #[inline(always)]
-    pub(crate) fn has_room(&self, bytes: u64, ticks: u64, end: u64) -> bool {
-        self.end == end && self.position + bytes <= end && high_half(ticks) == self.high
+    pub(crate) fn emit_into<K: Kind>(&mut self, end: u64, ticks: u64, kind: KindId<K>, event: &K) -> bool {
+        const { assert!(!K::VARIABLE) };
+        let bytes = (8 * (1 + K::WORDS)) as u64;
+        let fits = self.end == end && self.position + bytes <= end && high_half(ticks) == self.high;
+        if fits {
+            self.last_low = ticks as u32;
+            self.put(kind.word | u64::from(ticks as u32), event);
+        }
+        fits
     }
 
     /// Stores an event of a fixed size, for which there is room, and commits it.

@@ -34,6 +34,13 @@ impl LiveRow {
         unsafe { self.row.word(live::CELLS + 8 * n) }
     }
 
+    /// All its cells, likewise.
+    #[inline]
+    pub fn cells(&self) -> &[AtomicU64; LIVE_CELLS] {
+        // SAFETY: the cells stand side by side in the row, and the space's share keeps the table.
+        unsafe { &*self.row.0.as_ptr().add(live::CELLS).cast() }
+    }
+
     /// How many owners the row had, this one included.
     pub fn generation(&self) -> u64 {
         // SAFETY: as above.

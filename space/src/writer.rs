@@ -130,10 +130,19 @@ impl Writer {
         self.ring.reserve(8 * words, ticks)
     }
 
-    /// Whether the next events, as said at [`Writer::reserve`], go into this block.
+    /// Writes an event of a fixed size by its words ([`Kind::words`]), with a time read before, if it goes into this block, which
+    /// [`Writer::reserve`] gave. `false`: it does not, and nothing was written.
     #[inline(always)]
-    pub fn has_room(&self, ticks: u64, words: u64, block: u64) -> bool {
-        self.ring.has_room(8 * words, ticks, block)
+    pub fn emit_into<K: Kind<Words = [u64; N]>, const N: usize>(
+        &mut self,
+        block: u64,
+        ticks: u64,
+        kind: KindId<K>,
+        words: [u64; N],
+    ) -> bool {
+        debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
+        let kind = KindId::<Arguments<N>> { word: kind.word, writer: kind.writer, kind: PhantomData };
+        self.ring.emit_into(block, ticks, kind, &Arguments(words))
     }
 
     /// Counts events as dropped that others could not write here.

@@ -134,6 +134,7 @@ impl Core {
     pub(super) fn adopt_changes(&mut self, changes: u64) {
         self.adopted.changes = changes;
         self.telemetry.adopt_mode(&self.shared.tuning.settings.mode);
+        self.telemetry.go_short(self.shared.tuning.delays_none());
         self.adopted.quantum = self.shared.tuning.quantum(&mut self.telemetry);
         self.shared.look_at_limit();
         self.adopted.unfinished = self.shared.tuning.unfinished(&mut self.telemetry);

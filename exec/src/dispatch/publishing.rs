@@ -30,32 +30,67 @@ impl Core {
     #[inline(always)]
     pub(super) fn record_dispatch(&mut self, stop: Stop) -> bool {
         self.telemetry.publishing_begins();
+        if self.adopted.by_demand {
+            let demand = self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add);
+            self.task.get().demand.set(demand);
+        }
+        if let Some((from, to)) = self.used_two() {
+            let (reads, writes) = (self.account(from).0, self.account(to).1);
+            self.count(reads, writes);
+            self.telemetry.measures() && {
+                self.measure_two(stop, (from, to), (reads, writes));
+                self.telemetry.sizes_are_due()
+            }
+        } else {
+            self.record_each(stop)
+        }
+    }
+
+    /// Likewise, whatever it used.
+    #[inline(never)]
+    fn record_each(&mut self, stop: Stop) -> bool {
+        let (reads, writes) = self.account_all();
+        self.count(reads, writes);
         self.telemetry.measures() && {
-            self.measure_dispatch(stop);
+            self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
             self.telemetry.sizes_are_due()
         }
+    }
+
+    /// The end that the current dispatch reads and the one that it writes, if it used these two, as most do.
+    #[inline(always)]
+    fn used_two(&self) -> Option<(Touch, Touch)> {
+        let [one, other] = self.used.touched[..] else { return None };
+        let (from, to) = if one.writes { (other, one) } else { (one, other) };
+        (one.writes != other.writes)
+            .then_some((Touch { writes: false, ..from }, Touch { writes: true, ..to }))
     }
 
     /// Publishes what the current task did with its streams, wakes the tasks that waited for it, closes the ends that
     /// it dropped, and lets go of those that need nothing more.
     #[inline(always)]
     pub(super) fn publish_dispatch(&mut self) {
-        let task = self.task.get();
         self.used.popped_last.set(std::ptr::null());
-        if self.adopted.by_demand {
-            task.demand
-                .set(self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add));
-        }
         // Waking runs no user's code, so the list does not change meanwhile.
-        if let [one, other] = self.used.touched[..]
-            && one.writes != other.writes
-        {
-            // Most tasks read one stream and write one.
-            self.settle_two(one, other);
-            return;
+        if let Some((from, to)) = self.used_two() {
+            // Who waits for messages goes first.
+            let (to_kept, from_kept) = (self.settle(to), self.settle(from));
+            match (from_kept, to_kept) {
+                (false, false) => self.used.touched.clear(),
+                (true, true) => {}
+                _ => {
+                    self.used.touched[0] = if from_kept { from } else { to };
+                    self.used.touched.truncate(1);
+                }
+            }
+        } else {
+            self.settle_each();
         }
-        let (reads, writes) = self.account_all();
-        self.count(reads, writes);
+    }
+
+    /// Likewise, whatever it used.
+    #[inline(never)]
+    fn settle_each(&mut self) {
         let mut kept = 0;
         for at in 0..self.used.touched.len() {
             let touch = self.used.touched[at];
@@ -65,23 +100,6 @@ impl Core {
             }
         }
         self.used.touched.truncate(kept);
-    }
-
-    /// Publishes what the dispatch did with its two ends, of which it reads one and writes the other. Who waits for messages goes first.
-    #[inline(always)]
-    fn settle_two(&mut self, one: Touch, other: Touch) {
-        let (from, to) = if one.writes { (other, one) } else { (one, other) };
-        let (from, to) = (Touch { writes: false, ..from }, Touch { writes: true, ..to });
-        self.count(self.account(from).0, self.account(to).1);
-        let (to_kept, from_kept) = (self.settle(to), self.settle(from));
-        match (from_kept, to_kept) {
-            (false, false) => self.used.touched.clear(),
-            (true, true) => {}
-            _ => {
-                self.used.touched[0] = if from_kept { from } else { to };
-                self.used.touched.truncate(1);
-            }
-        }
     }
 
     /// Publishes what the dispatch did with an end. True: the end stays on the list, to be armed.
@@ -244,35 +262,21 @@ impl Core {
         }
     }
 
-    /// Ends the current dispatch's time and records what the dispatch did.
-    #[inline(never)]
-    pub(super) fn measure_dispatch(&mut self, stop: Stop) {
-        if let [one, other] = self.used.touched[..]
-            && one.writes != other.writes
-            && self.shared.tuning.delays_none()
-        {
-            let (from, to) = if one.writes { (other, one) } else { (one, other) };
-            // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
-            let (input, output) = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
-            let noted = match stop {
-                Stop::InputEmpty => !self.used.ports_wait && from.waits(),
-                Stop::OutputFull => to.waits(),
-                _ => false,
-            };
-            if self.telemetry.relay_ends(self.task.get(), (stop, noted), input, output) {
-                self.look_up_if_it_lags();
-                return;
-            }
+    /// Ends the current dispatch's time and records what the dispatch did, which read so many messages of a stream and wrote so many to
+    /// another one.
+    #[inline(always)]
+    fn measure_two(&mut self, stop: Stop, (from, to): (Touch, Touch), (reads, writes): (usize, usize)) {
+        // SAFETY: streams on the list are alive until it is emptied, and the references are not kept longer.
+        let streams = unsafe { (from.ring.as_ref(), to.ring.as_ref()) };
+        if !self.telemetry.relay_ends(self.task.get(), (stop, self.used.ports_wait), streams) {
+            self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
         }
-        self.measure_otherwise(stop);
     }
 
-    /// Likewise, whatever it did.
+    /// Likewise, whatever it did with so many messages.
     #[inline(never)]
-    fn measure_otherwise(&mut self, stop: Stop) {
-        let (reads, writes) = self.account_all();
+    fn measure_otherwise(&mut self, stop: Stop, messages: usize) {
         let task = self.task.get();
-        let messages = if reads > 0 { reads } else { writes };
         self.delay(task.id, messages as u64);
         // SAFETY: an end on the list is kept until the list is emptied, and the references are not kept longer.
         let ends = self.used.touched.iter().map(|touch| (unsafe { touch.ring.as_ref() }, touch.writes));
@@ -283,8 +287,11 @@ impl Core {
             Stop::OutputFull => only_one_noted(&self.used.touched, true),
             _ => 0,
         };
-        self.telemetry.dispatch_ends(task, (stop, blocked_on), (reads, writes), ends, popped_last);
+        self.telemetry.dispatch_ends(task, (stop, blocked_on), ends, popped_last);
         self.look_up_if_it_lags();
+        if self.telemetry.is_full() {
+            self.times_messages();
+        }
     }
 
     /// Whether the current task's messages took so long until now that the time of each is told.

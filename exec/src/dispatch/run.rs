@@ -92,14 +92,9 @@ impl Core {
             true => Share::InputWait,
         };
         task.waits_for.set(waits_for);
-        if self.telemetry.measures() {
-            self.tell_stop(task, stop, sleeps);
+        if !sleeps && self.telemetry.measures() {
+            self.telemetry.task_stays_ready(task);
         }
-    }
-
-    #[inline(never)]
-    pub(super) fn tell_stop(&mut self, task: &TaskCell, stop: Stop, sleeps: bool) {
-        self.telemetry.task_stops(task, stop, sleeps);
     }
 
     /// Ends a task: drops it (its ports close), publishes, forgets it.
@@ -180,7 +175,7 @@ fn run_body(core: NonNull<Core>, task: &TaskCell, messages: usize, full: bool) -
         // SAFETY: the thread's own core; the reference ends with the block.
         let (current, times_each) = unsafe {
             let core = &mut *core.as_ptr();
-            (core.task, full && core.times_messages())
+            (core.task, full && core.telemetry.may_time_messages(task) && core.times_messages())
         };
         let mut cx = Context::new(core.cast(), current, messages, (full, times_each));
         // SAFETY: the task's own thread, and its body is not borrowed elsewhere.

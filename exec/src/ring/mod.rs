@@ -632,6 +632,12 @@ impl<H: Holder> WatchedStream for Ring<H> {
     }
 
     #[inline]
+    fn blocks(&self, writes: bool) -> bool {
+        let state = if writes { &self.writing.state } else { &self.reading.state };
+        state.load(Ordering::Relaxed) & NOTED != 0
+    }
+
+    #[inline]
     fn lost(&self, writes: bool) -> usize {
         if writes { self.refused.get() } else { self.discarded.get() }
     }

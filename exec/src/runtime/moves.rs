@@ -374,11 +374,11 @@ impl Core {
             self.no_longer_idle(cell);
             self.telemetry.task_woken(cell, Cause::Yield, 0);
         }
-        cell.waits_for.set(Share::Ready);
         self.forget(cell);
         self.me = self.shared.tokens.take(self.worker);
         self.moving.gave_to = Some(to);
         self.telemetry.task_moves(cell, to);
+        cell.waits_for.set(Share::Ready);
         cell.state.set(State::Moving);
         cell.leave_worker();
         let shared = self.shared.clone();

@@ -97,7 +97,6 @@ impl Tuning {
     }
 
     /// Whether no task is to take longer than it needs.
-    #[inline]
     pub(crate) fn delays_none(&self) -> bool {
         self.settings.delay_task.load() == 0
     }

@@ -17,7 +17,10 @@ pub(super) struct Part {
 pub(crate) struct ReadyBy(u64);
 
 impl ReadyBy {
-    #[inline]
+    /// Makes no task ready.
+    pub(super) const NOTHING: ReadyBy = ReadyBy(u64::MAX);
+
+    #[inline(always)]
     pub(super) fn new(cause: Cause, stream: u64) -> ReadyBy {
         ReadyBy(stream << 3 | (cause as u64 + 1))
     }
@@ -30,12 +33,12 @@ impl ReadyBy {
         ReadyBy(word)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn stream(self) -> u64 {
         self.0 >> 3
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn cause(self) -> Cause {
         match self.0 & 7 {
             1 => Cause::Created,
@@ -67,14 +70,17 @@ impl MadeReady {
 /// The base of a task's dispatches that was recorded last, and where its streams go on. The task's thread's own.
 #[derive(Default)]
 pub(super) struct Stated {
-    /// The block that has it, 0: none; of this writer's element.
+    /// The block that has it, 0: none; in the element of the thread whose session the task has.
     pub(super) block: Cell<u64>,
-    pub(super) writer: Cell<u32>,
     pub(super) base: Cell<u32>,
     pub(super) input: Cell<u64>,
     pub(super) next_read: Cell<u64>,
     pub(super) output: Cell<u64>,
     pub(super) next_written: Cell<u64>,
+    /// What the third word of `exec.dispatch` says, lineage apart, of a dispatch that this had made ready and after which the task waits
+    /// for its base's input. By nothing: it is not known.
+    pub(super) usual_by: Cell<ReadyBy>,
+    pub(super) usual: Cell<u64>,
 }
 
 impl Stated {
@@ -83,10 +89,8 @@ impl Stated {
         if writes { self.writes_on(part) } else { self.reads_on(part) }
     }
 
-    #[inline]
-    pub(super) fn holds(&self, block: u64, writer: u32, input: &Part, output: &Part) -> bool {
+    pub(super) fn holds(&self, block: u64, input: &Part, output: &Part) -> bool {
         self.block.get() == block
-            && self.writer.get() == writer
             && (input.count == 0 && !self.lacks_input(input) || self.reads_on(input))
             && (output.count == 0 && !self.lacks_output(output) || self.writes_on(output))
     }
@@ -127,7 +131,7 @@ impl Stated {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn which(&self, stream: u64) -> Which {
         if stream == 0 {
             Which::None

@@ -1,6 +1,7 @@
 //! A thread's time: when it read the clock last, and what its time since it started was spent on.
 
-use super::base::ReadyBy;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::affinity::Delays;
 
 /// When a thread read the clock, and what that stands for.
@@ -18,10 +19,20 @@ pub(super) struct Now {
     pub(super) measured_since: u64,
     /// When mode full began, if that was while running.
     pub(super) full_since: u64,
-    /// When the current dispatch began, for how long its task had been ready then, and what had made it so (metrics and full).
+    /// When the current dispatch began (metrics and full).
     pub(super) began: u64,
-    pub(super) ready_ticks: u64,
-    pub(super) ready_by: ReadyBy,
+    /// This thread in this mode: a number of no other one, so what is kept with a task that has it was kept here and in this mode.
+    pub(super) session: u32,
+    /// The session of tasks whose dispatches may be measured the short way; [`NO_SESSION`]: none may.
+    pub(super) short_session: u32,
+}
+
+/// No task's session.
+pub(super) const NO_SESSION: u32 = u32::MAX;
+
+fn next_session() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Now {
@@ -34,9 +45,21 @@ impl Now {
             measured_since: if is_measured { 0 } else { ticks },
             full_since: 0,
             began: ticks,
-            ready_ticks: 0,
-            ready_by: ReadyBy::default(),
+            session: next_session(),
+            short_session: NO_SESSION,
         }
+    }
+
+    /// The mode changes.
+    pub(super) fn begin_session(&mut self) {
+        let is_short = self.short_session == self.session;
+        self.session = next_session();
+        self.go_short(is_short);
+    }
+
+    /// Dispatches may be measured the short way from now on, or not.
+    pub(super) fn go_short(&mut self, may: bool) {
+        self.short_session = if may { self.session } else { NO_SESSION };
     }
 }
 

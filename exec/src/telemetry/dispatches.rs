@@ -4,15 +4,30 @@
 //! said once in each block of the element, in a *base*, and a dispatch names its base by a number. A reader that has a block has its
 //! bases, whatever was overwritten before. What does not fit (more streams, lineage of several runs) are events of their own just before.
 
+use std::cell::Cell;
+
 use thalweg_space::Kind;
 
 use super::base::{Bases, Part, ReadyBy, Stated};
 use super::kinds::{
-    Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Outcome, StreamRead,
-    StreamWrote, Which,
+    Cause, Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Event, Outcome,
+    StreamRead, StreamWrote, Which,
 };
 use super::recorder::Recorder;
 use super::stream::WatchedStream;
+use crate::stop::Stop;
+
+/// A dispatch that ends now, of one input and one output.
+pub(super) struct Relayed<'a, S> {
+    pub(super) input: &'a S,
+    pub(super) output: &'a S,
+    pub(super) duration_ticks: u64,
+    pub(super) ready_ticks: u64,
+    pub(super) ready_by: ReadyBy,
+    pub(super) stop: Stop,
+    /// It waits for any of several streams.
+    pub(super) waits_for_several: bool,
+}
 
 /// Words of the events that stand in one block together, each with its first word.
 const DISPATCH_WORDS: u64 = 1 + Dispatch::WORDS as u64;
@@ -23,11 +38,16 @@ impl Part {
     /// What the dispatch that uses an end, the writing one or the other, did there.
     #[inline]
     pub(super) fn of<S: WatchedStream>(stream: &S, writes: bool) -> Part {
-        let count = stream.passed_now(writes);
-        // What the reader drops as it leaves is behind what it read.
-        let end = stream.position(writes) - if writes { 0 } else { stream.lost(false) };
-        Part { stream: stream.number(), first: (end - count) as u64, count: count as u64 }
+        let count = stream.passed_now(writes) as u64;
+        Part { stream: stream.number(), first: end_of(stream, writes) - count, count }
     }
+}
+
+/// Up to where a task has written a stream (else read it).
+#[inline(always)]
+fn end_of(stream: &impl WatchedStream, writes: bool) -> u64 {
+    // What the reader drops as it leaves is behind what it read.
+    (stream.position(writes) - if writes { 0 } else { stream.lost(false) }) as u64
 }
 
 /// A dispatch that ends now.
@@ -46,17 +66,6 @@ pub(super) struct Ended<'a> {
     pub(super) derived: &'a [Derived],
 }
 
-/// A dispatch that ends now, of one input and one output.
-pub(super) struct Relayed {
-    pub(super) duration_ticks: u64,
-    pub(super) ready_ticks: u64,
-    pub(super) ready_by: ReadyBy,
-    pub(super) outcome: Outcome,
-    pub(super) waits_for: Which,
-    pub(super) read: Part,
-    pub(super) written: Part,
-}
-
 impl Recorder {
     /// Messages that the dispatch to be recorded next read or wrote besides those of its base.
     #[cold]
@@ -70,52 +79,68 @@ impl Recorder {
         }
     }
 
-    /// Records a dispatch that ends at `now` if it goes on with its task's base and has nothing that `exec.dispatch` cannot say.
+    /// Records a dispatch that ends at `now` and lasted less than 2^32 ticks, if it goes on with its task's base, which is in this element,
+    /// and has nothing that `exec.dispatch` cannot say.
     #[inline(always)]
-    pub(super) fn relayed(
+    pub(super) fn relayed<S: WatchedStream>(
         &mut self,
         now: u64,
-        ended: &Relayed,
+        ended: &Relayed<'_, S>,
         derived: &[Derived],
-        stated: &Stated,
+        (stated, read_base_last): (&Stated, &Cell<bool>),
     ) -> bool {
-        let Relayed { read, written, .. } = ended;
-        let (descent, parent_offset) = match derived {
-            [] => (Descent::Untold, 0),
-            [derived] => descent(derived, read, written),
-            _ => return false,
-        };
-        let by = stated.which(ended.ready_by.stream());
-        let fits = (ended.duration_ticks | ended.ready_ticks) >> 32 == 0
-            && (read.count | written.count) >> 16 == 0
-            && i16::try_from(parent_offset).is_ok()
-            && by != Which::Named
-            && (descent != Descent::Untold || derived.is_empty());
-        if !fits
-            || !stated.reads_on(read)
-            || !stated.writes_on(written)
-            || !self.writer.has_room(now, DISPATCH_WORDS, stated.block.get())
-            || stated.writer.get() != self.writer.number()
-        {
+        let Relayed { input, output, ready_ticks, .. } = *ended;
+        let (next_read, next_written) = (end_of(input, false), end_of(output, true));
+        let (reads, writes) = (input.passed_now(false) as u64, output.passed_now(true) as u64);
+        let fits = (ready_ticks >> 16 | reads | writes) >> 16 == 0
+            && stated.next_read.get() + reads == next_read
+            && stated.next_written.get() + writes == next_written
+            && stated.input.get() == input.number()
+            && stated.output.get() == output.number();
+        if !fits {
             return false;
         }
-        stated.next_read.set(read.first + read.count);
-        stated.next_written.set(written.first + written.count);
-        let dispatch = Dispatch {
-            duration_ticks: ended.duration_ticks as u32,
-            ready_ticks: ended.ready_ticks as u32,
-            base_number: stated.base.get(),
-            reads: read.count as u16,
-            writes: written.count as u16,
-            outcome: ended.outcome,
-            waits_for: ended.waits_for,
-            cause: ended.ready_by.cause(),
-            ready_by: by,
-            descent,
-            parent_offset: parent_offset as i16,
-        };
-        self.at(now, &dispatch);
-        true
+        let waits_for_input =
+            ended.stop == Stop::InputEmpty && input.blocks(false) && !ended.waits_for_several;
+        let mut third = stated.usual.get();
+        if !waits_for_input || ended.ready_by != stated.usual_by.get() {
+            let ready_by = stated.which(ended.ready_by.stream());
+            if ready_by == Which::Named {
+                return false;
+            }
+            let waits_for = match ended.stop {
+                _ if waits_for_input => Which::Input,
+                Stop::OutputFull if output.blocks(true) => Which::Output,
+                _ => Which::None,
+            };
+            third = third_word(ended.stop, waits_for, ended.ready_by, ready_by);
+            if waits_for_input {
+                stated.usual_by.set(ended.ready_by);
+                stated.usual.set(third);
+            }
+        }
+        if !derived.is_empty() {
+            let part = |stream: &S, end, count| Part { stream: stream.number(), first: end - count, count };
+            let parts = (part(input, next_read, reads), part(output, next_written, writes));
+            match derived_word(derived, &parts.0, &parts.1) {
+                0 => return false,
+                word => third |= word,
+            }
+        }
+        let words = [
+            ended.duration_ticks | ready_ticks << 32,
+            u64::from(stated.base.get()) | reads << 32 | writes << 48,
+            third,
+        ];
+        let is_written = self.writer.emit_into(stated.block.get(), now, Dispatch::id(&self.kinds), words);
+        if is_written {
+            stated.next_read.set(next_read);
+            stated.next_written.set(next_written);
+            if reads > 0 {
+                read_base_last.set(true);
+            }
+        }
+        is_written
     }
 
     /// Records a dispatch that ends at `now`.
@@ -146,8 +171,7 @@ impl Recorder {
             && i16::try_from(parent_offset).is_ok();
         let words = if fits { DISPATCH_WORDS } else { LONG_WORDS };
         let Some(block) = self.writer.reserve(now, words) else { return };
-        if !stated.holds(block, self.writer.number(), input, output) && !self.state(now, words, ended, stated)
-        {
+        if !stated.holds(block, input, output) && !self.state(now, words, ended, stated) {
             return;
         }
         if input.count > 0 {
@@ -207,8 +231,8 @@ impl Recorder {
         let base = self.bases.next;
         self.bases.next += 1;
         stated.take(&ended.input, &ended.output);
+        stated.usual_by.set(ReadyBy::NOTHING);
         stated.block.set(block);
-        stated.writer.set(self.writer.number());
         stated.base.set(base);
         let (input, output) = (stated.input.get(), stated.output.get());
         let (first_read, first_written) = (stated.next_read.get(), stated.next_written.get());
@@ -216,6 +240,50 @@ impl Recorder {
         self.at(now, &DispatchBase { number: base, worker, task, input, first_read, output, first_written });
         true
     }
+}
+
+/// The third word of `exec.dispatch`, lineage apart.
+#[inline(never)]
+fn third_word(stop: Stop, waits_for: Which, ready_by: ReadyBy, which: Which) -> u64 {
+    words(Outcome::of(stop), waits_for, ready_by.cause(), which, (Descent::Untold, 0))[2]
+}
+
+/// What that word says of lineage besides; 0: not all of it.
+#[inline(always)]
+fn derived_word(derived: &[Derived], read: &Part, written: &Part) -> u64 {
+    let [derived] = derived else { return 0 };
+    match descent(derived, read, written) {
+        (Descent::Untold, _) => 0,
+        (descent, offset) => match i16::try_from(offset) {
+            Ok(offset) => (descent as u64) << 32 | u64::from(offset as u16) << 48,
+            Err(_) => 0,
+        },
+    }
+}
+
+/// The words of a dispatch without messages.
+fn words(
+    outcome: Outcome,
+    waits_for: Which,
+    cause: Cause,
+    ready_by: Which,
+    (descent, parent_offset): (Descent, i16),
+) -> [u64; 3] {
+    let (duration_ticks, ready_ticks, base_number, reads, writes) = (0, 0, 0, 0, 0);
+    Dispatch {
+        duration_ticks,
+        ready_ticks,
+        base_number,
+        reads,
+        writes,
+        outcome,
+        waits_for,
+        cause,
+        ready_by,
+        descent,
+        parent_offset,
+    }
+    .words(u32::MAX)
 }
 
 /// How a dispatch's own event says what its messages descend from, if it can.
@@ -231,4 +299,42 @@ fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
     }
     let descent = if derived.step == 0 { Descent::AllFromOne } else { Descent::EachFromNext };
     (descent, derived.parent_first.wrapping_sub(input.first) as i64)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The words of a dispatch as they are put together in [`Recorder::relayed`] are those of its kind.
+    #[test]
+    fn a_dispatch_put_together_by_words_is_what_its_kind_says() {
+        let all = Dispatch {
+            duration_ticks: 0xdead_beef,
+            ready_ticks: 0xfeed_0001,
+            base_number: 0x8765_4321,
+            reads: 0xabcd,
+            writes: 0x9876,
+            outcome: Outcome::BlockedOutput,
+            waits_for: Which::Output,
+            cause: Cause::Room,
+            ready_by: Which::Input,
+            descent: Descent::EachFromNext,
+            parent_offset: -5,
+        };
+        let third =
+            words(Outcome::BlockedOutput, Which::Output, Cause::Room, Which::Input, (Descent::Untold, 0))[2];
+        let (read, written) =
+            (Part { stream: 7, first: 1000, count: 0xabcd }, Part { stream: 8, first: 50, count: 0x9876 });
+        let derived =
+            Derived { stream: 8, first: 50, parent_stream: 7, parent_first: 995, count: 0x9876, step: 1 };
+        let words = [
+            0xdead_beef | 0xfeed_0001 << 32,
+            0x8765_4321 | 0xabcd << 32 | 0x9876 << 48,
+            third | derived_word(&[derived], &read, &written),
+        ];
+        assert_eq!(words, all.words(u32::MAX));
+        let far = Derived { parent_first: 1000 + (1 << 15), ..derived };
+        assert_eq!(derived_word(&[far], &read, &written), 0);
+        assert_eq!(derived_word(&[derived, derived], &read, &written), 0);
+    }
 }

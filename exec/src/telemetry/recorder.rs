@@ -8,7 +8,7 @@ use super::kinds::{Event, Kinds, TaskFailed};
 /// One thread's way to tell.
 pub(crate) struct Recorder {
     pub(crate) writer: Writer,
-    kinds: Kinds,
+    pub(super) kinds: Kinds,
     pub(super) bases: Bases,
 }
 

@@ -1,8 +1,10 @@
 //! The rows of the live table: what the space shows of tasks, streams and workers.
 
-use std::sync::atomic::Ordering;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use thalweg_space::{Error, KindEnum, LiveRow, NameRef, Row, RowKind, SiteRef, Space};
+use thalweg_space::{Error, KindEnum, LIVE_CELLS, LiveRow, NameRef, Row, RowKind, SiteRef, Space};
 
 /// A task that exists.
 #[derive(Row)]
@@ -48,9 +50,9 @@ pub(crate) struct TaskRow {
 pub(crate) enum TaskState {
     /// Nothing yet.
     Idle = 0,
-    /// It waits for its worker.
+    /// It waits for its worker, or runs there: the worker's row says which task is on.
     Ready = 1,
-    /// It runs.
+    /// It runs, on a thread of its own.
     Running = 2,
     /// It waits for messages.
     BlockedInput = 3,
@@ -193,8 +195,54 @@ impl RowKinds {
     }
 }
 
+/// The cells of a row; of memory that nobody looks at, where the space had no room for one. So who writes them need not ask.
+pub(crate) struct Cells {
+    cells: NonNull<[AtomicU64; LIVE_CELLS]>,
+    /// None: the cells are this one's own.
+    row: Option<LiveRow>,
+}
+
+// SAFETY: the cells are atomic, and live as long as this.
+unsafe impl Send for Cells {}
+// SAFETY: as above.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    pub(super) fn new(row: Option<LiveRow>) -> Cells {
+        let cells = match &row {
+            Some(row) => NonNull::from(row.cells()),
+            None => NonNull::from(Box::leak(Box::default())),
+        };
+        Cells { cells, row }
+    }
+
+    /// The row that readers of the space see, if they see one.
+    pub(super) fn seen_row(&self) -> Option<&LiveRow> {
+        self.row.as_ref()
+    }
+}
+
+impl Deref for Cells {
+    type Target = [AtomicU64; LIVE_CELLS];
+
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU64; LIVE_CELLS] {
+        // SAFETY: the row's, which lives as long as this, or this one's own.
+        unsafe { self.cells.as_ref() }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        if self.row.is_none() {
+            // SAFETY: leaked in `new`, and nobody else has them.
+            drop(unsafe { Box::from_raw(self.cells.as_ptr()) });
+        }
+    }
+}
+
 /// Stores into a row's cell, which has one writer at a time; readers take each cell as it comes.
-#[inline]
-pub(crate) fn put(row: &LiveRow, cell: usize, value: u64) {
-    row.cell(cell).store(value, Ordering::Relaxed);
+#[inline(always)]
+pub(crate) fn put(cells: &[AtomicU64; LIVE_CELLS], cell: usize, value: u64) {
+    cells[cell].store(value, Ordering::Relaxed);
 }

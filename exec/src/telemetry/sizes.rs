@@ -103,14 +103,14 @@ impl Sizes {
         let sum = get(row.cell(SizesRow::BYTES)).saturating_add(bytes.saturating_mul(messages));
         let scale = Scale::of(get(row.cell(SizesRow::SCALE)));
         let least = if scale.samples == 0 { bytes } else { get(row.cell(SizesRow::LEAST)).min(bytes) };
-        put(row, SizesRow::LEAST, least);
-        put(row, SizesRow::MOST, get(row.cell(SizesRow::MOST)).max(bytes));
+        put(row.cells(), SizesRow::LEAST, least);
+        put(row.cells(), SizesRow::MOST, get(row.cell(SizesRow::MOST)).max(bytes));
         let mut sketch = Sketch { row, scale };
         sketch.count(finest(bytes), messages, self.random(u64::MAX));
         sketch.scale.samples += 1;
-        put(row, SizesRow::SCALE, sketch.scale.word());
-        put(row, SizesRow::BYTES, sum);
-        put(row, SizesRow::MESSAGES, seen + messages);
+        put(row.cells(), SizesRow::SCALE, sketch.scale.word());
+        put(row.cells(), SizesRow::BYTES, sum);
+        put(row.cells(), SizesRow::MESSAGES, seen + messages);
     }
 
     fn row(&self, make: impl FnOnce() -> Option<LiveRow>) -> Option<&LiveRow> {
@@ -228,7 +228,7 @@ impl Sketch<'_> {
     fn put(&self, at: u64, count: u64) {
         let (cell, shift) = (SizesRow::COUNTS_0 + (at / IN_CELL) as usize, at % IN_CELL * BUCKET_BITS);
         let others = get(self.row.cell(cell)) & !(COUNT_MAX << shift);
-        put(self.row, cell, others | count << shift);
+        put(self.row.cells(), cell, others | count << shift);
     }
 
     fn counts(&self) -> [u64; BUCKETS as usize] {
@@ -238,12 +238,12 @@ impl Sketch<'_> {
     /// Puts all buckets in order anew. Whoever reads meanwhile, or if the process dies meanwhile, knows that they are in none.
     #[cold]
     fn replace(&mut self, scale: Scale, counts: [u64; BUCKETS as usize]) {
-        put(self.row, SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());
+        put(self.row.cells(), SizesRow::SCALE, Scale { changing: true, ..self.scale }.word());
         std::sync::atomic::fence(Ordering::Release);
         (0..).zip(counts).for_each(|(at, count)| self.put(at, count));
         self.scale = scale;
         std::sync::atomic::fence(Ordering::Release);
-        put(self.row, SizesRow::SCALE, scale.word());
+        put(self.row.cells(), SizesRow::SCALE, scale.word());
     }
 
     /// Makes the buckets reach the finest one `bucket`, wider if they have to be.

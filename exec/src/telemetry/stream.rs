@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use thalweg_space::{LiveRow, NameRef};
+use thalweg_space::NameRef;
 
 use super::board::Board;
 use super::kinds::{StreamClosed, StreamOpened};
 use super::recorder::Recorder;
-use super::rows::{StreamRow, put};
+use super::rows::{Cells, StreamRow, put};
 use super::sizes::Sizes;
 use crate::spare::{Spare, spared};
 
 /// A stream's way to the space: none, the runtime's board, or from its first measured message on (with a name,
 /// from its beginning) a row.
 pub(crate) struct StreamTelemetry(
-    /// Null, a share of the board (marked by [`UNSHOWN`]), or what is shown, which has the share then. Goes forward only.
+    /// A share of the board or null (both marked by [`UNSHOWN`]), or what is shown, which has the share then. Goes forward only.
     AtomicPtr<u8>,
 );
 
@@ -24,8 +24,7 @@ const UNSHOWN: usize = 1;
 
 /// What the space shows of a stream.
 pub(crate) struct ShownStream {
-    /// None if the space had no room.
-    row: Option<LiveRow>,
+    row: Cells,
     sizes: Sizes,
     /// The share of the board: it is the [`StreamTelemetry`]'s to drop.
     board: *const Board,
@@ -36,7 +35,7 @@ spared!(ShownStream);
 impl StreamTelemetry {
     /// Without a space.
     pub(crate) fn none() -> StreamTelemetry {
-        StreamTelemetry(AtomicPtr::new(std::ptr::null_mut()))
+        StreamTelemetry(AtomicPtr::new(std::ptr::without_provenance_mut(UNSHOWN)))
     }
 
     pub(crate) fn new(board: &Arc<Board>, id: u64, name: NameRef, capacity: u32) -> StreamTelemetry {
@@ -60,21 +59,22 @@ impl StreamTelemetry {
         }
     }
 
+    #[inline(always)]
     fn shown(&self) -> Option<&ShownStream> {
         let pointer = self.0.load(Ordering::Acquire);
         // SAFETY: what is shown is kept as long as this; the low bit tells it from a board.
-        if pointer.addr() & UNSHOWN == 0 { unsafe { pointer.cast::<ShownStream>().as_ref() } } else { None }
+        (pointer.addr() & UNSHOWN == 0).then(|| unsafe { &*pointer.cast::<ShownStream>() })
     }
 
     /// The stream's row, if it has one.
-    #[inline]
-    pub(crate) fn row(&self) -> Option<&LiveRow> {
-        self.shown()?.row.as_ref()
+    #[inline(always)]
+    pub(crate) fn row(&self) -> Option<&Cells> {
+        self.shown().map(|shown| &shown.row)
     }
 
-    /// What is kept for the sizes of its messages, if it has a row.
+    /// What is kept for the sizes of its messages, if it is shown.
     pub(super) fn sizes(&self) -> Option<&Sizes> {
-        self.shown().filter(|shown| shown.row.is_some()).map(|shown| &shown.sizes)
+        self.shown().map(|shown| &shown.sizes)
     }
 
     /// Whether a message before index `end` is to have its size taken.
@@ -105,17 +105,16 @@ impl StreamTelemetry {
 
     /// The stream's row, made now if it has none. Any thread may ask for it.
     #[cold]
-    pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&LiveRow> {
+    pub(crate) fn show(&self, id: u64, capacity: u32) -> Option<&Cells> {
         let pointer = self.0.load(Ordering::Acquire);
         if pointer.addr() & UNSHOWN == 0 {
             return self.row();
         }
         let share = unmarked(pointer);
         // SAFETY: as in `board`.
-        let row = unsafe { &*share }.live_row(|rows| rows.stream, id);
-        if let Some(row) = &row {
-            put(row, StreamRow::CAPACITY, u64::from(capacity));
-        }
+        let board = unsafe { share.as_ref() }?;
+        let row = Cells::new(board.live_row(|rows| rows.stream, id));
+        put(&row, StreamRow::CAPACITY, u64::from(capacity));
         let made = Spare::make(ShownStream { row, sizes: Sizes::new(id), board: share }).as_ptr();
         let first = self.0.compare_exchange(pointer, made.cast(), Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
@@ -157,6 +156,8 @@ pub(crate) trait WatchedStream {
     fn position(&self, writes: bool) -> usize;
     /// Likewise in the dispatch that uses the end; without what the reader dropped.
     fn passed_now(&self, writes: bool) -> usize;
+    /// Whether the dispatch that uses the end found the stream full (writing), else empty.
+    fn blocks(&self, writes: bool) -> bool;
     /// Messages that nobody read: given to a stream without reader (else dropped by the leaving reader).
     fn lost(&self, writes: bool) -> usize;
     /// The task that has the other end than the one that writes (else reads), or 0.
@@ -165,13 +166,13 @@ pub(crate) trait WatchedStream {
     fn totals(&self) -> (u64, u64, u64);
 
     /// The stream's live row, made now if it has none yet, for the calling thread's `task`, which writes it (else reads).
-    fn shown_by(&self, task: u64, writes: bool) -> Option<&LiveRow> {
+    fn shown_by(&self, task: u64, writes: bool) -> Option<&Cells> {
         let row = self.telemetry().row();
         if row.is_some() { row } else { self.show_for(task, writes) }
     }
 
     #[cold]
-    fn show_for(&self, task: u64, writes: bool) -> Option<&LiveRow> {
+    fn show_for(&self, task: u64, writes: bool) -> Option<&Cells> {
         let row = self.telemetry().show(self.number(), self.holds())?;
         let (own, other) = match writes {
             true => (StreamRow::WRITER, StreamRow::READER),
@@ -180,7 +181,7 @@ pub(crate) trait WatchedStream {
         put(row, own, task);
         // Who comes to the other end meanwhile shows itself, and knows better.
         let peer = self.peer(writes);
-        _ = row.cell(other).compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
+        _ = row[other].compare_exchange(0, peer, Ordering::Relaxed, Ordering::Relaxed);
         Some(row)
     }
 
@@ -189,11 +190,11 @@ pub(crate) trait WatchedStream {
     #[inline(always)]
     fn show_position(&self, task: u64, writes: bool) -> bool {
         match self.telemetry().shown() {
-            Some(ShownStream { row: Some(row), sizes, .. }) => {
+            Some(ShownStream { row, sizes, .. }) => {
                 self.put_position(row, writes);
                 writes && sizes.are_due(self.position(true))
             }
-            _ => self.show_first_position(task, writes),
+            None => self.show_first_position(task, writes),
         }
     }
 
@@ -211,7 +212,7 @@ pub(crate) trait WatchedStream {
     }
 
     #[inline(always)]
-    fn put_position(&self, row: &LiveRow, writes: bool) {
+    fn put_position(&self, row: &Cells, writes: bool) {
         if writes {
             let lost = self.lost(true);
             put(row, StreamRow::WRITTEN, (self.position(true) + lost) as u64);
@@ -227,7 +228,7 @@ pub(crate) trait WatchedStream {
 /// What is told when an end of a stream, the writing one or the other, was attached to a task; `peer` has the other.
 pub(super) fn opened(stream: &impl WatchedStream, task: u64, writes: bool, peer: u64) -> StreamOpened {
     let (reader, writer) = if writes { (peer, task) } else { (task, peer) };
-    let name = stream.telemetry().row().map_or(0, |row| row.cell(StreamRow::NAME).load(Ordering::Relaxed));
+    let name = stream.telemetry().row().map_or(0, |row| row[StreamRow::NAME].load(Ordering::Relaxed));
     let capacity = u64::from(stream.holds());
     StreamOpened { stream: stream.number(), name: NameRef(name), reader, writer, capacity }
 }
@@ -273,7 +274,7 @@ mod tests {
                 for _ in 0..2 {
                     threads.spawn(|| {
                         let row = observed.show(round, 7).expect("the space has room");
-                        assert!(std::ptr::eq(row, observed.row().unwrap()));
+                        assert!(row.seen_row().is_some() && std::ptr::eq(row, observed.row().unwrap()));
                         assert!(std::ptr::eq(observed.board().unwrap(), &*board));
                     });
                 }

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use thalweg_space::{LiveRow, SiteRef};
+use thalweg_space::{LIVE_CELLS, SiteRef};
 
 use super::base::{MadeReady, ReadyBy, Stated};
 use super::board::Board;
 use super::kinds::{TaskCreated, TaskEnded};
 use super::recorder::Recorder;
-use super::rows::{TaskRow, TaskState, put};
+use super::rows::{Cells, TaskRow, TaskState, put};
 use crate::fault::Fault;
 use crate::spare::{Spare, spared};
 
@@ -54,13 +54,14 @@ impl Origin {
     }
 }
 
-/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`.
+/// When a task's time changes hands. Belongs to the task's thread, but for `woken_at` and `woken_by`. What a dispatch took, and what the
+/// task waited before it, is counted at the dispatch's end.
 #[derive(Default)]
 struct Times {
-    /// The four shares, of a task that has no row; else they are there.
-    shares: [AtomicU64; 4],
-    /// Until when the time is told.
+    /// Until when the time is counted: the end of the last dispatch.
     until: Cell<u64>,
+    /// Since when the task is ready, or runs; before `until`: it is neither.
+    ready_since: Cell<u64>,
     /// When another thread woke the task, in ticks; 0: not measured. Written by that thread before it puts the task
     /// into the inbox, read by the task's worker after it took it out.
     woken_at: AtomicU64,
@@ -71,15 +72,22 @@ struct Times {
 /// What is kept of a task for who observes it. In mode off only tasks that live long have it: a row is more than half as
 /// much again as all else, and a network that unfolds makes and ends tasks all the time.
 pub(crate) struct ObservedTask {
-    /// Its row; none if the space had no room.
-    row: Option<LiveRow>,
+    /// Its row, in which its time is added up.
+    row: Cells,
+    /// The thread, and the mode there, in which its last dispatch ended: see [`Telemetry`](super::Telemetry). Where that is still so, its
+    /// times are in order, and its base is in the thread's own element.
+    pub(super) session: Cell<u32>,
     times: Times,
     /// What made it ready last. Its thread's own, or of who makes the task.
     pub(super) ready_by: Cell<ReadyBy>,
     /// The base of its dispatches.
     pub(super) stated: Stated,
-    /// The last message popped in a dispatch before, while everything is told.
-    pub(super) read_before: Cell<ReadBefore>,
+    /// The last message popped in a dispatch before, while everything is told; see [`ObservedTask::last_read`].
+    read_before: Cell<ReadBefore>,
+    /// It is the one before the next that the base's input gives.
+    pub(super) read_base_last: Cell<bool>,
+    /// Its messages take long, so the time of each is told.
+    pub(super) times_messages: Cell<bool>,
 }
 
 /// A message that a dispatch popped last.
@@ -94,30 +102,82 @@ pub(super) struct ReadBefore {
 spared!(ObservedTask);
 
 impl ObservedTask {
-    /// Counts its time until `now` as `share`, and gives how much that is. Nothing is counted of what was before `measured_since`.
-    #[inline]
-    pub(super) fn turn(&self, share: Share, now: u64, measured_since: u64) -> u64 {
+    /// Counts its time until `now` as `share`. Nothing is counted of what was before `measured_since`.
+    fn turn(&self, share: Share, now: u64, measured_since: u64) {
         let from = self.times.until.get().max(measured_since);
         // Clocks of two cores may disagree by some ticks: time never runs backwards here, so the shares add up.
         let now = now.max(from);
         self.add(share, now - from);
         self.times.until.set(now);
-        now - from
     }
 
-    /// A share has one writer at a time; who looks at the row takes it as it comes.
-    #[inline]
-    fn add(&self, share: Share, ticks: u64) {
-        let cell = self.share(share);
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
+    /// It is ready since `now`, by this.
+    #[inline(always)]
+    pub(super) fn is_ready(&self, now: u64, by: ReadyBy) {
+        self.times.ready_since.set(now);
+        self.ready_by.set(by);
+        self.show_state(TaskState::Ready);
     }
 
-    #[inline]
-    fn share(&self, share: Share) -> &AtomicU64 {
-        match &self.row {
-            Some(row) => row.cell(TaskRow::BUSY_TICKS + share as usize),
-            None => &self.times.shares[share as usize],
+    /// For how long it had been ready when it began to run, in the session of its last dispatch.
+    #[inline(always)]
+    pub(super) fn ready_ticks(&self, began: u64) -> u64 {
+        began - self.times.ready_since.get()
+    }
+
+    /// It goes on by itself on a thread of its own, after a wait for this or not: gives the time at which it does, `now` or a little later.
+    pub(super) fn goes_on(&self, waited_for: Option<Share>, now: u64, measured_since: u64) -> u64 {
+        let Times { until, ready_since, woken_at, woken_by } = &self.times;
+        if let Some(share) = waited_for {
+            self.ready_by.set(ReadyBy::from_word(woken_by.load(Ordering::Relaxed)));
+            let stamp = woken_at.load(Ordering::Relaxed);
+            if stamp != 0 {
+                self.turn(share, stamp, measured_since);
+            }
         }
+        ready_since.set(until.get());
+        now.max(until.get())
+    }
+
+    /// It ran from `began` to `now`, and had waited for `waited_for` before it was ready: counts all that. The session is as it was at
+    /// the end of its last dispatch.
+    #[inline(always)]
+    pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
+        let Times { until, ready_since, .. } = &self.times;
+        let (row, since) = (&*self.row, ready_since.get());
+        add(row, waited_for, since - until.get());
+        add(row, Share::Ready, began - since);
+        add(row, Share::Busy, now - began);
+        until.set(now);
+        ready_since.set(now);
+    }
+
+    /// Likewise, whatever happened since: nothing is counted of what was before `measured_since`. Returns for how long it was ready.
+    pub(super) fn ran_anyhow(&self, waited_for: Share, began: u64, now: u64, measured_since: u64) -> u64 {
+        let ready = self.waited(waited_for, began, measured_since);
+        self.turn(Share::Busy, now, measured_since);
+        self.times.ready_since.set(self.times.until.get());
+        ready
+    }
+
+    /// Until `began` it waited for `waited_for`, and then was ready: counts that, and returns for how long it was ready.
+    fn waited(&self, waited_for: Share, began: u64, measured_since: u64) -> u64 {
+        let woken = self.times.ready_since.get();
+        if woken > self.times.until.get() {
+            self.turn(waited_for, woken.min(began), measured_since);
+        }
+        let before = self.times.until.get().max(measured_since);
+        self.turn(Share::Ready, began, measured_since);
+        self.times.until.get() - before
+    }
+
+    fn add(&self, share: Share, ticks: u64) {
+        add(&self.row, share, ticks);
+    }
+
+    #[inline(always)]
+    fn share(&self, share: Share) -> &AtomicU64 {
+        &self.row[TaskRow::BUSY_TICKS + share as usize]
     }
 
     /// So much of the time counted as busy was not: the thread had no processor.
@@ -127,32 +187,65 @@ impl ObservedTask {
         self.add(Share::Ready, ticks);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn show_state(&self, state: TaskState) {
-        if let Some(row) = &self.row {
-            put(row, TaskRow::STATE, state as u64);
-        }
+        put(&self.row, TaskRow::STATE, state as u64);
     }
 
-    /// Shows what the task did, with messages that are not counted yet.
-    #[inline]
-    pub(super) fn show_counts(&self, did: &Counts, more_reads: u64, more_writes: u64) {
-        let Some(row) = &self.row else { return };
+    /// Shows what the task did, and what it does now.
+    #[inline(always)]
+    pub(super) fn show(&self, did: &Counts, state: TaskState) {
+        let row = &*self.row;
         put(row, TaskRow::DISPATCHES, did.dispatches.get());
-        put(row, TaskRow::READS, did.reads.get() + more_reads);
-        put(row, TaskRow::WRITES, did.writes.get() + more_writes);
+        put(row, TaskRow::READS, did.reads.get());
+        put(row, TaskRow::WRITES, did.writes.get());
+        put(row, TaskRow::STATE, state as u64);
+    }
+
+    /// The message that it popped last in a dispatch before, while everything is told.
+    pub(super) fn last_read(&self) -> ReadBefore {
+        if !self.read_base_last.get() {
+            return self.read_before.get();
+        }
+        let (stream, index) = (self.stated.input.get(), self.stated.next_read.get().wrapping_sub(1));
+        ReadBefore { stream, index, at: self.times.until.get() }
+    }
+
+    pub(super) fn keep_read(&self, read: ReadBefore) {
+        self.read_base_last.set(false);
+        self.read_before.set(read);
+    }
+
+    /// Its last dispatch ended in another session: what was kept for those of one session is kept otherwise.
+    pub(super) fn enter(&self, session: u32) {
+        self.keep_read(self.last_read());
+        self.stated.block.set(0);
+        self.session.set(session);
     }
 
     fn new(board: &Board, id: u64, about: About) -> ObservedTask {
-        let row = board.live_row(|rows| rows.task, id);
-        if let Some(row) = &row {
-            put(row, TaskRow::STATE, TaskState::Ready as u64);
-            put(row, TaskRow::COMPONENT, about.component.0);
-            put(row, TaskRow::REPLICA, about.replica);
+        let row = Cells::new(board.live_row(|rows| rows.task, id));
+        put(&row, TaskRow::STATE, TaskState::Ready as u64);
+        put(&row, TaskRow::COMPONENT, about.component.0);
+        put(&row, TaskRow::REPLICA, about.replica);
+        ObservedTask {
+            row,
+            session: Cell::new(0),
+            times: Times::default(),
+            ready_by: Cell::default(),
+            stated: Stated::default(),
+            read_before: Cell::default(),
+            read_base_last: Cell::new(false),
+            times_messages: Cell::new(false),
         }
-        let (ready_by, stated, read_before) = (Cell::default(), Stated::default(), Cell::default());
-        ObservedTask { row, times: Times::default(), ready_by, stated, read_before }
     }
+}
+
+/// A share has one writer at a time; who looks at the row takes it as it comes.
+#[inline(always)]
+fn add(row: &[AtomicU64; LIVE_CELLS], share: Share, ticks: u64) {
+    let cell = &row[TaskRow::BUSY_TICKS + share as usize];
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(ticks), Ordering::Relaxed);
 }
 
 /// A task's place for what telemetry keeps of it.
@@ -170,7 +263,7 @@ impl TaskTelemetry {
         TaskTelemetry(AtomicPtr::new(observed))
     }
 
-    #[inline]
+    #[inline(always)]
     fn get(&self) -> Option<&ObservedTask> {
         // SAFETY: it is kept as long as this.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
@@ -201,7 +294,7 @@ pub(crate) trait WatchedTask {
     fn board(&self) -> &Board;
 
     /// What is kept of it.
-    #[inline]
+    #[inline(always)]
     fn observed(&self) -> Option<&ObservedTask> {
         self.telemetry().get()
     }
@@ -211,9 +304,7 @@ pub(crate) trait WatchedTask {
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
             let made = ObservedTask::new(self.board(), self.number(), self.about());
-            if let Some(row) = &made.row {
-                put(row, TaskRow::WORKER, u64::from(self.on_worker()));
-            }
+            put(&made.row, TaskRow::WORKER, u64::from(self.on_worker()));
             self.telemetry().0.store(Spare::make(made).as_ptr(), Ordering::Release);
         }
         self.observed()
@@ -221,19 +312,29 @@ pub(crate) trait WatchedTask {
 
     /// What the live table shows of it.
     #[inline]
-    fn row(&self) -> Option<&LiveRow> {
-        self.observed()?.row.as_ref()
+    fn row(&self) -> Option<&Cells> {
+        Some(&self.observed()?.row)
     }
 
     /// Its time is measured from `now` on.
     fn begin_times(&self, now: u64) {
         if let Some(observed) = self.observed() {
             observed.times.until.set(now);
+            observed.times.ready_since.set(now);
+        }
+    }
+
+    /// Counts what it waited until now, whether it was woken since or not: it leaves its thread, or its end comes.
+    fn settle_wait(&self, now: u64, measured_since: u64) {
+        if let Some(observed) = self.observed() {
+            // The clock of the thread that it comes to may be a little behind.
+            observed.enter(0);
+            observed.waited(self.waited_for(), now, measured_since);
+            observed.times.ready_since.set(observed.times.until.get());
         }
     }
 
     /// Tells its time until `now` as `share`. Nothing is told of what was before `measured_since`.
-    #[inline]
     fn turn(&self, share: Share, now: u64, measured_since: u64) {
         if let Some(observed) = self.observed().or_else(|| self.observe()) {
             observed.turn(share, now, measured_since);
@@ -253,11 +354,6 @@ pub(crate) trait WatchedTask {
         self.observed().map_or(0, |observed| observed.share(share).load(Ordering::Relaxed))
     }
 
-    /// When another thread woke it, in ticks; 0: not measured.
-    fn woken_at(&self) -> u64 {
-        self.observed().map_or(0, |observed| observed.times.woken_at.load(Ordering::Relaxed))
-    }
-
     /// Another thread wakes it so. Called before it is put into an inbox.
     fn set_woken(&self, ready: MadeReady) {
         if let Some(observed) = self.observed() {
@@ -274,10 +370,14 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// It was made ready as the thread said that woke it.
-    fn set_ready_as_woken(&self) {
+    /// It was made ready as the thread said that woke it, before `now`.
+    fn set_ready_as_woken(&self, now: u64) {
         if let Some(observed) = self.observed() {
-            observed.ready_by.set(ReadyBy::from_word(observed.times.woken_by.load(Ordering::Relaxed)));
+            let Times { until, ready_since, woken_at, woken_by } = &observed.times;
+            observed.ready_by.set(ReadyBy::from_word(woken_by.load(Ordering::Relaxed)));
+            let stamp = woken_at.load(Ordering::Relaxed);
+            let woken = if stamp == 0 { now } else { stamp.min(now) };
+            ready_since.set(woken.max(until.get()));
         }
     }
 
@@ -322,7 +422,7 @@ pub(crate) trait WatchedTask {
     /// It read one more message, which it is on from now.
     fn show_one_more_read(&self) {
         if let Some(row) = self.row() {
-            let reads = row.cell(TaskRow::READS);
+            let reads = &row[TaskRow::READS];
             put(row, TaskRow::READS, reads.load(Ordering::Relaxed) + 1);
         }
     }
@@ -334,18 +434,11 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Its counters, with messages that are not counted yet.
-    fn show_counts(&self, more_reads: u64, more_writes: u64) {
-        if let Some(observed) = self.observed() {
-            observed.show_counts(self.did(), more_reads, more_writes);
-        }
-    }
-
     /// It has ended.
     fn show_end(&self, outcome: &Result<(), Fault>) {
-        if let Some(row) = self.row() {
-            put(row, TaskRow::STATE, TaskState::Ended as u64);
-            put(row, TaskRow::FAILED, u64::from(outcome.is_err()));
+        if let Some(observed) = self.observed() {
+            observed.show(self.did(), TaskState::Ended);
+            put(&observed.row, TaskRow::FAILED, u64::from(outcome.is_err()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_space::{LiveRow, NameRef, Tunable, Writer};
+use thalweg_space::{NameRef, Tunable, Writer};
 
 use super::base::{MadeReady, Part, ReadyBy};
 use super::board::Board;
@@ -11,12 +11,12 @@ use super::clock::{Account, Asked, Now};
 use super::dispatches::{Ended, Relayed};
 use super::kinds::{
     Cause, DispatchUsed, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped,
-    TaskMoved, ThreadUsed, Which,
+    TaskMoved, ThreadUsed,
 };
 use super::lineage::Lineage;
 use super::mode::{AdoptedMode, Mode};
 use super::recorder::Recorder;
-use super::rows::{TaskState, WorkerRow, put};
+use super::rows::{Cells, TaskState, WorkerRow, put};
 use super::stream::{WatchedStream, closed, opened, write_sizes};
 use super::task::{Origin, ReadBefore, Share, WatchedTask};
 use super::threads::Watched;
@@ -40,7 +40,7 @@ pub(crate) struct Telemetry {
     /// This thread's way to write; none without a space, and none of threads that are just passing.
     pub(super) recorder: Option<Recorder>,
     /// The worker's live row.
-    pub(super) row: Option<LiveRow>,
+    pub(super) row: Option<Cells>,
     pub(super) mode: AdoptedMode,
     pub(super) now: Now,
     pub(super) account: Account,
@@ -48,7 +48,8 @@ pub(crate) struct Telemetry {
     /// Lineage noted in the current dispatch, and what it did with ends that were taken from its task since (and whether it wrote).
     lineage: Lineage,
     gone: Vec<(Part, bool)>,
-    /// When the worker's row is shown again, and it is looked whether to record what the thread used.
+    /// When the worker's row is shown again, and it is looked whether to record what the thread used; 0: at once, because the current
+    /// dispatch is not to be measured the short way.
     look_up_at: u64,
     /// What it takes to tell an event with a time of its own; 0: not measured.
     pub(super) telling_ticks: u64,
@@ -148,6 +149,12 @@ impl Telemetry {
             self.now.full_since = now;
         }
         self.mode = AdoptedMode(mode);
+        self.now.begin_session();
+    }
+
+    /// Dispatches of one input and one output may be measured the short way, or not.
+    pub(crate) fn go_short(&mut self, may: bool) {
+        self.now.go_short(may);
     }
 
     /// The runtime adopted a setting's new value.
@@ -235,7 +242,10 @@ impl Telemetry {
 
     /// The thread is this task's own.
     pub(crate) fn own_thread_begins(&mut self, task: &impl WatchedTask) {
-        self.watched = task.row().map(|row| Watched::own(&self.board.threads, task.number(), row));
+        self.watched = task
+            .row()
+            .and_then(|row| row.seen_row())
+            .map(|row| Watched::own(&self.board.threads, task.number(), row));
     }
 
     // ---- the moments of a task's life
@@ -274,9 +284,7 @@ impl Telemetry {
         if self.measures()
             && let Some(observed) = task.observed().or_else(|| task.observe())
         {
-            observed.turn(task.waited_for(), self.now.ticks, self.now.measured_since);
-            observed.ready_by.set(ReadyBy::new(cause, by_stream));
-            observed.show_state(TaskState::Ready);
+            observed.is_ready(self.now.ticks, ReadyBy::new(cause, by_stream));
         }
     }
 
@@ -290,10 +298,7 @@ impl Telemetry {
     #[inline]
     pub(crate) fn task_taken(&mut self, task: &impl WatchedTask) {
         if self.measures() {
-            let stamp = task.woken_at();
-            let woken = if stamp == 0 { self.now.ticks } else { stamp };
-            task.turn(task.waited_for(), woken, self.now.measured_since);
-            task.set_ready_as_woken();
+            task.set_ready_as_woken(self.now.ticks);
         }
     }
 
@@ -301,6 +306,9 @@ impl Telemetry {
     pub(crate) fn task_moves(&mut self, task: &impl WatchedTask, to: u32) {
         if self.recorder.is_some() {
             let (now, from) = (self.own_work(), self.worker_number());
+            if self.measures() {
+                task.settle_wait(now, self.now.measured_since);
+            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.at(now, &TaskMoved { task: task.number(), from, worker: to });
             }
@@ -310,8 +318,11 @@ impl Telemetry {
     /// A task is to be dropped that waited until now for that, if it waited: its end is no part of the last dispatch.
     pub(crate) fn task_dropped(&mut self, task: &impl WatchedTask, waited_for: Option<Share>) {
         self.now.began = self.own_work();
-        if let Some(share) = waited_for.filter(|_| self.measures()) {
-            task.turn(share, self.now.began, self.now.measured_since);
+        if self.measures() {
+            match waited_for {
+                Some(share) => task.turn(share, self.now.began, self.now.measured_since),
+                None => task.settle_wait(self.now.began, self.now.measured_since),
+            }
         }
         self.now.is_fresh = false;
     }
@@ -327,7 +338,6 @@ impl Telemetry {
             self.now.is_fresh = true;
             task.turn(Share::Ready, now, self.now.measured_since);
         }
-        task.show_counts(0, 0);
         task.show_end(outcome);
         self.write(|recorder, now| task.write_end(recorder, now, outcome));
     }
@@ -348,19 +358,9 @@ impl Telemetry {
             }
         }
         if self.measures() {
-            self.begin_time(task);
+            self.now.began = self.now.ticks;
         }
         self.dispatches += 1;
-    }
-
-    #[inline]
-    fn begin_time(&mut self, task: &impl WatchedTask) {
-        self.now.began = self.now.ticks;
-        if let Some(observed) = task.observed().or_else(|| task.observe()) {
-            self.now.ready_ticks = observed.turn(Share::Ready, self.now.ticks, self.now.measured_since);
-            self.now.ready_by = observed.ready_by.get();
-            observed.show_state(TaskState::Running);
-        }
     }
 
     /// What a thread is that adopted settings between two dispatches of a task of its own: see [`Telemetry::own_dispatch_begins`].
@@ -372,22 +372,16 @@ impl Telemetry {
     pub(crate) fn own_dispatch_begins(&mut self, task: &impl WatchedTask, waited_for: Share, before: Before) {
         let lags = std::mem::take(&mut self.now.lags);
         let begun = task.did().dispatches.get() > 0 && self.mode == before.0;
+        let Some(observed) = task.observed().or_else(|| task.observe()) else { return };
+        observed.show_state(TaskState::Running);
         if waited_for == Share::Ready && begun && !lags {
             // It did not wait: what little its thread did since (it wrote events) belongs to this dispatch.
-            self.now.ready_ticks = 0;
-            self.now.ready_by = ReadyBy::new(Cause::Yield, 0);
-            task.show_state(TaskState::Running);
             return;
         }
-        if waited_for != Share::Ready {
-            task.set_ready_as_woken();
-        }
-        let stamp = task.woken_at();
-        if waited_for != Share::Ready && stamp != 0 {
-            task.turn(waited_for, stamp, self.now.measured_since);
-        }
+        let waited_for = Some(waited_for).filter(|&share| share != Share::Ready);
         self.clock();
-        self.begin_time(task);
+        let began = observed.goes_on(waited_for, self.now.ticks, self.now.measured_since);
+        (self.now.ticks, self.now.began) = (began, began);
     }
 
     /// A task on a thread of its own ends a wait that nobody else has ended.
@@ -404,90 +398,91 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
-    /// A dispatch ends that used an input and an output; the task is blocked on the one that its `stop` tells of, if that is `noted`.
-    /// Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
-    #[inline(always)]
+    /// A dispatch ends that used an input and an output. Most dispatches are like that, so this is short. `false`: something is unusual, and nothing was done.
+    #[inline(never)]
     pub(crate) fn relay_ends<S: WatchedStream>(
         &mut self,
         task: &impl WatchedTask,
-        (stop, noted): (Stop, bool),
-        input: &S,
-        output: &S,
+        (stop, waits_for_several): (Stop, bool),
+        (input, output): (&S, &S),
     ) -> bool {
         let Some(observed) = task.observed() else { return false };
-        let now = self.clock();
-        let lasted = now - self.now.began;
-        if lasted >= self.board.long_ticks {
+        if observed.session.get() != self.now.short_session {
             return false;
         }
-        let (read, written) = (Part::of(input, false), Part::of(output, true));
+        let now = self.clock();
+        if now >= self.look_up_at && !self.looks_up_shortly(task) {
+            return false;
+        }
+        let began = self.now.began;
         if self.mode == Mode::Full {
             let Some(recorder) = &mut self.recorder else { return false };
-            if self.message.is_some() || !self.gone.is_empty() {
-                return false;
-            }
             let ended = Relayed {
-                duration_ticks: lasted,
-                ready_ticks: self.now.ready_ticks,
-                ready_by: self.now.ready_by,
-                outcome: Outcome::of(stop),
-                waits_for: match stop {
-                    Stop::InputEmpty if noted => Which::Input,
-                    Stop::OutputFull if noted => Which::Output,
-                    _ => Which::None,
-                },
-                read,
-                written,
+                input,
+                output,
+                duration_ticks: now - began,
+                ready_ticks: observed.ready_ticks(began),
+                ready_by: observed.ready_by.get(),
+                stop,
+                waits_for_several,
             };
-            if !recorder.relayed(now, &ended, self.lineage.noted(), &observed.stated) {
+            let kept = (&observed.stated, &observed.read_base_last);
+            if !recorder.relayed(now, &ended, self.lineage.noted(), kept) {
                 return false;
             }
             self.lineage.clear();
-            if read.count > 0 {
-                let (stream, index) = (read.stream, read.first + read.count - 1);
-                observed.read_before.set(ReadBefore { stream, index, at: now });
-            }
         }
-        observed.turn(Share::Busy, now, self.now.measured_since);
+        observed.ran(task.waited_for(), began, now);
         input.show_position(task.number(), false);
         if output.show_position(task.number(), true) {
             self.now.sizes_due = true;
         }
-        observed.show_counts(task.did(), read.count, written.count);
-        self.dispatch_has_ended(task);
+        observed.show(task.did(), after(stop));
+        self.dispatch_has_ended();
         true
     }
 
-    #[inline(always)]
-    fn dispatch_has_ended(&mut self, task: &impl WatchedTask) {
-        let now = self.now.ticks;
-        self.now.began = now;
-        self.now.is_fresh = self.worker.is_some();
-        if now >= self.look_up_at {
+    /// It is time to look up. `false`: besides, the dispatch that ends now is unusual, or lasted so long that its messages may take long.
+    #[cold]
+    #[inline(never)]
+    fn looks_up_shortly(&mut self, task: &impl WatchedTask) -> bool {
+        let lasted = self.now.ticks - self.now.began;
+        let is_short =
+            self.look_up_at != 0 && lasted < 100 * self.telling_ticks.min(self.board.long_ticks / 100);
+        if is_short {
             self.look_up(task);
         }
+        is_short
+    }
+
+    #[inline(always)]
+    fn dispatch_has_ended(&mut self) {
+        self.now.began = self.now.ticks;
+        self.now.is_fresh = self.worker.is_some();
     }
 
     /// A dispatch ends at the clock's last reading, in any mode but off, before what it did is published: why, and the stream that the
-    /// task is blocked on (0: any of several); the messages that it read and wrote; the ends that it used; and the message that it
-    /// popped last, if any (its stream, its index there).
-    #[inline]
+    /// task is blocked on (0: any of several); the ends that it used; and the message that it popped last, if any (its stream, its
+    /// index there).
     pub(crate) fn dispatch_ends<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
         (stop, blocked_on): (Stop, impl FnOnce() -> u64),
-        (reads, writes): (usize, usize),
         ends: impl Iterator<Item = (&'a S, bool)> + Clone,
         popped_last: impl FnOnce() -> Option<(u64, u64)>,
     ) {
-        let now = self.now.ticks;
-        task.turn(Share::Busy, now, self.now.measured_since);
-        let lasted = now.saturating_sub(self.now.began);
+        let Now { ticks: now, began, measured_since, session, .. } = self.now;
+        let Some(observed) = task.observed().or_else(|| task.observe()) else { return };
+        if observed.session.get() != session {
+            observed.enter(session);
+        }
+        let ready_ticks = observed.ran_anyhow(task.waited_for(), began, now, measured_since);
+        let lasted = now.saturating_sub(began);
         if lasted >= self.board.long_ticks {
             self.was_kept(task, lasted);
         }
         if self.mode == Mode::Full {
-            self.write_dispatch(task, lasted, (stop, blocked_on()), ends.clone());
+            self.write_dispatch(task, (lasted, ready_ticks), (stop, blocked_on()), ends.clone());
             if let Some(last) = popped_last() {
                 self.keep_read(task, last);
             }
@@ -497,8 +492,11 @@ impl Telemetry {
                 self.now.sizes_due = true;
             }
         }
-        task.show_counts(reads as u64, writes as u64);
-        self.dispatch_has_ended(task);
+        observed.show(task.did(), after(stop));
+        self.dispatch_has_ended();
+        if now >= self.look_up_at {
+            self.look_up(task);
+        }
     }
 
     /// It is time to see to what is shown less often than once a dispatch.
@@ -518,7 +516,7 @@ impl Telemetry {
     fn write_dispatch<'a, S: WatchedStream + 'a>(
         &mut self,
         task: &impl WatchedTask,
-        duration_ticks: u64,
+        (duration_ticks, ready_ticks): (u64, u64),
         (stop, waits_for): (Stop, u64),
         ends: impl Iterator<Item = (&'a S, bool)>,
     ) {
@@ -547,8 +545,8 @@ impl Telemetry {
             task: number,
             worker: task.on_worker(),
             duration_ticks,
-            ready_ticks: self.now.ready_ticks,
-            ready_by: self.now.ready_by,
+            ready_ticks,
+            ready_by: observed.ready_by.get(),
             outcome: Outcome::of(stop),
             waits_for,
             input,
@@ -592,16 +590,11 @@ impl Telemetry {
         }
     }
 
-    /// A dispatch has ended for this reason, in any mode but off; the task sleeps, or is ready again.
-    #[inline(always)]
-    pub(crate) fn task_stops(&mut self, task: &impl WatchedTask, stop: Stop, sleeps: bool) {
-        let Some(observed) = task.observed() else { return };
-        observed.show_state(match stop {
-            Stop::InputEmpty if sleeps => TaskState::BlockedInput,
-            Stop::OutputFull if sleeps => TaskState::BlockedOutput,
-            _ => TaskState::Ready,
-        });
-        if !sleeps {
+    /// A task whose dispatch has ended does not sleep but is ready again, in any mode but off.
+    #[cold]
+    pub(crate) fn task_stays_ready(&mut self, task: &impl WatchedTask) {
+        if let Some(observed) = task.observed() {
+            observed.show_state(TaskState::Ready);
             observed.ready_by.set(ReadyBy::new(Cause::Yield, 0));
         }
     }
@@ -635,20 +628,32 @@ impl Telemetry {
     /// Where the worker's row shows which message its task is on.
     #[inline]
     pub(crate) fn message_cell(&self) -> Option<&AtomicU64> {
-        self.row.as_ref().map(|row| row.cell(WorkerRow::MESSAGE))
+        self.row.as_ref().map(|row| &row[WorkerRow::MESSAGE])
     }
 
-    /// Whether the task's messages took so long until now that the time of each is told, which may take this part of it.
+    /// Whether it is to be asked if the task's messages take long: they did when that was looked at.
+    #[inline]
+    pub(crate) fn may_time_messages(&self, task: &impl WatchedTask) -> bool {
+        task.observed().is_some_and(|observed| observed.times_messages.get())
+    }
+
+    /// Whether the task's messages took so long until now that the time of each is told, which may take this part of it; kept for the
+    /// dispatches to come.
     pub(crate) fn times_messages(&self, task: &impl WatchedTask, percent: u64) -> bool {
         let (busy, messages) = (task.share(Share::Busy), task.did().reads.get());
         let cost = messages.saturating_mul(self.telling_ticks).saturating_mul(100);
-        cost > 0 && busy.saturating_mul(percent) >= cost
+        let take_long = cost > 0 && busy.saturating_mul(percent) >= cost;
+        if let Some(observed) = task.observed() {
+            observed.times_messages.set(take_long);
+        }
+        take_long
     }
 
     /// The task begins to work on the next message, whose time is told.
     #[cold]
     pub(crate) fn message_begins(&mut self, task: &impl WatchedTask, index: u64) {
         let now = self.clock();
+        self.look_up_at = 0;
         let before = self.message.replace((index, now));
         if let (Some((index, since)), Some(recorder)) = (before, &mut self.recorder) {
             let task = task.number();
@@ -663,14 +668,14 @@ impl Telemetry {
 
     /// The message that the task popped last in a dispatch before this one, as far as it was told: its stream, its index.
     pub(crate) fn read_before(&self, task: &impl WatchedTask) -> Option<(u64, u64)> {
-        let before = task.observed()?.read_before.get();
+        let before = task.observed()?.last_read();
         (before.at != 0 && before.at >= self.now.full_since).then_some((before.stream, before.index))
     }
 
     /// Keeps what was popped last for the dispatches to come.
     fn keep_read(&self, task: &impl WatchedTask, (stream, index): (u64, u64)) {
         if let Some(observed) = task.observed() {
-            observed.read_before.set(ReadBefore { stream, index, at: self.now.ticks });
+            observed.keep_read(ReadBefore { stream, index, at: self.now.ticks });
         }
     }
 
@@ -729,6 +734,7 @@ impl Telemetry {
         if self.mode == Mode::Full {
             let part = Part::of(stream, writes);
             if part.count > 0 {
+                self.look_up_at = 0;
                 self.gone.push((part, writes));
             }
         }
@@ -741,6 +747,16 @@ impl Telemetry {
             write_sizes(stream, recorder, now);
             recorder.at(now, &closed);
         });
+    }
+}
+
+/// What a task does whose dispatch ended so: it sleeps, as far as is known.
+#[inline(always)]
+fn after(stop: Stop) -> TaskState {
+    match stop {
+        Stop::InputEmpty => TaskState::BlockedInput,
+        Stop::OutputFull => TaskState::BlockedOutput,
+        Stop::QuantumSpent | Stop::Ended => TaskState::Ready,
     }
 }
 

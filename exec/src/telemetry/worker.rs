@@ -4,7 +4,7 @@ use thalweg_space::EVENT_NS;
 
 use super::kinds::{WorkerEnded, WorkerParked, WorkerResumed, WorkerStarted, WorkerUnparked, WorkerWaiting};
 use super::mode::Mode;
-use super::rows::{WorkerRow, WorkerState, put};
+use super::rows::{Cells, WorkerRow, WorkerState, put};
 use super::thread::Telemetry;
 use super::threads::Watched;
 use crate::affinity::{Delays, Processor};
@@ -18,12 +18,16 @@ impl Telemetry {
         let node = pinned.and_then(|processor| processor.node).map_or(-1, |node| node as i64);
         let clock_reading_ps = (self.board.clock.reading_ns() * 1e3) as u64;
         let row = self.board.live_row(|rows| rows.worker, u64::from(worker));
+        let row = row.map(|row| Cells::new(Some(row)));
         if let Some(row) = &row {
             put(row, WorkerRow::CORE, core as u64);
             put(row, WorkerRow::STARTED, self.now.ticks);
             put(row, WorkerRow::CLOCK_READING_PS, clock_reading_ps);
         }
-        self.watched = row.as_ref().map(|row| Watched::worker(&self.board.threads, worker, row));
+        self.watched = row
+            .as_ref()
+            .and_then(|row| row.seen_row())
+            .map(|row| Watched::worker(&self.board.threads, worker, row));
         self.row = row;
         self.account.delays = Delays::of_this_thread();
         self.telling_ticks = self.board.clock.ns_to_ticks(EVENT_NS + clock_reading_ps / 1000);

@@ -144,6 +144,7 @@ pub struct WholeDispatch {
 ///             println!("task {} ran for {} ticks", dispatch.task, dispatch.duration_ticks);
 ///         }
 ///     }
+///     Item::Gap { kind_unknown: true, .. } => {}
 ///     Item::Gap { writer, .. } => bases.forget(writer.into()),
 /// })?;
 /// # Ok::<(), thalweg_space::Error>(())
@@ -194,7 +195,7 @@ impl Bases {
         self.writers.entry(writer).or_default().streams = *streams;
     }
 
-    /// Events of the writer were lost: those to come are in another block.
+    /// Events of the writer were lost: those to come are in another block. Not so where the kind of a single event is unknown.
     pub fn forget(&mut self, writer: u64) {
         self.writers.remove(&writer);
     }

@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use crate::composing::bases::{Bases, WholeDispatch};
 use crate::composing::dispatch::{Buffer, Dispatch, Item, Outcome, Span, Wait, What};
 use crate::composing::structure::{OWN_THREAD, Role, Structure, Task};
+use crate::composing::telling::{Telling, Tellings};
 use crate::composing::timeline::Doing;
 use crate::decoding::events::{
     Derived, Entry, Exit, KINDS, Observation, StreamOpened, TaskBlockedInput, TaskBlockedOutput, TaskCreated,
     TaskDispatched, TaskMapped, TaskMoved, TaskReady, TaskYielded,
 };
 use crate::decoding::observation::{Mode, Run};
-use crate::ids::IdMap;
 
 /// A dispatch of more messages than this is taken for damage.
 const DISPATCH_MESSAGES_MAX: u64 = 1 << 22;
@@ -36,7 +36,9 @@ pub(crate) const COMPOSED: [&str; 4] = ["run.dispatch", "run.wait", "run.stream_
 pub(crate) struct Composer {
     pub(crate) structure: Structure,
     /// The dispatch each writer is telling.
-    telling: IdMap<Telling>,
+    telling: Tellings,
+    /// Of nobody: it is where the writer's is while a dispatch is completed.
+    spare: Option<Box<Telling>>,
     bases: Bases,
     closing: VecDeque<u64>,
     ended_tasks: Vec<u64>,
@@ -49,36 +51,6 @@ pub(crate) struct Composer {
     pub(crate) malformed: u64,
     /// Writers that tell what threads do, and nothing of what they run.
     pub(crate) samplers: Vec<u64>,
-}
-
-/// What a writer has told of a dispatch so far.
-#[derive(Default)]
-struct Telling {
-    active: bool,
-    task: u64,
-    worker: u64,
-    start: u64,
-    end: u64,
-    kept: u64,
-    /// Told before the dispatch that it is of.
-    kept_next: u64,
-    reads: Vec<Run>,
-    writes: Vec<Run>,
-    derived: Vec<Derived>,
-    /// Told before the dispatch they failed in, or that they are held beyond.
-    failed: Vec<(u64, Run)>,
-    held: Vec<(u64, Run)>,
-}
-
-impl Telling {
-    /// What was read and written is told, or lost; how many parts that were.
-    fn forget_messages(&mut self) -> u64 {
-        let parts = self.reads.len() + self.writes.len() + self.derived.len();
-        self.reads.clear();
-        self.writes.clear();
-        self.derived.clear();
-        parts as u64
-    }
 }
 
 /// Where composed items go: only what some monitor wants is kept.
@@ -102,20 +74,25 @@ impl Sink<'_> {
 }
 
 impl Composer {
+    /// Events of a writer were lost, and with them what the next ones build on.
     pub(crate) fn gap(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         if self.samplers.contains(&writer) {
             return; // What threads did long ago: what they ran is whole without it.
         }
+        let telling = self.telling.of(writer);
+        telling.active = false;
+        telling.kept_next = 0;
+        telling.forget_messages();
+        telling.failed.clear();
+        telling.held.clear();
+        self.bases.forget(writer);
+        self.unseen(writer, lost, sink);
+    }
+
+    /// Events of a writer were not seen.
+    pub(crate) fn unseen(&mut self, writer: u64, lost: u64, sink: &mut Sink<'_>) {
         self.structure.gaps += 1;
         self.gapless_since = None;
-        if let Some(telling) = self.telling.get_mut(&writer) {
-            telling.active = false;
-            telling.kept_next = 0;
-            telling.forget_messages();
-            telling.failed.clear();
-            telling.held.clear();
-        }
-        self.bases.forget(writer);
         sink.push(self.last, writer, GAP, What::Gap { lost });
     }
 
@@ -142,10 +119,8 @@ impl Composer {
                 sink.observation(time, writer, observation);
                 let TaskDispatched { task, worker, duration_ticks, .. } = dispatched;
                 self.begin_dispatch(time, writer, task, worker, duration_ticks, sink);
-                if let Some(telling) = self.telling.get_mut(&writer) {
-                    // Of that version, what a dispatch read and wrote comes after it.
-                    self.malformed += telling.forget_messages();
-                }
+                // Of that version, what a dispatch read and wrote comes after it.
+                self.malformed += self.telling.of(writer).forget_messages();
             }
             Observation::StreamRead(read) => {
                 sink.observation(time, writer, observation);
@@ -173,7 +148,7 @@ impl Composer {
             }
             Observation::Kept(kept) => {
                 if kept.task != 0 {
-                    self.telling.entry(writer).or_default().kept_next = kept.duration_ticks;
+                    self.telling.of(writer).kept_next = kept.duration_ticks;
                 }
                 sink.observation(time, writer, observation);
             }
@@ -272,9 +247,7 @@ impl Composer {
     fn observe_dispatch(&mut self, time: u64, writer: u64, observation: &Observation, sink: &mut Sink<'_>) {
         let Some(whole) = self.bases.dispatch(writer, observation) else {
             self.malformed += 1;
-            if let Some(telling) = self.telling.get_mut(&writer) {
-                telling.forget_messages();
-            }
+            self.telling.of(writer).forget_messages();
             return;
         };
         let WholeDispatch { task, worker, duration_ticks, outcome, waits_for, .. } = whole;
@@ -313,11 +286,11 @@ impl Composer {
         sink: &mut Sink<'_>,
     ) {
         self.structure.dispatches += 1;
-        if self.telling.entry(writer).or_default().active {
+        if self.telling.of(writer).active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
         let first = self.structure.begin.unwrap_or(0);
-        let telling = self.telling.entry(writer).or_default();
+        let telling = self.telling.of(writer);
         telling.active = true;
         telling.worker = worker;
         telling.task = task;
@@ -336,7 +309,7 @@ impl Composer {
             return;
         }
         if run.count > 0 {
-            push(self.telling.entry(writer).or_default(), run);
+            push(self.telling.of(writer), run);
         }
     }
 
@@ -350,11 +323,9 @@ impl Composer {
         stream: u64,
         sink: &mut Sink<'_>,
     ) {
-        match self.telling.get(&writer) {
-            Some(telling) if telling.active && telling.task == task => {
-                self.complete(time, writer, outcome, stream, sink);
-            }
-            _ => {}
+        let telling = self.telling.of(writer);
+        if telling.active && telling.task == task {
+            self.complete(time, writer, outcome, stream, sink);
         }
     }
 
@@ -367,10 +338,10 @@ impl Composer {
         list: impl FnOnce(&mut Telling) -> &mut Vec<(u64, Run)>,
         sink: &mut Sink<'_>,
     ) {
-        if self.telling.entry(writer).or_default().active {
+        if self.telling.of(writer).active {
             self.complete(time, writer, Outcome::Yielded, 0, sink);
         }
-        let told = list(self.telling.entry(writer).or_default());
+        let told = list(self.telling.of(writer));
         if (told.len() as u64) < DISPATCH_MESSAGES_MAX {
             told.push(message);
         }
@@ -378,9 +349,9 @@ impl Composer {
 
     /// A writer has told all of a dispatch.
     fn complete(&mut self, time: u64, writer: u64, outcome: Outcome, stream: u64, sink: &mut Sink<'_>) {
-        let Some(telling) = self.telling.get_mut(&writer) else { return };
+        let mut telling = self.spare.take().unwrap_or_default();
+        self.telling.swap(writer, &mut telling);
         telling.active = false;
-        let mut telling = std::mem::take(telling);
         let mut closed = false;
         for run in &telling.writes {
             self.settle_role(time, writer, run.stream, telling.task, sink);
@@ -428,7 +399,8 @@ impl Composer {
             }
         }
         telling.forget_messages();
-        self.telling.insert(writer, telling);
+        self.telling.swap(writer, &mut telling);
+        self.spare = Some(telling);
     }
 
     pub(crate) fn stream_opened(&mut self, time: u64, opened: &StreamOpened) {
@@ -529,10 +501,7 @@ impl Composer {
 
     /// All dispatches that were begun are taken as told.
     pub(crate) fn flush(&mut self, sink: &mut Sink<'_>) {
-        let telling = self.telling.iter().filter(|(_, telling)| telling.active);
-        let mut writers: Vec<u64> = telling.map(|(&id, _)| id).collect();
-        writers.sort_unstable();
-        for writer in writers {
+        for writer in self.telling.active() {
             self.complete(self.last, writer, Outcome::Yielded, 0, sink);
         }
     }

@@ -5,4 +5,5 @@ pub(crate) mod bases;
 pub(crate) mod composer;
 pub(crate) mod dispatch;
 pub(crate) mod structure;
+mod telling;
 pub(crate) mod timeline;

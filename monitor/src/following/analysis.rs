@@ -8,6 +8,8 @@
 //! the totals that tasks, streams and workers publish in the live table and tell at their end, which no overwritten event
 //! can falsify. Latencies, waits and occupancies need the events.
 
+use std::collections::HashSet;
+
 use crate::composing::base::Base;
 use crate::composing::composer::{COMPOSED, Composer, Sink};
 use crate::composing::dispatch::{Buffer, Item, Kind, Value, What};
@@ -166,6 +168,13 @@ impl<'m> Analysis<'m> {
         self.composer.gap(writer, lost, &mut sink);
     }
 
+    /// An event of `writer` is here whose kind no catalog describes: what it said is not known, and of others nothing is missing.
+    pub fn unknown_kind(&mut self, writer: u64) {
+        self.lost = self.lost.saturating_add(1);
+        let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
+        self.composer.unseen(writer, 1, &mut sink);
+    }
+
     /// What `writer` said at `time`.
     #[inline]
     pub fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
@@ -232,7 +241,11 @@ impl<'m> Analysis<'m> {
     /// The report of what was observed so far.
     pub fn report(&mut self, names: &Names, mut ending: Ending) -> Report {
         self.deliver();
-        let running: Vec<u64> = ending.rows.iter().filter_map(|row| self.take_row(row)).collect();
+        let on_workers: HashSet<u64> = ending.rows.iter().filter_map(on_worker).collect();
+        let mut running: Vec<u64> = Vec::new();
+        for row in &ending.rows {
+            running.extend(self.take_row(row, &on_workers));
+        }
         ending.rows.iter_mut().for_each(|row| self.base.subtract_from_row(row));
         let end = self.end(&ending);
         self.settle_modes(&ending);
@@ -311,8 +324,9 @@ impl<'m> Analysis<'m> {
         structure.modes.extend(mode.map(|mode| (structure.begin.unwrap_or(0), mode)));
     }
 
-    /// Learns from the live table what the events did not tell (yet). Returns a task that runs.
-    fn take_row(&mut self, row: &LiveRow) -> Option<u64> {
+    /// Learns from the live table what the events did not tell (yet). Returns a task that runs: on a thread of its own, or on a worker that
+    /// says so, unless it has stopped since.
+    fn take_row(&mut self, row: &LiveRow, on_workers: &HashSet<u64>) -> Option<u64> {
         let structure = &mut self.composer.structure;
         match *row {
             LiveRow::Task { task, state, component, replica, worker, .. } => {
@@ -324,7 +338,8 @@ impl<'m> Analysis<'m> {
                     (known.component, known.replica) = (component, replica);
                 }
                 known.worker = (worker < OWN_THREAD && !known.blocking).then_some(worker);
-                (state == LiveState::Running).then_some(task)
+                let is_on = state == LiveState::Ready && on_workers.contains(&task);
+                (is_on || state == LiveState::Running).then_some(task)
             }
             LiveRow::Stream { stream, name, reader, writer, capacity, .. } => {
                 if stream == 0 || structure.stream(stream).is_some_and(|state| state.closed.is_some()) {
@@ -383,8 +398,17 @@ impl Listening<'_> {
 }
 
 /// What all tasks have been doing since their last event.
+/// The task that a worker is on, by the worker's row.
+fn on_worker(row: &LiveRow) -> Option<u64> {
+    match *row {
+        LiveRow::Worker { task: task @ 1.., ended: false, .. } => Some(task),
+        _ => None,
+    }
+}
+
+/// What tasks do at `end`.
 fn open<'a>(tasks: impl Iterator<Item = (u64, &'a Task)>, running: &[u64], end: u64) -> Vec<Open> {
-    let running: std::collections::HashSet<u64> = running.iter().copied().collect();
+    let running: HashSet<u64> = running.iter().copied().collect();
     tasks
         .filter(|&(task, _)| task != 0)
         .map(|(task, state)| {

@@ -603,6 +603,7 @@ impl Decoder {
     #[inline]
     fn feed(&mut self, item: &Item<'_>, analysis: &mut Analysis<'_>) {
         match item {
+            Item::Gap { writer, kind_unknown: true, .. } => analysis.unknown_kind(u64::from(*writer)),
             Item::Gap { writer, lost, .. } => analysis.gap(u64::from(*writer), *lost),
             Item::Event(event) => {
                 if self.until.is_some_and(|until| event.time > until) {

@@ -97,7 +97,7 @@ impl Owner {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Event(Found),
-    Gap { writer: u32, lost: u64, from_sequence: u64 },
+    Gap { writer: u32, lost: u64, from_sequence: u64, kind_unknown: bool },
     Nothing,
 }
 
@@ -726,7 +726,8 @@ impl ElementReader {
         ];
         let mut gaps =
             lost.into_iter().filter(|(_, _, from, to)| to > from).map(|(writer, start, from, to)| {
-                Next::Gap { writer, lost: to - from, from_sequence: from.saturating_sub(start) }
+                let from_sequence = from.saturating_sub(start);
+                Next::Gap { writer, lost: to - from, from_sequence, kind_unknown: false }
             });
         let gap = gaps.next();
         self.gap = gaps.next();
@@ -866,7 +867,7 @@ impl ElementReader {
     fn lose(&mut self, lost: u64) -> Next {
         let from_sequence = self.sequence.saturating_sub(self.owner_sequence);
         self.sequence = self.sequence.saturating_add(lost);
-        Next::Gap { writer: self.owner.number, lost, from_sequence }
+        Next::Gap { writer: self.owner.number, lost, from_sequence, kind_unknown: false }
     }
 
     fn skip_block(&mut self) {

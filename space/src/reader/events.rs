@@ -197,6 +197,8 @@ pub enum Item<'a> {
         lost: u64,
         /// Sequence of the first.
         from_sequence: u64,
+        /// It is one event, and only its kind is unknown: no catalog describes it. Nothing else is lost.
+        kind_unknown: bool,
     },
 }
 
@@ -403,7 +405,8 @@ impl Source {
             let kind = catalogs.find(self.catalog, found.kind)?;
             if !kind.is_some_and(|kind| kind.fits(self.element.arguments(&found))) {
                 let Found { owner, sequence, .. } = found;
-                self.next = Next::Gap { writer: owner.number, lost: 1, from_sequence: sequence };
+                let (writer, kind_unknown) = (owner.number, kind.is_none());
+                self.next = Next::Gap { writer, lost: 1, from_sequence: sequence, kind_unknown };
             }
         }
         Ok(())
@@ -429,7 +432,9 @@ impl Source {
                 flags: found.flags,
                 arguments: self.element.arguments(&found),
             })),
-            Next::Gap { writer, lost, from_sequence } => take(Item::Gap { writer, lost, from_sequence }),
+            Next::Gap { writer, lost, from_sequence, kind_unknown } => {
+                take(Item::Gap { writer, lost, from_sequence, kind_unknown });
+            }
             Next::Nothing => {}
         }
     }

@@ -134,7 +134,7 @@ pub(crate) fn see(item: &Item<'_>) -> Seen {
             kind: event.kind.name.clone(),
             fields: event.fields().map(|(_, value)| value.to_string()).collect(),
         },
-        Item::Gap { writer, lost, from_sequence } => {
+        Item::Gap { writer, lost, from_sequence, .. } => {
             Seen::Gap { writer: *writer, lost: *lost, from_sequence: *from_sequence }
         }
     }

@@ -166,7 +166,7 @@ impl Printer {
             self.filters.resize_with(place + 1, || TaskFilter::new(self.task.clone()));
         }
         match item {
-            Item::Gap { writer, lost, from_sequence } => {
+            Item::Gap { writer, lost, from_sequence, .. } => {
                 self.filters[place].parts.remove(writer);
                 self.print(&self.gap(process, *writer, *lost, *from_sequence));
             }

@@ -1,0 +1,78 @@
+//! What each writer has told of the dispatch that it tells.
+
+use crate::decoding::events::Derived;
+use crate::decoding::observation::Run;
+use crate::ids::IdMap;
+
+/// What a writer has told of a dispatch so far.
+#[derive(Default)]
+pub(super) struct Telling {
+    pub(super) active: bool,
+    pub(super) task: u64,
+    pub(super) worker: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) kept: u64,
+    /// Told before the dispatch that it is of.
+    pub(super) kept_next: u64,
+    pub(super) reads: Vec<Run>,
+    pub(super) writes: Vec<Run>,
+    pub(super) derived: Vec<Derived>,
+    /// Told before the dispatch they failed in, or that they are held beyond.
+    pub(super) failed: Vec<(u64, Run)>,
+    pub(super) held: Vec<(u64, Run)>,
+}
+
+impl Telling {
+    /// What was read and written is told, or lost; how many parts that were.
+    pub(super) fn forget_messages(&mut self) -> u64 {
+        let parts = self.reads.len() + self.writes.len() + self.derived.len();
+        self.reads.clear();
+        self.writes.clear();
+        self.derived.clear();
+        parts as u64
+    }
+}
+
+/// What all writers have told. Many events of one writer come in a row, so the one asked for last is at hand.
+#[derive(Default)]
+pub(super) struct Tellings {
+    places: IdMap<usize>,
+    tellings: Vec<(u64, Box<Telling>)>,
+    last: usize,
+}
+
+impl Tellings {
+    /// What this writer has told.
+    #[inline]
+    pub(super) fn of(&mut self, writer: u64) -> &mut Telling {
+        if self.tellings.get(self.last).is_none_or(|&(last, _)| last != writer) {
+            self.last = self.find(writer);
+        }
+        &mut self.tellings[self.last].1
+    }
+
+    #[inline(never)]
+    fn find(&mut self, writer: u64) -> usize {
+        let tellings = &mut self.tellings;
+        *self.places.entry(writer).or_insert_with(|| {
+            tellings.push((writer, Box::default()));
+            tellings.len() - 1
+        })
+    }
+
+    /// Exchanges what this writer has told with `other`.
+    #[inline]
+    pub(super) fn swap(&mut self, writer: u64, other: &mut Box<Telling>) {
+        self.of(writer);
+        std::mem::swap(&mut self.tellings[self.last].1, other);
+    }
+
+    /// All writers that tell of a dispatch now, in order.
+    pub(super) fn active(&self) -> Vec<u64> {
+        let active = self.tellings.iter().filter(|(_, telling)| telling.active);
+        let mut writers: Vec<u64> = active.map(|&(writer, _)| writer).collect();
+        writers.sort_unstable();
+        writers
+    }
+}
