@@ -19,8 +19,8 @@ fn inner(n: u32) {
 #[test]
 fn spans_become_calls() {
     let parent = std::env::temp_dir().join(format!("thalweg-tracing-{}", std::process::id()));
-    // SAFETY of the call: the only test of this program, and no thread reads the environment yet.
     #[allow(unsafe_code)]
+    // SAFETY: this is the only test of this program, and no thread reads the environment yet.
     unsafe {
         std::env::set_var("THALWEG_SPACES", &parent);
     }

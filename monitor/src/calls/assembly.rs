@@ -416,7 +416,8 @@ mod tests {
                         .map(|made| made.call.operation)
                         .collect();
                     let mut told = callees.clone();
-                    (wanted.sort_unstable(), told.sort_unstable());
+                    wanted.sort_unstable();
+                    told.sort_unstable();
                     assert_eq!(told, wanted, "seed {seed}, {writers} writers, operation {operation}");
                     let lasted = one.call.end - one.call.begin;
                     assert_eq!(*own, Some((lasted - one.inner) as f64), "seed {seed}, operation {operation}");
@@ -427,7 +428,8 @@ mod tests {
                     .filter(|made| made.caller.is_none())
                     .map(|made| made.call.operation)
                     .collect();
-                (roots.sort_unstable(), wanted.sort_unstable());
+                roots.sort_unstable();
+                wanted.sort_unstable();
                 assert_eq!(roots, wanted);
                 assert!(taken.roots.iter().all(|(_, is_orphan)| !is_orphan));
             }

@@ -131,8 +131,11 @@ impl Decoder {
     pub(crate) fn item(&mut self, item: Item<'_>, plans: &mut Plans, batch: &mut Batch) {
         match item {
             Item::Event(event) => self.event(&event, plans, batch),
-            Item::Gap { writer, lost, from_sequence } => {
-                self.tasks.forget(writer);
+            Item::Gap { writer, lost, from_sequence, kind_unknown } => {
+                // Where the kind of one event is unknown, what the writer said before still holds.
+                if !kind_unknown {
+                    self.tasks.forget(writer);
+                }
                 let element = self.element(writer, None);
                 if element != UNWANTED {
                     batch.begin((self.last_ns, from_sequence), element, KIND_GAP, 0);
