@@ -20,6 +20,8 @@ use thalweg_space::{Space, SpaceOptions};
 /// What a run takes, about.
 const LASTS: Duration = Duration::from_millis(80);
 const PAIRS: usize = 7;
+/// Runs that are diagnosed at most, until others leave one alone.
+const RUNS_MAX: usize = 8;
 /// What following the advice has to gain, and what it may gain where nobody gives it.
 const GAIN: f64 = 1.1;
 const GAIN_UNADVISED_MAX: f64 = 1.25;
@@ -196,6 +198,12 @@ impl Planted {
         (ended - begun, verdict)
     }
 
+    /// The verdict on a run that others did not disturb, unless they disturb all.
+    fn diagnosed(&self) -> Option<Verdict> {
+        let mut runs = (0..RUNS_MAX).filter_map(|_| self.run(false, true).1);
+        runs.find(|verdict| !verdict.finding.rule.starts_with("contention"))
+    }
+
     /// How many times as fast it is with replicas: the median of pairs.
     fn gain(&self) -> f64 {
         let pair = |_| {
@@ -272,9 +280,12 @@ fn who_replicates_what_the_verdict_says_gains_by_it() {
         );
         return;
     }
-    let (mut wrong, mut all_advised) = (Vec::new(), 0);
+    let (mut wrong, mut all_advised, mut left_out) = (Vec::new(), 0, Vec::new());
     for planted in &PLANTED {
-        let verdict = planted.run(false, true).1.expect("it was observed");
+        let Some(verdict) = planted.diagnosed() else {
+            left_out.push(planted.name);
+            continue;
+        };
         let suggestion = verdict.words.suggestion.unwrap_or_default();
         let advised = suggestion.contains("or replicate it") || suggestion.starts_with("replicate");
         let withheld =
@@ -291,5 +302,6 @@ fn who_replicates_what_the_verdict_says_gains_by_it() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(left_out.is_empty(), "the machine is too busy, others disturbed every run of: {left_out:?}");
     assert!(all_advised >= ADVISED_MIN, "{all_advised} of the networks were told to replicate");
 }

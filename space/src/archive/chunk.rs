@@ -1,7 +1,7 @@
 //! A chunk: what an element's writer committed between two positions, coded by columns, and put together again bit for bit.
 //!
 //! The bytes are those of the element: headers of blocks, and events. The events are parted by *group* (their kind, and whether
-//! they took the time of the event before), and each field of a group is a [`column`](super::column), as are the times, the
+//! they took the time of the event before), and each field of a group is a [column](mod@super::column), as are the times, the
 //! shapes of the events (kind, length, flags) in their order, and what the blocks' headers say. A kind that nobody described
 //! is a group whose fields are words. What is no event (a damaged block) is kept as it is. Only what follows the end of the
 //! events in a block, which no reader looks at, becomes zero.
