@@ -15,49 +15,64 @@ use crate::telemetry::Cause;
 const DELAY_NS_MAX: u64 = 100_000_000;
 
 impl Core {
-    /// Records and publishes what the current task did: see [`Core::record_dispatch`] and [`Core::publish_dispatch`].
+    /// Records and publishes what the current task did: see [`Core::publish_dispatch`].
     #[inline(never)]
     pub(super) fn publish_all(core: NonNull<Core>, stop: Stop) {
         // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed.
-        if unsafe { &mut *core.as_ptr() }.record_dispatch(stop) {
-            Core::take_sizes(core);
+        if !unsafe { &mut *core.as_ptr() }.publish_dispatch(stop) {
+            Core::publish_with_sizes(core);
         }
-        // SAFETY: as above.
-        unsafe { &mut *core.as_ptr() }.publish_dispatch();
     }
 
-    /// Records what the current task did with its streams. `true`: before that is published, sizes of messages are to be taken.
+    /// Publishes what was recorded, after the sizes that are due were taken.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn publish_with_sizes(core: NonNull<Core>) {
+        Core::take_sizes(core);
+        // SAFETY: the thread's own core; no user's code runs in what is called while it is borrowed.
+        unsafe { &mut *core.as_ptr() }.settle_used();
+    }
+
+    /// Records what the current task did with its streams, publishes it, wakes the tasks that waited for it, closes the ends that
+    /// it dropped, and lets go of those that need nothing more. `false`: it is recorded only, since sizes of messages are to be
+    /// taken before they are published, which [`Core::publish_with_sizes`] does.
     #[inline(always)]
-    pub(super) fn record_dispatch(&mut self, stop: Stop) -> bool {
+    pub(super) fn publish_dispatch(&mut self, stop: Stop) -> bool {
         self.telemetry.publishing_begins();
         if self.adopted.by_demand {
             let demand = self.used.touched.iter().map(|touch| touch.demand()).fold(0, i32::saturating_add);
             self.task.get().demand.set(demand);
         }
-        if let Some((from, to)) = self.used_two() {
-            let (reads, writes) = (self.account(from).0, self.account(to).1);
-            self.count(reads, writes);
-            self.telemetry.measures() && {
-                self.measure_two(stop, (from, to), (reads, writes));
-                self.telemetry.sizes_are_due()
+        // Most tasks read one stream and write one.
+        let Some((from, to)) = self.used_two() else { return self.publish_each(stop) };
+        let (reads, writes) = (self.account(from).0, self.account(to).1);
+        self.count(reads, writes);
+        if self.telemetry.measures() {
+            self.measure_two(stop, (from, to), (reads, writes));
+            if self.telemetry.sizes_are_due() {
+                return false;
             }
-        } else {
-            self.record_each(stop)
         }
+        self.settle_two(from, to);
+        true
     }
 
     /// Likewise, whatever it used.
     #[inline(never)]
-    fn record_each(&mut self, stop: Stop) -> bool {
+    fn publish_each(&mut self, stop: Stop) -> bool {
         let (reads, writes) = self.account_all();
         self.count(reads, writes);
-        self.telemetry.measures() && {
+        if self.telemetry.measures() {
             self.measure_otherwise(stop, if reads > 0 { reads } else { writes });
-            self.telemetry.sizes_are_due()
+            if self.telemetry.sizes_are_due() {
+                return false;
+            }
         }
+        self.settle_each();
+        true
     }
 
-    /// The end that the current dispatch reads and the one that it writes, if it used these two, as most do.
+    /// The end that the current dispatch reads and the one that it writes, if it used these two.
     #[inline(always)]
     fn used_two(&self) -> Option<(Touch, Touch)> {
         let [one, other] = self.used.touched[..] else { return None };
@@ -66,31 +81,33 @@ impl Core {
             .then_some((Touch { writes: false, ..from }, Touch { writes: true, ..to }))
     }
 
-    /// Publishes what the current task did with its streams, wakes the tasks that waited for it, closes the ends that
-    /// it dropped, and lets go of those that need nothing more.
+    /// Publishes what was recorded. Waking runs no user's code, so the list does not change meanwhile.
+    fn settle_used(&mut self) {
+        match self.used_two() {
+            Some((from, to)) => self.settle_two(from, to),
+            None => self.settle_each(),
+        }
+    }
+
+    /// Likewise, of a dispatch that read a stream and wrote another one. Who waits for messages goes first.
     #[inline(always)]
-    pub(super) fn publish_dispatch(&mut self) {
+    fn settle_two(&mut self, from: Touch, to: Touch) {
         self.used.popped_last.set(std::ptr::null());
-        // Waking runs no user's code, so the list does not change meanwhile.
-        if let Some((from, to)) = self.used_two() {
-            // Who waits for messages goes first.
-            let (to_kept, from_kept) = (self.settle(to), self.settle(from));
-            match (from_kept, to_kept) {
-                (false, false) => self.used.touched.clear(),
-                (true, true) => {}
-                _ => {
-                    self.used.touched[0] = if from_kept { from } else { to };
-                    self.used.touched.truncate(1);
-                }
+        let (to_kept, from_kept) = (self.settle(to), self.settle(from));
+        match (from_kept, to_kept) {
+            (false, false) => self.used.touched.clear(),
+            (true, true) => {}
+            _ => {
+                self.used.touched[0] = if from_kept { from } else { to };
+                self.used.touched.truncate(1);
             }
-        } else {
-            self.settle_each();
         }
     }
 
     /// Likewise, whatever it used.
     #[inline(never)]
     fn settle_each(&mut self) {
+        self.used.popped_last.set(std::ptr::null());
         let mut kept = 0;
         for at in 0..self.used.touched.len() {
             let touch = self.used.touched[at];

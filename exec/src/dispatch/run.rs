@@ -48,15 +48,17 @@ impl Core {
         budget: &Budget,
     ) -> Result<(), &'static str> {
         task.counts.dispatches.set(task.counts.dispatches.get() + 1);
-        // SAFETY: the thread's own core; the reference ends with the line, and no user's code runs before.
-        if unsafe { &mut *core.as_ptr() }.record_dispatch(stop) {
-            Core::take_sizes(core);
+        // SAFETY: the thread's own core; the reference ends with the block, and no user's code runs before.
+        let (unread, is_published) = unsafe {
+            let core = &mut *core.as_ptr();
+            (core.unread(budget), core.publish_dispatch(stop))
+        };
+        if !is_published {
+            Core::publish_with_sizes(core);
         }
         {
             // SAFETY: the thread's own core; no user's code runs inside this block.
             let core = unsafe { &mut *core.as_ptr() };
-            let unread = core.unread(budget);
-            core.publish_dispatch();
             core.finish_budget(task, budget, unread);
             let sleeps = match core.arm(task, stop) {
                 Ok(sleeps) => sleeps && !task.notified.get(),

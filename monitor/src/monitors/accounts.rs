@@ -143,7 +143,9 @@ impl Sum {
         let mut asleep = self.asleep.map(of_looks);
         let slept: f64 = asleep.iter().sum();
         // No less than what long dispatches slept, no more than what was not work of theirs.
-        let known = slept.clamp(measured_ns - worked_ns, busy_ns - worked_ns);
+        // Either bound may lie a rounding error below the other, or below 0.
+        let most = (busy_ns - worked_ns).max(0.0);
+        let known = slept.clamp((measured_ns - worked_ns).clamp(0.0, most), most);
         match slept > 0.0 {
             true => asleep.iter_mut().for_each(|ns| *ns *= known / slept),
             false => asleep[SleepsFor::Other as usize] = known,
@@ -356,7 +358,11 @@ mod tests {
         let mut chance = Chance::new(3);
         let mut some = 0;
         for _ in 0..100_000 {
-            let mut ticks = || [0.0, 0.0, 1.0, 7e3, 2e6, 3e9][chance.below(6) as usize];
+            // Odd numbers, too, which do not add up to the last bit.
+            let mut ticks = || {
+                let round = [0.0, 0.0, 1.0, 7e3, 2e6, 3e9][chance.below(6) as usize];
+                if chance.one_in(2) { round } else { round * chance.uniform() }
+            };
             let sum = Sum {
                 ran: ticks(),
                 delayed: ticks(),
