@@ -25,7 +25,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Only from here on do crates know both sides.
     (
         "thalweg-host",
-        &["thalweg-space", "thalweg-pack", "thalweg-box", "thalweg-exec", "thalweg-net", "thalweg-monitor"],
+        &[
+            "thalweg-glob",
+            "thalweg-space",
+            "thalweg-pack",
+            "thalweg-box",
+            "thalweg-exec",
+            "thalweg-net",
+            "thalweg-monitor",
+        ],
     ),
     (
         "thalweg",
