@@ -50,5 +50,5 @@ pub use report::{
     Subject, Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
     Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
 };
-pub use verdict::{THRESHOLDS, Threshold, rule_names};
+pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
 pub use whatif::{Change, Predicted, WhatIf, what_if};

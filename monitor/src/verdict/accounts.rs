@@ -8,8 +8,8 @@ use super::facts::{Facts, load};
 use super::processor::Processor;
 use super::thresholds::{ASLEEP, LOOKS, LOST, SATURATED};
 
-/// Whether an account goes by enough to be gone by.
-pub(super) fn is_sure(account: &BusyAccount) -> bool {
+/// Whether an account goes by enough looks, or enough measured time, to be gone by.
+pub fn is_sure(account: &BusyAccount) -> bool {
     account.looks as f64 >= LOOKS || 2.0 * account.measured_ns >= account.total_ns()
 }
 

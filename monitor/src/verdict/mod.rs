@@ -21,6 +21,7 @@ mod words;
 use crate::report::{Figure, Finding, Report, Verdict, VerdictKind, Words};
 use facts::Facts;
 
+pub use accounts::is_sure as account_is_sure;
 pub use thresholds::{THRESHOLDS, Threshold};
 pub(crate) use utilisation::utilisation;
 

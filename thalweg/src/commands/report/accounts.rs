@@ -1,6 +1,6 @@
 //! What busy time was spent on, as a table.
 
-use thalweg_monitor::{BusyAccount, Report};
+use thalweg_monitor::{BusyAccount, Report, account_is_sure};
 
 use crate::table::{Table, number, text};
 use crate::units::{count, duration, share};
@@ -8,10 +8,17 @@ use crate::units::{count, duration, share};
 /// How many components it has at most.
 const ROWS_MAX: usize = 12;
 
-/// Parts of busy time by component, busiest first. Empty where nobody looked at the threads.
+/// Parts of busy time by component, busiest first, of those whose threads were looked at often enough to tell.
 pub(crate) fn table(report: &Report) -> Table {
     let components = report.components.iter().filter_map(|component| {
-        Some((&component.path, component.work.account.as_ref().filter(|account| account.total_ns() > 0.0)?))
+        Some((
+            &component.path,
+            component
+                .work
+                .account
+                .as_ref()
+                .filter(|account| account.total_ns() > 0.0 && account_is_sure(account))?,
+        ))
     });
     let rows: Vec<(&String, &BusyAccount)> = components.take(ROWS_MAX).collect();
     let names = ["LOCK", "READ", "WRITE", "SLEEP", "PAGES", "ASLEEP"];
