@@ -225,8 +225,8 @@ impl Recording {
                     std::thread::sleep(FULL);
                     return Ok(true);
                 }
-                // Its directory is gone with it, and all of it was taken before.
-                Err(_) if part.over && part.space.is_gone() => {}
+                // The run takes its directory along while it ends. What it has recorded is still at hand, and taken at the end.
+                Err(_) if part.space.is_gone() => {}
                 Err(error) => return Err(unwritable(error)),
             }
             if was_over {

@@ -70,6 +70,8 @@ pub struct PeerClock {
 /// What an exchange says: at this time of the client's the difference was within these bounds.
 #[derive(Clone, Copy, Debug)]
 struct Line {
+    /// The client's clock before it sent: in order, where exchanges may overlap.
+    sent_ns: i64,
     at_ns: i64,
     low: f64,
     high: f64,
@@ -97,7 +99,7 @@ impl PeerClock {
         let spare = self.drift_max * round_trip as f64;
         let at_ns = client_sent_ns + round_trip / 2;
         let relative = |ns: i64, base: i64| ns.saturating_sub(base) as f64;
-        let stepped = self.kept.back().is_some_and(|last| at_ns < last.at_ns)
+        let stepped = self.kept.back().is_some_and(|last| client_sent_ns < last.sent_ns)
             || self.line(at_ns).is_some_and(|(lowest, highest)| {
                 lowest > relative(high, self.base_ns) + spare || highest < relative(low, self.base_ns) - spare
             });
@@ -109,6 +111,7 @@ impl PeerClock {
         }
         let base = self.base_ns;
         self.kept.push_back(Line {
+            sent_ns: client_sent_ns,
             at_ns,
             low: relative(low, base) - spare,
             high: relative(high, base) + spare,
@@ -163,6 +166,7 @@ impl PeerClock {
         let mut slopes = vec![-self.drift_max, self.drift_max];
         for (index, a) in lines.iter().enumerate() {
             for b in &lines[index + 1..] {
+                let (a, b) = if a.0 <= b.0 { (a, b) } else { (b, a) };
                 let apart = b.0 - a.0;
                 if apart > 0.0 {
                     slopes.extend([(b.2 - a.2) / apart, (b.2 - a.1) / apart, (b.1 - a.2) / apart]);
