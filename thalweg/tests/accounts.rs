@@ -16,13 +16,12 @@ use thalweg_monitor::{
 
 use program::{Killed, fed};
 
-/// The library of the boxes, compiled once.
+/// The library of the boxes, compiled once, where cargo keeps what tests make.
 fn library() -> &'static Path {
-    static LIBRARY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let made = || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let folder = tempfile::tempdir().expect("a folder");
-        let library = folder.path().join("libcauses.so");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcauses.so");
         let mut compile = Command::new("cc");
         compile
             .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-pthread", "-I"]);
@@ -33,9 +32,9 @@ fn library() -> &'static Path {
             .arg(&library);
         let output = compile.output().expect("a C compiler");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        (folder, library)
+        library
     };
-    &LIBRARY.get_or_init(made).1
+    LIBRARY.get_or_init(made)
 }
 
 /// A network of these boxes, in a folder that is gone with this.

@@ -14,11 +14,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The program in each language: its name, and where it is.
+/// The program in each language: its name, and where it is, which is where cargo keeps what tests make.
 fn programs() -> &'static [(&'static str, PathBuf)] {
-    static PROGRAMS: OnceLock<(TempDir, Vec<(&'static str, PathBuf)>)> = OnceLock::new();
-    let (_, programs) = PROGRAMS.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
+    static PROGRAMS: OnceLock<Vec<(&'static str, PathBuf)>> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probed");
+        std::fs::create_dir_all(&folder).unwrap();
         let source = root().join("thalweg/tests/data/probed/probed.c");
         let mut programs = Vec::new();
         for (name, compiler, options) in [
@@ -27,7 +28,7 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
             ("C by clang", "clang", &["-x", "c", "-std=gnu11"]),
             ("C++ by clang", "clang++", &["-x", "c++", "-std=c++17"]),
         ] {
-            let program = folder.path().join(compiler);
+            let program = folder.join(compiler);
             let mut compile = Command::new(compiler);
             compile.args(options).args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
             compile.arg("-I").arg(root().join("bindings/c")).arg(&source).arg("-o").arg(&program);
@@ -53,9 +54,8 @@ fn programs() -> &'static [(&'static str, PathBuf)] {
         assert!(built.success());
         let folder_of_builds = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap();
         programs.push(("Rust", folder_of_builds.join("examples/probed")));
-        (folder, programs)
-    });
-    programs
+        programs
+    })
 }
 
 fn in_c() -> impl Iterator<Item = &'static (&'static str, PathBuf)> {
