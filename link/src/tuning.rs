@@ -27,8 +27,7 @@ struct Inner {
 }
 
 impl Tuning {
-    /// Frames of 256 KiB as they are, at most 1 MiB unacknowledged, 512 KiB of room at the receiver: larger ones were slower,
-    /// since they do not stay in a processor's cache between the ends of one host.
+    /// Frames of 256 KiB as they are, at most 1 MiB unacknowledged, 512 KiB of room at the receiver.
     pub fn new(address: Address) -> Tuning {
         Tuning {
             inner: Arc::new(Inner {

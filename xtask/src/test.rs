@@ -88,8 +88,7 @@ const STEPS: &[Step] = &[
     Step { name: "bench", what: "the benchmarks build (this compiles our rivals)", run: bench, long: true },
 ];
 
-/// A program that is larger carries what it need not: it has 12.5 MB without symbols, of which 2.5 came with scopes, the archive and
-/// the names of operations.
+/// A program that is larger carries what it need not: it has 12.5 MB without symbols.
 const PROGRAM_BYTES_MAX: u64 = 14_000_000;
 
 /// Licences that may stand in a program under MIT or Apache-2.0.
