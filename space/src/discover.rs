@@ -257,5 +257,10 @@ fn belongs_to_space(name: &str) -> bool {
             || in_pool(stem) && end == "archive"
             || matches!(stem, "live" | "switches") && number(end)
     });
-    numbered || matches!(name, "settings" | "mailbox" | "probes" | "segments")
+    // The last two but one are a tuner's, the last one is what pictures of the run are made from.
+    numbered
+        || matches!(
+            name,
+            "settings" | "mailbox" | "probes" | "segments" | "tuner.lock" | "tuner.pins" | "pictures"
+        )
 }

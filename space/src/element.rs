@@ -306,10 +306,26 @@ impl<M: Memory> Ring<M> {
             flags |= event::FLAG_TRUNCATED;
             event.tails(&mut |tail| tails += tail.len().min(share).next_multiple_of(8));
         }
-        let bytes = (8 * (1 + K::WORDS) + tails) as u64;
         let first = event::pack(ticks as u32, kind.id(), 0, flags);
+        self.append(ticks, first, K::WORDS + tails / 8, |push| visit_words(event, share, push));
+    }
+
+    /// How many bytes of arguments an event may have.
+    pub(crate) fn argument_bytes_max(&self) -> usize {
+        self.argument_bytes_max
+    }
+
+    /// Appends an event of `words` words of arguments, which `visit` gives. `first` is the first word without its length.
+    pub(crate) fn append(
+        &mut self,
+        ticks: u64,
+        first: u64,
+        words: usize,
+        visit: impl FnOnce(&mut dyn FnMut(u64)),
+    ) {
+        let bytes = 8 * (1 + words as u64);
         if bytes > self.event_bytes_max as u64 {
-            return self.emit_long(ticks, first, (bytes - 8) / 8, |push| visit_words(event, share, push));
+            return self.emit_long(ticks, first, words as u64, visit);
         }
         let fits = self.position + bytes <= self.end;
         if (high_half(ticks) != self.high || !fits) && !self.make_way(bytes, ticks) {
@@ -318,7 +334,7 @@ impl<M: Memory> Ring<M> {
         self.last_low = ticks as u32;
         let mut at = self.position;
         self.store(at, first | (bytes / 8) << 48);
-        visit_words(event, share, &mut |word| {
+        visit(&mut |word| {
             at += 8;
             self.store(at, word);
         });

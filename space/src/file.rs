@@ -102,6 +102,7 @@ pub(crate) fn check_magic(path: &Path, header: &[u8], magic: u64, what: &str) ->
 }
 
 /// The little-endian word at byte `at`; `at + 8` must be within.
+#[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

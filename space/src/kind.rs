@@ -360,6 +360,23 @@ pub struct SchemaId {
     pub(crate) writer: u32,
 }
 
+/// A [`Schema`] with any fields that one writer declared. Belongs to that writer alone.
+#[derive(Clone, Copy, Debug)]
+pub struct DescribedId {
+    pub(crate) id: u16,
+    pub(crate) writer: u32,
+    pub(crate) fields: &'static [FieldSpec],
+}
+
+/// The value of a field of a kind that is no type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given<'a> {
+    /// A number by its bits, a name, a site, a truth value or a choice.
+    Word(u64),
+    /// A text.
+    Text(&'a str),
+}
+
 /// The arguments of an event of a [`Schema`].
 pub(crate) struct Arguments<const N: usize>(pub(crate) [u64; N]);
 

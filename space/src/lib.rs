@@ -45,6 +45,8 @@ mod place;
 mod probe;
 #[allow(unsafe_code)]
 mod process;
+#[allow(unsafe_code)]
+mod read_map;
 pub mod reader;
 pub mod row;
 mod session;

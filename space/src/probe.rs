@@ -30,6 +30,7 @@ use crate::file::lock;
 use crate::layout::{VERSION, switches as layout};
 use crate::map::{Fork, Map};
 use crate::setting::CellPointer;
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,8 @@ fn chunk_path(directory: &Path, chunk: usize) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Probes {
     all: Vec<(String, Probe)>,
+    /// Where in `all` a name stands: a program may have a million.
+    by_name: HashMap<String, usize>,
     reader: CatalogReader,
     /// The words of the probes.
     chunks: Vec<Arc<Map>>,
@@ -96,12 +99,18 @@ impl Probes {
         let path = directory.join(FILE);
         drop(Catalog::create(path.clone(), 0)?);
         let reader = CatalogReader::open(&path)?;
-        Ok(Probes { all: Vec::new(), reader, chunks: Vec::new(), directory: directory.to_path_buf() })
+        Ok(Probes {
+            all: Vec::new(),
+            by_name: HashMap::new(),
+            reader,
+            chunks: Vec::new(),
+            directory: directory.to_path_buf(),
+        })
     }
 
     pub(crate) fn get(&mut self, name: &str, on: bool, catalog: &mut Catalog) -> Result<Probe, Error> {
-        if let Some((_, probe)) = self.all.iter().find(|(known, _)| known == name) {
-            return Ok(probe.clone());
+        if let Some(at) = self.by_name.get(name) {
+            return Ok(self.all[*at].1.clone());
         }
         let (chunk, word) = word_of(self.all.len());
         if chunk == self.chunks.len() {
@@ -115,6 +124,7 @@ impl Probes {
         let switches = switches(&self.directory)?;
         let matching = switches.iter().rev().find(|switch| Glob::new(&switch.pattern).matches(name));
         matching.inspect(|switch| store(switch.on));
+        self.by_name.insert(name.to_string(), self.all.len());
         self.all.push((name.to_string(), probe.clone()));
         Ok(probe)
     }

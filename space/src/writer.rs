@@ -4,7 +4,9 @@ use crate::clock::Clock;
 use crate::declared::Declared;
 use crate::element::Ring;
 use crate::error::Error;
-use crate::kind::{Arguments, FieldSpec, FieldType, Kind, KindId, Schema, SchemaId};
+use crate::kind::{
+    Arguments, DescribedId, FieldSpec, FieldType, Given, Kind, KindId, Schema, SchemaId, words,
+};
 use crate::layout::event;
 use crate::place::Wanted;
 use crate::shared::Shared;
@@ -85,6 +87,73 @@ impl Writer {
             };
         }
         by_length!(1 2 3 4 5 6 7 8);
+    }
+
+    /// Declares a kind that is no type, with any fields but bytes; again gives the same id. Its events are written by
+    /// [`Writer::emit_values`].
+    ///
+    /// # Errors
+    /// As [`Writer::declare`], and when a field is of bytes.
+    pub fn declare_described(&mut self, kind: &Schema) -> Result<DescribedId, Error> {
+        if let Some(field) = kind.fields.iter().find(|field| field.field_type == FieldType::Bytes) {
+            let (kind, field) = (kind.name, field.name);
+            return Err(Error::new(format!(
+                "field `{field}` of kind `{kind}` is of bytes: give it as a text"
+            )));
+        }
+        let id = self.declared.declare_schema(kind, self.wanted.options.block_bytes)?;
+        Ok(DescribedId { id, writer: self.number, fields: kind.fields })
+    }
+
+    /// Writes an event of a kind that is no type, with a time read before: a value for each of its fields, in their order. Texts that
+    /// have no room are cut, and the event is marked so.
+    ///
+    /// # Panics
+    /// If there are fewer or more values than fields, or a text is given for a number.
+    pub fn emit_values(&mut self, ticks: u64, kind: DescribedId, values: &[Given<'_>]) {
+        debug_assert_eq!(kind.writer, self.number, "a kind declared by another writer");
+        assert_eq!(values.len(), kind.fields.len(), "a value for each field");
+        let words = words(kind.fields);
+        let room = self.ring.argument_bytes_max().saturating_sub(8 * words);
+        let text = |value: &Given<'_>| if let Given::Text(text) = value { text.len() } else { 0 };
+        let padded = |most: usize| -> usize {
+            values.iter().map(|value| text(value).min(most).next_multiple_of(8)).sum()
+        };
+        let (mut most, mut flags) = (usize::MAX, 0);
+        if padded(most) > room {
+            let texts = values.iter().filter(|value| matches!(value, Given::Text(_))).count();
+            (most, flags) = (room / texts.max(1) / 8 * 8, event::FLAG_TRUNCATED);
+        }
+        let mut fixed = vec![0_u64; words];
+        let mut at: usize = 0;
+        for (field, value) in kind.fields.iter().zip(values) {
+            let bytes = field.field_type.bytes();
+            at = at.next_multiple_of(bytes);
+            let bits = match *value {
+                Given::Word(word) => {
+                    assert!(!field.field_type.is_variable(), "a number for the text `{}`", field.name);
+                    word & u64::MAX >> (64 - 8 * bytes)
+                }
+                Given::Text(text) => {
+                    assert!(field.field_type.is_variable(), "a text for the number `{}`", field.name);
+                    text.len().min(most) as u64
+                }
+            };
+            fixed[at / 8] |= bits << (8 * (at % 8));
+            at += bytes;
+        }
+        let first = event::pack(ticks as u32, kind.id, 0, flags);
+        self.ring.append(ticks, first, words + padded(most) / 8, |push| {
+            fixed.iter().for_each(|word| push(*word));
+            for value in values {
+                let Given::Text(text) = value else { continue };
+                for part in text.as_bytes()[..text.len().min(most)].chunks(8) {
+                    let mut word = [0; 8];
+                    word[..part.len()].copy_from_slice(part);
+                    push(u64::from_le_bytes(word));
+                }
+            }
+        });
     }
 
     /// Discards all events so far, also those of the writers that had this element before: readers neither find them nor

@@ -112,6 +112,40 @@ fn the_latest_event_is_the_last_one() {
     }
 }
 
+/// What is mapped may be cut short at any moment: that is an error for who reads it, and no end of the process.
+#[test]
+fn files_that_are_cut_short_while_they_are_looked_at_are_errors() {
+    let directory = Directory::new("cut");
+    let space = space(&directory, 512, 4, Policy::Overwrite);
+    let mut all = collectors(&space, 100);
+    all.iter_mut().for_each(|collector| collector.record(&Counted { count: 1 }));
+    // A copy, for its own process must have its files whole.
+    let copy = directory.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(space.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let pool = std::fs::read_dir(&copy).unwrap().map(|entry| entry.unwrap().path());
+    let pool = pool.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "pool")).unwrap();
+    let cut = |path: &Path| std::fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    let reader = SpaceReader::open(&copy).unwrap();
+    let (mut latest, mut other) = (reader.latest(), SpaceReader::open(space.path()).unwrap().latest());
+    assert_eq!(latest.look(&mut |_| {}).unwrap(), 100);
+    cut(&pool);
+    for _ in 0..2 {
+        // Those of other pools come.
+        let mut count = 0;
+        let error = latest.look(&mut |_| count += 1).unwrap_err().to_string();
+        assert!(count < 100, "{count}");
+        assert!(error.contains("is truncated") && error.contains(".pool"), "{error}");
+    }
+    cut(&copy.join("space"));
+    let error = latest.look(&mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("is truncated"), "{error}");
+    assert_eq!(other.look(&mut |_| {}).unwrap(), 100, "others are read on");
+}
+
 /// A writer records as fast as it can: each line that is taken is of one event.
 struct OnDrop<F: Fn()>(F);
 

@@ -10,6 +10,7 @@
 
 use super::coding::{Damaged, Input, Output, Packer, Unpacker};
 use super::column::{self, Column, Scratch};
+use super::survey;
 use crate::file::word;
 use crate::layout::{block, event};
 use std::collections::HashMap;
@@ -46,7 +47,8 @@ impl Division {
         };
         let mut given = Vec::new();
         for (offset, width) in fields {
-            if offset < at || offset + width > 8 * words || !matches!(width, 1 | 2 | 4 | 8) {
+            let is_field = matches!(width, 1 | 2 | 4 | 8) && offset.is_multiple_of(width);
+            if offset < at || offset + width > 8 * words || !is_field {
                 return Division::of_words(words);
             }
             fill(&mut at, offset);
@@ -127,12 +129,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    fn is_block_start(&self, at: usize) -> bool {
+    pub(super) fn is_block_start(&self, at: usize) -> bool {
         (self.from + at as u64).is_multiple_of(self.block_bytes)
     }
 
     /// Where the block that `at` lies in ends, or the chunk.
-    fn block_end(&self, at: usize) -> usize {
+    pub(super) fn block_end(&self, at: usize) -> usize {
         let position = self.from + at as u64;
         let end = (position / self.block_bytes + 1) * self.block_bytes;
         (end.min(self.to) - self.from) as usize
@@ -155,6 +157,8 @@ impl Extent {
 pub(crate) struct Encoder {
     packer: Packer,
     scratch: Scratch,
+    /// Chunks stay as they are.
+    is_plain: bool,
 }
 
 /// What coding a chunk has found out besides.
@@ -169,9 +173,10 @@ pub(crate) struct Contents {
 }
 
 impl Encoder {
-    /// With the compressor at this level.
+    /// With the compressor at this level; 0: nothing is coded nor compressed.
     pub(crate) fn new(level: i32) -> std::io::Result<Encoder> {
-        Ok(Encoder { packer: Packer::new(level)?, scratch: Scratch::default() })
+        let packer = Packer::new(level.max(1))?;
+        Ok(Encoder { packer, scratch: Scratch::default(), is_plain: level == 0 })
     }
 
     /// Appends `bytes`, which the element has at `extent`, to `out`. `base` is that of the block, if they begin within one.
@@ -184,6 +189,12 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Contents {
         debug_assert_eq!(extent.length(), Ok(bytes.len()));
+        if self.is_plain {
+            let mut output = Output::new(&mut self.packer);
+            output.meta.push(AS_IT_IS);
+            output.finish_plain(bytes, out);
+            return survey::of(bytes, extent, base);
+        }
         let mut parted = Parted { base, ..Parted::default() };
         parted.order = self.scratch.column(4).values;
         let mut output = Output::new(&mut self.packer);
@@ -214,6 +225,20 @@ struct Parted {
     times: Option<(u64, u64)>,
 }
 
+/// What events of the shape that was met last have in common.
+#[derive(Clone, Copy, Debug, Default)]
+struct Like {
+    high: u64,
+    bytes: usize,
+    /// The place of the shape, and of its group.
+    index: u32,
+    group: usize,
+    /// Something follows the fields.
+    has_tail: bool,
+    is_reserved: bool,
+    is_same_time: bool,
+}
+
 /// The shapes met, found fast: nearly always there are few.
 struct ShapeTable {
     recent: [(u64, u32); 256],
@@ -238,11 +263,15 @@ impl Parted {
         self.order.reserve(bytes.len() / 32);
         let mut at = 0;
         let mut time = 0_u32;
+        let mut times = (u64::MAX, 0);
+        // No event has this: the high half of a first word has 32 bits.
+        let mut like = Like { high: u64::MAX, ..Like::default() };
         while at < bytes.len() {
             let end = extent.block_end(at);
             if extent.is_block_start(at) {
                 let number = (extent.from + at as u64) / extent.block_bytes + 1;
                 if end - at < block::HEADER || word(bytes, at + block::NUMBER) != number {
+                    self.times = (times.0 <= times.1).then_some(times);
                     return false;
                 }
                 for (header, from) in
@@ -255,21 +284,18 @@ impl Parted {
             }
             while at < end {
                 let first = word(bytes, at);
-                let shape = Shape::of(first);
-                let next = at + 8 * shape.words();
+                let is_alike = first >> 32 == like.high;
+                let next = at + if is_alike { like.bytes } else { 8 * Shape::of(first).words() };
                 if next > end || next == at {
-                    let shape = if shape.is_padding() { shape } else { Shape::RAW };
-                    if shape == Shape::RAW {
-                        self.raw.extend_from_slice(&bytes[at..end]);
-                    }
-                    let (index, _) = self.known(shape, &mut table, divisions);
-                    self.order.push(u64::from(index));
+                    self.end_of_block(Shape::of(first), &bytes[at..end], &mut table, divisions);
                     at = end;
                     break;
                 }
-                let (index, group_index) = self.known(shape, &mut table, divisions);
-                self.order.push(u64::from(index));
-                let group = &mut self.groups[group_index];
+                if !is_alike {
+                    like = self.like(Shape::of(first), &mut table, divisions);
+                }
+                self.order.push(u64::from(like.index));
+                let group = &mut self.groups[like.group];
                 group.starts.push(at as u32);
                 let low = first as u32;
                 if group.same_time {
@@ -278,21 +304,44 @@ impl Parted {
                     group.times.push(u64::from(low.wrapping_sub(time)));
                     time = low;
                 }
-                if shape.kind() < event::KIND_FIRST {
-                    self.reserved(shape, bytes, at);
-                } else if !shape.is_same_time() {
-                    let full = self.base & !u64::from(u32::MAX) | u64::from(low);
-                    let (least, greatest) = self.times.unwrap_or((full, full));
-                    self.times = Some((least.min(full), greatest.max(full)));
-                }
-                let group = &mut self.groups[group_index];
-                if next > at + 8 + group.bytes {
+                if like.has_tail {
                     group.tail.extend_from_slice(&bytes[at + 8 + group.bytes..next]);
+                }
+                if like.is_reserved {
+                    self.reserved(Shape::of(first), bytes, at);
+                } else if !like.is_same_time {
+                    let full = self.base & !u64::from(u32::MAX) | u64::from(low);
+                    times = (times.0.min(full), times.1.max(full));
                 }
                 at = next;
             }
         }
+        self.times = (times.0 <= times.1).then_some(times);
         true
+    }
+
+    /// What events of a shape have in common.
+    fn like(&mut self, shape: Shape, table: &mut ShapeTable, divisions: Divisions<'_>) -> Like {
+        let (index, group) = self.known(shape, table, divisions);
+        Like {
+            high: shape.0,
+            bytes: 8 * shape.words(),
+            index,
+            group,
+            has_tail: 8 * shape.words() > 8 + self.groups[group].bytes,
+            is_reserved: shape.kind() < event::KIND_FIRST,
+            is_same_time: shape.is_same_time(),
+        }
+    }
+
+    /// There is no further event in a block: padding follows, or what is no event.
+    fn end_of_block(&mut self, shape: Shape, rest: &[u8], table: &mut ShapeTable, divisions: Divisions<'_>) {
+        let shape = if shape.is_padding() { shape } else { Shape::RAW };
+        if shape == Shape::RAW {
+            self.raw.extend_from_slice(rest);
+        }
+        let (index, _) = self.known(shape, table, divisions);
+        self.order.push(u64::from(index));
     }
 
     /// Takes note of a reserved event: a full time, or another owner.
@@ -364,10 +413,10 @@ impl Parted {
         output.varint(self.order.len() as u64);
         output.varint(self.headers[0].len() as u64);
         for header in &self.headers {
-            let column = Column { width: 8, values: header.clone() };
+            let column = Column::of(8, header.clone());
             column::encode(&column, &[], Some(0), output, scratch);
         }
-        let order = Column { width: 4, values: std::mem::take(&mut self.order) };
+        let order = Column::of(4, std::mem::take(&mut self.order));
         column::encode(&order, &[], None, output, scratch);
         scratch.spare.push(order);
         output.varint(self.raw.len() as u64);
@@ -402,26 +451,47 @@ impl Group {
     }
 
     fn write_times(&mut self, output: &mut Output<'_>, scratch: &mut Scratch) {
-        let times = Column { width: 4, values: std::mem::take(&mut self.times) };
+        let times = Column::of(4, std::mem::take(&mut self.times));
         let name = self.same_time.then(|| self.column_name(0));
         column::encode(&times, &[], name, output, scratch);
         self.times = times.values;
     }
 
     fn write(&mut self, bytes: &[u8], output: &mut Output<'_>, scratch: &mut Scratch) {
-        let mut columns = vec![Column { width: 4, values: std::mem::take(&mut self.times) }];
+        let words = varying(bytes, &self.starts, self.bytes / 8);
+        let mut columns = vec![Column::of(4, std::mem::take(&mut self.times))];
         let mut at = 8;
         for width in &self.division.widths {
-            let mut column = scratch.column(usize::from(*width));
-            gather(bytes, &self.starts, at, &mut column);
-            column::encode(&column, &columns, Some(self.column_name(at)), output, scratch);
-            at += column.width;
-            columns.push(column);
+            let width = usize::from(*width);
+            let (first, varies) = words[at / 8 - 1];
+            let (shift, mask) = (8 * (at % 8), column::mask(width));
+            if varies >> shift & mask == 0 {
+                // Most fields of most kinds say the same all the time.
+                let value = first >> shift & mask;
+                column::encode_constant(value, output);
+                columns.push(Column::constant(width, value));
+            } else {
+                let mut column = scratch.column(width);
+                gather(bytes, &self.starts, at, &mut column);
+                column::encode(&column, &columns, Some(self.column_name(at)), output, scratch);
+                columns.push(column);
+            }
+            at += width;
         }
-        scratch.spare.append(&mut columns);
+        scratch.spare.extend(columns.into_iter().filter(|column| column.values.capacity() > 0));
         output.varint(self.tail.len() as u64);
         output.bytes(&self.tail);
     }
+}
+
+/// Each of the first words behind the events' first ones, as the first event has it, and the bits in which some other differs.
+fn varying(bytes: &[u8], starts: &[u32], words: usize) -> Vec<(u64, u64)> {
+    let of = |word_at: usize| {
+        let load = |start: &u32| word(bytes, *start as usize + word_at);
+        let first = starts.first().map_or(0, load);
+        (first, starts.iter().fold(0, |varies, start| varies | (load(start) ^ first)))
+    };
+    (1..=words).map(|n| of(8 * n)).collect()
 }
 
 /// Takes the numbers that stand `at` bytes behind each start.
@@ -496,12 +566,12 @@ fn put_together(
     let mut groups = read_groups(input, shapes.len())?;
     let count = input.count(words)?;
     let blocks = input.count(bytes.len() / extent.block_bytes as usize + 2)?;
-    let mut headers = [(); 3].map(|()| Column { width: 8, values: Vec::new() });
+    let mut headers = [(); 3].map(|()| Column::of(8, Vec::new()));
     for header in &mut headers {
-        column::decode(header, blocks, &[], input, scratch)?;
+        column::decode(header, blocks, &mut [], input, scratch)?;
     }
     let mut order = scratch.column(4);
-    column::decode(&mut order, count, &[], input, scratch)?;
+    column::decode(&mut order, count, &mut [], input, scratch)?;
     let raw_bytes = input.count(bytes.len())?;
     let mut raw = Vec::new();
     input.bytes(raw_bytes, &mut raw)?;
@@ -515,7 +585,7 @@ fn put_together(
     for group in groups.iter_mut().filter(|group| group.count > 0) {
         group.starts.try_reserve_exact(group.count).map_err(|_| Damaged)?;
         group.times = scratch.column(4);
-        column::decode(&mut group.times, group.count, &[], input, scratch)?;
+        column::decode(&mut group.times, group.count, &mut [], input, scratch)?;
     }
     let frame = Frame { extent, placed: &placed, order: &order.values, headers: &headers, raw: &raw };
     frame.lay_out(bytes, &mut groups)?;
@@ -586,8 +656,15 @@ fn read_groups(input: &mut Input<'_>, max: usize) -> Result<Vec<Read>, Damaged> 
         for _ in 0..fields {
             widths.push(input.byte()?);
         }
-        let bytes: usize = widths.iter().map(|width| usize::from(*width)).sum();
-        if !bytes.is_multiple_of(8) || widths.iter().any(|width| !matches!(width, 1 | 2 | 4 | 8)) {
+        // Each field stands at a multiple of its width, so none lies in two words.
+        let mut bytes = 0;
+        for width in widths.iter().map(|width| usize::from(*width)) {
+            if !matches!(width, 1 | 2 | 4 | 8) || !usize::is_multiple_of(bytes, width) {
+                return Err(Damaged);
+            }
+            bytes += width;
+        }
+        if !bytes.is_multiple_of(8) {
             return Err(Damaged);
         }
         groups.push(Read { same_time, widths, bytes, ..Read::default() });
@@ -678,16 +755,24 @@ impl Read {
             return Err(Damaged);
         }
         let mut columns = vec![std::mem::take(&mut self.times)];
-        let mut at = 8;
+        let mut words = vec![Parts::default(); self.bytes / 8];
+        let mut at = 0;
         for width in &self.widths {
             let width = usize::from(*width);
+            let (parts, shift) = (&mut words[at / 8], 8 * (at % 8) as u32);
             let mut column = scratch.column(width);
-            column::decode(&mut column, count, &columns, input, scratch)?;
-            scatter(bytes, &self.starts, at, &column);
+            if column::decode_varying(&mut column, count, &mut columns, input, scratch)? {
+                parts.columns.push((columns.len(), shift));
+            } else {
+                parts.constant |= column.constant << shift;
+            }
             columns.push(column);
             at += width;
         }
-        scratch.spare.append(&mut columns);
+        for (n, parts) in words.iter().enumerate() {
+            parts.put(bytes, &self.starts, 8 * (n + 1), &columns);
+        }
+        scratch.spare.extend(columns.into_iter().filter(|column| column.values.capacity() > 0));
         let tail_bytes = input.count(bytes.len())?;
         input.bytes(tail_bytes, &mut scratch.tail)?;
         let mut tail = &scratch.tail[..];
@@ -701,24 +786,45 @@ impl Read {
     }
 }
 
-/// Puts the values of a column `at` bytes behind each start.
-fn scatter(bytes: &mut [u8], starts: &[u32], at: usize, column: &Column) {
-    macro_rules! put {
-        ($number:ty) => {
-            for (start, value) in starts.iter().zip(&column.values) {
-                let from = *start as usize + at;
-                bytes[from..from + size_of::<$number>()].copy_from_slice(&(*value as $number).to_le_bytes());
-            }
+/// What a word of the events of a group is made of.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    /// The fields that are the same in all, in their places.
+    constant: u64,
+    /// The columns of the others, and how far to the left their values go.
+    columns: Vec<(usize, u32)>,
+}
+
+impl Parts {
+    /// Puts the word `at` bytes behind each start.
+    fn put(&self, bytes: &mut [u8], starts: &[u32], at: usize, columns: &[Column]) {
+        let mut put = |start: &u32, value: u64| {
+            let from = *start as usize + at;
+            bytes[from..from + 8].copy_from_slice(&value.to_le_bytes());
         };
-    }
-    // The place is zero already.
-    if column.values.iter().all(|value| *value == 0) {
-        return;
-    }
-    match column.width {
-        1 => put!(u8),
-        2 => put!(u16),
-        4 => put!(u32),
-        _ => put!(u64),
+        let values = |n: usize| columns[n].values.iter();
+        match self.columns[..] {
+            // The place is zero already.
+            [] if self.constant == 0 => {}
+            [] => starts.iter().for_each(|start| put(start, self.constant)),
+            [(one, shift)] => {
+                starts
+                    .iter()
+                    .zip(values(one))
+                    .for_each(|(start, value)| put(start, value << shift | self.constant));
+            }
+            [(one, left), (other, right)] => {
+                let pairs = starts.iter().zip(values(one).zip(values(other)));
+                pairs.for_each(|(start, (a, b))| put(start, a << left | b << right | self.constant));
+            }
+            ref several => {
+                let value = |n: usize| {
+                    several.iter().fold(self.constant, |word, (column, shift)| {
+                        word | columns[*column].values[n] << shift
+                    })
+                };
+                starts.iter().enumerate().for_each(|(n, start)| put(start, value(n)));
+            }
+        }
     }
 }

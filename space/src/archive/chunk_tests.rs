@@ -100,10 +100,15 @@ fn blocks(random: &mut Chance, block_bytes: usize, count: usize, first: u64) -> 
 
 fn check(bytes: &[u8], extent: Extent) -> usize {
     let mut chunk = Vec::new();
-    Encoder::new(1).unwrap().encode(bytes, extent, 0, &mut division, &mut chunk);
+    let contents = Encoder::new(1).unwrap().encode(bytes, extent, 0, &mut division, &mut chunk);
     let mut back = vec![7; 3];
     Decoder::new().unwrap().decode(&chunk, extent, &mut back).expect("what was coded is read");
     assert!(back == seen(bytes, extent), "chunk of {} bytes differs", bytes.len());
+    let mut plain = Vec::new();
+    let survey = Encoder::new(0).unwrap().encode(bytes, extent, 0, &mut division, &mut plain);
+    Decoder::new().unwrap().decode(&plain, extent, &mut back).expect("what was kept as it is is read");
+    assert!(back == bytes, "chunk of {} bytes differs where it is kept as it is", bytes.len());
+    assert_eq!(survey, contents, "what is told of the events does not follow from how they are kept");
     chunk.len()
 }
 

@@ -77,6 +77,17 @@ impl Output<'_> {
         }
     }
 
+    /// The whole chunk, appended to `out`, with bytes behind it whose count the reader knows, and which are not compressed.
+    pub(super) fn finish_plain(mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if bytes.len() < FRAME_BYTES_MIN {
+            self.bytes(bytes);
+            return self.finish(out);
+        }
+        self.varint(bytes.len() as u64);
+        self.finish(out);
+        out.extend_from_slice(bytes);
+    }
+
     /// The whole chunk, appended to `out`.
     pub(super) fn finish(self, out: &mut Vec<u8>) {
         let Output { packer, meta, frames, shared } = self;

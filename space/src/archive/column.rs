@@ -76,7 +76,22 @@ impl Prediction {
 pub(super) struct Column {
     /// Bytes of a value: 1, 2, 4 or 8.
     pub(super) width: usize,
+    /// None of a column whose values are all the same, unless another column is predicted by it.
     pub(super) values: Vec<u64>,
+    /// What all values are, where that is one number.
+    pub(super) constant: u64,
+}
+
+impl Column {
+    /// A column with these values.
+    pub(super) fn of(width: usize, values: Vec<u64>) -> Column {
+        Column { width, values, constant: 0 }
+    }
+
+    /// A column of which all values are this one.
+    pub(super) fn constant(width: usize, value: u64) -> Column {
+        Column { width, values: Vec::new(), constant: value }
+    }
 }
 
 /// What is allocated once for many columns.
@@ -94,7 +109,7 @@ pub(super) struct Scratch {
 }
 
 /// The mask of a value of so many bytes.
-fn mask(width: usize) -> u64 {
+pub(super) fn mask(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }
 
@@ -141,8 +156,7 @@ fn cost(prediction: Prediction, column: &Column, before: &[Column], keys: &mut V
     // From the middle, where a chunk is what it mostly is; the value before the first is real but at the very beginning.
     let from = (count - sample) / 2;
     let mut rest = Vec::new();
-    let part =
-        |column: &Column| Column { width: column.width, values: column.values[from..from + sample].to_vec() };
+    let part = |column: &Column| Column::of(column.width, column.values[from..from + sample].to_vec());
     let (column, sources): (Column, Vec<Column>) = match prediction {
         Prediction::Other(n) | Prediction::Keyed(n) | Prediction::KeyedStep(n) => {
             let mut sources = vec![Column::default(); n];
@@ -238,7 +252,8 @@ fn chosen(column: &Column, before: &[Column], keys: &mut Vec<(u64, u64)>) -> Pre
     }
     if column.width >= 4 && values.len() >= KEYED_VALUES_MIN {
         // A key is a number of something: a task, a stream, a base.
-        for n in (1..before.len()).filter(|n| before[*n].width >= 4).take(4) {
+        for n in (1..before.len()).filter(|n| before[*n].width >= 4 && !before[*n].values.is_empty()).take(4)
+        {
             consider(Prediction::Keyed(n), 12, keys);
             consider(Prediction::KeyedStep(n), 12, keys);
         }
@@ -251,7 +266,7 @@ impl Scratch {
     pub(super) fn column(&mut self, width: usize) -> Column {
         let mut column = self.spare.pop().unwrap_or_default();
         column.values.clear();
-        Column { width, ..column }
+        Column { width, constant: 0, ..column }
     }
 
     /// How to predict a column: as the one before that had the same name, if that was not long ago.
@@ -259,9 +274,11 @@ impl Scratch {
         let Some(name) = name else { return Prediction::Least };
         if let Some((habit, left)) = self.habits.get_mut(&name)
             && *left > 0
-            && habit
-                .source()
-                .is_none_or(|n| before.get(n).is_some_and(|other| other.width >= column.width.min(4)))
+            && habit.source().is_none_or(|n| {
+                before.get(n).is_some_and(|other| {
+                    other.width >= column.width.min(4) && other.values.len() == column.values.len()
+                })
+            })
         {
             *left -= 1;
             return *habit;
@@ -305,14 +322,36 @@ pub(super) fn encode(
     }
 }
 
-/// Reads the `count` values of a column into `column`, whose width is set.
+/// Writes a column of which all values are this one.
+pub(super) fn encode_constant(value: u64, output: &mut Output<'_>) {
+    let (code, _) = Prediction::Least.code();
+    output.meta.push(code);
+    output.varint(value);
+}
+
+/// Reads the `count` values of a column into `column`, whose width is set. `before` are the columns that it may be predicted by.
 pub(super) fn decode(
     column: &mut Column,
     count: usize,
-    before: &[Column],
+    before: &mut [Column],
     input: &mut Input<'_>,
     scratch: &mut Scratch,
 ) -> Result<(), Damaged> {
+    if !decode_varying(column, count, before, input, scratch)? {
+        column.values.try_reserve(count).map_err(|_| Damaged)?;
+        column.values.resize(count, column.constant);
+    }
+    Ok(())
+}
+
+/// Likewise, but of a column whose values are all the same only that one is read; whether they differ.
+pub(super) fn decode_varying(
+    column: &mut Column,
+    count: usize,
+    before: &mut [Column],
+    input: &mut Input<'_>,
+    scratch: &mut Scratch,
+) -> Result<bool, Damaged> {
     let head = input.byte()?;
     let planes = usize::from(head >> 4);
     let has_column = matches!(head & 15, 3..=5);
@@ -321,12 +360,25 @@ pub(super) fn decode(
         Prediction::from_code(head & 15, usize::try_from(source).map_err(|_| Damaged)?).ok_or(Damaged)?;
     let first = if has_column { 0 } else { input.varint()? };
     let step = if prediction == Prediction::Step { input.varint()? } else { 0 };
-    let sources = before.get(source as usize).filter(|other| other.values.len() >= count);
-    if planes > 8 || has_column && sources.is_none() {
+    if planes > column.width {
         return Err(Damaged);
     }
     let values = &mut column.values;
     values.clear();
+    if planes == 0 && prediction == Prediction::Least {
+        column.constant = first & mask(column.width);
+        return Ok(false);
+    }
+    let mut other = None;
+    if has_column {
+        let source = before.get_mut(source as usize).ok_or(Damaged)?;
+        if source.values.is_empty() {
+            source.values.try_reserve(count).map_err(|_| Damaged)?;
+            source.values.resize(count, source.constant);
+        }
+        other = Some(&*source).filter(|source| source.values.len() >= count);
+        other.ok_or(Damaged)?;
+    }
     values.try_reserve(count).map_err(|_| Damaged)?;
     if planes == 0 {
         values.resize(count, 0);
@@ -341,8 +393,8 @@ pub(super) fn decode(
             *value |= u64::from(*byte) << shift;
         }
     }
-    restore(prediction, (first, step), values, mask(column.width), sources, &mut scratch.keys);
-    Ok(())
+    restore(prediction, (first, step), values, mask(column.width), other, &mut scratch.keys);
+    Ok(true)
 }
 
 /// Makes the values of what a prediction left of them.

@@ -211,6 +211,39 @@ impl Kept {
         Some((before, after))
     }
 
+    /// From this position, which a block begins at, how far the chunks go that end before the limit and have events of kinds only that
+    /// are left out, to where a block begins, and how many events that are; none if not even the first one does. Nobody else took the
+    /// element over in them.
+    pub(crate) fn passed(
+        &self,
+        id: ElementId,
+        (position, limit): (u64, u64),
+        is_left_out: impl Fn(u16) -> bool,
+    ) -> Option<(u64, u64)> {
+        let state = self.state();
+        let element = state.elements.get(&id)?;
+        let block_bytes = element.block_bytes();
+        if !position.is_multiple_of(block_bytes) {
+            return None;
+        }
+        let (mut at, mut events, mut passed) = (position, 0, None);
+        let first = element.chunks.partition_point(|chunk| chunk.from < position);
+        for (n, chunk) in element.chunks.iter().enumerate().skip(first) {
+            // What the last one lacks would be told by nothing behind it.
+            let is_last = n + 1 == element.chunks.len();
+            let info = state.segments.get(&chunk.segment).and_then(|segment| segment.chunk(chunk.at))?;
+            let is_of_use = info.kinds.iter().any(|(kind, count)| *count > 0 && !is_left_out(*kind));
+            if is_last || chunk.from != at || chunk.to > limit || is_of_use || !info.owners.is_empty() {
+                break;
+            }
+            (at, events) = (chunk.to, events + info.events());
+            if at.is_multiple_of(block_bytes) {
+                passed = Some((at, events));
+            }
+        }
+        passed
+    }
+
     /// What the archive holds.
     pub(crate) fn info(&self) -> ArchiveInfo {
         let state = self.state();

@@ -32,6 +32,7 @@ mod kept;
 mod mirror;
 mod segment;
 mod store;
+mod survey;
 mod tap;
 
 pub(crate) use kept::Kept;
@@ -52,7 +53,7 @@ pub struct ArchiveOptions {
     /// Where: a directory that does not exist, is empty, or has an archive of the same space, which is gone on with. None: in the
     /// space's own, beside its elements.
     pub directory: Option<PathBuf>,
-    /// Level of the compressor, 1 to 19.
+    /// Level of the compressor, 1 to 19; 0: events are kept as they are, which takes the least time and the most room.
     pub level: i32,
     /// Bytes after which a segment is finished and the next one begun.
     pub segment_bytes: u64,

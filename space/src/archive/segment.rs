@@ -341,6 +341,12 @@ impl SegmentReader {
         Ok(true)
     }
 
+    /// What is known of the chunk whose record is at `at`.
+    pub(super) fn chunk(&self, at: u64) -> Option<&ChunkInfo> {
+        let place = self.contents.chunks.binary_search_by_key(&at, |(at, _, _)| *at).ok()?;
+        Some(&self.contents.chunks[place].2)
+    }
+
     /// What was coded of the chunk whose record is at `at`; none if it is not whole.
     pub(super) fn coded(path: &Path, at: u64, payload: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         let file = match file::open_to_read(path) {

@@ -51,7 +51,7 @@ impl Tap {
         let (header, position, has_begun) = match store.before(place.id) {
             Some((header, position)) => (header, position, true),
             None => {
-                let mut header = ring.header.clone();
+                let mut header = ring.header()?;
                 let mut put =
                     |at: usize, value: u64| header[at..at + 8].copy_from_slice(&value.to_le_bytes());
                 put(element::BLOCKS, ring.block_bytes);
@@ -124,8 +124,7 @@ impl Tap {
 
     /// Bytes that may wait: a writer that waits for its consumer never waits for what is not written yet.
     fn waiting_max(&self, options: &ArchiveOptions) -> usize {
-        let is_overwriting =
-            word(&self.ring.header[..], element::VERSION) >> 32 == u64::from(Policy::Overwrite.code());
+        let is_overwriting = self.ring.policy() == Policy::Overwrite.code();
         let ring = (self.ring.block_bytes * self.ring.block_count / 2) as usize;
         let most = if is_overwriting { options.chunk_bytes } else { options.chunk_bytes.min(ring) };
         most.clamp(1, CHUNK_BYTES_MAX)

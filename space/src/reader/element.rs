@@ -7,17 +7,13 @@
 //! An event that is continued is put together in a buffer of its own, and comes when all of it is there. If a part was
 //! overwritten, it is lost as a whole.
 
-use crate::archive::Kept;
+use super::blocks::{Blocks, HEAD_MAX, Place};
+use super::consumer::Consumer;
 use crate::error::Error;
 use crate::file;
 use crate::kind::NameRef;
-use crate::layout::{block, element, event, pool};
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-
-/// A position beyond this (4 EiB) is nonsense.
-const HEAD_MAX: u64 = 1 << 62;
+use crate::layout::{block, element, event};
+use std::sync::Arc;
 
 /// What an element's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +61,8 @@ pub(super) struct Found {
 pub(super) enum Start {
     /// At this time, in ticks.
     Time(u64),
+    /// With the block that holds this time, in ticks.
+    Block(u64),
     /// At the event of this sequence.
     Sequence(u64),
 }
@@ -73,7 +71,7 @@ impl Start {
     /// Whether it may lie in a block with this base and first sequence, or in one after it.
     fn is_behind(self, base: u64, first_sequence: u64) -> bool {
         match self {
-            Start::Time(time) => base < time,
+            Start::Time(time) | Start::Block(time) => base < time,
             Start::Sequence(sequence) => first_sequence <= sequence,
         }
     }
@@ -101,259 +99,14 @@ pub(super) enum Next {
     Nothing,
 }
 
-/// Which element of a space: the number in its file's name and, in a pool, the place there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ElementId {
-    /// The number of the file, and of the catalog with its kinds.
-    pub(crate) file: u32,
-    pub(crate) slot: Option<u32>,
-}
-
-/// An element that was found in a space.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) id: ElementId,
-    pub(crate) pool: Option<Arc<PoolFile>>,
-    /// Where it lies, and its archive.
-    pub(crate) directory: Arc<Path>,
-    /// The segments of the space's archive, once there are any.
-    pub(crate) kept: KeptCell,
-}
-
-/// The segments of a space's archive, once there are any.
-pub(crate) type KeptCell = Arc<OnceLock<Arc<Kept>>>;
-
-impl Place {
-    pub(crate) fn archive(&self) -> PathBuf {
-        self.directory.join(match self.id.slot {
-            None => format!("{:04}.archive", self.id.file),
-            Some(slot) => format!("{:04}-{slot:04}.archive", self.id.file),
-        })
-    }
-}
-
-/// A pool, opened.
-#[derive(Debug)]
-pub(crate) struct PoolFile {
-    pub(crate) number: u32,
-    pub(crate) file: Arc<File>,
-    pub(crate) path: PathBuf,
-    block_bytes: u64,
-    block_count: u64,
-    pub(crate) slots: u32,
-}
-
-impl PoolFile {
-    pub(crate) fn open(path: PathBuf, number: u32) -> Result<PoolFile, Error> {
-        let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
-        let mut header = [0; pool::USED + 8];
-        file::read_exact_at(&file, &path, &mut header, 0)?;
-        file::check_magic(&path, &header, pool::MAGIC_VALUE, "a pool")?;
-        let (block_bytes, block_count) = checked_blocks(&path, file::word(&header, pool::BLOCKS), false)?;
-        let slots = file::word(&header, pool::SLOTS);
-        if !(1..=pool::SLOTS_MAX as u64).contains(&slots) {
-            return Err(Error::new(format!("{} is damaged: it claims {slots} elements", path.display())));
-        }
-        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
-        let needed = (pool::elements(slots as usize) as u64).saturating_add(slots.saturating_mul(slot_bytes));
-        check_length(&file, &path, needed)?;
-        Ok(PoolFile { number, file: Arc::new(file), path, block_bytes, block_count, slots: slots as u32 })
-    }
-
-    /// How many elements were ever in use.
-    pub(crate) fn used(&self) -> Result<u32, Error> {
-        let mut word = [0; 8];
-        file::read_exact_at(&self.file, &self.path, &mut word, pool::USED as u64)?;
-        Ok(u64::from_le_bytes(word).min(u64::from(self.slots)) as u32)
-    }
-}
-
-/// One file of blocks: the ring, or the archive.
-#[derive(Debug)]
-pub(crate) struct Blocks {
-    pub(crate) file: Arc<File>,
-    pub(crate) path: PathBuf,
-    /// Where the element's header lies in the file, and where its blocks begin.
-    pub(crate) start: u64,
-    data: u64,
-    pub(crate) block_bytes: u64,
-    /// 0: an archive, whose blocks do not come around.
-    pub(crate) block_count: u64,
-    pub(crate) header: Box<[u8; element::HEADER]>,
-    /// Where the blocks come from if they lie coded in segments, and not in the file.
-    kept: Option<(Arc<Kept>, ElementId)>,
-}
-
-impl Blocks {
-    /// Opens a file of blocks; `None` if there is none.
-    pub(crate) fn open(path: PathBuf, archive: bool) -> Result<Option<Blocks>, Error> {
-        let file = match file::open_to_read(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io("open", &path, e)),
-        };
-        let mut header = Box::new([0; element::HEADER]);
-        file::read_exact_at(&file, &path, &mut header[..], 0)?;
-        let magic = if archive { element::MAGIC_ARCHIVE } else { element::MAGIC_VALUE };
-        file::check_magic(&path, &header[..], magic, if archive { "an archive" } else { "an element" })?;
-        let (block_bytes, block_count) =
-            checked_blocks(&path, file::word(&header[..], element::BLOCKS), archive)?;
-        check_length(&file, &path, (element::DATA as u64).saturating_add(block_bytes * block_count))?;
-        let (start, data) = (0, element::DATA as u64);
-        let file = Arc::new(file);
-        Ok(Some(Blocks { file, path, start, data, block_bytes, block_count, header, kept: None }))
-    }
-
-    /// The element at place `slot` of a pool.
-    pub(crate) fn in_pool(pool: &PoolFile, slot: u32) -> Result<Blocks, Error> {
-        let PoolFile { block_bytes, block_count, .. } = *pool;
-        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
-        let start = pool::elements(pool.slots as usize) as u64 + u64::from(slot) * slot_bytes;
-        let mut header = Box::new([0; element::HEADER]);
-        file::read_exact_at(&pool.file, &pool.path, &mut header[..], start)?;
-        file::check_magic(&pool.path, &header[..], element::MAGIC_VALUE, "a pool with elements")?;
-        let (file, path, data) = (pool.file.clone(), pool.path.clone(), start + element::HEADER as u64);
-        Ok(Blocks { file, path, start, data, block_bytes, block_count, header, kept: None })
-    }
-
-    /// The element at `place`; `None` if it has no ring.
-    pub(crate) fn ring(place: &Place) -> Result<Option<Blocks>, Error> {
-        match (&place.pool, place.id.slot) {
-            (Some(pool), Some(slot)) => Blocks::in_pool(pool, slot).map(Some),
-            (None, Some(_)) => Ok(None),
-            _ => Blocks::open(place.directory.join(format!("{:04}.element", place.id.file)), false),
-        }
-    }
-
-    /// What is kept of the element at `place`: its blocks in segments, or in a file as former versions kept them.
-    fn archived(place: &Place) -> Result<Option<Blocks>, Error> {
-        let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
-        let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
-        let path = kept.path.clone();
-        let (block_bytes, block_count) =
-            checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
-        let file = Arc::new(file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?);
-        let kept = Some((kept.clone(), place.id));
-        Ok(Some(Blocks { file, path, start: 0, data: 0, block_bytes, block_count, header, kept }))
-    }
-
-    /// Up to which position an archive has blocks.
-    fn archived_to(&self) -> Result<u64, Error> {
-        if self.kept.is_some() {
-            return self.head();
-        }
-        let room = file::length(&self.file, &self.path)?.saturating_sub(element::DATA as u64);
-        Ok(self.head()?.min(room) & !7)
-    }
-
-    /// Whether this may be the archive of `ring`.
-    fn check_beside(&self, ring: &Blocks) -> Result<(), Error> {
-        if self.block_bytes == ring.block_bytes {
-            return Ok(());
-        }
-        Err(Error::new(format!(
-            "{} and its archive disagree about the size of a block: one of them is damaged",
-            ring.path.display()
-        )))
-    }
-
-    /// A word of the header.
-    pub(crate) fn word(&self, at: usize) -> Result<u64, Error> {
-        if let Some((kept, id)) = &self.kept {
-            return Ok(kept.word(*id, at));
-        }
-        self.word_at(self.start + at as u64)
-    }
-
-    fn word_at(&self, at: u64) -> Result<u64, Error> {
-        let mut word = [0; 8];
-        file::read_exact_at(&self.file, &self.path, &mut word, at)?;
-        Ok(u64::from_le_bytes(word))
-    }
-
-    /// The committed position. One that no process can have reached is damage; refusing it keeps sums from overflowing.
-    pub(crate) fn head(&self) -> Result<u64, Error> {
-        let head = self.word(element::HEAD)?;
-        if head > HEAD_MAX {
-            return Err(Error::new(format!(
-                "{} is damaged: it claims {head} bytes of events",
-                self.path.display()
-            )));
-        }
-        Ok(head & !7)
-    }
-
-    /// Where block `number` lies in the file.
-    pub(crate) fn place(&self, number: u64) -> u64 {
-        let slot = if self.block_count == 0 { number } else { number % self.block_count };
-        self.data + slot * self.block_bytes
-    }
-
-    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if there
-    /// is none. Never fewer than the ring's next turn is looked at.
-    pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
-        if let Some((kept, id)) = &self.kept {
-            return kept.next_written(*id, number, end);
-        }
-        let place = self.place(number);
-        let found = match file::next_data(&self.file, place) {
-            Some(data) => number + data.saturating_sub(place) / self.block_bytes,
-            None => end,
-        };
-        // A ring goes on at its beginning.
-        let turn = number.checked_div(self.block_count).map_or(end, |turns| (turns + 1) * self.block_count);
-        found.min(turn).min(end)
-    }
-
-    /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there. Of a block that was overwritten
-    /// while it was kept in segments it may be fewer.
-    pub(crate) fn copy(&self, number: u64, bytes: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
-        if let Some((kept, id)) = &self.kept {
-            return kept.copy(*id, number, bytes, buffer);
-        }
-        buffer.resize(bytes, 0);
-        let place = self.place(number);
-        file::read_exact_at(&self.file, &self.path, buffer, place)?;
-        if file::word(buffer, block::NUMBER) != number + 1 {
-            return Ok(false);
-        }
-        // A system call lies between the two looks at the number: no load of the copy can move below it.
-        Ok(self.word_at(place)? == number + 1)
-    }
-}
-
-fn checked_blocks(path: &Path, sizes: u64, archive: bool) -> Result<(u64, u64), Error> {
-    let (block_bytes, block_count) = (sizes & 0xffff_ffff, sizes >> 32);
-    let good = block_bytes.is_power_of_two()
-        && (block::BYTES_MIN as u64..=block::BYTES_MAX as u64).contains(&block_bytes)
-        && (archive && block_count == 0 || !archive && block_count >= 2);
-    if good {
-        return Ok((block_bytes, block_count));
-    }
-    Err(Error::new(format!(
-        "{} is damaged: it claims {block_count} blocks of {block_bytes} bytes",
-        path.display()
-    )))
-}
-
-fn check_length(file: &File, path: &Path, needed: u64) -> Result<(), Error> {
-    let there = file::length(file, path)?;
-    if there >= needed {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "{} is truncated: it has {there} bytes of {needed}; the events in it are lost",
-        path.display()
-    )))
-}
-
 /// Reads an element from its oldest event on, in the writer's order.
 #[derive(Debug)]
 pub(super) struct ElementReader {
     place: Place,
     /// The ring; none when only the archive was kept.
     ring: Option<Blocks>,
-    archive: Option<Blocks>,
+    /// Seldom there, and there are thousands of elements.
+    archive: Option<Box<Blocks>>,
     /// Position of the next event: bytes since the start.
     position: u64,
     /// Position up to which events were committed when last looked at.
@@ -376,7 +129,7 @@ pub(super) struct ElementReader {
     owner: Owner,
     owner_sequence: u64,
     /// A second gap, after one that was handed over.
-    gap: Option<Next>,
+    gap: Option<Box<Next>>,
     /// Dropped events that were told of already.
     drops_told: u64,
     /// Dropped events, as the header said before `limit` was read.
@@ -389,6 +142,26 @@ pub(super) struct ElementReader {
     /// Blocks that begin after this time are not looked into, and whether one was met.
     last: u64,
     is_past_last: bool,
+    outline: Option<Outline>,
+    /// The writer waits for this reader. Seldom, so it takes room only then.
+    consumer: Option<Box<Consumer>>,
+    /// From this position on everything is wanted, outline or not; `None`: not looked for yet.
+    whole_from: Option<u64>,
+}
+
+/// Before a time, events of some kinds are left out.
+#[derive(Clone, Debug)]
+pub(super) struct Outline {
+    /// In ticks.
+    pub(super) until: u64,
+    /// By the number of a kind; those behind the end are wanted.
+    pub(super) left_out: Arc<[bool]>,
+}
+
+impl Outline {
+    fn leaves_out(&self, kind: u16) -> bool {
+        self.left_out.get(usize::from(kind)).copied().unwrap_or(false)
+    }
 }
 
 impl ElementReader {
@@ -396,15 +169,16 @@ impl ElementReader {
     pub(super) fn open(place: &Place) -> Result<Option<ElementReader>, Error> {
         let ring = Blocks::ring(place)?;
         let archive = Blocks::archived(place)?;
-        let (Some(first), second) = (ring.as_ref().or(archive.as_ref()), archive.as_ref()) else {
+        let archive = archive.map(Box::new);
+        let (Some(first), second) = (ring.as_ref().or(archive.as_deref()), archive.as_deref()) else {
             return Ok(None);
         };
         if let Some(archive) = second {
             archive.check_beside(first)?;
         }
         // The first owner's blocks do not say whose they are; its name may have gone with it.
-        let number = file::word(&first.header[..], element::WRITER) as u32;
-        let owner = Owner::new(file::word(&first.header[..], element::OWNER), 0);
+        let number = first.fixed.writer;
+        let owner = Owner::new(first.fixed.owner, 0);
         let owner = match first.word(element::GENERATION)? {
             0 | 1 => Owner { name: NameRef(first.word(element::OWNER_NAME)?), ..owner },
             _ => Owner { number, ..Owner::default() },
@@ -434,25 +208,38 @@ impl ElementReader {
             by_block: false,
             last: u64::MAX,
             is_past_last: false,
+            outline: None,
+            consumer: None,
+            whole_from: None,
         }))
     }
 
+    /// Tells a writer that waits for who consumes what it may use again: the blocks that were handed over whole.
+    pub(super) fn consume(&mut self) -> Result<(), Error> {
+        let Some(ring) = &self.ring else { return Ok(()) };
+        if self.consumer.is_none() {
+            self.consumer = Some(Box::new(Consumer::begin(&ring.path, ring.start)?));
+        }
+        // Of the block that ends here, an event may have been found that was not handed over.
+        let done = self.position.saturating_sub(1) / ring.block_bytes * ring.block_bytes;
+        self.consumer.as_mut().map_or(Ok(()), |consumer| consumer.tell(done))
+    }
+
     fn main(&self) -> &Blocks {
-        self.ring.as_ref().or(self.archive.as_ref()).expect("opened with one of the two")
+        self.ring.as_ref().or(self.archive.as_deref()).expect("opened with one of the two")
     }
 
     /// What the header says, and the reference of the writer's name.
     pub(super) fn info(&mut self) -> Result<(WriterInfo, NameRef), Error> {
         self.look()?;
         let blocks = self.main();
-        let constant = |at| file::word(&blocks.header[..], at);
         let owner = Owner::new(blocks.word(element::OWNER)?, blocks.word(element::OWNER_NAME)?);
         let info = WriterInfo {
             number: owner.number,
             name: String::new(),
             thread: owner.thread,
             generation: blocks.word(element::GENERATION)?,
-            policy: (constant(element::VERSION) >> 32) as u32,
+            policy: blocks.fixed.policy,
             block_bytes: blocks.block_bytes,
             block_count: blocks.block_count,
             head: self.limit,
@@ -484,7 +271,7 @@ impl ElementReader {
             self.first = Some(start);
             self.seek(start)?;
         }
-        Ok(())
+        self.find_whole()
     }
 
     /// Moves over what the writer discarded, which is not lost.
@@ -510,7 +297,7 @@ impl ElementReader {
     /// Whether an event comes before what was asked for.
     pub(super) fn is_before_start(&mut self, found: &Found) -> bool {
         let before = match self.first {
-            None => return false,
+            None | Some(Start::Block(_)) => return false,
             Some(Start::Time(time)) => found.time < time,
             Some(Start::Sequence(sequence)) => {
                 found.owner.number == self.first_writer() && found.sequence < sequence
@@ -522,6 +309,49 @@ impl ElementReader {
         before
     }
 
+    /// From now on only an outline is wanted of what lies in blocks that end before a time. The block that holds the time comes whole: what
+    /// is told once in a block is there for all that follows in it.
+    pub(super) fn outline(&mut self, outline: Outline) {
+        if self.whole_from.is_none_or(|from| self.position < from) {
+            self.outline = Some(outline);
+        }
+    }
+
+    /// Looks where the block begins that holds the outline's end.
+    fn find_whole(&mut self) -> Result<(), Error> {
+        if let Some(outline) = self.outline.as_ref().filter(|_| self.whole_from.is_none() && self.limit > 0) {
+            let block = self.last_behind(Start::Block(outline.until))?;
+            self.whole_from = Some(block * self.main().block_bytes);
+        }
+        Ok(())
+    }
+
+    /// Whether the event is none of the outline's.
+    pub(super) fn is_left_out(&self, found: &Found) -> bool {
+        self.outline.as_ref().is_some_and(|outline| outline.leaves_out(found.kind))
+    }
+
+    /// Passes over chunks of the archive that have nothing of the outline; whether there were any.
+    fn pass_over(&mut self) -> bool {
+        let (Some(outline), Some(whole_from), Some(Blocks { kept: Some((kept, id)), .. }), None) =
+            (&self.outline, self.whole_from, self.archive.as_deref(), &self.begun)
+        else {
+            return false;
+        };
+        let limit = whole_from.min(self.limit);
+        let passed = kept.passed(*id, (self.position, limit), |kind| outline.leaves_out(kind));
+        let Some((to, events)) = passed else { return false };
+        self.position = to;
+        self.sequence = self.sequence.saturating_add(events);
+        self.buffered = None;
+        true
+    }
+
+    /// Whether something was met that comes after where to end.
+    pub(super) fn is_past_last(&self) -> bool {
+        self.is_past_last
+    }
+
     /// Where to end: nothing of blocks that begin later is handed over.
     pub(super) fn end_at(&mut self, last: u64) {
         self.last = last;
@@ -529,7 +359,7 @@ impl ElementReader {
 
     /// The number of the element's first writer.
     pub(super) fn first_writer(&self) -> u32 {
-        file::word(&self.main().header[..], element::WRITER) as u32
+        self.main().fixed.writer
     }
 
     /// From now on only whole blocks are taken, until the writer closes.
@@ -567,7 +397,7 @@ impl ElementReader {
             && let Some(archive) = Blocks::archived(&self.place)?
         {
             archive.check_beside(self.main())?;
-            self.archive = Some(archive);
+            self.archive = Some(Box::new(archive));
         }
         if let Some(archive) = &self.archive {
             self.archived = archive.archived_to()?;
@@ -575,18 +405,16 @@ impl ElementReader {
         Ok(())
     }
 
-    /// Passes over the blocks that end before what `start` asks for, by their headers alone; what lies before is not lost.
-    fn seek(&mut self, start: Start) -> Result<(), Error> {
-        let block_bytes = self.main().block_bytes;
-        let end = self.limit.div_ceil(block_bytes);
+    /// The last block that begins at or before what `start` asks for, if any does; else the oldest.
+    fn last_behind(&mut self, start: Start) -> Result<u64, Error> {
+        let end = self.limit.div_ceil(self.main().block_bytes);
         let (mut low, mut high) = (self.oldest_held(end)?, end);
-        if let Some(Blocks { kept: Some((kept, id)), .. }) = &self.archive {
+        if let Some(Blocks { kept: Some((kept, id)), .. }) = self.archive.as_deref() {
             // The index of the segments tells which chunk to look into.
             let (first, behind) =
                 kept.narrowed(*id, |base, sequence| start.is_behind(base, sequence)).unwrap_or((low, None));
             (low, high) = (low.max(first), behind.map_or(high, |behind| high.min(behind)));
         }
-        // The last block that begins at or before what is asked for, if any does.
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             // A block that is gone was overwritten, and all before it.
@@ -598,6 +426,13 @@ impl ElementReader {
             };
             if before { low = middle } else { high = middle }
         }
+        Ok(low)
+    }
+
+    /// Passes over the blocks that end before what `start` asks for, by their headers alone; what lies before is not lost.
+    fn seek(&mut self, start: Start) -> Result<(), Error> {
+        let low = self.last_behind(start)?;
+        let block_bytes = self.main().block_bytes;
         let Some(header) = self.block_header(low)? else { return Ok(()) };
         if low * block_bytes > self.position {
             self.position = low * block_bytes;
@@ -613,7 +448,7 @@ impl ElementReader {
     fn block_header(&mut self, number: u64) -> Result<Option<Vec<u8>>, Error> {
         let mut header = Vec::new();
         let end = number * self.main().block_bytes + block::HEADER as u64;
-        let archive = self.archive.as_ref().filter(|_| end <= self.archived);
+        let archive = self.archive.as_deref().filter(|_| end <= self.archived);
         for blocks in [archive, self.ring.as_ref()].into_iter().flatten() {
             if blocks.copy(number, block::HEADER, &mut header)? {
                 return Ok(Some(header));
@@ -648,10 +483,43 @@ impl ElementReader {
         &buffer[found.from..found.to]
     }
 
+    /// The next event, if it lies in the buffer and nothing about it or before it is special; `None` says nothing.
+    #[inline]
+    pub(super) fn next_plain(&mut self) -> Option<Found> {
+        let is_special = self.gap.is_some()
+            || self.begun.is_some()
+            || self.first.is_some()
+            || self.outline.is_some()
+            || self.buffered.is_none();
+        if is_special {
+            return None;
+        }
+        let offset = usize::try_from(self.position.wrapping_sub(self.buffer_start)).ok()?;
+        let first = u64::from_le_bytes(*self.buffer.get(offset..)?.first_chunk()?);
+        let (kind, words, flags) =
+            ((first >> 32) as u16, (first >> 48 & 0xfff) as usize, (first >> 60) as u8);
+        let end = offset + 8 * words;
+        let is_plain = kind >= event::KIND_FIRST
+            && words > 0
+            && end <= self.buffer.len()
+            && flags & event::FLAG_CONTINUED == 0;
+        if !is_plain {
+            return None;
+        }
+        self.position += 8 * words as u64;
+        if flags & event::FLAG_SAME_TIME == 0 {
+            self.time = self.base & !u64::from(u32::MAX) | first & u64::from(u32::MAX);
+        }
+        let sequence = self.sequence.saturating_sub(self.owner_sequence);
+        self.sequence = self.sequence.saturating_add(1);
+        let (time, owner, from) = (self.time, self.owner, offset + 8);
+        Some(Found { owner, time, sequence, kind, flags, from, to: end, is_long: false })
+    }
+
     /// The next event before the limit of the last look.
     pub(super) fn next(&mut self) -> Result<Next, Error> {
         if let Some(gap) = self.gap.take() {
-            return Ok(gap);
+            return Ok(*gap);
         }
         loop {
             if self.is_past_last {
@@ -666,7 +534,14 @@ impl ElementReader {
                 }
             }
             if self.position >= self.limit {
+                if self.place.id.slot.is_some() {
+                    // There are thousands, and seldom more of a block than once.
+                    self.buffer = Vec::new();
+                }
                 return Ok(self.tail_drops());
+            }
+            if self.pass_over() {
+                continue;
             }
             if let Some(gap) = self.load(self.position / self.main().block_bytes)? {
                 return Ok(gap);
@@ -679,6 +554,9 @@ impl ElementReader {
         let block_bytes = self.main().block_bytes;
         let start = number * block_bytes;
         let bytes = (self.limit - start).min(block_bytes) as usize;
+        if self.whole_from.is_some_and(|from| start >= from) {
+            self.outline = None;
+        }
         if !self.copy(number, start, bytes)? {
             (self.buffered, self.begun) = (None, None);
             self.position = self.oldest(number + 1)? * block_bytes;
@@ -730,7 +608,7 @@ impl ElementReader {
                 Next::Gap { writer, lost: to - from, from_sequence, kind_unknown: false }
             });
         let gap = gaps.next();
-        self.gap = gaps.next();
+        self.gap = gaps.next().map(Box::new);
         gap
     }
 

@@ -1,6 +1,7 @@
 //! The events of all writers, merged in time order with bounded memory: one block per element, and its longest event.
 
-use super::element::{ElementReader, Found, Next, Place, Start};
+use super::blocks::Place;
+use super::element::{ElementReader, Found, Next, Outline, Start};
 use super::kinds::{Catalogs, FieldRef, KindInfo, length_at};
 use super::numbers::Numbers;
 use crate::catalog::FieldInfo;
@@ -210,11 +211,26 @@ pub struct EventStream {
     sources: Vec<Source>,
     catalogs: Catalogs,
     by_block: bool,
+    is_consumer: bool,
     since: Option<u64>,
+    /// The first block of each writer is wanted whole.
+    whole_blocks: bool,
     until: u64,
     from_sequence: Vec<(u32, u64)>,
+    /// Before so many ticks, only kinds with such names are wanted.
+    outline: Option<(u64, Wanted)>,
     /// Sources by the time of what they have next; the writer decides between equals.
     order: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+/// Which kinds are wanted, by their names.
+#[derive(Clone)]
+struct Wanted(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wanted")
+    }
 }
 
 #[derive(Debug)]
@@ -225,6 +241,10 @@ struct Source {
     next: Next,
     /// What comes later is not wanted.
     until: u64,
+    /// Something later was met.
+    is_cut: bool,
+    /// What comes next was found, and not looked at yet.
+    is_moved: bool,
     failed: bool,
 }
 
@@ -236,9 +256,12 @@ impl EventStream {
             sources: Vec::new(),
             catalogs: Catalogs::default(),
             by_block: false,
+            is_consumer: false,
             since: None,
+            whole_blocks: false,
             until: u64::MAX,
             from_sequence: Vec::new(),
+            outline: None,
             order: BinaryHeap::new(),
         }
     }
@@ -253,10 +276,58 @@ impl EventStream {
         self
     }
 
+    /// Becomes who consumes: writers with the policy *wait* wait for it, and those that drop the newest drop what it leaves no room for. What a
+    /// poll has handed over may be overwritten when the next poll begins, whole blocks at a time; so what is to be kept is kept before
+    /// that, and nothing is lost where writers wait. They wait no longer when this is dropped, or its process has ended. There is one
+    /// consumer at a time: [`Archiver`](crate::archive::Archiver) is one, too.
+    ///
+    /// ```
+    /// use thalweg_space::{Kind, Policy, Space, SpaceOptions, reader::{Item, SpaceReader}};
+    ///
+    /// /// A step was made.
+    /// #[derive(Kind)]
+    /// #[kind(name = "example.step")]
+    /// struct Step {
+    ///     count: u64,
+    /// }
+    /// # let parent = std::env::temp_dir().join(format!("thalweg-consumer-{}", std::process::id()));
+    /// # let options = SpaceOptions { parent: Some(parent.clone()), ..Default::default() };
+    /// let space = Space::create(options)?;
+    /// let mut writer = space.writer("main")?;
+    /// let step = writer.declare::<Step>()?;
+    /// let mut events = SpaceReader::open(space.path())?.events().consuming();
+    /// for count in 0..3 {
+    ///     writer.emit(step, &Step { count });
+    /// }
+    /// let mut lines = String::new();
+    /// while events.poll(1024, &mut |item| match item {
+    ///     Item::Event(event) => lines += &format!("{}\n", event.u64(event.kind.field("count").unwrap())),
+    ///     Item::Gap { lost, .. } => lines += &format!("{lost} lost\n"),
+    /// })? > 0
+    /// {
+    ///     // Keep the lines here, wherever you like.
+    /// }
+    /// assert_eq!(lines, "0\n1\n2\n");
+    /// # std::fs::remove_dir_all(parent).unwrap();
+    /// # Ok::<(), thalweg_space::Error>(())
+    /// ```
+    pub fn consuming(mut self) -> EventStream {
+        self.is_consumer = true;
+        self
+    }
+
     /// Begins with the events at `ticks` of the space's clock or later. Those before are neither read nor counted as
     /// lost: the headers of blocks tell where to begin.
     pub fn since(mut self, ticks: u64) -> EventStream {
         self.since = Some(ticks);
+        self
+    }
+
+    /// As [`EventStream::since`], but hands over each writer's whole first block: what is told once in a block, and what is known by it, is
+    /// there. So some events are older.
+    pub fn since_block(mut self, ticks: u64) -> EventStream {
+        self.since = Some(ticks);
+        self.whole_blocks = true;
         self
     }
 
@@ -269,6 +340,22 @@ impl EventStream {
             source.until = ticks;
         }
         self
+    }
+
+    /// Hands over, of what lies before `ticks` of the space's clock, only events whose kind has a name that is wanted. Chunks of an archive
+    /// that have none of them are not even read. What is lost is counted all the same.
+    pub fn outlined(
+        mut self,
+        ticks: u64,
+        is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> EventStream {
+        self.outline = Some((ticks, Wanted(Arc::new(is_wanted))));
+        self
+    }
+
+    /// Whether events were met that come after the end asked for by [`EventStream::until`].
+    pub fn has_more(&self) -> bool {
+        self.sources.iter().any(|source| source.is_cut || source.element.is_past_last())
     }
 
     /// Begins, of this writer, with the event of this sequence. Those before are neither read nor counted as lost. For a
@@ -295,8 +382,20 @@ impl EventStream {
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(Item<'_>)) -> Result<usize, Error> {
         let mut problem = None;
         self.look_if_empty(&mut problem);
+        if self.is_consumer {
+            self.consume(&mut problem);
+        }
         let taken = self.poll_until(limit, u64::MAX, take);
         problem.map_or(taken, Err)
+    }
+
+    /// Gives writers back what was handed over before.
+    fn consume(&mut self, problem: &mut Option<Error>) {
+        for source in self.sources.iter_mut().filter(|source| !source.failed) {
+            if let Err(error) = source.element.consume() {
+                problem.get_or_insert(error);
+            }
+        }
     }
 
     /// Looks at all writers anew if nothing is left of the last time.
@@ -327,7 +426,9 @@ impl EventStream {
             loop {
                 source.hand_over(&self.catalogs, take);
                 taken += 1;
-                if let Err(error) = source.advance(&mut self.catalogs) {
+                if !source.advance_plainly(&self.catalogs)
+                    && let Err(error) = source.advance(&mut self.catalogs)
+                {
                     source.failed = true;
                     source.next = Next::Nothing;
                     problem.get_or_insert(error);
@@ -346,6 +447,9 @@ impl EventStream {
         if let Err(error) = self.find_writers(problem) {
             problem.get_or_insert(error);
         }
+        if let Err(error) = self.tell_outline() {
+            problem.get_or_insert(error);
+        }
         for (index, source) in self.sources.iter_mut().enumerate().filter(|(_, s)| !s.failed) {
             match source.element.look().and_then(|()| source.advance(&mut self.catalogs)) {
                 Ok(()) => self.order.extend(source.next_time().map(|time| Reverse((time, index)))),
@@ -357,6 +461,24 @@ impl EventStream {
         }
     }
 
+    /// Says which of the kinds that are known by now are left out.
+    fn tell_outline(&mut self) -> Result<(), Error> {
+        let Some((until, wanted)) = self.outline.clone() else { return Ok(()) };
+        let mut known: Option<(usize, Arc<[bool]>)> = None;
+        for source in &mut self.sources {
+            let left_out = match &known {
+                Some((catalog, left_out)) if *catalog == source.catalog => left_out.clone(),
+                _ => {
+                    let kinds = self.catalogs.all_of(source.catalog)?;
+                    kinds.iter().map(|kind| kind.as_ref().is_some_and(|kind| !wanted.0(&kind.name))).collect()
+                }
+            };
+            known = Some((source.catalog, left_out.clone()));
+            source.element.outline(Outline { until, left_out });
+        }
+        Ok(())
+    }
+
     fn find_writers(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
         for place in self.numbers.new_ones(&self.path, problem)? {
             match Source::open(&self.path, &place, &mut self.catalogs) {
@@ -365,7 +487,8 @@ impl EventStream {
                         source.element.follow_by_block();
                     }
                     if let Some(ticks) = self.since {
-                        source.element.start_at(Start::Time(ticks));
+                        let whole = self.whole_blocks;
+                        source.element.start_at(if whole { Start::Block(ticks) } else { Start::Time(ticks) });
                     }
                     source.element.end_at(self.until);
                     source.until = self.until;
@@ -389,16 +512,43 @@ impl Source {
     fn open(path: &Path, place: &Place, catalogs: &mut Catalogs) -> Result<Option<Source>, Error> {
         let Some(element) = ElementReader::open(place)? else { return Ok(None) };
         let catalog = catalogs.open(path, place.id.file)?;
-        Ok(Some(Source { element, catalog, next: Next::Nothing, until: u64::MAX, failed: false }))
+        Ok(Some(Source {
+            element,
+            catalog,
+            next: Next::Nothing,
+            until: u64::MAX,
+            is_cut: false,
+            is_moved: false,
+            failed: false,
+        }))
+    }
+
+    /// Moves to the next item, if that is an event as nearly all are; else nothing is moved, or what was moved to is left to
+    /// [`Source::advance`].
+    #[inline]
+    fn advance_plainly(&mut self, catalogs: &Catalogs) -> bool {
+        let Some(found) = self.element.next_plain() else { return false };
+        self.next = Next::Event(found);
+        let is_right = found.time <= self.until
+            && catalogs
+                .kind(self.catalog, found.kind)
+                .is_some_and(|kind| kind.fits(self.element.arguments(&found)));
+        self.is_moved = !is_right;
+        is_right
     }
 
     /// Moves to the next item whose kind is known and whose size is right.
     fn advance(&mut self, catalogs: &mut Catalogs) -> Result<(), Error> {
-        self.next = self.element.next()?;
+        // Or it was moved to it already.
+        if !std::mem::replace(&mut self.is_moved, false) {
+            self.next = self.element.next()?;
+        }
         while let Next::Event(found) = self.next {
-            if found.time <= self.until && !self.element.is_before_start(&found) {
+            let is_late = found.time > self.until;
+            if !is_late && !self.element.is_before_start(&found) && !self.element.is_left_out(&found) {
                 break;
             }
+            self.is_cut |= is_late;
             self.next = self.element.next()?;
         }
         if let Next::Event(found) = self.next {

@@ -2,6 +2,7 @@
 
 use super::SpaceReader;
 use super::events::{EventStream, Item};
+use super::merged::Window;
 use super::session::{Session, SessionStream};
 use crate::error::Error;
 use crate::session::MANIFEST;
@@ -38,7 +39,7 @@ use std::time::Duration;
 /// # std::fs::remove_dir_all(parent).unwrap();
 /// # Ok::<(), thalweg_space::Error>(())
 /// ```
-pub trait Feed {
+pub trait Feed: Send {
     /// The spaces found so far, in the order in which they joined. More may come behind them; none goes.
     fn spaces(&self) -> &[SpaceReader];
 
@@ -57,6 +58,23 @@ pub trait Feed {
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over.
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error>;
+
+    /// Hands over, of what lies before `from`, only events of kinds whose names are needed, and nothing of what lies after `to`; times
+    /// are counted from when the first process began. To be asked for before the first poll. A feed that cannot leave out hands over
+    /// more.
+    ///
+    /// # Errors
+    /// When a space cannot be read.
+    fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
+        let _ = (from, to, is_needed);
+        Ok(())
+    }
+
+    /// Whether events of the space at this place were met that lie after the end of what [`Feed::focus`] asked for.
+    fn has_more(&self, space: usize) -> bool {
+        let _ = space;
+        false
+    }
 
     /// The same events once more, from the oldest that is still there.
     ///
@@ -103,6 +121,17 @@ impl Feed for SpaceFeed {
         self.events.poll(limit, &mut |item| take(0, item))
     }
 
+    fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
+        let clock = self.reader[0].info()?.clock;
+        let window = Window { from, to, whole_blocks: false, is_needed: Some(is_needed) };
+        self.events = window.of(self.reader[0].events(), &clock, clock.anchor().real_ns);
+        Ok(())
+    }
+
+    fn has_more(&self, _: usize) -> bool {
+        self.events.has_more()
+    }
+
     fn again(&self) -> Result<SpaceFeed, Error> {
         SpaceFeed::open(self.reader[0].path())
     }
@@ -122,7 +151,15 @@ impl Feed for SessionStream {
     }
 
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
-        self.poll_found(limit, take)
+        self.merged().poll(limit, take)
+    }
+
+    fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
+        self.look_through(Window { from, to, whole_blocks: false, is_needed: Some(is_needed) })
+    }
+
+    fn has_more(&self, space: usize) -> bool {
+        self.has_more_of(space)
     }
 
     fn again(&self) -> Result<SessionStream, Error> {
@@ -137,7 +174,7 @@ pub enum PathFeed {
     /// One space.
     Space(Box<SpaceFeed>),
     /// The spaces of a session.
-    Session(SessionStream),
+    Session(Box<SessionStream>),
 }
 
 impl PathFeed {
@@ -152,7 +189,7 @@ impl PathFeed {
         let mut events = Session::open(path)?.events();
         match events.find_members() {
             Err(error) if events.spaces().is_empty() => Err(error),
-            _ => Ok(PathFeed::Session(events)),
+            _ => Ok(PathFeed::Session(Box::new(events))),
         }
     }
 }
@@ -164,14 +201,30 @@ impl PathFeed {
     /// # Errors
     /// When a space cannot be read.
     pub fn between(self, from: Duration, to: Duration) -> Result<PathFeed, Error> {
+        self.window(from, to, false)
+    }
+
+    /// Likewise, with each writer's whole first block: what is told once in a block, and what other events are known by, is there. So some
+    /// events are older than `from`.
+    ///
+    /// # Errors
+    /// As [`PathFeed::between`].
+    pub fn between_blocks(self, from: Duration, to: Duration) -> Result<PathFeed, Error> {
+        self.window(from, to, true)
+    }
+
+    fn window(self, from: Duration, to: Duration, whole_blocks: bool) -> Result<PathFeed, Error> {
         match self {
             PathFeed::Space(mut feed) => {
                 let clock = feed.reader[0].info()?.clock;
-                let begin = clock.anchor().real_ns;
-                feed.events = super::session::between(feed.reader[0].events(), &clock, begin, (from, to));
+                let window = Window { from, to, whole_blocks, is_needed: None };
+                feed.events = window.of(feed.reader[0].events(), &clock, clock.anchor().real_ns);
                 Ok(PathFeed::Space(feed))
             }
-            PathFeed::Session(feed) => feed.between(from, to).map(PathFeed::Session),
+            PathFeed::Session(mut feed) => {
+                feed.look_through(Window { from, to, whole_blocks, is_needed: None })?;
+                Ok(PathFeed::Session(feed))
+            }
         }
     }
 }
@@ -198,14 +251,28 @@ impl Feed for PathFeed {
     fn poll(&mut self, limit: usize, take: &mut impl FnMut(usize, Item<'_>)) -> Result<usize, Error> {
         match self {
             PathFeed::Space(feed) => feed.poll(limit, take),
-            PathFeed::Session(feed) => Feed::poll(feed, limit, take),
+            PathFeed::Session(feed) => Feed::poll(&mut **feed, limit, take),
+        }
+    }
+
+    fn focus(&mut self, from: Duration, to: Duration, is_needed: fn(&str) -> bool) -> Result<(), Error> {
+        match self {
+            PathFeed::Space(feed) => feed.focus(from, to, is_needed),
+            PathFeed::Session(feed) => feed.focus(from, to, is_needed),
+        }
+    }
+
+    fn has_more(&self, space: usize) -> bool {
+        match self {
+            PathFeed::Space(feed) => feed.has_more(space),
+            PathFeed::Session(feed) => feed.has_more(space),
         }
     }
 
     fn again(&self) -> Result<PathFeed, Error> {
         match self {
             PathFeed::Space(feed) => Ok(PathFeed::Space(Box::new(feed.again()?))),
-            PathFeed::Session(feed) => feed.again().map(PathFeed::Session),
+            PathFeed::Session(feed) => Ok(PathFeed::Session(Box::new(feed.again()?))),
         }
     }
 }

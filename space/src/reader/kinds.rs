@@ -65,6 +65,7 @@ impl KindInfo {
     }
 
     /// Whether the arguments hold the fixed part and the bytes that it announces.
+    #[inline]
     pub(super) fn fits(&self, arguments: &[u8]) -> bool {
         let mut needed = 8 * self.words;
         if arguments.len() < needed {
@@ -117,11 +118,13 @@ impl Catalogs {
     }
 
     /// Kind `id` of the catalog at place `catalog`, as far as the catalog was read.
+    #[inline]
     pub(super) fn kind(&self, catalog: usize, id: u16) -> Option<&Arc<KindInfo>> {
         self.open[catalog].kinds.get(usize::from(id))?.as_ref()
     }
 
     /// The same, reading what the catalog gained if need be.
+    #[inline]
     pub(super) fn find(&mut self, catalog: usize, id: u16) -> Result<Option<&Arc<KindInfo>>, Error> {
         if self.kind(catalog, id).is_none() {
             self.read_new(catalog)?;
@@ -129,6 +132,13 @@ impl Catalogs {
         Ok(self.kind(catalog, id))
     }
 
+    /// All kinds of the catalog at place `catalog`, by their numbers.
+    pub(super) fn all_of(&mut self, catalog: usize) -> Result<&[Option<Arc<KindInfo>>], Error> {
+        self.read_new(catalog)?;
+        Ok(&self.open[catalog].kinds)
+    }
+
+    #[cold]
     fn read_new(&mut self, catalog: usize) -> Result<(), Error> {
         let Catalogs { open, all, known } = self;
         let Catalog { reader, kinds, .. } = &mut open[catalog];

@@ -1,17 +1,21 @@
 //! The latest event of each element at once, without reading those before: heartbeats.
 //!
-//! A pool has a line per element with its latest event; all of them are read by three system calls. The line's version is
-//! odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and
-//! an event that does not fit into its line, is read from the element's last block.
+//! A pool has a line per element with its latest event; they are mapped, so that reading them takes no system call. The line's version
+//! is odd while it is written, so a copy between two equal, even versions is whole. An element with a file of its own, and an event that does
+//! not fit into its line, is read from the element's last block.
 
-use super::element::{Blocks, ElementId, ElementReader, Found, Next, Place, PoolFile};
+use super::blocks::{Blocks, ElementId, Place, PoolFile};
+use super::element::{ElementReader, Found, Next};
 use super::events::Event;
+use super::info::FLAG_ARCHIVE;
 use super::kinds::Catalogs;
 use super::numbers::Numbers;
+use crate::directory::IDENTITY;
 use crate::error::Error;
 use crate::file;
 use crate::kind::NameRef;
-use crate::layout::{element, event, latest, pool};
+use crate::layout::{PAGE, element, event, identity, latest, pool};
+use crate::read_map::ReadMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +26,10 @@ const TRIES: usize = 64;
 #[derive(Debug)]
 pub struct LatestEvents {
     path: PathBuf,
+    /// The space's identity, which says whether there are other elements than at the look before.
+    identity: Option<ReadMap>,
+    /// What it said then.
+    count: Option<u64>,
     numbers: Numbers,
     pools: Vec<Lines>,
     /// The elements with files of their own.
@@ -34,10 +42,9 @@ pub struct LatestEvents {
 struct Lines {
     pool: Arc<PoolFile>,
     catalog: usize,
+    map: ReadMap,
     /// The lines in use.
     used: usize,
-    /// Three copies: the versions of the first and third say which lines of the second are whole.
-    copies: [Vec<u8>; 3],
     /// The names of the writers, as far as they were asked for.
     names: Vec<(u32, NameRef)>,
     /// Writer and sequence of the latest event that an element gave itself: its line may be one behind it.
@@ -48,6 +55,8 @@ impl LatestEvents {
     pub(super) fn new(path: PathBuf) -> LatestEvents {
         LatestEvents {
             path,
+            identity: None,
+            count: None,
             numbers: Numbers::default(),
             pools: Vec::new(),
             singles: Vec::new(),
@@ -81,6 +90,22 @@ impl LatestEvents {
     }
 
     fn find_elements(&mut self, problem: &mut Option<Error>) -> Result<(), Error> {
+        let identity = match &self.identity {
+            Some(identity) => identity,
+            None => {
+                let path = self.path.join(IDENTITY);
+                let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
+                self.identity.insert(ReadMap::of(&file, &path, PAGE)?)
+            }
+        };
+        let count = identity.load(identity::WRITERS);
+        let is_archive = identity.load(identity::FLAGS) & FLAG_ARCHIVE != 0;
+        identity.check(|| self.path.join(IDENTITY))?;
+        // What an archive elsewhere gains is told by its segments.
+        if self.count == Some(count) && !is_archive {
+            return Ok(());
+        }
+        self.count = Some(count);
         for place in self.numbers.new_ones(&self.path, problem)? {
             if let Err(error) = self.add(&place) {
                 problem.get_or_insert(error);
@@ -97,7 +122,7 @@ impl LatestEvents {
                 let lines = match known {
                     Some(lines) => lines,
                     None => {
-                        self.pools.push(Lines::new(pool.clone(), catalog));
+                        self.pools.push(Lines::new(pool.clone(), catalog)?);
                         self.pools.last_mut().expect("just pushed")
                     }
                 };
@@ -110,22 +135,20 @@ impl LatestEvents {
 }
 
 impl Lines {
-    fn new(pool: Arc<PoolFile>, catalog: usize) -> Lines {
-        Lines { pool, catalog, used: 0, copies: Default::default(), names: Vec::new(), given: Vec::new() }
+    fn new(pool: Arc<PoolFile>, catalog: usize) -> Result<Lines, Error> {
+        let bytes = pool::LINES + pool.slots as usize * pool::LINE_BYTES;
+        let map = ReadMap::of(&pool.file, &pool.path, bytes)?;
+        Ok(Lines { pool, catalog, map, used: 0, names: Vec::new(), given: Vec::new() })
     }
 
     fn look(&mut self, catalogs: &mut Catalogs, take: &mut impl FnMut(Event<'_>)) -> Result<usize, Error> {
-        for copy in &mut self.copies {
-            copy.resize(self.used * pool::LINE_BYTES, 0);
-            // System calls in this order: the versions of the first are older than the second, those of the third newer.
-            file::read_exact_at(&self.pool.file, &self.pool.path, copy, pool::LINES as u64)?;
-        }
         self.names.resize(self.used, (0, NameRef::NONE));
         self.given.resize(self.used, (0, 0));
         let mut count = 0;
         for slot in 0..self.used {
             count += usize::from(self.look_at(slot, catalogs, take)?);
         }
+        self.map.check(|| &*self.pool.path)?;
         Ok(count)
     }
 
@@ -135,23 +158,17 @@ impl Lines {
         catalogs: &mut Catalogs,
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<bool, Error> {
-        let at = slot * pool::LINE_BYTES;
-        let mut whole = self.is_whole(at);
-        for _ in 0..TRIES {
-            if whole {
-                break;
-            }
-            for copy in &mut self.copies {
-                let line = &mut copy[at..at + pool::LINE_BYTES];
-                file::read_exact_at(&self.pool.file, &self.pool.path, line, (pool::LINES + at) as u64)?;
-            }
-            whole = self.is_whole(at);
-        }
-        let line = &self.copies[1][at..at + pool::LINE_BYTES];
-        let version = file::word(line, latest::VERSION);
-        if whole && version == 0 {
+        let at = pool::LINES + slot * pool::LINE_BYTES;
+        let mut words = [0; pool::LINE_BYTES / 8];
+        let whole = (0..TRIES).any(|_| self.map.versioned(at, &mut words));
+        if whole && words[latest::VERSION / 8] == 0 {
             return Ok(false);
         }
+        let mut bytes = [0; pool::LINE_BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let line = &bytes[..];
         let first = file::word(line, latest::FIRST);
         let (writer, kind, words) = (first as u32, (first >> 32) as u16, (first >> 48 & 0xfff) as usize);
         let arguments = latest::ARGUMENTS..latest::ARGUMENTS + 8 * words.saturating_sub(1);
@@ -169,7 +186,6 @@ impl Lines {
         if self.names[slot].0 != writer {
             self.names[slot] = (writer, self.name(slot, writer)?);
         }
-        let line = &self.copies[1][at..at + pool::LINE_BYTES];
         let arguments = &line[arguments];
         let Some(kind) = catalogs.find(self.catalog, kind)?.filter(|kind| kind.fits(arguments)) else {
             return Ok(false);
@@ -185,12 +201,6 @@ impl Lines {
             arguments,
         });
         Ok(true)
-    }
-
-    fn is_whole(&self, at: usize) -> bool {
-        let version = |copy: &[u8]| file::word(copy, at + latest::VERSION);
-        let before = version(&self.copies[0]);
-        before & 1 == 0 && before == version(&self.copies[2])
     }
 
     /// The name of `writer`, if it has the element still.

@@ -1,9 +1,11 @@
 //! Reading a space from another process: its identity, settings, live rows, names and sites, and its events.
 //!
-//! Everything is read with `pread`, and nothing in the files is trusted: lengths are bounded, offsets checked, texts
+//! Everything is read with `pread`, but for the lines of latest events, which are mapped; and nothing in the files is trusted: lengths are bounded, offsets checked, texts
 //! decoded with replacement. A file that is cut short or damaged is an [`Error`](crate::Error) or a counted gap, never a crash.
 
+mod blocks;
 mod command;
+mod consumer;
 mod element;
 mod events;
 mod feed;
@@ -11,15 +13,17 @@ mod fields;
 mod info;
 mod kinds;
 mod latest;
+mod merged;
 mod numbers;
 mod rows;
 mod session;
 mod space;
 
 pub use crate::catalog::FieldInfo;
+pub(crate) use blocks::{Blocks, ElementId, Place};
 pub use command::{LeasedCommand, Sent};
 pub use element::WriterInfo;
-pub(crate) use element::{Blocks, ElementId, Place};
+
 pub use events::{Event, EventStream, Item, Value};
 pub use feed::{Feed, PathFeed, SpaceFeed};
 pub use fields::{Fields, FromEvent, FromField, NO_CHOICE};
@@ -27,6 +31,7 @@ pub use info::Info;
 pub(crate) use info::{FLAG_ARCHIVE, FLAG_KEEP, FLAG_LIVED};
 pub use kinds::{FieldRef, KindInfo};
 pub use latest::LatestEvents;
+pub use merged::Merged;
 pub(crate) use numbers::Numbers;
 pub use rows::{Cells, LiveView, RowFinder, RowInfo};
 pub use session::{Member, Session, SessionStream};

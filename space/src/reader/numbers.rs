@@ -1,6 +1,6 @@
 //! Which elements a space has, and where they lie.
 
-use super::element::{ElementId, KeptCell, Place, PoolFile};
+use super::blocks::{ElementId, KeptCell, Place, PoolFile};
 use crate::archive::Kept;
 use crate::directory::IDENTITY;
 use crate::error::Error;

@@ -1,14 +1,13 @@
 //! The sessions' reader: who joined, and the events of all of them.
 
-use super::events::{EventStream, Item};
+use super::events::Item;
 use super::info::Info;
+use super::merged::{Merged, Window};
 use super::space::SpaceReader;
 use crate::catalog::{CatalogReader, Joined, Record};
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::session::MANIFEST;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A process of a session, as the manifest has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +153,7 @@ impl Session {
 
     /// The events of all processes, also of those that join later, from the oldest that is still there.
     pub fn events(self) -> SessionStream {
-        SessionStream { session: self, opened: 0, sources: Vec::new(), spaces: Vec::new(), window: None }
+        SessionStream { session: self, opened: 0, merged: Merged::default(), places: Vec::new() }
     }
 }
 
@@ -178,70 +177,49 @@ fn open_space(path: &Path, member: &Member) -> Result<(SpaceReader, Info), Error
     Ok((space, info))
 }
 
-/// The events of all processes of a session, merged by time.
-///
-/// Processes on one machine are compared by the ticks of its clock; if there are others, by their real times.
+/// The events of all processes of a session, merged by time, as [`Merged`] does.
 #[derive(Debug)]
 pub struct SessionStream {
     session: Session,
     /// How many of the members were looked for.
     opened: usize,
-    sources: Vec<Source>,
-    /// The space of each source.
-    spaces: Vec<SpaceReader>,
-    /// Which events are wanted: between two times from when the first process began.
-    window: Option<(Duration, Duration)>,
-}
-
-#[derive(Debug)]
-struct Source {
-    member: usize,
-    stream: EventStream,
-    clock: Clock,
-    machine: [u8; 16],
+    merged: Merged,
+    /// Which member each of the spaces is of.
+    places: Vec<usize>,
 }
 
 impl SessionStream {
     /// Hands at most `limit` items to `take`, each with the process it is of; returns how many. 0 means that there is
-    /// nothing more now. Order is as in [`EventStream::poll`].
+    /// nothing more now. Order is as in [`EventStream::poll`](super::EventStream::poll).
     ///
     /// # Errors
     /// When files are damaged, after everything that could be read was handed over. A process whose space is gone or
     /// cannot be read is told of once and left out from then on.
     pub fn poll(&mut self, limit: usize, take: &mut impl FnMut(&Member, Item<'_>)) -> Result<usize, Error> {
-        let mut problem = self.find_members().err();
-        let places: Vec<usize> = self.sources.iter().map(|source| source.member).collect();
-        let members = &self.session.members;
-        let taken = merge(&mut self.sources, limit, &mut problem, &mut |source, item| {
-            take(&members[places[source]], item);
-        });
-        problem.map_or(Ok(taken), Err)
+        let found = self.find_members();
+        let (members, places) = (&self.session.members, &self.places);
+        let taken = self.merged.poll(limit, &mut |space, item| take(&members[places[space]], item));
+        found.and(taken)
     }
 
-    /// Only the events between two times, counted from when the first process began; see [`super::PathFeed::between`].
-    pub(super) fn between(mut self, from: Duration, to: Duration) -> Result<SessionStream, Error> {
-        self.window = Some((from, to));
-        for (source, space) in self.sources.iter_mut().zip(&self.spaces) {
-            let begin = self.spaces[0].info()?.clock.anchor().real_ns;
-            source.stream = between(space.events(), &source.clock, begin, (from, to));
-        }
-        Ok(self)
+    /// The spaces found so far, and their events.
+    pub(super) fn merged(&mut self) -> &mut Merged {
+        &mut self.merged
     }
 
-    /// As [`SessionStream::poll`] of the spaces found so far, each item with its space's place.
-    pub(super) fn poll_found(
-        &mut self,
-        limit: usize,
-        take: &mut impl FnMut(usize, Item<'_>),
-    ) -> Result<usize, Error> {
-        let mut problem = None;
-        let taken = merge(&mut self.sources, limit, &mut problem, take);
-        problem.map_or(Ok(taken), Err)
+    /// Only what is in this window; to be asked for before the first poll.
+    pub(super) fn look_through(&mut self, window: Window) -> Result<(), Error> {
+        self.merged.look_through(window)
     }
 
     /// The spaces found so far.
     pub(super) fn spaces(&self) -> &[SpaceReader] {
-        &self.spaces
+        self.merged.spaces()
+    }
+
+    /// Whether events of the space at this place lie after the window.
+    pub(super) fn has_more_of(&self, space: usize) -> bool {
+        self.merged.has_more(space)
     }
 
     pub(super) fn session(&self) -> &Session {
@@ -255,80 +233,12 @@ impl SessionStream {
         while self.opened < self.session.members.len() {
             let member = self.opened;
             self.opened += 1;
-            match open_space(&self.session.path, &self.session.members[member]) {
-                Ok((space, info)) => {
-                    let (mut stream, clock, machine) = (space.events(), info.clock, info.boot_id);
-                    if let Some(window) = self.window {
-                        let first = self.sources.first().map_or(&clock, |first| &first.clock);
-                        stream = between(stream, &clock, first.anchor().real_ns, window);
-                    }
-                    self.sources.push(Source { member, stream, clock, machine });
-                    self.spaces.push(space);
-                }
+            let opened = open_space(&self.session.path, &self.session.members[member]);
+            match opened.and_then(|(space, _)| self.merged.add(space)) {
+                Ok(()) => self.places.push(member),
                 Err(error) => drop(problem.get_or_insert(error)),
             }
         }
         problem.map_or(Ok(()), Err)
     }
-}
-
-/// The events between two times after `begin_ns`, which is in nanoseconds since 1970.
-pub(super) fn between(
-    stream: EventStream,
-    clock: &Clock,
-    begin_ns: u64,
-    (from, to): (Duration, Duration),
-) -> EventStream {
-    let ticks = |time: Duration| {
-        let real_ns = begin_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let since = clock.ns_to_ticks(real_ns.saturating_sub(clock.anchor().real_ns).min(i64::MAX as u64));
-        clock.anchor().ticks.saturating_add(since)
-    };
-    stream.since(if from.is_zero() { 0 } else { ticks(from) }).until(ticks(to))
-}
-
-/// Hands at most `limit` items to `take`, each with the place of its source; returns how many.
-fn merge(
-    sources: &mut [Source],
-    limit: usize,
-    problem: &mut Option<Error>,
-    take: &mut impl FnMut(usize, Item<'_>),
-) -> usize {
-    for source in &mut *sources {
-        source.stream.look_if_empty(problem);
-    }
-    let is_one_clock = is_one_clock(sources);
-    let mut taken = 0;
-    while taken < limit {
-        let Some((index, until)) = earliest(sources, is_one_clock) else { break };
-        let stream = &mut sources[index].stream;
-        match stream.poll_until(limit - taken, until, &mut |item| take(index, item)) {
-            Ok(more) => taken += more,
-            Err(error) => drop(problem.get_or_insert(error)),
-        }
-    }
-    taken
-}
-
-fn is_one_clock(sources: &[Source]) -> bool {
-    let clock = |source: &Source| (source.machine, source.clock.kind());
-    let is_known = sources.iter().all(|source| source.machine != [0; 16]);
-    is_known && sources.windows(2).all(|two| clock(&two[0]) == clock(&two[1]))
-}
-
-/// The source of the earliest item, and up to which of its ticks no other has an earlier one.
-fn earliest(sources: &[Source], is_one_clock: bool) -> Option<(usize, u64)> {
-    let mut first: Option<(u64, usize)> = None;
-    let mut second = u64::MAX;
-    for (index, source) in sources.iter().enumerate() {
-        let Some(ticks) = source.stream.next_time() else { continue };
-        let key = if is_one_clock { ticks } else { source.clock.real_ns(ticks) };
-        match first {
-            Some((least, _)) if least <= key => second = second.min(key),
-            _ => second = first.replace((key, index)).map_or(second, |(least, _)| least),
-        }
-    }
-    let (_, index) = first?;
-    let until = if is_one_clock { second } else { sources[index].stream.next_time()? };
-    Some((index, until))
 }

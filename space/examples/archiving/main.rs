@@ -1,0 +1,63 @@
+//! Events into an archive and out of it, to count what that takes: `archiving dispatches|calls|counters in|out PASSES`. Without passes
+//! (0) everything else is done.
+#![allow(clippy::print_stdout, reason = "a command")]
+
+mod loads;
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+use thalweg_space::archive::{ArchiveOptions, Archiver};
+use thalweg_space::reader::{Item, SpaceReader};
+use thalweg_space::{ElementOptions, Policy, Space, SpaceOptions};
+
+const EVENTS: u64 = 1 << 18;
+
+fn archive(space: &Path, kept: &Path) -> Result<(), Box<dyn Error>> {
+    let _ = std::fs::remove_dir_all(kept);
+    let options = ArchiveOptions { directory: Some(kept.to_path_buf()), ..ArchiveOptions::default() };
+    let mut archiver = Archiver::with_options(space, options)?;
+    archiver.step()?;
+    archiver.finish()?;
+    Ok(())
+}
+
+fn read(kept: &Path) -> Result<u64, Box<dyn Error>> {
+    let mut count = 0;
+    let mut events = SpaceReader::open(kept)?.events();
+    while events.poll(usize::MAX, &mut |item| {
+        count += u64::from(matches!(std::hint::black_box(&item), Item::Event(_)))
+    })? > 0
+    {}
+    Ok(count)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [load, way, passes] = &arguments[..] else {
+        return Err("usage: archiving dispatches|calls|counters in|out PASSES".into());
+    };
+    let write = match load.as_str() {
+        "dispatches" => loads::dispatches,
+        "calls" => loads::calls,
+        _ => loads::counters,
+    };
+    let element = ElementOptions { block_bytes: 64 << 10, block_count: 256, policy: Policy::Overwrite };
+    let space = Space::create(SpaceOptions { element, ..SpaceOptions::default() })?;
+    write(&space, EVENTS);
+    let kept = space.path().join("kept");
+    archive(space.path(), &kept)?;
+    let passes: u64 = passes.parse()?;
+    let begin = Instant::now();
+    for _ in 0..passes {
+        match way.as_str() {
+            "in" => archive(space.path(), &kept)?,
+            _ => assert_eq!(read(&kept)?, EVENTS),
+        }
+    }
+    let took = begin.elapsed().as_nanos() as f64 / (passes.max(1) * EVENTS) as f64;
+    let info = thalweg_space::archive::info(&kept)?.ok_or("there is an archive")?;
+    println!("{took:.1} ns an event, {:.2} bytes", info.bytes as f64 / info.events as f64);
+    std::fs::remove_dir_all(space.path())?;
+    Ok(())
+}

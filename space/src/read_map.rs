@@ -1,0 +1,272 @@
+//! A file mapped to be read, whoever shortens it meanwhile. One of the rooms for unsafe.
+//!
+//! A page of a map whose file has become shorter raises `SIGBUS` when it is touched, and files of spaces may be damaged at any time. So a
+//! handler puts zeros where the map was and notes that it is broken: who reads gets zeros, asks, and says so. Signals that are about nothing
+//! mapped here go to the handler that was there before.
+
+use crate::error::Error;
+use crate::file;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The first bytes of a file, mapped to be read.
+#[derive(Debug)]
+pub(crate) struct ReadMap {
+    pointer: NonNull<u8>,
+    bytes: usize,
+    guard: &'static guard::Entry,
+}
+
+// SAFETY: the map is read through atomics only; it is unmapped once, by its owner.
+unsafe impl Send for ReadMap {}
+// SAFETY: as above.
+unsafe impl Sync for ReadMap {}
+
+impl ReadMap {
+    /// Maps the first `bytes` bytes of a file, which has to have them.
+    pub(crate) fn of(file: &File, path: &Path, bytes: usize) -> Result<ReadMap, Error> {
+        if file::length(file, path)? < bytes as u64 {
+            return Err(shorter(path));
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing else is touched.
+        let address = unsafe {
+            let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+            libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_raw_fd(), 0)
+        };
+        if address == libc::MAP_FAILED {
+            return Err(Error::io("map", path, std::io::Error::last_os_error()));
+        }
+        let pointer = NonNull::new(address.cast::<u8>()).expect("mmap never returns null");
+        Ok(ReadMap { pointer, bytes, guard: guard::register(pointer.as_ptr() as usize, bytes) })
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < self.bytes && self.bytes - at >= 8, "a word outside the map");
+        // SAFETY: in range and aligned, as mappings are aligned to pages; the mapping lives as long as `self`, and where its file does not
+        // reach any more the handler has put memory.
+        unsafe { &*self.pointer.as_ptr().add(at).cast::<AtomicU64>() }
+    }
+
+    /// The word at byte `at`, and with it all that was written before it.
+    #[inline]
+    pub(crate) fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    /// Copies words from byte `at` on, if the word there, a version, is even and the same before and after.
+    #[inline]
+    pub(crate) fn versioned<const N: usize>(&self, at: usize, words: &mut [u64; N]) -> bool {
+        let version = self.load(at);
+        if version & 1 == 1 {
+            return false;
+        }
+        words[0] = version;
+        for (n, word) in words.iter_mut().enumerate().skip(1) {
+            *word = self.word(at + 8 * n).load(Ordering::Relaxed);
+        }
+        fence(Ordering::Acquire);
+        self.word(at).load(Ordering::Relaxed) == version
+    }
+
+    /// What is wrong if the file, which is at the path, has become shorter: what was read is zeros then.
+    #[inline]
+    pub(crate) fn check<P: AsRef<Path>>(&self, path: impl FnOnce() -> P) -> Result<(), Error> {
+        if self.guard.is_broken() { Err(shorter(path().as_ref())) } else { Ok(()) }
+    }
+}
+
+fn shorter(path: &Path) -> Error {
+    Error::new(format!("{} is truncated; the space was damaged or is still being made", path.display()))
+}
+
+impl Drop for ReadMap {
+    fn drop(&mut self) {
+        guard::forget(self.guard);
+        // SAFETY: our own mapping, unmapped once; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Which maps there are, for the handler: a list that only grows, whose entries are used again.
+mod guard {
+    use std::mem::MaybeUninit;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+    #[derive(Debug)]
+    pub(super) struct Entry {
+        /// Start of the map, 0 when free.
+        address: AtomicUsize,
+        bytes: AtomicUsize,
+        is_broken: AtomicBool,
+        /// Set before the entry is published.
+        next: AtomicPtr<Entry>,
+    }
+
+    impl Entry {
+        #[inline]
+        pub(super) fn is_broken(&self) -> bool {
+            self.is_broken.load(Ordering::Relaxed)
+        }
+    }
+
+    /// First entry; pushed with release, walked with acquire.
+    static FIRST: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+    /// Who handled the signal before.
+    static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+    const CLAIMED: usize = 1;
+
+    pub(super) fn register(address: usize, bytes: usize) -> &'static Entry {
+        BEFORE.get_or_init(install);
+        let entry = claim();
+        entry.is_broken.store(false, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        entry.address.store(address, Ordering::Release);
+        entry
+    }
+
+    pub(super) fn forget(entry: &'static Entry) {
+        entry.address.store(0, Ordering::Release);
+    }
+
+    fn claim() -> &'static Entry {
+        let mut at = FIRST.load(Ordering::Acquire);
+        // SAFETY: entries are leaked boxes, so every pointer in the list stays good.
+        while let Some(entry) = unsafe { at.as_ref() } {
+            if entry.address.compare_exchange(0, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return entry;
+            }
+            at = entry.next.load(Ordering::Relaxed);
+        }
+        let entry: &'static Entry = Box::leak(Box::new(Entry {
+            address: AtomicUsize::new(CLAIMED),
+            bytes: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
+            next: AtomicPtr::new(FIRST.load(Ordering::Acquire)),
+        }));
+        let new = std::ptr::from_ref(entry).cast_mut();
+        let mut next = entry.next.load(Ordering::Relaxed);
+        while let Err(now) = FIRST.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {
+            entry.next.store(now, Ordering::Relaxed);
+            next = now;
+        }
+        entry
+    }
+
+    fn install() -> libc::sigaction {
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: zeros are a valid action; the handler keeps the kernel's contract for SA_SIGINFO, on the alternate stack if there is one.
+        unsafe {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGBUS, &raw const action, before.as_mut_ptr());
+            before.assume_init()
+        }
+    }
+
+    /// Only loads, stores and system calls: all that a handler may do.
+    extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel hands over a good `info` for this signal.
+        let fault = unsafe { (*info).si_addr() } as usize;
+        let mut at = FIRST.load(Ordering::Acquire);
+        // SAFETY: as in `claim`.
+        while let Some(entry) = unsafe { at.as_ref() } {
+            let from = entry.address.load(Ordering::Acquire);
+            let bytes = entry.bytes.load(Ordering::Relaxed);
+            if from > CLAIMED && (from..from + bytes).contains(&fault) {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+                // SAFETY: replaces exactly a mapping of ours, whose owner waits for this handler; `errno` is what it was.
+                let made = unsafe {
+                    let errno = *libc::__errno_location();
+                    let made = libc::mmap(from as *mut _, bytes, libc::PROT_READ, flags, -1, 0);
+                    *libc::__errno_location() = errno;
+                    made
+                };
+                if made != libc::MAP_FAILED {
+                    return entry.is_broken.store(true, Ordering::Relaxed);
+                }
+            }
+            at = entry.next.load(Ordering::Relaxed);
+        }
+        before(signal, info, context);
+    }
+
+    /// What would have come of the signal without us.
+    fn before(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let Some(action) = BEFORE.get() else { return };
+        match action.sa_sigaction {
+            // SAFETY: the fault comes again when the handler is left, and takes its default way.
+            libc::SIG_DFL | libc::SIG_IGN => unsafe {
+                let mut default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+            },
+            // SAFETY: a handler that was installed for this signal, called as its flags say.
+            handler if action.sa_flags & libc::SA_SIGINFO != 0 => unsafe {
+                type WithInfo = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+                std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);
+            },
+            // SAFETY: as above.
+            handler => unsafe {
+                std::mem::transmute::<usize, extern "C" fn(i32)>(handler)(signal);
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("thalweg-read-map-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_file_that_is_shortened_reads_as_zeros_and_says_so() {
+        let path = path("shortened");
+        let mut file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        file.write_all(&[2; 1 << 16]).unwrap();
+        let two = u64::from_le_bytes([2; 8]);
+        let (map, other) = (ReadMap::of(&file, &path, 1 << 16), ReadMap::of(&file, &path, 4096));
+        let (map, other) = (map.unwrap(), other.unwrap());
+        assert!(ReadMap::of(&file, &path, (1 << 16) + 1).is_err(), "longer than the file");
+        assert_eq!((map.load(0), map.load((1 << 16) - 8)), (two, two));
+        file.set_len(8192).unwrap();
+        map.check(|| &path).unwrap();
+        assert_eq!(map.load((1 << 16) - 8), 0);
+        let error = map.check(|| &path).unwrap_err().to_string();
+        assert!(error.contains("is truncated"), "{error}");
+        let mut words = [7; 8];
+        assert!(map.versioned(64, &mut words) && words == [0; 8], "all of it is zeros");
+        assert_eq!(other.load(0), two, "others are not touched");
+        other.check(|| &path).unwrap();
+        drop(map);
+        let again = ReadMap::of(&file, &path, 8192).unwrap();
+        again.check(|| &path).unwrap();
+        assert_eq!(again.load(8184), two);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_copy_between_two_versions_is_whole() {
+        let path = path("versions");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let map = ReadMap::of(&file, &path, 4096).unwrap();
+        let mut words = [0; 8];
+        assert!(map.versioned(64, &mut words));
+        std::os::unix::fs::FileExt::write_all_at(&file, &3_u64.to_le_bytes(), 64).unwrap();
+        assert!(!map.versioned(64, &mut words), "it is being written");
+        std::os::unix::fs::FileExt::write_all_at(&file, &4_u64.to_le_bytes(), 64).unwrap();
+        assert!(map.versioned(64, &mut words) && words[0] == 4);
+        std::fs::remove_file(path).unwrap();
+    }
+}

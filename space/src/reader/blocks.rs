@@ -1,0 +1,308 @@
+//! Where the blocks of an element lie: in a ring (a file of its own, or a place in a pool), in an archive of former versions, or coded in
+//! segments.
+
+use crate::archive::Kept;
+use crate::error::Error;
+use crate::file;
+use crate::layout::{block, element, pool};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A position beyond this (4 EiB) is nonsense.
+pub(super) const HEAD_MAX: u64 = 1 << 62;
+
+/// Which element of a space: the number in its file's name and, in a pool, the place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ElementId {
+    /// The number of the file, and of the catalog with its kinds.
+    pub(crate) file: u32,
+    pub(crate) slot: Option<u32>,
+}
+
+/// An element that was found in a space.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) id: ElementId,
+    pub(crate) pool: Option<Arc<PoolFile>>,
+    /// Where it lies, and its archive.
+    pub(crate) directory: Arc<Path>,
+    /// The segments of the space's archive, once there are any.
+    pub(crate) kept: KeptCell,
+}
+
+/// The segments of a space's archive, once there are any.
+pub(crate) type KeptCell = Arc<OnceLock<Arc<Kept>>>;
+
+impl Place {
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.directory.join(match self.id.slot {
+            None => format!("{:04}.archive", self.id.file),
+            Some(slot) => format!("{:04}-{slot:04}.archive", self.id.file),
+        })
+    }
+}
+
+/// A pool, opened.
+#[derive(Debug)]
+pub(crate) struct PoolFile {
+    pub(crate) number: u32,
+    pub(crate) file: Arc<File>,
+    pub(crate) path: Arc<Path>,
+    block_bytes: u64,
+    block_count: u64,
+    pub(crate) slots: u32,
+}
+
+impl PoolFile {
+    pub(crate) fn open(path: PathBuf, number: u32) -> Result<PoolFile, Error> {
+        let file = file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?;
+        let mut header = [0; pool::USED + 8];
+        file::read_exact_at(&file, &path, &mut header, 0)?;
+        file::check_magic(&path, &header, pool::MAGIC_VALUE, "a pool")?;
+        let (block_bytes, block_count) = checked_blocks(&path, file::word(&header, pool::BLOCKS), false)?;
+        let slots = file::word(&header, pool::SLOTS);
+        if !(1..=pool::SLOTS_MAX as u64).contains(&slots) {
+            return Err(Error::new(format!("{} is damaged: it claims {slots} elements", path.display())));
+        }
+        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
+        let needed = (pool::elements(slots as usize) as u64).saturating_add(slots.saturating_mul(slot_bytes));
+        check_length(&file, &path, needed)?;
+        Ok(PoolFile {
+            number,
+            file: Arc::new(file),
+            path: path.into(),
+            block_bytes,
+            block_count,
+            slots: slots as u32,
+        })
+    }
+
+    /// How many elements were ever in use.
+    pub(crate) fn used(&self) -> Result<u32, Error> {
+        let mut word = [0; 8];
+        file::read_exact_at(&self.file, &self.path, &mut word, pool::USED as u64)?;
+        Ok(u64::from_le_bytes(word).min(u64::from(self.slots)) as u32)
+    }
+}
+
+/// What an element's header says that does not change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    /// The number of the first writer.
+    pub(super) writer: u32,
+    /// Who has it now, as it was when it was opened.
+    pub(super) owner: u64,
+    pub(super) policy: u32,
+}
+
+impl Fixed {
+    fn of(header: &[u8]) -> Fixed {
+        Fixed {
+            writer: file::word(header, element::WRITER) as u32,
+            owner: file::word(header, element::OWNER),
+            policy: (file::word(header, element::VERSION) >> 32) as u32,
+        }
+    }
+}
+
+/// One file of blocks: the ring, or the archive.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) file: Arc<File>,
+    pub(crate) path: Arc<Path>,
+    /// Where the element's header lies in the file, and where its blocks begin.
+    pub(crate) start: u64,
+    data: u64,
+    pub(crate) block_bytes: u64,
+    /// 0: an archive, whose blocks do not come around.
+    pub(crate) block_count: u64,
+    pub(super) fixed: Fixed,
+    /// Where the blocks come from if they lie coded in segments, and not in the file.
+    pub(super) kept: Option<(Arc<Kept>, ElementId)>,
+}
+
+impl Blocks {
+    /// Opens a file of blocks; `None` if there is none.
+    pub(crate) fn open(path: PathBuf, archive: bool) -> Result<Option<Blocks>, Error> {
+        let file = match file::open_to_read(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("open", &path, e)),
+        };
+        let mut header = [0; element::HEADER];
+        file::read_exact_at(&file, &path, &mut header[..], 0)?;
+        let magic = if archive { element::MAGIC_ARCHIVE } else { element::MAGIC_VALUE };
+        file::check_magic(&path, &header[..], magic, if archive { "an archive" } else { "an element" })?;
+        let (block_bytes, block_count) =
+            checked_blocks(&path, file::word(&header[..], element::BLOCKS), archive)?;
+        check_length(&file, &path, (element::DATA as u64).saturating_add(block_bytes * block_count))?;
+        let (start, data) = (0, element::DATA as u64);
+        let (file, path, fixed) = (Arc::new(file), path.into(), Fixed::of(&header));
+        Ok(Some(Blocks { file, path, start, data, block_bytes, block_count, fixed, kept: None }))
+    }
+
+    /// The element at place `slot` of a pool.
+    pub(crate) fn in_pool(pool: &PoolFile, slot: u32) -> Result<Blocks, Error> {
+        let PoolFile { block_bytes, block_count, .. } = *pool;
+        let slot_bytes = element::HEADER as u64 + block_bytes * block_count;
+        let start = pool::elements(pool.slots as usize) as u64 + u64::from(slot) * slot_bytes;
+        let mut header = [0; element::HEADER];
+        file::read_exact_at(&pool.file, &pool.path, &mut header[..], start)?;
+        file::check_magic(&pool.path, &header[..], element::MAGIC_VALUE, "a pool with elements")?;
+        let (file, path, data) = (pool.file.clone(), pool.path.clone(), start + element::HEADER as u64);
+        let fixed = Fixed::of(&header);
+        Ok(Blocks { file, path, start, data, block_bytes, block_count, fixed, kept: None })
+    }
+
+    /// The element at `place`; `None` if it has no ring.
+    pub(crate) fn ring(place: &Place) -> Result<Option<Blocks>, Error> {
+        match (&place.pool, place.id.slot) {
+            (Some(pool), Some(slot)) => Blocks::in_pool(pool, slot).map(Some),
+            (None, Some(_)) => Ok(None),
+            _ => Blocks::open(place.directory.join(format!("{:04}.element", place.id.file)), false),
+        }
+    }
+
+    /// What is kept of the element at `place`: its blocks in segments, or in a file as former versions kept them.
+    pub(super) fn archived(place: &Place) -> Result<Option<Blocks>, Error> {
+        let Some(kept) = place.kept.get() else { return Blocks::open(place.archive(), true) };
+        let Some(header) = kept.header(place.id) else { return Blocks::open(place.archive(), true) };
+        let path = kept.path.clone();
+        let (block_bytes, block_count) =
+            checked_blocks(&path, file::word(&header[..], element::BLOCKS), true)?;
+        let file = Arc::new(file::open_to_read(&path).map_err(|e| Error::io("open", &path, e))?);
+        let kept = Some((kept.clone(), place.id));
+        Ok(Some(Blocks {
+            file,
+            path: path.into(),
+            start: 0,
+            data: 0,
+            block_bytes,
+            block_count,
+            fixed: Fixed::of(&header[..]),
+            kept,
+        }))
+    }
+
+    /// Up to which position an archive has blocks.
+    pub(super) fn archived_to(&self) -> Result<u64, Error> {
+        if self.kept.is_some() {
+            return self.head();
+        }
+        let room = file::length(&self.file, &self.path)?.saturating_sub(element::DATA as u64);
+        Ok(self.head()?.min(room) & !7)
+    }
+
+    /// Whether this may be the archive of `ring`.
+    pub(super) fn check_beside(&self, ring: &Blocks) -> Result<(), Error> {
+        if self.block_bytes == ring.block_bytes {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "{} and its archive disagree about the size of a block: one of them is damaged",
+            ring.path.display()
+        )))
+    }
+
+    /// The header of a ring, as it is now.
+    pub(crate) fn header(&self) -> Result<Box<[u8; element::HEADER]>, Error> {
+        let mut header = Box::new([0; element::HEADER]);
+        file::read_exact_at(&self.file, &self.path, &mut header[..], self.start)?;
+        Ok(header)
+    }
+
+    /// What its writer does when nobody has read what is oldest: see [`Policy`](crate::Policy).
+    pub(crate) fn policy(&self) -> u32 {
+        self.fixed.policy
+    }
+
+    /// A word of the header.
+    pub(crate) fn word(&self, at: usize) -> Result<u64, Error> {
+        if let Some((kept, id)) = &self.kept {
+            return Ok(kept.word(*id, at));
+        }
+        self.word_at(self.start + at as u64)
+    }
+
+    pub(super) fn word_at(&self, at: u64) -> Result<u64, Error> {
+        let mut word = [0; 8];
+        file::read_exact_at(&self.file, &self.path, &mut word, at)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// The committed position. One that no process can have reached is damage; refusing it keeps sums from overflowing.
+    pub(crate) fn head(&self) -> Result<u64, Error> {
+        let head = self.word(element::HEAD)?;
+        if head > HEAD_MAX {
+            return Err(Error::new(format!(
+                "{} is damaged: it claims {head} bytes of events",
+                self.path.display()
+            )));
+        }
+        Ok(head & !7)
+    }
+
+    /// Where block `number` lies in the file.
+    pub(crate) fn place(&self, number: u64) -> u64 {
+        let slot = if self.block_count == 0 { number } else { number % self.block_count };
+        self.data + slot * self.block_bytes
+    }
+
+    /// The first block from `number` on in which anything was ever written, as far as it lies before `end`; `end` if there
+    /// is none. Never fewer than the ring's next turn is looked at.
+    pub(crate) fn next_written(&self, number: u64, end: u64) -> u64 {
+        if let Some((kept, id)) = &self.kept {
+            return kept.next_written(*id, number, end);
+        }
+        let place = self.place(number);
+        let found = match file::next_data(&self.file, place) {
+            Some(data) => number + data.saturating_sub(place) / self.block_bytes,
+            None => end,
+        };
+        // A ring goes on at its beginning.
+        let turn = number.checked_div(self.block_count).map_or(end, |turns| (turns + 1) * self.block_count);
+        found.min(turn).min(end)
+    }
+
+    /// Copies the first `bytes` of block `number`; `false` if it is no longer, or not, there. Of a block that was overwritten
+    /// while it was kept in segments it may be fewer.
+    pub(crate) fn copy(&self, number: u64, bytes: usize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
+        if let Some((kept, id)) = &self.kept {
+            return kept.copy(*id, number, bytes, buffer);
+        }
+        buffer.resize(bytes, 0);
+        let place = self.place(number);
+        file::read_exact_at(&self.file, &self.path, buffer, place)?;
+        if file::word(buffer, block::NUMBER) != number + 1 {
+            return Ok(false);
+        }
+        // A system call lies between the two looks at the number: no load of the copy can move below it.
+        Ok(self.word_at(place)? == number + 1)
+    }
+}
+
+fn checked_blocks(path: &Path, sizes: u64, archive: bool) -> Result<(u64, u64), Error> {
+    let (block_bytes, block_count) = (sizes & 0xffff_ffff, sizes >> 32);
+    let good = block_bytes.is_power_of_two()
+        && (block::BYTES_MIN as u64..=block::BYTES_MAX as u64).contains(&block_bytes)
+        && (archive && block_count == 0 || !archive && block_count >= 2);
+    if good {
+        return Ok((block_bytes, block_count));
+    }
+    Err(Error::new(format!(
+        "{} is damaged: it claims {block_count} blocks of {block_bytes} bytes",
+        path.display()
+    )))
+}
+
+fn check_length(file: &File, path: &Path, needed: u64) -> Result<(), Error> {
+    let there = file::length(file, path)?;
+    if there >= needed {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{} is truncated: it has {there} bytes of {needed}; the events in it are lost",
+        path.display()
+    )))
+}

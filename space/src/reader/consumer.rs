@@ -1,0 +1,54 @@
+//! Who consumes an element: its writer waits for them, or drops what they leave no room for.
+
+use crate::error::Error;
+use crate::file;
+use crate::layout::element;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A consumer of one element. The writer waits no longer when it is dropped.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    file: File,
+    path: Arc<Path>,
+    /// Where the element's header lies.
+    start: u64,
+    /// The position that the writer was told last.
+    told: u64,
+}
+
+impl Consumer {
+    /// Tells the writer who consumes, so that it does not wait for a dead process. The element's header lies at `start` of the file.
+    pub(super) fn begin(path: &Arc<Path>, start: u64) -> Result<Consumer, Error> {
+        let file = file::open(path, OpenOptions::new().write(true));
+        let file = file.map_err(|e| Error::io("open", path, e))?;
+        let consumer = Consumer { file, path: path.clone(), start, told: u64::MAX };
+        let pid = std::process::id();
+        consumer.put(element::READER_START, crate::process::start_time(pid).unwrap_or(0))?;
+        consumer.put(element::READER, u64::from(pid))?;
+        Ok(consumer)
+    }
+
+    /// What lies before `position` may be overwritten.
+    pub(super) fn tell(&mut self, position: u64) -> Result<(), Error> {
+        if position != self.told {
+            self.put(element::READ_POSITION, position)?;
+            self.told = position;
+        }
+        Ok(())
+    }
+
+    fn put(&self, at: usize, value: u64) -> Result<(), Error> {
+        let written = self.file.write_all_at(&value.to_le_bytes(), self.start + at as u64);
+        written.map_err(|e| Error::io("write", &self.path, e))
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        // No process has this start. An element that is gone has no writer either.
+        let _ = self.put(element::READER_START, u64::MAX);
+    }
+}
