@@ -118,16 +118,21 @@ fn task_of_no_worker(shared: &Arc<Shared>) -> Both<TaskCell> {
     Both(TaskCell::new(shared.home.clone(), TaskId(1), TaskSpec::default(), None, kind))
 }
 
-/// Two threads, a ring smaller than the messages, each sleeping when it can do nothing.
-fn ring_passes(capacity: usize, messages: usize) {
+/// Two threads, a ring smaller than the messages, each sleeping when it can do nothing. When it is full the writer makes it hold
+/// `then`.
+fn ring_passes(capacity: usize, messages: usize, then: Option<u64>) {
     model(move || {
         let ring = ring(capacity);
+        ring.get().follow_setting();
         let (reader, writer) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let (wake_reader, sleep_writer) = (reader.clone(), writer.clone());
         let writing = thread::spawn(move || {
             let ring = ring.get();
             for message in 0..messages {
                 while !push(ring, message) {
+                    if then.is_some_and(|then| ring.adopt(then).is_some()) {
+                        continue;
+                    }
                     if ring.wait_for_room(NO_TOKEN) == Wait::Armed {
                         sleep_writer.park();
                     }
@@ -169,13 +174,25 @@ fn ring_passes(capacity: usize, messages: usize) {
 
 #[test]
 fn loom_ring_passes_every_message_and_the_end() {
-    ring_passes(1, 2);
+    ring_passes(1, 2, None);
 }
 
 /// The writer goes on in a larger block while the reader reads the one before.
 #[test]
 fn loom_ring_grows() {
-    ring_passes(2, 3);
+    ring_passes(2, 3, None);
+}
+
+/// It holds one message, and when that is there two: the second one's block is larger than the last of before.
+#[test]
+fn loom_ring_is_made_to_hold_more() {
+    ring_passes(1, 3, Some(2));
+}
+
+/// It holds two messages, and when they are there one.
+#[test]
+fn loom_ring_is_made_to_hold_fewer() {
+    ring_passes(2, 3, Some(1));
 }
 
 /// A reader that leaves wakes a writer that waits for room.

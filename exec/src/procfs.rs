@@ -1,4 +1,4 @@
-//! What the kernel tells of this process's threads and of the machine, in `/proc` and `/sys/fs/cgroup` (`proc_pid_schedstat`,
+//! What the kernel reports of this process's threads and of the machine, in `/proc` and `/sys/fs/cgroup` (`proc_pid_schedstat`,
 //! `proc_pid_syscall`, `proc_pid_wchan`, `proc_stat`, `cgroups`).
 
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(crate) enum Source {
     Function = 1,
     /// Only whether it slept.
     State = 2,
-    /// The kernel tells nothing.
+    /// The kernel reports nothing.
     Nothing = 3,
 }
 
@@ -194,7 +194,7 @@ impl Memory {
     }
 
     /// The thread that holds the lock at this address, if it is held and is a lock that says so: of type `pthread_mutex_t` in the C
-    /// libraries of Linux, whose third word is the thread. Of another lock this is any number.
+    /// libraries of Linux, whose third word is the thread. For any other kind of lock the number is meaningless.
     pub(crate) fn holder(&self, lock: u64) -> Option<i32> {
         let mut words = [0; 12];
         self.0.read_exact_at(&mut words, lock).ok()?;
@@ -243,7 +243,7 @@ impl Throttled {
         Throttled::within(Path::new("/sys/fs/cgroup"), &groups)
     }
 
-    /// The nearest group that tells of it.
+    /// The nearest group that reports throttling.
     fn within(root: &Path, groups: &str) -> Option<Throttled> {
         let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let nearest = root.join(group);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// How many values' memory a thread keeps: of a network that unfolds, the new stages take what the old ones leave.
@@ -44,6 +45,32 @@ impl<T: Spared> Spare<T> {
                 kept.push(memory);
             }
         });
+    }
+}
+
+/// A value in such memory, which is freed with this.
+pub(crate) struct SpareBox<T: Spared>(NonNull<T>);
+
+impl<T: Spared> SpareBox<T> {
+    pub(crate) fn new(value: T) -> SpareBox<T> {
+        SpareBox(Spare::make(value))
+    }
+}
+
+impl<T: Spared> Deref for SpareBox<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: it is this's own until this is dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Spared> Drop for SpareBox<T> {
+    fn drop(&mut self) {
+        // SAFETY: it came from `Spare::make`, and nobody else has it.
+        unsafe { Spare::free(self.0.as_ptr()) }
     }
 }
 

@@ -38,6 +38,11 @@ impl Place {
     }
 
     fn events(&self) -> Vec<Told> {
+        unpacked(self.written())
+    }
+
+    /// The events as they were written.
+    fn written(&self) -> Vec<Told> {
         let mut events = Vec::new();
         let reader = SpaceReader::open(self.space.path()).unwrap();
         let taken = reader.events().poll(usize::MAX, &mut |item| match item {
@@ -52,7 +57,7 @@ impl Place {
             Item::Gap { lost, .. } => panic!("{lost} events lost"),
         });
         taken.unwrap();
-        unpacked(events)
+        events
     }
 }
 
@@ -78,6 +83,21 @@ fn unpacked(events: Vec<Told>) -> Vec<Told> {
                 assert_eq!(event.get("number"), saying.bases.len() as u64, "{event:?}");
                 saying.bases.push(event.fields);
             }
+            "exec.task_created" => {
+                if event.get("base_number") != u64::from(u32::MAX) {
+                    if event.get("base_number") == 0 {
+                        saying.bases.clear();
+                    }
+                    assert_eq!(event.get("base_number"), saying.bases.len() as u64, "{event:?}");
+                    let mut base = event.fields.clone();
+                    base.extend(["first_read", "first_written"].map(|name| (name.to_owned(), 0)));
+                    saying.bases.push(base);
+                }
+                let besides = created_with(&event);
+                unpacked.push(event);
+                unpacked.extend(besides);
+            }
+            "exec.brief_task_ended" => unpacked.extend(ended_with(&event)),
             "exec.dispatch_streams" => saying.named = event.fields,
             "exec.stream_read" | "exec.stream_wrote" | "exec.derived" => saying.parts.push(event),
             "exec.dispatch" | "exec.dispatch_long" => saying.unpack(&event, &mut unpacked),
@@ -86,6 +106,63 @@ fn unpacked(events: Vec<Told>) -> Vec<Told> {
     }
     assert!(writers.values().all(|saying| saying.parts.is_empty()), "parts of no dispatch");
     unpacked
+}
+
+/// What an event tells by parts of it, as if by an event of its own.
+fn part(event: &Told, name: &str, fields: &[(&str, u64)]) -> Told {
+    Told {
+        time: event.time,
+        writer: event.writer,
+        name: format!("exec.{name}"),
+        fields: fields.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
+    }
+}
+
+/// Where a task was placed that was created, and the streams that it was made with.
+fn created_with(event: &Told) -> Vec<Told> {
+    let (task, worker, before) = (event.get("task"), event.get("worker"), event.get("writer_before"));
+    let mut parts = Vec::new();
+    if worker != u64::from(u32::MAX - 1) {
+        parts.push(part(event, "task_mapped", &[("task", task), ("worker", worker)]));
+    }
+    let writer = if before == 0 { 0 } else { task - before };
+    for (end, reader, writer) in [("input", task, writer), ("output", 0, task)] {
+        if event.get(end) != 0 {
+            let (stream, capacity) = (event.get(end), event.get("capacity"));
+            let fields = [
+                ("stream", stream),
+                ("name", 0),
+                ("reader", reader),
+                ("writer", writer),
+                ("capacity", capacity),
+            ];
+            parts.push(part(event, "stream_opened", &fields));
+        }
+    }
+    parts
+}
+
+/// The end of a task, and before it those of the streams that closed with it.
+fn ended_with(event: &Told) -> Vec<Told> {
+    let closed = |stream: u64, count: u64| {
+        part(
+            event,
+            "stream_closed",
+            &[("stream", stream), ("written", count), ("read", count), ("dropped", 0)],
+        )
+    };
+    let mut parts = Vec::new();
+    if event.get("stream") != 0 {
+        parts.push(closed(event.get("stream"), event.get("passed")));
+    }
+    if event.get("other") != 0 {
+        let other = event.get("stream").wrapping_add(event.get("other"));
+        parts.push(closed(other, event.get("other_passed")));
+    }
+    let mut fields = event.fields.clone();
+    fields.extend([("failed".to_owned(), 0), ("panicked".to_owned(), 0)]);
+    parts.push(Told { name: "exec.task_ended".to_owned(), fields, ..part(event, "", &[]) });
+    parts
 }
 
 impl Saying {
@@ -143,20 +220,29 @@ impl Saying {
             ));
             base.insert("first_written".into(), first_written + writes);
         }
-        unpacked.extend(self.parts.extract_if(.., |part| part.name != "exec.derived"));
-        if event.get("descent") != 0 {
-            unpacked.push(told(
-                "derived",
-                &[
-                    ("stream", output),
-                    ("first", first_written),
-                    ("parent_stream", input),
-                    ("parent_first", first_read.wrapping_add(event.get("parent_offset"))),
-                    ("count", writes),
-                    ("step", u64::from(event.get("descent") == 1)),
-                ],
-            ));
-        }
+        let derived = |descent: u64, stream: u64, first: u64, count: u64, parent_offset: u64| {
+            let parent_first = first_read.wrapping_add(parent_offset);
+            let lineage = [
+                ("stream", stream),
+                ("first", first),
+                ("parent_stream", input),
+                ("parent_first", parent_first),
+                ("count", count),
+                ("step", u64::from(descent == 1)),
+            ];
+            (descent != 0).then(|| told("derived", &lineage))
+        };
+        let parts: Vec<Told> = self.parts.extract_if(.., |part| part.name != "exec.derived").collect();
+        let descents = parts.iter().filter(|part| part.name == "exec.stream_wrote").filter_map(|part| {
+            let [descent, stream, first, count, offset] =
+                ["descent", "stream", "first", "count", "parent_offset"].map(|field| part.get(field));
+            derived(descent, stream, first, count, offset)
+        });
+        let descents: Vec<Told> = descents.collect();
+        unpacked.extend(parts);
+        let of_output =
+            derived(event.get("descent"), output, first_written, writes, event.get("parent_offset"));
+        unpacked.extend(of_output.into_iter().chain(descents));
         unpacked.append(&mut self.parts);
         self.named.clear();
     }
@@ -685,7 +771,12 @@ fn rows_are_made_for_tasks_that_live_long_and_streams_that_are_measured() {
     assert_eq!(of(&young, "exec.task").len(), 2, "source and sink alone: {young:?}");
     let tasks = of(&old, "exec.task");
     assert_eq!(tasks.len(), 6, "{tasks:?}");
-    assert_eq!(tasks.iter().filter(|row| row.cell("worker") < Some(2)).count(), 6, "{tasks:?}");
+    // As `exec.task` describes it: source and sink have threads of their own, the others are on one of two workers.
+    let ends: Vec<u64> = of(&young, "exec.task").iter().map(|row| row.id).collect();
+    let (own, on_workers): (Vec<_>, Vec<_>) = tasks.iter().partition(|row| ends.contains(&row.id));
+    assert!(own.iter().all(|row| row.cell("worker") == Some(u64::from(u32::MAX))), "{tasks:?}");
+    assert_eq!((own.len(), on_workers.len()), (2, 4), "{tasks:?}");
+    assert!(on_workers.iter().all(|row| row.cell("worker") < Some(2)), "{tasks:?}");
     assert!(of(&old, "exec.stream").is_empty(), "{old:?}");
     // A chain: each reader is the next stream's writer.
     let mut streams = of(&measured, "exec.stream");
@@ -720,7 +811,7 @@ impl Task for Unfold {
 
 #[test]
 fn a_stream_is_told_as_opened_once_its_ends_are_known() {
-    for (mode, times) in [(Mode::Off, 1), (Mode::Full, 2)] {
+    for mode in [Mode::Off, Mode::Full] {
         let place = Place::new();
         let runtime = place.runtime(1, mode);
         let (first, last) = runtime.stream(StreamSpec::default());
@@ -734,8 +825,14 @@ fn a_stream_is_told_as_opened_once_its_ends_are_known() {
         let inner: Vec<u64> = (2..6).collect();
         for stream in inner {
             let told = opened.iter().filter(|event| event.get("stream") == stream).count();
-            assert_eq!(told, times, "stream {stream} in mode {mode:?}: {opened:?}");
+            assert_eq!(told, 2, "stream {stream} in mode {mode:?}: {opened:?}");
         }
+        // Each task that was unfolded says all that as it is created, and brief lives end as one event with a stream's.
+        let written = place.written();
+        assert_eq!(named(&written, "stream_opened").len(), 0);
+        assert_eq!(named(&written, "task_mapped").len(), 1, "of the task that was there before the start");
+        assert_eq!(named(&written, "brief_task_ended").len(), 6);
+        assert_eq!(named(&written, "stream_closed").len(), 0);
         assert_eq!(named(&events, "stream_closed").len(), 6);
     }
 }

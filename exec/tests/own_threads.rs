@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use thalweg_exec::{Context, Options, Runtime, Stop, StreamSpec, Summary, Task, TaskId, TaskSpec};
+use thalweg_space::reader::SpaceReader;
+use thalweg_space::{Space, SpaceOptions};
 
 use relay::Relay;
 
@@ -100,6 +102,28 @@ fn without_more_threads() {
     let message = &summary.failures[0].message;
     assert!(message.starts_with("the system refuses it a thread of its own"), "{message}");
     assert!(!summary.failures[0].panicked);
+}
+
+/// What looks at a run must not take such a task for one of the first worker, and try to move it.
+#[test]
+fn the_row_of_a_task_says_that_it_has_its_own_thread() {
+    let folder = std::env::temp_dir().join(format!("thalweg-exec-own-row-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let space =
+        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
+    let reader = SpaceReader::open(space.path()).unwrap();
+    let options = Options { workers: 1, space: Some(space.clone()), ..Options::default() };
+    let runtime = Runtime::new(options).unwrap();
+    let (told, rows) = std::sync::mpsc::channel();
+    let task = runtime.spawn_blocking(TaskSpec::default(), move |_| {
+        let rows = reader.live_rows().unwrap();
+        let tasks = rows.iter().filter(|row| row.kind_name() == "exec.task");
+        told.send(tasks.map(|row| (row.id, row.cell("worker"))).collect::<Vec<_>>()).unwrap();
+    });
+    runtime.join().unwrap();
+    assert_eq!(rows.recv().unwrap(), [(task.0, Some(u64::from(u32::MAX)))]);
+    drop(space);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// Threads that have just begun still need memory of their own.

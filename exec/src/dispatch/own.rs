@@ -8,6 +8,11 @@ use crate::stop::Stop;
 use crate::telemetry::Share;
 
 impl Core {
+    /// The present value of `exec.capacity`, the capacity of streams for which the network states none.
+    pub(crate) fn capacity_wanted(&self) -> u64 {
+        self.shared.tuning.settings.capacity.load()
+    }
+
     /// Ends a blocking task's dispatch before it waits, and arms its wake-up. `Ok(true)`: it has to wait; `Err`: nothing can
     /// ever wake it.
     pub(crate) fn pause(

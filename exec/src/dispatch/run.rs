@@ -127,6 +127,8 @@ impl Core {
     pub(crate) fn close_task(core: NonNull<Core>, task: &TaskCell, outcome: &Result<(), Fault>) {
         {
             task.counts.dispatches.set(task.counts.dispatches.get() + 1);
+            // SAFETY: the thread's own core; the reference ends with the line.
+            unsafe { &mut *core.as_ptr() }.telemetry.task_ends();
             Core::publish_all(core, Stop::Ended);
             // SAFETY: the thread's own core; no user's code runs until the end of this block.
             let core = unsafe { &mut *core.as_ptr() };

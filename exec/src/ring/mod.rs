@@ -62,6 +62,9 @@ pub(crate) const NOTED: u8 = 2;
 /// The end was dropped in the dispatch.
 pub(crate) const LEAVES: u8 = 4;
 
+/// In a capacity: it is that of the setting.
+const FOLLOWS: u32 = 1 << 31;
+
 /// What came of an attempt to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -104,7 +107,8 @@ pub(crate) struct Messages<H: 'static> {
 #[repr(C)]
 pub(crate) struct Ring<H: 'static> {
     pub(crate) writing: Writing<H>,
-    pub(crate) capacity: u32,
+    /// How many messages it holds; with [`FOLLOWS`], as the setting says. Changed by the writer alone, which finds the stream full.
+    pub(crate) capacity: AtomicU32,
     /// The two ends, plus one while the port is in its task's stack or queue of ready ports.
     pub(crate) refs: AtomicU32,
     pub(crate) id: u64,
@@ -188,8 +192,9 @@ pub(crate) struct Reading<H> {
     pub(crate) reader_gone: AtomicU8,
     /// The reader was woken for the stream's end, or has seen it.
     pub(crate) end_told: Cell<bool>,
-    /// The reader's block is the largest, and so the last.
-    pub(crate) in_last_block: Cell<bool>,
+    /// The largest block has two to the power of so many slots, and so is the last. Written by the writer (relaxed) before the
+    /// `tail` that covers a message in a larger one.
+    pub(crate) last_block: AtomicU8,
     /// Ends that are gone. Counted up by each end as it goes (acquire-release).
     ends_gone: AtomicU8,
 }
@@ -202,6 +207,11 @@ pub(crate) struct Port<H: 'static> {
     /// own, written before the port first waits.
     pub(crate) group: Cell<u32>,
     pub(crate) index: Cell<u32>,
+}
+
+/// The largest block of a stream that holds so many messages has two to the power of this many slots.
+fn last_block(capacity: usize) -> u8 {
+    capacity.next_power_of_two().trailing_zeros() as u8
 }
 
 /// No block was read from yet.
@@ -244,12 +254,12 @@ impl<H: Holder> Ring<H> {
             writer_waiting: AtomicU8::new(AWAKE),
             reader_gone: AtomicU8::new(0),
             end_told: Cell::new(false),
-            in_last_block: Cell::new(false),
+            last_block: AtomicU8::new(last_block(capacity)),
             ends_gone: AtomicU8::new(0),
         };
         Ring {
             writing,
-            capacity: capacity as u32,
+            capacity: AtomicU32::new(capacity as u32),
             refs: AtomicU32::new(2),
             id,
             telemetry,
@@ -259,6 +269,32 @@ impl<H: Holder> Ring<H> {
             messages,
             reading,
         }
+    }
+
+    /// How many messages it holds.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity.load(Ordering::Relaxed) & !FOLLOWS
+    }
+
+    /// From now on it holds as many messages as the setting says, which it did when it was made.
+    pub(crate) fn follow_setting(&self) {
+        self.capacity.fetch_or(FOLLOWS, Ordering::Relaxed);
+    }
+
+    /// Adopts the setting `wanted`, if it follows that and holds another number; that number. To be called by the writer. Where it
+    /// holds fewer now, those that are there stay; the writer goes on when enough of them were read.
+    pub(crate) fn adopt(&self, wanted: u64) -> Option<u32> {
+        let now = self.capacity.load(Ordering::Relaxed);
+        let wanted = wanted.clamp(1, 1 << 30) as u32;
+        if now & FOLLOWS == 0 || now & !FOLLOWS == wanted {
+            return None;
+        }
+        // The largest that it ever had: blocks that were made stay. The reader sees this with the first message in a larger one.
+        let last = last_block(wanted as usize).max(self.reading.last_block.load(Ordering::Relaxed));
+        self.reading.last_block.store(last, Ordering::Relaxed);
+        self.capacity.store(wanted | FOLLOWS, Ordering::Relaxed);
+        Some(now & !FOLLOWS)
     }
 
     /// The writer's dispatch begins to use its end.
@@ -389,7 +425,7 @@ impl<H: Holder> Ring<H> {
         }
         let gone = self.reading.reader_gone.load(Ordering::SeqCst) != 0;
         let free =
-            self.writing.pushed.get() - self.reading.head.load(Ordering::SeqCst) < self.capacity as usize;
+            self.writing.pushed.get() - self.reading.head.load(Ordering::SeqCst) < self.capacity() as usize;
         if gone || free {
             self.reading.writer_waiting.swap(AWAKE, Ordering::AcqRel);
         }
@@ -613,7 +649,7 @@ impl<H: Holder> WatchedStream for Ring<H> {
 
     #[inline]
     fn holds(&self) -> u32 {
-        self.capacity
+        self.capacity()
     }
 
     #[inline]

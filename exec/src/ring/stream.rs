@@ -98,7 +98,7 @@ pub(crate) unsafe fn free_blocks<T>(mut block: *mut u8) {
 #[inline]
 pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
     let used = ring.look_for_room();
-    let room = ring.capacity as usize - used;
+    let room = (ring.capacity() as usize).saturating_sub(used);
     let in_block = if room == 0 { 0 } else { room_in_block::<T>(ring, used).min(room) };
     ring.writing.limit.set(ring.writing.pushed.get() + in_block);
     ring.writing.beyond.set((room - in_block) as u32);
@@ -111,7 +111,7 @@ pub(crate) fn room<T>(ring: &Ring<impl Holder>) -> usize {
 fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
     let count = ring.writing.mask.get() as usize + 1;
     if !ring.writing.slots.get().is_null() {
-        if used == 0 || count >= ring.capacity as usize {
+        if used == 0 || count >= ring.capacity() as usize {
             return count;
         }
         // SAFETY: the writer's own block.
@@ -128,7 +128,7 @@ fn room_in_block<T>(ring: &Ring<impl Holder>, used: usize) -> usize {
 #[inline(never)]
 fn grow<T>(ring: &Ring<impl Holder>) -> usize {
     let before = ring.writing.slots.get();
-    let most = (ring.capacity as usize).next_power_of_two();
+    let most = (ring.capacity() as usize).next_power_of_two();
     let count = if before.is_null() { SLOTS_AT_FIRST } else { 2 * (ring.writing.mask.get() as usize + 1) };
     let (count, begin) = (count.min(most), ring.writing.pushed.get());
     let slots = new_block::<T>(count, begin, before);
@@ -169,7 +169,7 @@ pub(crate) fn messages<T>(ring: &Ring<impl Holder>) -> usize {
 /// Up to where the messages before `tail` stand in the reader's block.
 #[inline]
 fn end_of_block<T>(ring: &Ring<impl Holder>, tail: usize) -> usize {
-    if ring.reading.in_last_block.get() {
+    if ring.reading.mask.get() as usize + 1 >= 1 << ring.reading.last_block.load(Ordering::Relaxed) {
         return tail;
     }
     // SAFETY: the reader's own block.
@@ -201,7 +201,6 @@ fn enter_block<T>(ring: &Ring<impl Holder>, slots: *mut u8) {
     // SAFETY: the block was published to the reader.
     let mask = unsafe { header::<T>(slots) }.mask;
     ring.reading.mask.set(mask);
-    ring.reading.in_last_block.set(mask >= ring.capacity - 1);
 }
 
 /// Reads a message that [`messages`] found.

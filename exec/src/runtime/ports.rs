@@ -64,7 +64,11 @@ impl Shared {
     ) -> (Out<T>, In<T>) {
         let (id, capacity) = self.new_stream(spec.capacity);
         let telemetry = StreamTelemetry::new(&self.home.board, id, spec.name, capacity as u32);
-        new_stream(id, capacity, telemetry, messages)
+        let (out, input) = new_stream(id, capacity, telemetry, messages);
+        if spec.capacity.is_none() {
+            out.ring().follow_setting();
+        }
+        (out, input)
     }
 }
 
@@ -219,7 +223,7 @@ impl<T: Send + 'static> Out<T> {
             match self.reserve(cx) {
                 Room::Some => {}
                 Room::Full => return 0,
-                Room::NoReader => return ring.capacity as usize,
+                Room::NoReader => return ring.capacity() as usize,
             }
         }
         ring.writing.limit.get() - ring.writing.pushed.get() + ring.writing.beyond.get() as usize
@@ -241,6 +245,13 @@ impl<T: Send + 'static> Out<T> {
             return Room::NoReader;
         }
         if room::<T>(ring) == 0 {
+            if let Some(before) = ring.adopt(core.capacity_wanted()) {
+                cx.task.get().resized(before, ring.capacity());
+                core.telemetry.stream_resized(ring);
+                if room::<T>(ring) > 0 {
+                    return Room::Some;
+                }
+            }
             mark(&ring.writing.state, NOTED);
             return Room::Full;
         }
@@ -503,6 +514,64 @@ mod tests {
         }
         assert_eq!(messages::<u64>(ring), 0);
         ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
+    }
+
+    /// Against a queue: however the capacity of a stream changes, messages come out in their order, none is lost, and it never
+    /// takes one more than it holds.
+    #[test]
+    fn a_stream_that_holds_more_or_fewer_than_before_loses_and_reorders_nothing() {
+        let mut chance = thalweg_chance::Chance::new(0x9e37_79b9);
+        let mut drawn = move |below: u64| chance.below(below);
+        for _ in 0..300 {
+            let first = 1 + drawn(9) as usize;
+            let (output, input) =
+                new_stream::<u64>(1, first, StreamTelemetry::none(), Plain::<u64>::MESSAGES);
+            let ring = output.ring();
+            assert_eq!(ring.adopt(50), None, "it does not follow the setting");
+            ring.follow_setting();
+            assert_eq!(ring.capacity() as usize, first);
+            let (mut written, mut read) = (0, 0);
+            for _ in 0..200 {
+                match drawn(3) {
+                    0 => {
+                        let wanted = [1, 2, 3, 5, 16, 60, 200][drawn(7) as usize];
+                        let before = u64::from(ring.capacity());
+                        let adopted = ring.adopt(wanted);
+                        assert_eq!(adopted, (before != wanted).then_some(before as u32));
+                        assert_eq!(u64::from(ring.capacity()), wanted);
+                    }
+                    1 => {
+                        for _ in 0..drawn(80) {
+                            let free = u64::from(ring.capacity()).saturating_sub(written - read);
+                            assert_eq!(room::<u64>(ring) as u64, free);
+                            if free == 0 {
+                                break;
+                            }
+                            let at = ring.writing.pushed.get();
+                            let (slots, mask) = (ring.writing.slots.get(), ring.writing.mask.get());
+                            // SAFETY: this is the writer, and there is room.
+                            unsafe { slot::<u64>(slots, mask, at).write(written) };
+                            ring.writing.pushed.set(at + 1);
+                            written += 1;
+                        }
+                        ring.writing.tail.store(ring.writing.pushed.get(), Ordering::Release);
+                    }
+                    _ => {
+                        for _ in 0..drawn(80) {
+                            let there = messages::<u64>(ring);
+                            assert_eq!(there == 0, read == written);
+                            if there == 0 {
+                                break;
+                            }
+                            assert_eq!(take::<u64>(ring), read);
+                            read += 1;
+                        }
+                        ring.reading.head.store(ring.reading.popped.get(), Ordering::Release);
+                    }
+                }
+            }
+            drop((output, input));
+        }
     }
 
     #[test]

@@ -126,12 +126,13 @@ impl Core {
         let id = cell.id;
         cell.place(worker);
         // SAFETY: the thread's own core; the reference ends before a user's code runs.
-        unsafe { &mut *core.as_ptr() }.telemetry.task_made(cell, spec.origin(), worker);
+        unsafe { &mut *core.as_ptr() }.telemetry.task_is_made(cell, spec.origin(), worker);
         body.attach(&mut Ports { thread: core.cast(), task: cell });
         // SAFETY: nobody else knows the cell's body yet.
         unsafe { *cell.body() = Some(body) };
         // SAFETY: the thread's own core; adopting runs no user's code.
         let core = unsafe { &mut *core.as_ptr() };
+        core.telemetry.task_made(cell, worker == core.worker);
         if worker == core.worker {
             core.adopt_new(task);
         } else {

@@ -12,7 +12,7 @@ use crate::shared::letters::Letters;
 use crate::spare::Keeps;
 use crate::sync::Ordering;
 use crate::task::cell::{Ring, State, TaskCell};
-use crate::telemetry::{Board, ObservedTask, Recorder, ShownStream};
+use crate::telemetry::{Board, ObservedTask, RecordedTask, Recorder, ShownStream};
 
 /// Looks whether something came between two readings of the clock.
 const LOOKS: u32 = 16;
@@ -42,9 +42,10 @@ pub(crate) fn run(shared: Arc<Shared>, number: u32, recorder: Option<Recorder>) 
 
 /// Keeps what the space shows of tasks and streams to come.
 fn keep_observed(board: &Board) -> impl Sized {
-    board
-        .space()
-        .map(|space| (Keeps::<ObservedTask>::new(), Keeps::<ShownStream>::new(), space.keep_live_rows()))
+    board.space().map(|space| {
+        let tasks = (Keeps::<ObservedTask>::new(), Keeps::<RecordedTask>::new());
+        (tasks, Keeps::<ShownStream>::new(), space.keep_live_rows())
+    })
 }
 
 fn work(core: NonNull<Core>, shared: &Shared, number: u32) {

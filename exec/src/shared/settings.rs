@@ -52,7 +52,7 @@ thalweg_space::settings! {
             default: 30,
             adoption: Adoption::NextDispatch,
         },
-        /// Messages that a new stream holds
+        /// Messages that a stream holds whose network does not say; one that is there holds as many when it is full next
         capacity: {
             name: "exec.capacity",
             unit: "messages",
@@ -60,7 +60,7 @@ thalweg_space::settings! {
             max: 1 << 30,
             default: 64,
             affects: Affects::Stream,
-            adoption: Adoption::NextMade,
+            adoption: Adoption::NextDispatch,
         },
         /// Sources read no further input while so many messages are under way in streams; 0: no limit
         unfinished: {

@@ -820,7 +820,7 @@ mod tests {
         assert!(moves.iter().all(|&moves| (1..=7).contains(&moves)), "{moves:?}");
     }
 
-    /// Two light replicas where their outputs are joined, a tenth of whose time the other worker is busy with dealing out messages.
+    /// Two light replicas where their outputs are joined, and another worker that spends a tenth of its time on their dispatcher.
     fn two_light_ones() -> World {
         let mut world = World::new(2, 2);
         *lock(&world.siblings.made_up_ends) = Some((1, 0));

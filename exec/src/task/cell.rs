@@ -271,7 +271,15 @@ impl TaskCell {
     /// The task gets an end of a stream. Called on the task's own thread, or before it runs.
     pub(crate) fn gets_end(&self, ring: &Ring) {
         self.takes_part();
-        self.narrowest.set(self.narrowest.get().min(ring.capacity));
+        self.narrowest.set(self.narrowest.get().min(ring.capacity()));
+    }
+
+    /// A stream of the task's holds another number of messages than before. Called by its writer.
+    pub(crate) fn resized(&self, before: u32, now: u32) {
+        let narrowest = self.narrowest.get();
+        if now < narrowest || before == narrowest {
+            self.narrowest.set(now);
+        }
     }
 
     /// What the task does on a thread of its own may bring the others on, from now on. Called like [`TaskCell::gets_end`].

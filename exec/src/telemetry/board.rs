@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_space::{Clock, Error, LiveRow, NameRef, RowKind, Space};
 
 use super::base::ReadyBy;
-use super::kinds::{Cause, Deadlocked, ModeChanged, OWN_THREAD, SettingAdopted, TaskMapped};
+use super::kinds::{Cause, Deadlocked, ModeChanged, NOT_PLACED, OWN_THREAD, SettingAdopted, TaskMapped};
 use super::mode::Mode;
 use super::recorder::Recorder;
 use super::rows::RowKinds;
@@ -116,7 +116,7 @@ impl Board {
     pub(crate) fn task_made(&self, task: &impl WatchedTask, origin: Origin) {
         self.write_from_outside(|recorder, now| {
             task.begin_times(now);
-            recorder.at(now, &origin.created(task));
+            recorder.at(now, &origin.created(task, NOT_PLACED));
         });
     }
 
@@ -124,8 +124,7 @@ impl Board {
     pub(crate) fn blocking_task_made(&self, task: &impl WatchedTask, origin: Origin) {
         self.write_from_outside(|recorder, now| {
             task.begin_times(now);
-            recorder.at(now, &origin.created(task));
-            recorder.same(&TaskMapped { task: task.number(), worker: OWN_THREAD });
+            recorder.at(now, &origin.created(task, OWN_THREAD));
         });
     }
 
@@ -139,7 +138,7 @@ impl Board {
 
     /// A task has ended that no thread has run, or whose thread has no recorder.
     pub(crate) fn task_ended(&self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
-        self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome));
+        self.write_from_outside(|recorder, now| task.write_end(recorder, now, outcome, &[]));
     }
 
     /// Both ends of a stream are gone.

@@ -8,11 +8,12 @@ use std::cell::Cell;
 
 use thalweg_space::Kind;
 
-use super::base::{Bases, Part, ReadyBy, Stated};
+use super::base::{Part, ReadyBy, Stated};
 use super::kinds::{
     Cause, Derived, Descent, Dispatch, DispatchBase, DispatchLong, DispatchStreams, Event, Outcome,
     StreamRead, StreamWrote, Which,
 };
+use super::lineage::descent;
 use super::recorder::Recorder;
 use super::stream::WatchedStream;
 use crate::stop::Stop;
@@ -62,18 +63,20 @@ pub(super) struct Ended<'a> {
     pub(super) waits_for: u64,
     pub(super) input: Part,
     pub(super) output: Part,
-    /// What descends from what; at most one run is part of the dispatch's event.
+    /// What was written to the output descends from what was read from the input, as far as that is not said by `derived`.
+    pub(super) descent: (Descent, i16),
+    /// What else descends from what.
     pub(super) derived: &'a [Derived],
 }
 
 impl Recorder {
-    /// Messages that the dispatch to be recorded next read or wrote besides those of its base.
+    /// Messages that the dispatch to be recorded next read besides those of its base; or wrote, and what they descend from.
     #[cold]
-    pub(super) fn part(&mut self, now: u64, part: &Part, writes: bool) {
+    pub(super) fn part(&mut self, now: u64, part: &Part, written: Option<(Descent, i16)>) {
         let Part { stream, first, count } = *part;
         let count = count as u32;
-        if writes {
-            self.at(now, &StreamWrote { stream, first, count });
+        if let Some((descent, parent_offset)) = written {
+            self.at(now, &StreamWrote { stream, first, count, descent, parent_offset });
         } else {
             self.at(now, &StreamRead { stream, first, count });
         }
@@ -146,12 +149,8 @@ impl Recorder {
     /// Records a dispatch that ends at `now`.
     #[inline(never)]
     pub(super) fn dispatch(&mut self, now: u64, ended: &Ended<'_>, stated: &Stated) {
-        let Ended { input, output, .. } = ended;
-        let (descent, parent_offset) = match ended.derived {
-            [derived] => descent(derived, input, output),
-            _ => (Descent::Untold, 0),
-        };
-        if descent == Descent::Untold && !ended.derived.is_empty() {
+        let Ended { input, output, descent: (descent, parent_offset), .. } = ended;
+        if !ended.derived.is_empty() {
             self.derived(now, ended.derived);
         }
         let by = ended.ready_by.stream();
@@ -166,9 +165,8 @@ impl Recorder {
             let name = |stream| if named(stream) { stream } else { 0 };
             self.at(now, &DispatchStreams { waits_for: name(ended.waits_for), ready_by: name(by) });
         }
-        let fits = (ended.duration_ticks | ended.ready_ticks) >> 32 == 0
-            && (input.count | output.count) >> 16 == 0
-            && i16::try_from(parent_offset).is_ok();
+        let fits =
+            (ended.duration_ticks | ended.ready_ticks) >> 32 == 0 && (input.count | output.count) >> 16 == 0;
         let words = if fits { DISPATCH_WORDS } else { LONG_WORDS };
         let Some(block) = self.writer.reserve(now, words) else { return };
         if !stated.holds(block, input, output) && !self.state(now, words, ended, stated) {
@@ -193,8 +191,8 @@ impl Recorder {
                 waits_for,
                 cause,
                 ready_by,
-                descent,
-                parent_offset: parent_offset as i16,
+                descent: *descent,
+                parent_offset: *parent_offset,
             };
             self.at(now, &dispatch);
         } else {
@@ -208,8 +206,8 @@ impl Recorder {
                 waits_for,
                 cause,
                 ready_by,
-                descent,
-                parent_offset,
+                descent: *descent,
+                parent_offset: i64::from(*parent_offset),
             };
             self.at(now, &dispatch);
         }
@@ -225,11 +223,7 @@ impl Recorder {
     #[inline(never)]
     fn state(&mut self, now: u64, words: u64, ended: &Ended<'_>, stated: &Stated) -> bool {
         let Some(block) = self.writer.reserve(now, BASE_WORDS + words) else { return false };
-        if block != self.bases.block {
-            self.bases = Bases { block, next: 0 };
-        }
-        let base = self.bases.next;
-        self.bases.next += 1;
+        let base = self.next_base(block);
         stated.take(&ended.input, &ended.output);
         stated.usual_by.set(ReadyBy::NOTHING);
         stated.block.set(block);
@@ -284,21 +278,6 @@ fn words(
         parent_offset,
     }
     .words(u32::MAX)
-}
-
-/// How a dispatch's own event says what its messages descend from, if it can.
-#[inline]
-fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
-    let all = derived.stream == output.stream
-        && derived.first == output.first
-        && u64::from(derived.count) == output.count
-        && derived.parent_stream == input.stream
-        && input.count > 0;
-    if !all {
-        return (Descent::Untold, 0);
-    }
-    let descent = if derived.step == 0 { Descent::AllFromOne } else { Descent::EachFromNext };
-    (descent, derived.parent_first.wrapping_sub(input.first) as i64)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -10,6 +10,12 @@ use thalweg_space::{Error, Kind, KindEnum, KindId, NameRef, SiteRef, Writer};
 /// "A worker" of a blocking task: a thread of its own.
 pub(crate) const OWN_THREAD: u32 = u32::MAX;
 
+/// "A worker" of a task that the mapper is yet to place.
+pub(super) const NOT_PLACED: u32 = u32::MAX - 1;
+
+/// "A number" of what is no base of dispatches.
+pub(super) const NO_BASE: u32 = u32::MAX;
+
 /// Declares kinds: each struct of a call is one, which [`Kinds`] has a number for and a `Recorder` writes.
 macro_rules! kinds {
     ($($(#[$attribute:meta])* pub(crate) struct $kind:ident $fields:tt)*) => {
@@ -313,7 +319,8 @@ kinds! {
         pub(crate) looks: u64,
     }
 
-    /// A task was created.
+    /// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the
+    /// others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
     #[derive(Kind)]
     #[kind(name = "exec.task_created")]
     pub(crate) struct TaskCreated {
@@ -333,6 +340,24 @@ kinds! {
         /// Whether it has a thread of its own.
         #[field(absent = 0)]
         pub(crate) blocking: bool,
+        /// How many messages each of these streams holds.
+        #[field(unit = "messages", absent = 0)]
+        pub(crate) capacity: u16,
+        /// Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells.
+        #[field(absent = 0xffff_fffe)]
+        pub(crate) worker: u32,
+        /// A stream that it reads, or 0.
+        #[field(absent = 0)]
+        pub(crate) input: u64,
+        /// A stream that it writes and nobody reads yet, or 0.
+        #[field(absent = 0)]
+        pub(crate) output: u64,
+        /// The task that writes the input has a number that is less by this; 0: nobody writes it yet.
+        #[field(absent = 0)]
+        pub(crate) writer_before: u32,
+        /// The number by which dispatches name it as their base; 4294967295: it is none.
+        #[field(absent = 0xffff_ffff)]
+        pub(crate) base_number: u32,
     }
 
     /// The mapper placed a task.
@@ -379,8 +404,8 @@ kinds! {
         pub(crate) first_written: u64,
     }
 
-    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what,
-    /// are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that
+    /// these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
     #[derive(Kind)]
     #[kind(name = "exec.dispatch")]
     pub(crate) struct Dispatch {
@@ -492,6 +517,12 @@ kinds! {
         /// How many.
         #[field(unit = "messages")]
         pub(crate) count: u32,
+        /// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+        #[field(absent = 0)]
+        pub(crate) descent: Descent,
+        /// Index of the message that the first one descends from, less that of the first one read from that input.
+        #[field(absent = 0)]
+        pub(crate) parent_offset: i16,
     }
 
     /// Lineage: message `first + k` of `stream` descends from message `parent_first + k * step` of `parent_stream`.
@@ -562,7 +593,48 @@ kinds! {
         pub(crate) panicked: bool,
     }
 
-    /// A stream has an end attached to a task, for the first time or anew.
+    /// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and
+    /// `exec.stream_closed`.
+    #[derive(Kind)]
+    #[kind(name = "exec.brief_task_ended")]
+    pub(crate) struct BriefTaskEnded {
+        /// The task.
+        pub(crate) task: u64,
+        /// Time it ran.
+        #[field(unit = "ticks")]
+        pub(crate) busy_ticks: u32,
+        /// Time it waited for messages.
+        #[field(unit = "ticks")]
+        pub(crate) input_wait_ticks: u32,
+        /// Time it waited for room.
+        #[field(unit = "ticks")]
+        pub(crate) output_wait_ticks: u32,
+        /// Time it was ready and did not run.
+        #[field(unit = "ticks")]
+        pub(crate) ready_ticks: u32,
+        /// How often it was dispatched.
+        #[field(unit = "dispatches")]
+        pub(crate) dispatches: u16,
+        /// Messages it read.
+        #[field(unit = "messages")]
+        pub(crate) reads: u16,
+        /// Messages it wrote.
+        #[field(unit = "messages")]
+        pub(crate) writes: u16,
+        /// Messages that passed the stream.
+        #[field(unit = "messages")]
+        pub(crate) passed: u16,
+        /// A stream that closed, or 0.
+        pub(crate) stream: u64,
+        /// Another one has a number that is greater by this; 0: there is none.
+        pub(crate) other: i32,
+        /// Messages that passed the other one.
+        #[field(unit = "messages")]
+        pub(crate) other_passed: u16,
+    }
+
+    /// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number
+    /// of messages from now on.
     #[derive(Kind)]
     #[kind(name = "exec.stream_opened")]
     pub(crate) struct StreamOpened {

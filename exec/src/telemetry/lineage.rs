@@ -1,6 +1,7 @@
 //! What descends from what, as far as a dispatch has come: runs of messages, each of which descends from the same or from the next one.
 
-use super::kinds::Derived;
+use super::base::Part;
+use super::kinds::{Derived, Descent};
 use super::stream::WatchedStream;
 
 /// What one dispatch has noted.
@@ -100,6 +101,24 @@ impl Lineage {
         self.begin(Derived { stream, first, parent_stream, parent_first, count, step });
     }
 
+    /// What all of `written` descends from, if it is what the dispatch read from its base's input, or had read, and can be said with
+    /// that: as [`descent`] says. It is noted no more then.
+    #[inline]
+    pub(super) fn take_descent(&mut self, written: &Part, input: &Part) -> (Descent, i16) {
+        let mut of_stream = (0..self.runs.len()).filter(|&at| self.runs[at].stream == written.stream);
+        let (Some(at), None) = (of_stream.next(), of_stream.next()) else { return (Descent::Untold, 0) };
+        match descent(&self.runs[at], input, written) {
+            (Descent::Untold, _) => (Descent::Untold, 0),
+            (descent, offset) => match i16::try_from(offset) {
+                Err(_) => (Descent::Untold, 0),
+                Ok(offset) => {
+                    self.runs.remove(at);
+                    (descent, offset)
+                }
+            },
+        }
+    }
+
     /// What was noted.
     #[inline]
     pub(super) fn noted(&self) -> &[Derived] {
@@ -124,6 +143,22 @@ impl Lineage {
         let goes_on = run.parent_stream == parent_stream && run.first + u64::from(run.count) == first;
         goes_on.then_some((run, before == 0))
     }
+}
+
+/// How an event says what the messages written descend from, if it can: in which way, and from which one the first does, counted from the
+/// first one read.
+#[inline]
+pub(super) fn descent(derived: &Derived, input: &Part, output: &Part) -> (Descent, i64) {
+    let all = derived.stream == output.stream
+        && derived.first == output.first
+        && u64::from(derived.count) == output.count
+        && derived.parent_stream == input.stream
+        && input.count > 0;
+    if !all {
+        return (Descent::Untold, 0);
+    }
+    let descent = if derived.step == 0 { Descent::AllFromOne } else { Descent::EachFromNext };
+    (descent, derived.parent_first.wrapping_sub(input.first) as i64)
 }
 
 fn address<S>(stream: &S) -> *const () {

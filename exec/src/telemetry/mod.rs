@@ -14,6 +14,7 @@
 //! | `board` | what all threads of a runtime share, and the moments outside of workers' threads |
 //! | `task`, `stream` | what is kept with each task and stream |
 //! | `lineage` | what descends from what, in one dispatch |
+//! | `making` | how a task is recorded that a running one makes |
 //! | `clock` | a thread's time |
 //! | `base` | what dispatches of a task have in common |
 //! | `dispatches` | how a dispatch is recorded |
@@ -29,6 +30,7 @@ mod clock;
 mod dispatches;
 mod kinds;
 mod lineage;
+mod making;
 mod measuring;
 mod mode;
 mod recorder;
@@ -50,5 +52,5 @@ pub(crate) use recorder::Recorder;
 pub(crate) use rows::TaskState;
 pub(crate) use sampler::Sampler;
 pub(crate) use stream::{ShownStream, StreamTelemetry, WatchedStream};
-pub(crate) use task::{About, Counts, ObservedTask, Origin, Share, TaskTelemetry, WatchedTask};
+pub(crate) use task::{About, Counts, ObservedTask, Origin, RecordedTask, Share, TaskTelemetry, WatchedTask};
 pub(crate) use thread::Telemetry;

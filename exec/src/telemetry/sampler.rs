@@ -132,7 +132,7 @@ struct Thread {
 
 impl Looking {
     fn new(board: Arc<Board>) -> Looking {
-        let allowed = affinity::processors().iter().map(|processor| processor.number).collect();
+        let allowed: Vec<usize> = affinity::processors().iter().map(|processor| processor.number).collect();
         let (throttled, memory) = (Throttled::open(), Memory::open());
         let now = board.clock.now();
         Looking {
@@ -206,10 +206,11 @@ impl Looking {
     /// Tells what was seen.
     fn tell(&mut self) {
         self.told_at = self.looked_at;
-        if self.recorder.is_none() && !self.untold.is_empty() {
+        // At the first look, whether it saw a thread in a task or not: what is used of processors is counted from then on. A run that was
+        // too short to be looked at tells nothing.
+        if self.recorder.is_none() && self.looks > 0 {
             self.recorder = self.board.recorder("sampler").ok().flatten();
         }
-        // A run that was too short to be looked at tells nothing.
         let Some(recorder) = &mut self.recorder else { return };
         for sample in self.untold.drain(..) {
             // With one time: that of the last look.
@@ -241,16 +242,7 @@ impl Looking {
     fn tell_processors(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
         self.processors_at = Some(self.looked_at);
-        let stat = std::fs::read_to_string("/proc/stat").ok();
-        let machine = stat.and_then(|stat| procfs::processors_used(&stat, &self.allowed));
-        let used = ProcessorsUsed {
-            processors: self.allowed.len() as u32,
-            run_ns: affinity::process_cpu_ns(),
-            machine_ns: machine.map_or(u64::MAX, |used| used.busy_ns),
-            throttled_ns: self.throttled.as_ref().and_then(Throttled::ns).unwrap_or(0),
-            sampling_ns: affinity::thread_cpu_ns(),
-            looks: self.looks,
-        };
+        let used = processors_used(&self.allowed, self.throttled.as_ref(), self.looks);
         recorder.at(self.board.clock.now().max(self.looked_at), &used);
     }
 
@@ -271,6 +263,20 @@ impl Looking {
         // Between three quarters and five.
         self.uneven = self.uneven.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.pause_ns = pause - pause / 4 + pause / 2 * u64::from(self.uneven >> 16) / 65_536;
+    }
+}
+
+/// What run and machine used of these processors until now.
+fn processors_used(allowed: &[usize], throttled: Option<&Throttled>, looks: u64) -> ProcessorsUsed {
+    let stat = std::fs::read_to_string("/proc/stat").ok();
+    let machine = stat.and_then(|stat| procfs::processors_used(&stat, allowed));
+    ProcessorsUsed {
+        processors: allowed.len() as u32,
+        run_ns: affinity::process_cpu_ns(),
+        machine_ns: machine.map_or(u64::MAX, |used| used.busy_ns),
+        throttled_ns: throttled.and_then(Throttled::ns).unwrap_or(0),
+        sampling_ns: affinity::thread_cpu_ns(),
+        looks,
     }
 }
 
@@ -303,5 +309,40 @@ impl Thread {
             asleep_ticks: slept.unwrap_or(0),
             holder: 0,
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use thalweg_space::reader::{Item, SpaceReader};
+    use thalweg_space::{Space, SpaceOptions};
+
+    use super::*;
+
+    /// What the processors were used for is known from the first look on, also where no thread is seen in a task for long.
+    #[test]
+    fn processors_are_known_since_the_first_look() {
+        let folder = std::env::temp_dir().join(format!("thalweg-exec-sampler-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let space =
+            Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap();
+        let reader = SpaceReader::open(space.path()).unwrap();
+        let mut looking = Looking::new(Arc::new(Board::new(Some(space.clone())).unwrap()));
+        looking.look();
+        let seen = looking.board.clock.now();
+        looking.look();
+        looking.tell();
+        looking.tell_processors();
+        drop(looking);
+        let mut times = Vec::new();
+        let told = reader.events().poll(usize::MAX, &mut |item| match item {
+            Item::Event(event) if &*event.kind.name == "exec.processors_used" => times.push(event.time),
+            Item::Event(_) => {}
+            Item::Gap { lost, .. } => panic!("{lost} events lost"),
+        });
+        told.unwrap();
+        assert!(times.len() == 2 && times[0] <= seen && seen <= times[1], "{times:?} {seen}");
+        drop((reader, space));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

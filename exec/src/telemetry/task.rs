@@ -1,17 +1,17 @@
 //! What telemetry keeps of a task: its row, and its time in four shares.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use thalweg_space::{LIVE_CELLS, SiteRef};
 
 use super::base::{MadeReady, ReadyBy, Stated};
 use super::board::Board;
-use super::kinds::{TaskCreated, TaskEnded};
+use super::kinds::{BriefTaskEnded, NO_BASE, OWN_THREAD, StreamClosed, TaskCreated, TaskEnded};
 use super::recorder::Recorder;
 use super::rows::{Cells, TaskRow, TaskState, put};
 use crate::fault::Fault;
-use crate::spare::{Spare, spared};
+use crate::spare::{Spare, SpareBox, spared};
 
 /// What a task's time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +47,23 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn created(self, task: &impl WatchedTask) -> TaskCreated {
+    pub(super) fn created(self, task: &impl WatchedTask, worker: u32) -> TaskCreated {
         let Origin { about: About { component, replica }, parent, one_to_one } = self;
         let blocking = task.has_own_thread();
-        TaskCreated { task: task.number(), component, parent, replica, one_to_one, blocking }
+        TaskCreated {
+            task: task.number(),
+            component,
+            parent,
+            replica,
+            one_to_one,
+            blocking,
+            capacity: 0,
+            worker,
+            input: 0,
+            output: 0,
+            writer_before: 0,
+            base_number: NO_BASE,
+        }
     }
 }
 
@@ -80,14 +93,39 @@ pub(crate) struct ObservedTask {
     times: Times,
     /// What made it ready last. Its thread's own, or of who makes the task.
     pub(super) ready_by: Cell<ReadyBy>,
+    /// Its messages take long, so the time of each is recorded.
+    pub(super) times_messages: Cell<bool>,
+    /// What is kept besides from its first dispatch on that is recorded: tasks of which only times are measured do without.
+    recorded: OnceCell<SpareBox<RecordedTask>>,
+}
+
+/// What is kept of a task while its dispatches are recorded. Belongs to the task's thread.
+#[derive(Default)]
+pub(crate) struct RecordedTask {
     /// The base of its dispatches.
     pub(super) stated: Stated,
-    /// The last message popped in a dispatch before, while everything is told; see [`ObservedTask::last_read`].
+    /// The last message popped in a dispatch before; see [`RecordedTask::last_read`].
     read_before: Cell<ReadBefore>,
     /// It is the one before the next that the base's input gives.
     pub(super) read_base_last: Cell<bool>,
-    /// Its messages take long, so the time of each is told.
-    pub(super) times_messages: Cell<bool>,
+}
+
+spared!(RecordedTask);
+
+impl RecordedTask {
+    /// The message that was popped last in a dispatch before, which ended at `until` or earlier.
+    fn last_read(&self, until: u64) -> ReadBefore {
+        if !self.read_base_last.get() {
+            return self.read_before.get();
+        }
+        let (stream, index) = (self.stated.input.get(), self.stated.next_read.get().wrapping_sub(1));
+        ReadBefore { stream, index, at: until }
+    }
+
+    fn keep_read(&self, read: ReadBefore) {
+        self.read_base_last.set(false);
+        self.read_before.set(read);
+    }
 }
 
 /// A message that a dispatch popped last.
@@ -122,7 +160,7 @@ impl ObservedTask {
     /// For how long it had been ready when it began to run, in the session of its last dispatch.
     #[inline(always)]
     pub(super) fn ready_ticks(&self, began: u64) -> u64 {
-        began - self.times.ready_since.get()
+        began.saturating_sub(self.times.ready_since.get())
     }
 
     /// It goes on by itself on a thread of its own, after a wait for this or not: gives the time at which it does, `now` or a little later.
@@ -144,7 +182,10 @@ impl ObservedTask {
     #[inline(always)]
     pub(super) fn ran(&self, waited_for: Share, began: u64, now: u64) {
         let Times { until, ready_since, .. } = &self.times;
-        let (row, since) = (&*self.row, ready_since.get());
+        // Who woke it, or ran it last, may have looked at the clock after this thread did, whose dispatch begins where the one before it
+        // ended: time never runs backwards here, so the shares add up.
+        let began = began.max(until.get());
+        let (row, since, now) = (&*self.row, ready_since.get().max(until.get()).min(began), now.max(began));
         add(row, waited_for, since - until.get());
         add(row, Share::Ready, began - since);
         add(row, Share::Busy, now - began);
@@ -202,30 +243,42 @@ impl ObservedTask {
         put(row, TaskRow::STATE, state as u64);
     }
 
-    /// The message that it popped last in a dispatch before, while everything is told.
+    /// What is kept of it while its dispatches are recorded, made now if there is nothing yet.
+    #[inline(always)]
+    pub(super) fn recorded(&self) -> &RecordedTask {
+        self.recorded.get_or_init(|| SpareBox::new(RecordedTask::default()))
+    }
+
+    /// Likewise; none before the first dispatch that is recorded.
+    #[inline(always)]
+    pub(super) fn recorded_before(&self) -> Option<&RecordedTask> {
+        self.recorded.get().map(|recorded| &**recorded)
+    }
+
+    /// The message that it popped last in a dispatch before that was recorded.
     pub(super) fn last_read(&self) -> ReadBefore {
-        if !self.read_base_last.get() {
-            return self.read_before.get();
-        }
-        let (stream, index) = (self.stated.input.get(), self.stated.next_read.get().wrapping_sub(1));
-        ReadBefore { stream, index, at: self.times.until.get() }
+        self.recorded_before()
+            .map_or(ReadBefore::default(), |recorded| recorded.last_read(self.times.until.get()))
     }
 
     pub(super) fn keep_read(&self, read: ReadBefore) {
-        self.read_base_last.set(false);
-        self.read_before.set(read);
+        self.recorded().keep_read(read);
     }
 
     /// Its last dispatch ended in another session: what was kept for those of one session is kept otherwise.
     pub(super) fn enter(&self, session: u32) {
-        self.keep_read(self.last_read());
-        self.stated.block.set(0);
+        if let Some(recorded) = self.recorded_before() {
+            recorded.keep_read(self.last_read());
+            recorded.stated.block.set(0);
+        }
         self.session.set(session);
     }
 
-    fn new(board: &Board, id: u64, about: About) -> ObservedTask {
+    /// `worker`: [`OWN_THREAD`] before the mapper placed it, too.
+    fn new(board: &Board, id: u64, about: About, worker: u32) -> ObservedTask {
         let row = Cells::new(board.live_row(|rows| rows.task, id));
         put(&row, TaskRow::STATE, TaskState::Ready as u64);
+        put(&row, TaskRow::WORKER, u64::from(worker));
         put(&row, TaskRow::COMPONENT, about.component.0);
         put(&row, TaskRow::REPLICA, about.replica);
         ObservedTask {
@@ -233,10 +286,8 @@ impl ObservedTask {
             session: Cell::new(0),
             times: Times::default(),
             ready_by: Cell::default(),
-            stated: Stated::default(),
-            read_before: Cell::default(),
-            read_base_last: Cell::new(false),
             times_messages: Cell::new(false),
+            recorded: OnceCell::new(),
         }
     }
 }
@@ -258,7 +309,8 @@ pub(crate) struct TaskTelemetry(
 impl TaskTelemetry {
     /// Of task `id`; something is kept from the beginning if it `is_shown` and there is a space.
     pub(crate) fn new(board: &Board, id: u64, about: About, is_shown: bool) -> TaskTelemetry {
-        let observed = (is_shown && board.space().is_some()).then(|| ObservedTask::new(board, id, about));
+        let observed =
+            (is_shown && board.space().is_some()).then(|| ObservedTask::new(board, id, about, OWN_THREAD));
         let observed = observed.map_or(std::ptr::null_mut(), |observed| Spare::make(observed).as_ptr());
         TaskTelemetry(AtomicPtr::new(observed))
     }
@@ -303,8 +355,7 @@ pub(crate) trait WatchedTask {
     #[cold]
     fn observe(&self) -> Option<&ObservedTask> {
         if self.observed().is_none() && self.board().space().is_some() {
-            let made = ObservedTask::new(self.board(), self.number(), self.about());
-            put(&made.row, TaskRow::WORKER, u64::from(self.on_worker()));
+            let made = ObservedTask::new(self.board(), self.number(), self.about(), self.on_worker());
             self.telemetry().0.store(Spare::make(made).as_ptr(), Ordering::Release);
         }
         self.observed()
@@ -381,8 +432,22 @@ pub(crate) trait WatchedTask {
         }
     }
 
-    /// Writes that the task has ended at `now`, and how.
-    fn write_end(&self, recorder: &mut Recorder, now: u64, outcome: &Result<(), Fault>) {
+    /// Writes that the task has ended at `now`, and how; and that these streams closed with it.
+    fn write_end(
+        &self,
+        recorder: &mut Recorder,
+        now: u64,
+        outcome: &Result<(), Fault>,
+        closed: &[StreamClosed],
+    ) {
+        let (others, with_it) = closed.split_at(closed.len().saturating_sub(2));
+        others.iter().for_each(|closed| recorder.at(now, closed));
+        if outcome.is_ok()
+            && let Some(ended) = self.brief_end(with_it)
+        {
+            return recorder.at(now, &ended);
+        }
+        with_it.iter().for_each(|closed| recorder.at(now, closed));
         let Counts { dispatches, reads, writes } = self.did();
         let ended = TaskEnded {
             task: self.number(),
@@ -400,6 +465,42 @@ pub(crate) trait WatchedTask {
         if let Err(fault) = outcome {
             recorder.failed(self.number(), &fault.message);
         }
+    }
+
+    /// How it has ended well, with up to two streams that closed, if all numbers are small.
+    fn brief_end(&self, closed: &[StreamClosed]) -> Option<BriefTaskEnded> {
+        let Counts { dispatches, reads, writes } = self.did();
+        let small = |count: u64| u16::try_from(count).ok();
+        let ticks = |share| u32::try_from(self.share(share)).ok();
+        let messages = |closed: Option<&StreamClosed>| match closed {
+            None => Some((0, 0)),
+            Some(&StreamClosed { stream, written, read, .. }) if read == written => {
+                Some((stream, small(written)?))
+            }
+            Some(_) => None,
+        };
+        let (stream, passed, (other, other_passed)) = match (messages(closed.first())?, closed.get(1)) {
+            ((stream, count), None) => (stream, count, (0, 0)),
+            ((stream, count), other) => {
+                let (other, of_other) = messages(other)?;
+                let further = i32::try_from(other.wrapping_sub(stream) as i64).ok()?;
+                (stream, count, (further, of_other))
+            }
+        };
+        Some(BriefTaskEnded {
+            task: self.number(),
+            busy_ticks: ticks(Share::Busy)?,
+            input_wait_ticks: ticks(Share::InputWait)?,
+            output_wait_ticks: ticks(Share::OutputWait)?,
+            ready_ticks: ticks(Share::Ready)?,
+            dispatches: small(dispatches.get())?,
+            reads: small(reads.get())?,
+            writes: small(writes.get())?,
+            passed,
+            stream,
+            other,
+            other_passed,
+        })
     }
 
     // ---- what its live row shows besides

@@ -10,13 +10,14 @@ use super::board::Board;
 use super::clock::{Account, Asked, Now};
 use super::dispatches::{Ended, Relayed};
 use super::kinds::{
-    Cause, DispatchUsed, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, TaskMapped,
-    TaskMoved, ThreadUsed,
+    Cause, DispatchUsed, Kept, MessageWorked, ModeChanged, OWN_THREAD, Outcome, SettingAdopted, StreamClosed,
+    StreamOpened, TaskMoved, ThreadUsed,
 };
 use super::lineage::Lineage;
+use super::making::Making;
 use super::mode::{AdoptedMode, Mode};
 use super::recorder::Recorder;
-use super::rows::{Cells, TaskState, WorkerRow, put};
+use super::rows::{Cells, StreamRow, TaskState, WorkerRow, put};
 use super::stream::{WatchedStream, closed, opened, write_sizes};
 use super::task::{Origin, ReadBefore, Share, WatchedTask};
 use super::threads::Watched;
@@ -48,6 +49,7 @@ pub(crate) struct Telemetry {
     /// Lineage noted in the current dispatch, and what it did with ends that were taken from its task since (and whether it wrote).
     lineage: Lineage,
     gone: Vec<(Part, bool)>,
+    lives: Lives,
     /// When the worker's row is shown again, and it is looked whether to record what the thread used; 0: at once, because the current
     /// dispatch is not to be measured the short way.
     look_up_at: u64,
@@ -80,6 +82,7 @@ impl Telemetry {
             dispatches: 0,
             lineage: Lineage::new(),
             gone: Vec::new(),
+            lives: Lives::default(),
             look_up_at: 0,
             telling_ticks: 0,
             message: None,
@@ -250,16 +253,37 @@ impl Telemetry {
 
     // ---- the moments of a task's life
 
-    /// A running task made `task`, which is to run on `worker`.
-    pub(crate) fn task_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
+    /// A running task makes `task`, which is to run on `worker`: its streams are attached next, then it is [made](Self::task_made).
+    pub(crate) fn task_is_made(&mut self, task: &impl WatchedTask, origin: Origin, worker: u32) {
+        if self.board.space().is_none() {
+            return;
+        }
         if self.measures() {
             task.observe(); // Also if the mode was set to off just now.
         }
+        // One whose streams could not be attached has ended before it began.
+        let mut making = self.lives.making.take().unwrap_or_default();
+        if making.is_under_way() {
+            self.write(|recorder, now| making.end(now, recorder, None));
+        }
+        making.begin(task, origin, worker);
+        self.lives.making = Some(making);
+    }
+
+    /// The streams of the task that is made are attached. True: it is to run on this worker.
+    pub(crate) fn task_made(&mut self, task: &impl WatchedTask, stays: bool) {
+        let (measures, is_full, session) = (self.measures(), self.is_full(), self.now.session);
+        let own = self.recorder.is_some() && stays && measures;
+        let Some(mut making) = self.lives.making.take() else { return };
         self.write(|recorder, now| {
             task.begin_times(now);
-            recorder.at(now, &origin.created(task));
-            recorder.same(&TaskMapped { task: task.number(), worker });
+            let observed = task.observed().filter(|_| own);
+            if let Some(observed) = observed {
+                observed.session.set(session);
+            }
+            making.end(now, recorder, observed.filter(|_| is_full));
         });
+        self.lives.making = Some(making);
     }
 
     /// A task is ready that is new here, or to another thread that does not know it yet.
@@ -327,6 +351,11 @@ impl Telemetry {
         self.now.is_fresh = false;
     }
 
+    /// The current task's last dispatch is published next, then it [has ended](Self::task_ended).
+    pub(crate) fn task_ends(&mut self) {
+        self.lives.is_ending = true;
+    }
+
     /// A task has ended, and its last dispatch with it. One with a thread of its own is that thread's last.
     pub(crate) fn task_ended(&mut self, task: &impl WatchedTask, outcome: &Result<(), Fault>) {
         if self.measures() {
@@ -339,7 +368,11 @@ impl Telemetry {
             task.turn(Share::Ready, now, self.now.measured_since);
         }
         task.show_end(outcome);
-        self.write(|recorder, now| task.write_end(recorder, now, outcome));
+        self.lives.is_ending = false;
+        let mut closed = std::mem::take(&mut self.lives.closed);
+        self.write(|recorder, now| task.write_end(recorder, now, outcome, &closed));
+        closed.clear();
+        self.lives.closed = closed;
     }
 
     // ---- the moments of a dispatch
@@ -416,7 +449,9 @@ impl Telemetry {
         }
         let began = self.now.began;
         if self.mode == Mode::Full {
-            let Some(recorder) = &mut self.recorder else { return false };
+            let (Some(recorder), Some(recorded)) = (&mut self.recorder, observed.recorded_before()) else {
+                return false;
+            };
             let ended = Relayed {
                 input,
                 output,
@@ -426,7 +461,7 @@ impl Telemetry {
                 stop,
                 waits_for_several,
             };
-            let kept = (&observed.stated, &observed.read_base_last);
+            let kept = (&recorded.stated, &recorded.read_base_last);
             if !recorder.relayed(now, &ended, self.lineage.noted(), kept) {
                 return false;
             }
@@ -518,29 +553,37 @@ impl Telemetry {
         task: &impl WatchedTask,
         (duration_ticks, ready_ticks): (u64, u64),
         (stop, waits_for): (Stop, u64),
-        ends: impl Iterator<Item = (&'a S, bool)>,
+        ends: impl Iterator<Item = (&'a S, bool)> + Clone,
     ) {
         let (Some(observed), Some(recorder)) = (task.observed(), &mut self.recorder) else { return };
-        let (now, number) = (self.now.ticks, task.number());
+        let (now, number, stated) = (self.now.ticks, task.number(), &observed.recorded().stated);
         if let Some((index, since)) = self.message.take() {
             recorder.at(now, &MessageWorked { task: number, index, duration_ticks: now - since });
         }
         let (mut input, mut output) = (Part::default(), Part::default());
-        for (stream, writes) in ends {
-            let mut part = Part::of(stream, writes);
+        let mut others = false;
+        for (stream, writes) in ends.clone() {
+            let part = Part::of(stream, writes);
             let own = if writes { &mut output } else { &mut input };
-            if own.count == 0 {
+            others |= own.count > 0 && part.count > 0;
+            if own.count == 0 || part.count > 0 && stated.goes_on(&part, writes) {
                 *own = part;
-            } else if part.count > 0 {
-                if observed.stated.goes_on(&part, writes) {
-                    std::mem::swap(own, &mut part);
+            }
+        }
+        let lineage = &mut self.lineage;
+        if others {
+            for (stream, writes) in ends {
+                let part = Part::of(stream, writes);
+                let own = if writes { &output } else { &input };
+                if part.count > 0 && part.stream != own.stream {
+                    recorder.part(now, &part, writes.then(|| lineage.take_descent(&part, &input)));
                 }
-                recorder.part(now, &part, writes);
             }
         }
         for (part, writes) in self.gone.drain(..) {
-            recorder.part(now, &part, writes);
+            recorder.part(now, &part, writes.then(|| lineage.take_descent(&part, &input)));
         }
+        let descent = lineage.take_descent(&output, &input);
         let ended = Ended {
             task: number,
             worker: task.on_worker(),
@@ -551,9 +594,10 @@ impl Telemetry {
             waits_for,
             input,
             output,
+            descent,
             derived: self.lineage.noted(),
         };
-        recorder.dispatch(now, &ended, &observed.stated);
+        recorder.dispatch(now, &ended, stated);
         self.lineage.clear();
     }
 
@@ -722,11 +766,29 @@ impl Telemetry {
             return;
         }
         let peer = stream.peer(writes);
-        if peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
-            return; // Told when the other end is attached; messages are not told at all.
+        let making = self.lives.making.as_mut().filter(|making| making.makes(task.number()));
+        if making.is_none() && peer == 0 && self.mode == Mode::Off && self.recorder.is_some() {
+            return; // In mode off told when the other end is attached; messages are not told at all.
         }
         let opened = opened(stream, task.number(), writes, peer);
-        self.write(|recorder, now| recorder.at(now, &opened));
+        match making {
+            Some(making) => making.take(&opened, writes),
+            None => self.write(|recorder, now| recorder.at(now, &opened)),
+        }
+    }
+
+    /// A stream holds another number of messages than before.
+    #[cold]
+    pub(crate) fn stream_resized(&mut self, stream: &impl WatchedStream) {
+        let capacity = u64::from(stream.holds());
+        if let Some(row) = stream.telemetry().row() {
+            put(row, StreamRow::CAPACITY, capacity);
+        }
+        if stream.telemetry().is_watched() {
+            let none =
+                StreamOpened { stream: stream.number(), name: NameRef(0), reader: 0, writer: 0, capacity };
+            self.write(|recorder, now| recorder.at(now, &none));
+        }
     }
 
     /// An end goes away from the task that is dispatched, before the dispatch ends.
@@ -742,11 +804,18 @@ impl Telemetry {
 
     /// Both ends of a stream are gone.
     pub(crate) fn stream_closed(&mut self, stream: &impl WatchedStream) {
-        let closed = closed(stream);
-        self.write(|recorder, now| {
-            write_sizes(stream, recorder, now);
-            recorder.at(now, &closed);
-        });
+        let (closed, ends) = (closed(stream), self.lives.is_ending);
+        if !ends || stream.telemetry().sizes().is_some() {
+            self.write(|recorder, now| {
+                write_sizes(stream, recorder, now);
+                if !ends {
+                    recorder.at(now, &closed);
+                }
+            });
+        }
+        if ends {
+            self.lives.closed.push(closed);
+        }
     }
 }
 
@@ -758,6 +827,17 @@ fn after(stop: Stop) -> TaskState {
         Stop::OutputFull => TaskState::BlockedOutput,
         Stop::QuantumSpent | Stop::Ended => TaskState::Ready,
     }
+}
+
+/// The beginning and the end of tasks.
+#[derive(Default)]
+struct Lives {
+    /// The task that the current one makes.
+    making: Option<Box<Making>>,
+    /// The current task's end comes next.
+    is_ending: bool,
+    /// The streams that closed with it until now.
+    closed: Vec<StreamClosed>,
 }
 
 /// The mode before settings were adopted.

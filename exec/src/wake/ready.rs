@@ -144,7 +144,7 @@ impl TaskCell {
         let more = match unsafe { self.first_wait() } {
             None => 1, // One of several inputs.
             Some(ring) if self.waits_for.get() == Share::OutputWait => {
-                (ring.capacity as usize).saturating_sub(ring.look_for_room()) as i32
+                (ring.capacity() as usize).saturating_sub(ring.look_for_room()) as i32
             }
             Some(ring) if ring.writing.closed.load(Ordering::Acquire) != 0 => ENDED,
             Some(ring) => ring.look_for_messages() as i32,

@@ -1,4 +1,4 @@
-//! Moves whose gain is not sure are tried: they are taken back if no more messages pass than before.
+//! Trials of moves with an uncertain gain: a move is undone unless more messages pass than before it.
 //!
 //! A light replica gains little from another worker, and what it loses (smaller batches, memory in the other's cache) is not
 //! in what dispatches took. So the rate of messages through all replicas of the split is measured before and after.
@@ -14,7 +14,7 @@ const LASTS_NS: u64 = 2_000_000;
 /// Moves stay if the rate grew by this, in percent.
 const GAIN_PERCENT: f64 = 2.0;
 
-/// Since when, and until when, each worker has told what it sampled in the window.
+/// When each worker's samples of the window begin and end.
 #[derive(Default)]
 pub(super) struct Rates {
     told: Vec<(u64, u64)>,

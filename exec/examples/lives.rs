@@ -1,0 +1,85 @@
+//! Tasks that live briefly: a task makes others, one after the other, each with a stream that it reads and one that it writes; each passes
+//! one message on and ends. To count what such a life costs in a mode, run it on two numbers of tasks under `valgrind --tool=callgrind` and
+//! divide the difference.
+//!
+//! usage: lives TASKS none|off|metrics|full
+
+use thalweg_exec::{Context, In, Mode, Options, Out, Ports, Runtime, Stop, StreamSpec, Task, TaskSpec};
+use thalweg_space::{Space, SpaceOptions};
+
+/// Passes one message on.
+struct Brief {
+    input: In<u64>,
+    output: Out<u64>,
+}
+
+impl Task for Brief {
+    fn attach(&mut self, ports: &mut Ports<'_>) {
+        ports.input(&mut self.input);
+        ports.output(&mut self.output);
+    }
+
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        match self.input.pop(cx) {
+            Some(message) => self.output.push(cx, message).map_or(Stop::OutputFull, |()| Stop::Ended),
+            None if self.input.ended() => Stop::Ended,
+            None => Stop::InputEmpty,
+        }
+    }
+}
+
+/// Makes a task for each message, which comes back by way of that.
+struct Makes {
+    left: u64,
+    back: Option<In<u64>>,
+}
+
+impl Task for Makes {
+    fn run(&mut self, cx: &mut Context<'_>) -> Stop {
+        if let Some(back) = &mut self.back {
+            match back.pop(cx) {
+                Some(_) => self.back = None,
+                None if back.ended() => self.back = None,
+                None => return Stop::InputEmpty,
+            }
+        }
+        if self.left == 0 {
+            return Stop::Ended;
+        }
+        self.left -= 1;
+        let (mut there, input) = cx.stream(StreamSpec::default());
+        let (output, mut back) = cx.stream(StreamSpec::default());
+        there.push(cx, self.left).expect("an empty stream has room");
+        cx.attach_output(&mut there);
+        cx.spawn(TaskSpec::default(), Brief { input, output });
+        // To wait for it.
+        assert_eq!(back.pop(cx), None);
+        self.back = Some(back);
+        Stop::InputEmpty
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [tasks, mode] = &arguments[..] else { panic!("usage: lives TASKS none|off|metrics|full") };
+    let left: u64 = tasks.parse().expect("a number of tasks");
+    let mode = match mode.as_str() {
+        "none" => None,
+        "off" => Some(Mode::Off),
+        "metrics" => Some(Mode::Metrics),
+        "full" => Some(Mode::Full),
+        other => panic!("no mode is called {other}"),
+    };
+    let folder = std::env::temp_dir().join(format!("thalweg-lives-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let space = mode.map(|_| {
+        Space::create(SpaceOptions { parent: Some(folder.clone()), ..SpaceOptions::default() }).unwrap()
+    });
+    let options = Options { workers: 1, mode: mode.unwrap_or_default(), space, ..Options::default() };
+    let runtime = Runtime::new(options).unwrap();
+    runtime.spawn(TaskSpec::default(), Makes { left, back: None });
+    runtime.start();
+    let summary = runtime.join().unwrap();
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    std::fs::remove_dir_all(folder).unwrap();
+}
