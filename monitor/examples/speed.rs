@@ -77,7 +77,7 @@ fn script() -> Script {
         }
         if task < TASKS {
             let (stream, parent_stream) = (task, task - 1);
-            push(StreamWrote { stream, first: 0, count: QUANTUM }.into());
+            push(StreamWrote { stream, first: 0, count: QUANTUM, ..StreamWrote::default() }.into());
             if task == TASKS - 1 {
                 push(
                     Derived { stream, first: 0, count: QUANTUM, parent_stream, parent_first: 0, step: 1 }

@@ -12,6 +12,7 @@ mod calls;
 mod composing;
 mod decoding;
 mod following;
+mod heartbeat;
 mod ids;
 mod lineage;
 mod monitor;
@@ -22,7 +23,8 @@ mod whatif;
 mod wording;
 
 pub use calls::{
-    Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, SlowTrace, TimesOf, calls,
+    Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, Sequence, SequenceCall,
+    SlowTrace, TimesOf, calls, calls_while, sequences,
 };
 pub use composing::bases::{Bases, WholeDispatch};
 pub use composing::dispatch::{Dispatch, For, Item, Outcome, Value, Wait, What};
@@ -31,24 +33,26 @@ pub use decoding::called::{Called, Refers};
 pub use decoding::events::{self, Observation};
 pub use decoding::names::{Names, SiteName, names};
 pub use decoding::observation::{
-    Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals,
+    Besides, LiveRow, LiveState, Mode, Run, StreamTotals, TaskCounts, TaskTotals, live_rows,
 };
 pub use decoding::rows;
 pub use decoding::sizes::Sizes;
 pub use decoding::texts::Text;
 pub use following::analysis::{Analysis, Options};
-pub use following::follower::{Follower, report, report_space, slowest, story};
+pub use following::follower::{Follower, report, report_space, slowest, stories, story};
 pub use following::perturb::{Dependence, Perturbed, Tried, Unperturbed, perturb};
+pub use heartbeat::{Heartbeat, Standing, Still};
 pub use ids::{StreamId, TaskId, WorkerId};
 pub use lineage::message::{MessageId, NotAMessage};
 pub use lineage::story::{Hop, Story};
 pub use monitor::{Batch, Ending, Moment, Monitor, Open};
 pub use report::{
-    Action, Asleep, BrokenStream, BusyAccount, CommandLine, Component, Deadlock, Distribution, FailedMessage,
-    Figure, Finding, Hanging, Latency, Limits, Measured, Measurement, MessageTimes, ModeSpan, NewValue, Note,
-    Occupancy, Processors, Report, Root, RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef,
-    Subject, Task, TaskRef, TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind,
-    Volume, WaitEdge, WaitNow, Waiting, Window, Words, Work, Worker, WorkerShares,
+    Action, Alternative, Asleep, Behind, BrokenStream, BusyAccount, CommandLine, Component, Deadlock,
+    Distribution, Expensive, ExpensiveBy, FailedMessage, Figure, Finding, Hanging, Latency, Limits, Measured,
+    Measurement, MessageTimes, ModeSpan, NewValue, Note, Occupancy, Phase, Processors, Replay, Report, Root,
+    RootState, SCHEMA, SleepsFor, SpaceInfo, State, Stream, StreamRef, Subject, Suggestion, Task, TaskRef,
+    TaskShares, Telling, Throughput, Utilisation, VERSION, Verdict, VerdictKind, Volume, WaitEdge, WaitNow,
+    Waiting, Window, Words, Work, Worker, WorkerShares,
 };
 pub use verdict::{THRESHOLDS, Threshold, account_is_sure, rule_names};
-pub use whatif::{Change, Predicted, WhatIf, what_if};
+pub use whatif::{Change, Comparison, Difference, Judging, Predicted, WhatIf, compare, judged, what_if};

@@ -1,7 +1,8 @@
 //! Spaces that a former version wrote are reported on as that version did.
 //!
 //! `golden/v1-killed` is of a run that was killed while it was paused, so its live table is full; `golden/v1-ended` of one that ended.
-//! Both lack the zeros at the end of their elements. The reports beside them are what `thalweg report --json` printed then.
+//! `golden/v2-ended` is of a run of `apps/mc` on three paths, from when a dispatch became one event and tasks, their streams and both ends of those
+//! still had events of their own. All lack the zeros at the end of their elements. The reports beside them are what `thalweg report --json` printed then.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ fn differences(then: &Value, now: &Value, at: &str) -> Vec<String> {
 
 #[test]
 fn reports_on_spaces_of_the_former_version_stay_as_they_were() {
-    for name in ["v1-killed", "v1-ended"] {
+    for name in ["v1-killed", "v1-ended", "v2-ended"] {
         let space = Copy::of(name);
         let mut report = serde_json::to_value(report_space(&space.0, 10).unwrap()).unwrap();
         let text = std::fs::read_to_string(golden().join(format!("{name}.json"))).unwrap();

@@ -3,7 +3,7 @@
 use thalweg_monitor::events::{Deadlocked, TaskDispatched, TaskReady, TaskReadyCause, WorkerStarted};
 use thalweg_monitor::{Batch, Follower, Moment, Monitor, Observation, Report, What};
 use thalweg_space::reader::SpaceFeed;
-use thalweg_space::{Kind, KindEnum, Space, SpaceOptions};
+use thalweg_space::{ElementOptions, Kind, KindEnum, Space, SpaceOptions};
 
 /// Collects the events of the runtime.
 #[derive(Default)]
@@ -35,7 +35,9 @@ impl Monitor for All {
 /// What the monitor reads of what `write` writes, the texts of failures, and the notes.
 fn read(name: &str, write: impl FnOnce(&Space)) -> (Vec<Observation>, Vec<String>, Vec<String>) {
     let path = std::env::temp_dir().join(format!("thalweg-kinds-{name}-{}", std::process::id()));
-    let options = SpaceOptions { name: name.into(), path: Some(path.clone()), ..SpaceOptions::default() };
+    let element = ElementOptions { block_count: 256, ..ElementOptions::default() };
+    let options =
+        SpaceOptions { name: name.into(), path: Some(path.clone()), element, ..SpaceOptions::default() };
     let space = Space::create(options).unwrap();
     write(&space);
     let mut all = All::default();
@@ -107,6 +109,115 @@ struct TaskFailed<'a> {
     message: &'a str,
 }
 
+#[derive(Kind)]
+#[kind(name = "exec.brief_task_ended")]
+struct Brief {
+    task: u64,
+    busy_ticks: u32,
+    input_wait_ticks: u32,
+    output_wait_ticks: u32,
+    ready_ticks: u32,
+    dispatches: u16,
+    reads: u16,
+    writes: u16,
+    passed: u16,
+    stream: u64,
+    other: i32,
+    other_passed: u16,
+}
+
+#[derive(Kind)]
+#[kind(name = "exec.task_ended")]
+struct AtLength {
+    task: u64,
+    busy_ticks: u64,
+    input_wait_ticks: u64,
+    output_wait_ticks: u64,
+    ready_ticks: u64,
+    dispatches: u64,
+    reads: u64,
+    writes: u64,
+    failed: bool,
+    panicked: bool,
+}
+
+#[derive(Kind)]
+#[kind(name = "exec.stream_closed")]
+struct Closed {
+    stream: u64,
+    written: u64,
+    read: u64,
+    dropped: u64,
+}
+
+#[test]
+fn a_brief_end_says_what_the_events_at_length_say() {
+    let ends = [
+        (0, 0, 0, 0),
+        (11, 3, 0, 0),
+        (11, 3, 5, 4),
+        (11, 3, -7, 4),
+        (1 << 40, u16::MAX, i32::MIN, u16::MAX),
+        (9, 0, i32::MAX, 0),
+    ];
+    for (stream, passed, other, other_passed) in ends {
+        let (brief, ..) = read("brief", |space| {
+            let (task, dispatches, reads, writes) = (77, 2, 3, u16::MAX);
+            let (busy_ticks, input_wait_ticks, output_wait_ticks, ready_ticks) = (1, u32::MAX, 3, 4);
+            write(
+                space,
+                &Brief {
+                    task,
+                    busy_ticks,
+                    input_wait_ticks,
+                    output_wait_ticks,
+                    ready_ticks,
+                    dispatches,
+                    reads,
+                    writes,
+                    passed,
+                    stream,
+                    other,
+                    other_passed,
+                },
+            );
+        });
+        let (at_length, ..) = read("at-length", |space| {
+            let closed = |stream: u64, passed: u16| Closed {
+                stream,
+                written: u64::from(passed),
+                read: u64::from(passed),
+                dropped: 0,
+            };
+            if stream != 0 {
+                write(space, &closed(stream, passed));
+            }
+            if other != 0 {
+                write(space, &closed((stream as i64 + i64::from(other)) as u64, other_passed));
+            }
+            let (busy_ticks, input_wait_ticks, output_wait_ticks) = (1, (1 << 32) - 1, 3);
+            let (reads, writes, failed, panicked) = (3, 65_535, false, false);
+            let (task, dispatches, ready_ticks) = (77, 2, 4);
+            write(
+                space,
+                &AtLength {
+                    task,
+                    busy_ticks,
+                    input_wait_ticks,
+                    output_wait_ticks,
+                    ready_ticks,
+                    dispatches,
+                    reads,
+                    writes,
+                    failed,
+                    panicked,
+                },
+            );
+        });
+        assert_eq!(brief, at_length, "stream {stream}, another {other}");
+    }
+}
+
 #[test]
 fn texts_come_with_the_batch() {
     let (_, texts, _) = read("texts", |space| {
@@ -115,6 +226,19 @@ fn texts_come_with_the_batch() {
         }
     });
     assert_eq!(texts, ["no such file", "", "größer"]);
+}
+
+/// So many events are read ahead of their analysis, in batches with texts of their own.
+#[test]
+fn texts_come_with_their_events_however_many_there_are() {
+    let message = |n: u64| format!("failure {n}");
+    let (events, texts, _) = read("many-texts", |space| {
+        let mut writer = space.writer("test").unwrap();
+        let kind = writer.declare().unwrap();
+        (0..100_000).for_each(|n| writer.emit(kind, &TaskFailed { task: n, message: &message(n) }));
+    });
+    assert_eq!(events.len(), 100_000);
+    assert!(texts.into_iter().zip(0..).all(|(text, n)| text == message(n)));
 }
 
 #[test]

@@ -46,7 +46,19 @@ impl Script {
     }
 
     fn task(&mut self, time: u64, task: u64, component: u64, one_to_one: bool) -> &mut Script {
-        self.at(time, 0, TaskCreated { task, component, parent: 0, replica: 0, one_to_one, blocking: false })
+        self.at(
+            time,
+            0,
+            TaskCreated {
+                task,
+                component,
+                parent: 0,
+                replica: 0,
+                one_to_one,
+                blocking: false,
+                ..TaskCreated::default()
+            },
+        )
     }
 
     fn stream(&mut self, time: u64, stream: u64, writer: u64, reader: u64) -> &mut Script {
@@ -942,7 +954,15 @@ fn a_killed_box_with_its_own_thread_is_named() {
     script.at(
         1,
         0,
-        TaskCreated { task: 77, component: 101, parent: 0, replica: 0, one_to_one: true, blocking: true },
+        TaskCreated {
+            task: 77,
+            component: 101,
+            parent: 0,
+            replica: 0,
+            one_to_one: true,
+            blocking: true,
+            ..TaskCreated::default()
+        },
     );
     let counts = Some(TaskCounts { dispatches: 1, reads: 3, writes: 2 });
     let totals = TaskTotals { counts, ..TaskTotals::default() };

@@ -46,6 +46,7 @@ fn simulate(stations: &[Service], rho: f64, seed: u64) -> Simulated {
                 replica: 0,
                 one_to_one: true,
                 blocking: task == 1,
+                ..TaskCreated::default()
             }),
         ));
     }

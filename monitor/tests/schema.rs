@@ -1,5 +1,5 @@
 //! `docs/report.md` documents every field of the report's JSON: its last part is written from the types in
-//! `monitor/src/report/mod.rs`, `account.rs` and `finding.rs` there, so that neither has what the other lacks.
+//! `monitor/src/report/mod.rs`, `account.rs`, `finding.rs` and `prediction.rs` there, so that neither has what the other lacks.
 //!
 //! `WRITE=1 cargo test -p thalweg-monitor --test schema` writes that part anew.
 
@@ -12,7 +12,9 @@ const TYPES: &str = concat!(
     "\n",
     include_str!("../src/report/account.rs"),
     "\n",
-    include_str!("../src/report/finding.rs")
+    include_str!("../src/report/finding.rs"),
+    "\n",
+    include_str!("../src/report/prediction.rs")
 );
 /// What comes after this in the page is written from the types.
 const MARK: &str = "## Every field\n";

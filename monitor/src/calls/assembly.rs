@@ -123,7 +123,8 @@ pub(super) struct Thread {
     pub(super) is_shared: bool,
     /// What went elsewhere from a call that has not ended: span, depth, writer.
     went: Vec<(u64, u32, usize)>,
-    continues: u64,
+    /// When it was told that the outermost call then, or the next one, continues a span, and which.
+    continues: Vec<(u64, u64)>,
     /// Events are lost since the latest that came; and when the first came after the last loss.
     is_lost: bool,
     lost_until: u64,
@@ -168,9 +169,22 @@ impl Thread {
     /// The trace here continues a span.
     pub(super) fn follow(&mut self, span: u64, time: u64) {
         self.see(time);
-        if span != 0 {
-            self.continues = span;
+        if span != 0 && self.continues.len() < NODES_MAX {
+            self.continues.push((time, span));
         }
+    }
+
+    /// The span that an outermost call which ended then continues: what was told last up to its end, and by no call before. 0: none.
+    fn continued(&mut self, end: u64) -> u64 {
+        let mut last = 0;
+        self.continues.retain(|(time, span)| {
+            let is_before = *time <= end;
+            if is_before {
+                last = *span;
+            }
+            !is_before
+        });
+        last
     }
 
     /// Work or a message went elsewhere.
@@ -273,7 +287,7 @@ impl Thread {
                 self.give_up(left, taker);
             }
             self.nodes = 0;
-            let continues = std::mem::take(&mut self.continues);
+            let continues = self.continued(call.end);
             return taker.trace(Trace { root: node, begin: call.begin, continues, is_orphan: false });
         }
         self.nodes += 1;
@@ -308,8 +322,8 @@ impl Thread {
 
     /// Their caller is lost, or did not end, or there is none.
     fn give_up(&mut self, pending: Pending, taker: &mut impl Takes) {
-        let Pending { depth, begin, nodes, .. } = pending;
-        let continues = if depth == 0 { std::mem::take(&mut self.continues) } else { 0 };
+        let Pending { depth, begin, end, nodes, .. } = pending;
+        let continues = if depth == 0 { self.continued(end) } else { 0 };
         for root in nodes {
             taker.trace(Trace { root, begin, continues, is_orphan: depth > 0 });
         }
@@ -433,6 +447,44 @@ mod tests {
                 assert_eq!(roots, wanted);
                 assert!(taken.roots.iter().all(|(_, is_orphan)| !is_orphan));
             }
+        }
+    }
+
+    /// A server with a library that has probes of its own: each request continues the trace of its own client.
+    #[test]
+    fn every_trace_of_a_shared_thread_continues_its_own_span() {
+        #[derive(Default)]
+        struct Continued(Vec<(u32, u64)>);
+        impl Takes for Continued {
+            fn call(&mut self, _: &Ended, _: Placed) {}
+            fn trace(&mut self, trace: Trace) {
+                self.0.push((trace.root.operation, trace.continues));
+            }
+        }
+        for is_shared in [false, true] {
+            let (mut thread, mut taken) = (Thread { is_shared, ..Thread::default() }, Continued::default());
+            let call = |operation, writer, depth, begin, end| Ended {
+                operation,
+                writer,
+                depth,
+                outcome: Outcome::Returned,
+                begin,
+                end,
+                tick_ns: 1.0,
+            };
+            for request in 0..4 {
+                let time = 100 * u64::from(request);
+                // The last one continues nothing.
+                if request < 3 {
+                    thread.follow(7 + u64::from(request), time + if request == 1 { 0 } else { 12 });
+                }
+                if is_shared {
+                    thread.end(call(100, 1, 0, time + 20, time + 30), &mut taken);
+                }
+                thread.end(call(request, 0, 0, time + 10, time + 40), &mut taken);
+            }
+            thread.finish(&mut taken);
+            assert_eq!(taken.0, [(0, 7), (1, 8), (2, 9), (3, 0)], "shared: {is_shared}");
         }
     }
 

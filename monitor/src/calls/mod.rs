@@ -10,12 +10,14 @@ mod events;
 mod operations;
 mod paths;
 mod report;
+mod sequence;
 mod symbols;
 mod times;
 
 pub use report::{
     Calls, Counter, Edge, Gauge, LogLine, OpenCall, OperationCalls, PathNode, SlowTrace, TimesOf,
 };
+pub use sequence::{Sequence, SequenceCall, sequences};
 
 use assembly::{Ended, Placed, Takes, Thread, Trace};
 use events::{Decoder, Outcome, Said};
@@ -40,6 +42,19 @@ const VERSION: u32 = 1;
 /// # Errors
 /// When nothing can be read. What can be read of damaged files is told, with a note.
 pub fn calls(feed: &mut impl Feed, top: usize) -> Result<Calls, Error> {
+    calls_while(feed, top, |is_all| !is_all)
+}
+
+/// The same of what comes while `goes_on` says so, which is asked again and again, and told whether everything that is there has been read: a feed that
+/// is given again goes on where it was.
+///
+/// # Errors
+/// As [`calls`].
+pub fn calls_while(
+    feed: &mut impl Feed,
+    top: usize,
+    mut goes_on: impl FnMut(bool) -> bool,
+) -> Result<Calls, Error> {
     let mut reading = Reading { top, ..Reading::default() };
     let looked = feed.look();
     if feed.spaces().is_empty() {
@@ -60,7 +75,9 @@ pub fn calls(feed: &mut impl Feed, top: usize) -> Result<Calls, Error> {
             reading.take(place, &feed.spaces()[place], heard);
         }
         match polled {
-            Ok(0) => break,
+            Ok(0) if !goes_on(true) => break,
+            Ok(0) => {}
+            Ok(_) if !goes_on(false) => break,
             Ok(_) => {}
             Err(error) if reading.notes.iter().any(|note| *note == error.to_string()) => break,
             Err(error) => reading.notes.push(error.to_string()),

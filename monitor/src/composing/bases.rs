@@ -5,7 +5,7 @@ use crate::decoding::events::KINDS;
 use crate::decoding::events::{
     Derived, Dispatch, DispatchBase, DispatchCause, DispatchDescent, DispatchLong, DispatchLongCause,
     DispatchLongDescent, DispatchLongOutcome, DispatchLongReadyBy, DispatchLongWaitsFor, DispatchOutcome,
-    DispatchReadyBy, DispatchStreams, DispatchWaitsFor, Observation,
+    DispatchReadyBy, DispatchStreams, DispatchWaitsFor, Observation, TaskCreated,
 };
 use crate::decoding::observation::Run;
 use crate::decoding::texts::Texts;
@@ -14,6 +14,9 @@ use thalweg_space::reader::{Event, Fields};
 
 /// More bases than this no block has.
 const BASES_MAX: u64 = 1 << 21;
+
+/// "A number" of a task that is no base.
+const NO_BASE: u64 = u32::MAX as u64;
 
 /// A dispatch as its event says it.
 #[derive(Clone, Copy, Debug)]
@@ -165,13 +168,14 @@ impl Bases {
     /// Takes the next event of a space, whatever it is; gives the dispatch that it records, if it does and its base is known.
     pub fn take(&mut self, event: &Event<'_>) -> Option<WholeDispatch> {
         let number = KINDS.iter().position(|kind| kind.name == event.kind.name)?;
-        if !event.kind.name.starts_with("exec.dispatch") {
+        if !event.kind.name.starts_with("exec.dispatch") && event.kind.name != "exec.task_created" {
             return None;
         }
         let fields = Fields::find(event.kind, KINDS[number].fields).ok()?;
         let writer = event.writer.into();
         match Observation::read(number as u16, &fields, event, &mut Texts::default())? {
             Observation::DispatchBase(base) => drop(self.record(writer, &base)),
+            Observation::TaskCreated(created) => drop(self.record_created(writer, &created)),
             Observation::DispatchStreams(streams) => self.name(writer, &streams),
             dispatch => return self.dispatch(writer, &dispatch),
         }
@@ -189,6 +193,16 @@ impl Bases {
             bases.push(*base);
         }
         in_order
+    }
+
+    /// Likewise, of a task that was created and is a base.
+    pub(crate) fn record_created(&mut self, writer: u64, created: &TaskCreated) -> bool {
+        let TaskCreated { base_number: number, worker, task, input, output, .. } = *created;
+        number == NO_BASE
+            || self.record(
+                writer,
+                &DispatchBase { number, worker, task, input, first_read: 0, output, first_written: 0 },
+            )
     }
 
     pub(crate) fn name(&mut self, writer: u64, streams: &DispatchStreams) {

@@ -128,7 +128,12 @@ impl Composer {
             }
             Observation::StreamWrote(wrote) => {
                 sink.observation(time, writer, observation);
-                self.tell(writer, wrote.run(), |telling, run| telling.writes.push(run));
+                self.tell(writer, wrote.run(), |telling, run| {
+                    telling.writes.push(run);
+                    if let Some(step) = wrote.step() {
+                        telling.descents.push((run, step, wrote.parent_offset));
+                    }
+                });
             }
             Observation::Derived(derived) => {
                 sink.observation(time, writer, observation);
@@ -187,11 +192,13 @@ impl Composer {
                     self.ended_tasks.push(task);
                 }
             }
-            Observation::TaskCreated(TaskCreated { task, component, replica, blocking, .. }) => {
+            Observation::TaskCreated(created) => {
+                let TaskCreated { task, component, replica, blocking, .. } = created;
                 let state = self.structure.tasks.entry(task).or_default();
                 *state = Task { component, replica, blocking, created: Some(time), ..*state };
                 state.timeline.created(time);
                 self.structure.components.entry(component).or_default().tasks += 1;
+                return self.created_with(time, writer, &created, sink);
             }
             Observation::TaskMapped(TaskMapped { task, worker })
             | Observation::TaskMoved(TaskMoved { task, worker, .. }) => {
@@ -230,6 +237,15 @@ impl Composer {
         sink.observation(time, writer, observation);
     }
 
+    /// What the event of a task's beginning tells besides: where it runs, the streams that it was made with, the base that it is.
+    fn created_with(&mut self, time: u64, writer: u64, created: &TaskCreated, sink: &mut Sink<'_>) {
+        sink.observation(time, writer, &Observation::TaskCreated(*created));
+        self.malformed += u64::from(!self.bases.record_created(writer, created));
+        for told in created.besides().into_iter().flatten() {
+            self.observe_rare(time, writer, &told, sink);
+        }
+    }
+
     fn mode_changed(&mut self, time: u64, mode: Mode) {
         let structure = &mut self.structure;
         if structure.modes.last().is_some_and(|&(_, last)| last == mode) || structure.modes.len() >= MODES_MAX
@@ -265,7 +281,27 @@ impl Composer {
         if let Some(derived) = whole.derived {
             self.derived(writer, derived);
         }
+        self.descents(writer, whole.read);
         self.complete(time, writer, outcome, waits_for, sink);
+    }
+
+    /// What was written besides the base's output descends from what was read from its input.
+    fn descents(&mut self, writer: u64, read: Option<Run>) {
+        if self.telling.of(writer).descents.is_empty() {
+            return;
+        }
+        let mut descents = std::mem::take(&mut self.telling.of(writer).descents);
+        for (child, step, offset) in descents.drain(..) {
+            let Run { stream, first, count } = child;
+            match read {
+                Some(Run { stream: parent_stream, first: first_read, .. }) => {
+                    let parent_first = first_read.wrapping_add_signed(offset);
+                    self.derived(writer, Derived { stream, first, parent_stream, parent_first, count, step });
+                }
+                None => self.malformed += 1,
+            }
+        }
+        self.telling.of(writer).descents = descents;
     }
 
     fn derived(&mut self, writer: u64, derived: Derived) {
@@ -411,7 +447,9 @@ impl Composer {
         if name != 0 {
             state.name = name;
         }
-        state.capacity = state.capacity.max(capacity);
+        if capacity != 0 {
+            state.capacity = capacity;
+        }
         if reader != 0 && reader != state.reader {
             state.reader = reader;
             let task = structure.tasks.entry(reader).or_default();

@@ -180,12 +180,12 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    /// Empties it, but for the texts.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.runs.clear();
         self.derived.clear();
         self.values.clear();
-        self.texts.clear();
     }
 
     pub(crate) fn runs(&mut self, runs: &[Run]) -> Span {

@@ -18,6 +18,8 @@ pub(super) struct Telling {
     pub(super) reads: Vec<Run>,
     pub(super) writes: Vec<Run>,
     pub(super) derived: Vec<Derived>,
+    /// What was written that descends from what is read from the base's input, in which step, and from which one the first does.
+    pub(super) descents: Vec<(Run, u64, i64)>,
     /// Told before the dispatch they failed in, or that they are held beyond.
     pub(super) failed: Vec<(u64, Run)>,
     pub(super) held: Vec<(u64, Run)>,
@@ -30,6 +32,7 @@ impl Telling {
         self.reads.clear();
         self.writes.clear();
         self.derived.clear();
+        self.descents.clear();
         parts as u64
     }
 }

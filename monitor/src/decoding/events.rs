@@ -39,7 +39,7 @@ pub enum Observation {
     DispatchUsed(DispatchUsed),
     /// What the run and the machine used of the processors that the run may use, so far.
     ProcessorsUsed(ProcessorsUsed),
-    /// A task was created.
+    /// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
     TaskCreated(TaskCreated),
     /// The mapper placed a task.
     TaskMapped(TaskMapped),
@@ -47,7 +47,7 @@ pub enum Observation {
     TaskMoved(TaskMoved),
     /// What the dispatches of a task that follow in the same block of the element have in common; each continues where the one before ended. A number of this kind counts from 0 in each block.
     DispatchBase(DispatchBase),
-    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+    /// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
     Dispatch(Dispatch),
     /// A dispatch whose numbers are too large for `exec.dispatch`.
     DispatchLong(DispatchLong),
@@ -65,7 +65,9 @@ pub enum Observation {
     Deadlocked(Deadlocked),
     /// A task ended. The four times add up to its life, as far as it was measured (modes metrics and full).
     TaskEnded(TaskEnded),
-    /// A stream has an end attached to a task, for the first time or anew.
+    /// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.
+    BriefTaskEnded(BriefTaskEnded),
+    /// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.
     StreamOpened(StreamOpened),
     /// Both ends of a stream are gone. Written = read + dropped.
     StreamClosed(StreamClosed),
@@ -87,6 +89,8 @@ pub enum Observation {
     RecordFailed(RecordFailed),
     /// A component keeps a record beyond the dispatch in which it read it, and sends it on later.
     RecordHeld(RecordHeld),
+    /// A tuner decided something about this run.
+    Decided(Decided),
     /// The sources rest from now on, or go on, as a command asked for.
     Paused(Paused),
     /// A task became ready; written by who made it so.
@@ -102,7 +106,7 @@ pub enum Observation {
 }
 
 /// The kinds, by [`Observation::number`].
-pub(crate) const KINDS: [KnownKind; 41] = [
+pub(crate) const KINDS: [KnownKind; 43] = [
     KnownKind { name: "exec.worker_started", fields: WorkerStarted::FIELDS },
     KnownKind { name: "exec.worker_parked", fields: WorkerParked::FIELDS },
     KnownKind { name: "exec.worker_unparked", fields: WorkerUnparked::FIELDS },
@@ -127,6 +131,7 @@ pub(crate) const KINDS: [KnownKind; 41] = [
     KnownKind { name: "exec.derived", fields: Derived::FIELDS },
     KnownKind { name: "exec.deadlocked", fields: Deadlocked::FIELDS },
     KnownKind { name: "exec.task_ended", fields: TaskEnded::FIELDS },
+    KnownKind { name: "exec.brief_task_ended", fields: BriefTaskEnded::FIELDS },
     KnownKind { name: "exec.stream_opened", fields: StreamOpened::FIELDS },
     KnownKind { name: "exec.stream_closed", fields: StreamClosed::FIELDS },
     KnownKind { name: "exec.stream_sizes", fields: StreamSizes::FIELDS },
@@ -138,6 +143,7 @@ pub(crate) const KINDS: [KnownKind; 41] = [
     KnownKind { name: "net.exit", fields: Exit::FIELDS },
     KnownKind { name: "net.record_failed", fields: RecordFailed::FIELDS },
     KnownKind { name: "net.record_held", fields: RecordHeld::FIELDS },
+    KnownKind { name: "tuner.decided", fields: Decided::FIELDS },
     KnownKind { name: "control.paused", fields: Paused::FIELDS },
     KnownKind { name: "exec.task_ready", fields: TaskReady::FIELDS },
     KnownKind { name: "exec.task_dispatched", fields: TaskDispatched::FIELDS },
@@ -175,23 +181,25 @@ impl Observation {
             Observation::Derived(_) => 21,
             Observation::Deadlocked(_) => 22,
             Observation::TaskEnded(_) => 23,
-            Observation::StreamOpened(_) => 24,
-            Observation::StreamClosed(_) => 25,
-            Observation::StreamSizes(_) => 26,
-            Observation::StreamSizeCounts(_) => 27,
-            Observation::ModeChanged(_) => 28,
-            Observation::SettingAdopted(_) => 29,
-            Observation::TaskFailed(_) => 30,
-            Observation::Entry(_) => 31,
-            Observation::Exit(_) => 32,
-            Observation::RecordFailed(_) => 33,
-            Observation::RecordHeld(_) => 34,
-            Observation::Paused(_) => 35,
-            Observation::TaskReady(_) => 36,
-            Observation::TaskDispatched(_) => 37,
-            Observation::TaskBlockedInput(_) => 38,
-            Observation::TaskBlockedOutput(_) => 39,
-            Observation::TaskYielded(_) => 40,
+            Observation::BriefTaskEnded(_) => 24,
+            Observation::StreamOpened(_) => 25,
+            Observation::StreamClosed(_) => 26,
+            Observation::StreamSizes(_) => 27,
+            Observation::StreamSizeCounts(_) => 28,
+            Observation::ModeChanged(_) => 29,
+            Observation::SettingAdopted(_) => 30,
+            Observation::TaskFailed(_) => 31,
+            Observation::Entry(_) => 32,
+            Observation::Exit(_) => 33,
+            Observation::RecordFailed(_) => 34,
+            Observation::RecordHeld(_) => 35,
+            Observation::Decided(_) => 36,
+            Observation::Paused(_) => 37,
+            Observation::TaskReady(_) => 38,
+            Observation::TaskDispatched(_) => 39,
+            Observation::TaskBlockedInput(_) => 40,
+            Observation::TaskBlockedOutput(_) => 41,
+            Observation::TaskYielded(_) => 42,
         }
     }
 
@@ -228,23 +236,25 @@ impl Observation {
             21 => Observation::Derived(Derived::read(fields, event)),
             22 => Observation::Deadlocked(Deadlocked::read(fields, event)),
             23 => Observation::TaskEnded(TaskEnded::read(fields, event)),
-            24 => Observation::StreamOpened(StreamOpened::read(fields, event)),
-            25 => Observation::StreamClosed(StreamClosed::read(fields, event)),
-            26 => Observation::StreamSizes(StreamSizes::read(fields, event)),
-            27 => Observation::StreamSizeCounts(StreamSizeCounts::read(fields, event)),
-            28 => Observation::ModeChanged(ModeChanged::read(fields, event)),
-            29 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
-            30 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
-            31 => Observation::Entry(Entry::read(fields, event)),
-            32 => Observation::Exit(Exit::read(fields, event)),
-            33 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
-            34 => Observation::RecordHeld(RecordHeld::read(fields, event)),
-            35 => Observation::Paused(Paused::read(fields, event)),
-            36 => Observation::TaskReady(TaskReady::read(fields, event)),
-            37 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
-            38 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
-            39 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
-            40 => Observation::TaskYielded(TaskYielded::read(fields, event)),
+            24 => Observation::BriefTaskEnded(BriefTaskEnded::read(fields, event)),
+            25 => Observation::StreamOpened(StreamOpened::read(fields, event)),
+            26 => Observation::StreamClosed(StreamClosed::read(fields, event)),
+            27 => Observation::StreamSizes(StreamSizes::read(fields, event)),
+            28 => Observation::StreamSizeCounts(StreamSizeCounts::read(fields, event)),
+            29 => Observation::ModeChanged(ModeChanged::read(fields, event)),
+            30 => Observation::SettingAdopted(SettingAdopted::read(fields, event)),
+            31 => Observation::TaskFailed(TaskFailed::read(fields, event, texts)),
+            32 => Observation::Entry(Entry::read(fields, event)),
+            33 => Observation::Exit(Exit::read(fields, event)),
+            34 => Observation::RecordFailed(RecordFailed::read(fields, event, texts)),
+            35 => Observation::RecordHeld(RecordHeld::read(fields, event)),
+            36 => Observation::Decided(Decided::read(fields, event, texts)),
+            37 => Observation::Paused(Paused::read(fields, event)),
+            38 => Observation::TaskReady(TaskReady::read(fields, event)),
+            39 => Observation::TaskDispatched(TaskDispatched::read(fields, event)),
+            40 => Observation::TaskBlockedInput(TaskBlockedInput::read(fields, event)),
+            41 => Observation::TaskBlockedOutput(TaskBlockedOutput::read(fields, event)),
+            42 => Observation::TaskYielded(TaskYielded::read(fields, event)),
             _ => return None,
         })
     }
@@ -868,8 +878,8 @@ impl ProcessorsUsed {
     }
 }
 
-/// A task was created.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A task was created, with a stream that it reads and one that it writes, if it has such: as by `exec.stream_opened`, which tells the others. It may be the base of dispatches, too: as by `exec.dispatch_base`, where no message was read or written yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskCreated {
     /// The task.
     pub task: u64,
@@ -883,6 +893,37 @@ pub struct TaskCreated {
     pub one_to_one: bool,
     /// Whether it has a thread of its own.
     pub blocking: bool,
+    /// How many messages each of these streams holds.
+    pub capacity: u64,
+    /// Its worker; 4294967295: a thread of its own; 4294967294: `exec.task_mapped` tells.
+    pub worker: u64,
+    /// A stream that it reads, or 0.
+    pub input: u64,
+    /// A stream that it writes and nobody reads yet, or 0.
+    pub output: u64,
+    /// The task that writes the input has a number that is less by this; 0: nobody writes it yet.
+    pub writer_before: u64,
+    /// The number by which dispatches name it as their base; 4294967295: it is none.
+    pub base_number: u64,
+}
+
+impl Default for TaskCreated {
+    fn default() -> TaskCreated {
+        TaskCreated {
+            task: 0,
+            component: 0,
+            parent: 0,
+            replica: 0,
+            one_to_one: false,
+            blocking: false,
+            capacity: 0,
+            worker: 4294967294,
+            input: 0,
+            output: 0,
+            writer_before: 0,
+            base_number: 4294967295,
+        }
+    }
 }
 
 impl From<TaskCreated> for Observation {
@@ -899,11 +940,17 @@ impl TaskCreated {
         field("replica", FieldType::U64).absent(0),
         field("one_to_one", FieldType::Bool).absent(0),
         field("blocking", FieldType::Bool).absent(0),
+        field("capacity", FieldType::U16).absent(0),
+        field("worker", FieldType::U32).absent(4294967294),
+        field("input", FieldType::U64).absent(0),
+        field("output", FieldType::U64).absent(0),
+        field("writer_before", FieldType::U32).absent(0),
+        field("base_number", FieldType::U32).absent(4294967295),
     ];
 
     #[inline(always)]
     fn read(fields: &Fields, event: &Event<'_>) -> TaskCreated {
-        if let Some([word_0, word_1, word_2, word_3, word_4]) = fields.words(event) {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, word_7]) = fields.words(event) {
             return TaskCreated {
                 task: word_0,
                 component: word_1,
@@ -911,6 +958,12 @@ impl TaskCreated {
                 replica: word_3,
                 one_to_one: word_4 as u8 != 0,
                 blocking: (word_4 >> 8) as u8 != 0,
+                capacity: u64::from((word_4 >> 16) as u16),
+                worker: u64::from((word_4 >> 32) as u32),
+                input: word_5,
+                output: word_6,
+                writer_before: u64::from(word_7 as u32),
+                base_number: u64::from((word_7 >> 32) as u32),
             };
         }
         TaskCreated {
@@ -920,6 +973,12 @@ impl TaskCreated {
             replica: fields.u64(event, 3),
             one_to_one: fields.u64(event, 4) != 0,
             blocking: fields.u64(event, 5) != 0,
+            capacity: fields.u64(event, 6),
+            worker: fields.u64(event, 7),
+            input: fields.u64(event, 8),
+            output: fields.u64(event, 9),
+            writer_before: fields.u64(event, 10),
+            base_number: fields.u64(event, 11),
         }
     }
 }
@@ -1055,7 +1114,7 @@ impl DispatchBase {
     }
 }
 
-/// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what else descends from what, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
+/// A dispatch ended (at this event's time). What it read and wrote besides the streams of its base, and what descends from what that these do not say, are the events `exec.stream_read`, `exec.stream_wrote` and `exec.derived` just before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Dispatch {
     /// How long it lasted.
@@ -1647,6 +1706,10 @@ pub struct StreamWrote {
     pub first: u64,
     /// How many.
     pub count: u64,
+    /// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+    pub descent: StreamWroteDescent,
+    /// Index of the message that the first one descends from, less that of the first one read from that input.
+    pub parent_offset: i64,
 }
 
 impl From<StreamWrote> for Observation {
@@ -1656,15 +1719,62 @@ impl From<StreamWrote> for Observation {
 }
 
 impl StreamWrote {
-    const FIELDS: &'static [FieldSpec] =
-        &[field("stream", FieldType::U64), field("first", FieldType::U64), field("count", FieldType::U32)];
+    const FIELDS: &'static [FieldSpec] = &[
+        field("stream", FieldType::U64),
+        field("first", FieldType::U64),
+        field("count", FieldType::U32),
+        FieldSpec {
+            choices: &[(0, "untold"), (1, "each_from_next"), (2, "all_from_one")],
+            ..field("descent", FieldType::Enum)
+        }
+        .absent(0),
+        field("parent_offset", FieldType::I16).absent(0),
+    ];
 
     #[inline(always)]
     fn read(fields: &Fields, event: &Event<'_>) -> StreamWrote {
         if let Some([word_0, word_1, word_2]) = fields.words(event) {
-            return StreamWrote { stream: word_0, first: word_1, count: u64::from(word_2 as u32) };
+            return StreamWrote {
+                stream: word_0,
+                first: word_1,
+                count: u64::from(word_2 as u32),
+                descent: StreamWroteDescent::of(u64::from((word_2 >> 32) as u8)),
+                parent_offset: i64::from((word_2 >> 48) as i16),
+            };
         }
-        StreamWrote { stream: fields.u64(event, 0), first: fields.u64(event, 1), count: fields.u64(event, 2) }
+        StreamWrote {
+            stream: fields.u64(event, 0),
+            first: fields.u64(event, 1),
+            count: fields.u64(event, 2),
+            descent: StreamWroteDescent::of(fields.choice(event, 3)),
+            parent_offset: fields.u64(event, 4) as i64,
+        }
+    }
+}
+
+/// What they descend from: of messages that the dispatch read, or had read, from its base's input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamWroteDescent {
+    /// `untold`.
+    #[default]
+    Untold,
+    /// `each_from_next`.
+    EachFromNext,
+    /// `all_from_one`.
+    AllFromOne,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl StreamWroteDescent {
+    #[inline]
+    fn of(number: u64) -> StreamWroteDescent {
+        match number {
+            0 => StreamWroteDescent::Untold,
+            1 => StreamWroteDescent::EachFromNext,
+            2 => StreamWroteDescent::AllFromOne,
+            _ => StreamWroteDescent::Unknown,
+        }
     }
 }
 
@@ -1865,7 +1975,93 @@ impl TaskEnded {
     }
 }
 
-/// A stream has an end attached to a task, for the first time or anew.
+/// A task ended well whose numbers are small, and with it up to two streams all of whose messages were read: as by `exec.task_ended` and `exec.stream_closed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BriefTaskEnded {
+    /// The task.
+    pub task: u64,
+    /// Time it ran.
+    pub busy_ticks: u64,
+    /// Time it waited for messages.
+    pub input_wait_ticks: u64,
+    /// Time it waited for room.
+    pub output_wait_ticks: u64,
+    /// Time it was ready and did not run.
+    pub ready_ticks: u64,
+    /// How often it was dispatched.
+    pub dispatches: u64,
+    /// Messages it read.
+    pub reads: u64,
+    /// Messages it wrote.
+    pub writes: u64,
+    /// Messages that passed the stream.
+    pub passed: u64,
+    /// A stream that closed, or 0.
+    pub stream: u64,
+    /// Another one has a number that is greater by this; 0: there is none.
+    pub other: i64,
+    /// Messages that passed the other one.
+    pub other_passed: u64,
+}
+
+impl From<BriefTaskEnded> for Observation {
+    fn from(event: BriefTaskEnded) -> Observation {
+        Observation::BriefTaskEnded(event)
+    }
+}
+
+impl BriefTaskEnded {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("task", FieldType::U64),
+        field("busy_ticks", FieldType::U32),
+        field("input_wait_ticks", FieldType::U32),
+        field("output_wait_ticks", FieldType::U32),
+        field("ready_ticks", FieldType::U32),
+        field("dispatches", FieldType::U16),
+        field("reads", FieldType::U16),
+        field("writes", FieldType::U16),
+        field("passed", FieldType::U16),
+        field("stream", FieldType::U64),
+        field("other", FieldType::I32),
+        field("other_passed", FieldType::U16),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>) -> BriefTaskEnded {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5]) = fields.words(event) {
+            return BriefTaskEnded {
+                task: word_0,
+                busy_ticks: u64::from(word_1 as u32),
+                input_wait_ticks: u64::from((word_1 >> 32) as u32),
+                output_wait_ticks: u64::from(word_2 as u32),
+                ready_ticks: u64::from((word_2 >> 32) as u32),
+                dispatches: u64::from(word_3 as u16),
+                reads: u64::from((word_3 >> 16) as u16),
+                writes: u64::from((word_3 >> 32) as u16),
+                passed: u64::from((word_3 >> 48) as u16),
+                stream: word_4,
+                other: i64::from(word_5 as i32),
+                other_passed: u64::from((word_5 >> 32) as u16),
+            };
+        }
+        BriefTaskEnded {
+            task: fields.u64(event, 0),
+            busy_ticks: fields.u64(event, 1),
+            input_wait_ticks: fields.u64(event, 2),
+            output_wait_ticks: fields.u64(event, 3),
+            ready_ticks: fields.u64(event, 4),
+            dispatches: fields.u64(event, 5),
+            reads: fields.u64(event, 6),
+            writes: fields.u64(event, 7),
+            passed: fields.u64(event, 8),
+            stream: fields.u64(event, 9),
+            other: fields.u64(event, 10) as i64,
+            other_passed: fields.u64(event, 11),
+        }
+    }
+}
+
+/// A stream has an end attached to a task, for the first time or anew; or, where neither task is named, it holds another number of messages from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamOpened {
     /// The stream.
@@ -2289,6 +2485,149 @@ impl RecordHeld {
             return RecordHeld { task: word_0, stream: word_1, index: word_2 };
         }
         RecordHeld { task: fields.u64(event, 0), stream: fields.u64(event, 1), index: fields.u64(event, 2) }
+    }
+}
+
+/// A tuner decided something about this run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Decided {
+    /// The decision's number.
+    pub number: u64,
+    /// What was decided.
+    pub what: DecidedWhat,
+    /// By which part the goal was expected to become better; not a number: nobody said.
+    pub predicted: f64,
+    /// By which part it did, as far as it was tried.
+    pub gain: f64,
+    /// It is at least this, in 99 of 100 cases.
+    pub least: f64,
+    /// It is at most this.
+    pub most: f64,
+    /// Pairs of windows that were compared.
+    pub pairs: u64,
+    /// What changes, in words.
+    pub change: Text,
+    /// The values that it sets, as `NAME=VALUE`.
+    pub values: Text,
+    /// The values that take it back.
+    pub back: Text,
+    /// The model or rule that proposed it.
+    pub model: Text,
+    /// Why it was decided so.
+    pub why: Text,
+}
+
+impl From<Decided> for Observation {
+    fn from(event: Decided) -> Observation {
+        Observation::Decided(event)
+    }
+}
+
+impl Decided {
+    const FIELDS: &'static [FieldSpec] = &[
+        field("number", FieldType::U64),
+        FieldSpec {
+            choices: &[
+                (0, "began"),
+                (1, "changed"),
+                (2, "tried"),
+                (3, "kept"),
+                (4, "taken_back"),
+                (5, "undone"),
+                (6, "pinned"),
+                (7, "advised"),
+                (8, "ended"),
+            ],
+            ..field("what", FieldType::Enum)
+        },
+        field("predicted", FieldType::F64),
+        field("gain", FieldType::F64),
+        field("least", FieldType::F64),
+        field("most", FieldType::F64),
+        field("pairs", FieldType::U32),
+        field("change", FieldType::Str),
+        field("values", FieldType::Str),
+        field("back", FieldType::Str),
+        field("model", FieldType::Str),
+        field("why", FieldType::Str),
+    ];
+
+    #[inline(always)]
+    fn read(fields: &Fields, event: &Event<'_>, texts: &mut Texts) -> Decided {
+        if let Some([word_0, word_1, word_2, word_3, word_4, word_5, word_6, _, _]) = fields.words(event) {
+            return Decided {
+                number: word_0,
+                what: DecidedWhat::of(u64::from(word_1 as u8)),
+                predicted: f64::from_bits(word_2),
+                gain: f64::from_bits(word_3),
+                least: f64::from_bits(word_4),
+                most: f64::from_bits(word_5),
+                pairs: u64::from(word_6 as u32),
+                change: texts.keep(fields.bytes(event, 7)),
+                values: texts.keep(fields.bytes(event, 8)),
+                back: texts.keep(fields.bytes(event, 9)),
+                model: texts.keep(fields.bytes(event, 10)),
+                why: texts.keep(fields.bytes(event, 11)),
+            };
+        }
+        Decided {
+            number: fields.u64(event, 0),
+            what: DecidedWhat::of(fields.choice(event, 1)),
+            predicted: fields.f64(event, 2),
+            gain: fields.f64(event, 3),
+            least: fields.f64(event, 4),
+            most: fields.f64(event, 5),
+            pairs: fields.u64(event, 6),
+            change: texts.keep(fields.bytes(event, 7)),
+            values: texts.keep(fields.bytes(event, 8)),
+            back: texts.keep(fields.bytes(event, 9)),
+            model: texts.keep(fields.bytes(event, 10)),
+            why: texts.keep(fields.bytes(event, 11)),
+        }
+    }
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecidedWhat {
+    /// `began`.
+    #[default]
+    Began,
+    /// `changed`.
+    Changed,
+    /// `tried`.
+    Tried,
+    /// `kept`.
+    Kept,
+    /// `taken_back`.
+    TakenBack,
+    /// `undone`.
+    Undone,
+    /// `pinned`.
+    Pinned,
+    /// `advised`.
+    Advised,
+    /// `ended`.
+    Ended,
+    /// One that this version does not know.
+    Unknown,
+}
+
+impl DecidedWhat {
+    #[inline]
+    fn of(number: u64) -> DecidedWhat {
+        match number {
+            0 => DecidedWhat::Began,
+            1 => DecidedWhat::Changed,
+            2 => DecidedWhat::Tried,
+            3 => DecidedWhat::Kept,
+            4 => DecidedWhat::TakenBack,
+            5 => DecidedWhat::Undone,
+            6 => DecidedWhat::Pinned,
+            7 => DecidedWhat::Advised,
+            8 => DecidedWhat::Ended,
+            _ => DecidedWhat::Unknown,
+        }
     }
 }
 

@@ -7,8 +7,8 @@
 use thalweg_space::reader::{LiveView, RowFinder};
 
 use crate::decoding::events::{
-    Derived, ModeChanged, RecordFailed, RecordHeld, StreamClosed, StreamRead, StreamWrote, TaskEnded,
-    ThreadUsed, WorkerEnded,
+    BriefTaskEnded, Derived, ModeChanged, Observation, RecordFailed, RecordHeld, StreamClosed, StreamOpened,
+    StreamRead, StreamWrote, StreamWroteDescent, TaskCreated, TaskEnded, TaskMapped, ThreadUsed, WorkerEnded,
 };
 use crate::decoding::rows::{ROWS, Row, TaskRowState, WorkerRowState};
 use crate::decoding::sizes::Sizes;
@@ -72,6 +72,18 @@ impl StreamWrote {
     }
 }
 
+impl StreamWrote {
+    /// How far the parent of each message is from that of the one before, if these messages descend from what the dispatch read from
+    /// its base's input.
+    pub(crate) fn step(&self) -> Option<u64> {
+        match self.descent {
+            StreamWroteDescent::EachFromNext => Some(1),
+            StreamWroteDescent::AllFromOne => Some(0),
+            StreamWroteDescent::Untold | StreamWroteDescent::Unknown => None,
+        }
+    }
+}
+
 impl From<Run> for StreamRead {
     fn from(Run { stream, first, count }: Run) -> StreamRead {
         StreamRead { stream, first, count }
@@ -80,7 +92,7 @@ impl From<Run> for StreamRead {
 
 impl From<Run> for StreamWrote {
     fn from(Run { stream, first, count }: Run) -> StreamWrote {
-        StreamWrote { stream, first, count }
+        StreamWrote { stream, first, count, ..StreamWrote::default() }
     }
 }
 
@@ -167,6 +179,48 @@ impl TaskEnded {
     /// It ended by a panic or another failure.
     pub fn ended_badly(&self) -> bool {
         self.failed || self.panicked
+    }
+}
+
+/// "A worker" of a task that is not placed yet.
+const NOT_PLACED: u64 = u32::MAX as u64 - 1;
+
+impl TaskCreated {
+    /// What its event tells besides: what former versions told by events of their own.
+    pub(crate) fn besides(&self) -> [Option<Observation>; 3] {
+        let TaskCreated { task, worker, input, output, capacity, writer_before, .. } = *self;
+        let writer = if writer_before == 0 { 0 } else { task.saturating_sub(writer_before) };
+        let opened = |stream: u64, (reader, writer)| {
+            (stream != 0).then(|| StreamOpened { stream, name: 0, reader, writer, capacity }.into())
+        };
+        [
+            (worker != NOT_PLACED).then(|| TaskMapped { task, worker }.into()),
+            opened(input, (task, writer)),
+            opened(output, (0, task)),
+        ]
+    }
+}
+
+impl BriefTaskEnded {
+    /// What it tells: what others tell by events of their own.
+    pub(crate) fn parts(&self) -> [Option<Observation>; 3] {
+        let closed = |stream: u64, written: u64| {
+            (stream != 0).then(|| StreamClosed { stream, written, read: written, dropped: 0 }.into())
+        };
+        let other = if self.other == 0 { 0 } else { self.stream.wrapping_add_signed(self.other) };
+        let ended = TaskEnded {
+            task: self.task,
+            busy_ticks: self.busy_ticks,
+            input_wait_ticks: self.input_wait_ticks,
+            output_wait_ticks: self.output_wait_ticks,
+            ready_ticks: self.ready_ticks,
+            dispatches: self.dispatches,
+            reads: self.reads,
+            writes: self.writes,
+            failed: false,
+            panicked: false,
+        };
+        [closed(self.stream, self.passed), closed(other, self.other_passed), Some(ended.into())]
     }
 }
 
@@ -374,7 +428,7 @@ impl From<Row> for LiveRow {
 }
 
 /// The rows that the monitor knows.
-pub(crate) fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
+pub fn live_rows(views: &[LiveView]) -> Vec<LiveRow> {
     let mut finder = RowFinder::new(ROWS);
     let known = views.iter().filter_map(|view| {
         let (number, cells) = finder.find(view)?;

@@ -18,6 +18,7 @@ use crate::decoding::events::{KINDS, Observation, StreamOpened};
 use crate::decoding::names::Names;
 use crate::decoding::observation::{LiveRow, LiveState, Mode};
 use crate::decoding::texts::Texts;
+use crate::following::ahead::{Decoded, Steps, Wanted};
 use crate::following::notes::{not_adding_up, notes, places};
 use crate::monitor::Ending;
 use crate::monitor::{Batch, Moment, Monitor, Open, wants};
@@ -58,6 +59,8 @@ pub struct Analysis<'m> {
     /// How often that changed.
     clock_readings: u64,
     notes: Vec<Note>,
+    /// The texts are those of events that come in several batches.
+    has_texts_to_come: bool,
 }
 
 /// A monitor and the kinds it wants.
@@ -93,6 +96,7 @@ impl<'m> Analysis<'m> {
             last_told: (u64::MAX, u64::MAX),
             clock_readings: 0,
             notes: Vec::new(),
+            has_texts_to_come: false,
         }
     }
 
@@ -179,18 +183,28 @@ impl<'m> Analysis<'m> {
     #[inline]
     pub fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
         self.count(time, writer);
+        match observation {
+            Observation::BriefTaskEnded(ended) => {
+                ended.parts().iter().flatten().for_each(|part| self.compose(time, writer, part));
+            }
+            _ => self.compose(time, writer, observation),
+        }
+        self.deliver_full();
+    }
+
+    #[inline]
+    fn compose(&mut self, time: u64, writer: u64, observation: &Observation) {
         let mut sink = Sink { buffer: &mut self.buffer, wanted: &self.wanted };
         if self.base.is_empty() {
             self.composer.observe(time, writer, observation, &mut sink);
         } else {
             self.composer.observe(time, writer, &self.base.subtract_from(observation), &mut sink);
         }
-        self.deliver_full();
     }
 
     /// Where the texts of the next event go.
     pub(crate) fn texts(&mut self) -> &mut Texts {
-        if self.buffer.texts.bytes() > TEXT_BYTES {
+        if self.buffer.texts.bytes() > TEXT_BYTES && !self.has_texts_to_come {
             self.deliver();
         }
         &mut self.buffer.texts
@@ -215,7 +229,28 @@ impl<'m> Analysis<'m> {
             });
         }
         self.buffer.clear();
+        if !self.has_texts_to_come {
+            self.buffer.texts.clear();
+        }
         self.composer.forget_ended();
+    }
+
+    /// Takes decoded events and their texts, and empties both.
+    pub(super) fn take_steps(&mut self, steps: &mut Steps) {
+        self.deliver();
+        std::mem::swap(&mut self.buffer.texts, &mut steps.texts);
+        self.has_texts_to_come = true;
+        steps.make(self);
+        self.has_texts_to_come = false;
+        self.deliver();
+        std::mem::swap(&mut self.buffer.texts, &mut steps.texts);
+    }
+
+    /// The kinds that monitors want, and the number of the next one that is met.
+    pub(super) fn wanted(&self) -> Wanted {
+        let names = self.monitors.iter().flat_map(|listening| listening.monitor.wants());
+        let next = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
+        Wanted { names: names.map(|name| (*name).to_owned()).collect(), next }
     }
 
     /// Measures anew from `time` on, when the live table was as `rows` say.
@@ -387,6 +422,43 @@ impl<'m> Analysis<'m> {
     }
 }
 
+impl Decoded for Analysis<'_> {
+    #[inline]
+    fn observe(&mut self, time: u64, writer: u64, observation: &Observation) {
+        self.observe(time, writer, observation);
+    }
+
+    #[inline]
+    fn unknown_event(&mut self, time: u64, writer: u64) {
+        self.unknown_event(time, writer);
+    }
+
+    fn gap(&mut self, writer: u64, lost: u64) {
+        self.gap(writer, lost);
+    }
+
+    fn unknown_kind(&mut self, writer: u64) {
+        self.unknown_kind(writer);
+    }
+
+    fn kind(&mut self, name: &str, fields: Vec<String>) -> Option<u16> {
+        self.kind(name, fields.into_iter())
+    }
+
+    fn other(&mut self, time: u64, writer: u64, kind: u16, values: impl Iterator<Item = Value>) {
+        self.other(time, writer, kind, values);
+    }
+
+    fn restart(&mut self, time: u64) {
+        self.restart(time, Vec::new());
+    }
+
+    #[inline]
+    fn texts(&mut self) -> &mut Texts {
+        self.texts()
+    }
+}
+
 impl Listening<'_> {
     /// Learns which of the kinds the monitor wants.
     fn learn(&mut self, kinds: &[Kind]) {
@@ -419,7 +491,7 @@ fn open<'a>(tasks: impl Iterator<Item = (u64, &'a Task)>, running: &[u64], end: 
 }
 
 /// Leaves out what was not asked for.
-fn shorten(report: &mut Report, top: usize) {
+pub(crate) fn shorten(report: &mut Report, top: usize) {
     let top = top.max(1);
     report.tasks.truncate(top);
     report.broken.truncate(top);

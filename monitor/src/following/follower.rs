@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thalweg_scope::ScopeFeed;
 use thalweg_space::Error;
-use thalweg_space::reader::{
-    self, Event, Feed, Fields, Info, Item, KindInfo, PathFeed, SettingView, SpaceReader,
-};
+use thalweg_space::reader::{self, Event, Feed, Fields, Info, Item, KindInfo, SettingView, SpaceReader};
 
 use crate::composing::dispatch::Value;
 use crate::decoding::events::{KINDS, Observation};
 use crate::decoding::names::{Names, names};
 use crate::decoding::observation::{LiveRow, Mode, live_rows};
+use crate::following::ahead::{self, Decoded};
 use crate::following::analysis::{Analysis, Options};
 use crate::following::gathering::{gathered, of_space};
 use crate::lineage::message::MessageId;
@@ -26,6 +26,32 @@ use crate::report::{Limits, MessageTimes, Report, SpaceInfo, State};
 const SAMPLER: &str = "sampler";
 /// Items taken from the space at a time.
 const POLL_ITEMS: usize = 1 << 16;
+/// What happened so long before a window is read whole: tasks are found waiting, and messages under way.
+const LEAD: Duration = Duration::from_secs(1);
+/// Kinds that tell what flowed, and the bases of dispatches, which hold within a block. Of what lies further back, a window needs only what
+/// there was; the block that it begins in comes whole.
+const FLOW: &[&str] = &[
+    "exec.dispatch",
+    "exec.dispatch_base",
+    "exec.dispatch_long",
+    "exec.dispatch_streams",
+    "exec.dispatch_used",
+    "exec.derived",
+    "exec.kept",
+    "exec.message_worked",
+    "exec.processors_used",
+    "exec.stream_read",
+    "exec.stream_wrote",
+    "exec.task_blocked_input",
+    "exec.task_blocked_output",
+    "exec.task_dispatched",
+    "exec.task_ready",
+    "exec.task_yielded",
+    "exec.thread_sampled",
+    "exec.thread_used",
+    "exec.worker_resumed",
+    "exec.worker_waiting",
+];
 /// Errors after which a damaged space is not read on.
 const DAMAGE_MAX: usize = 10;
 
@@ -34,7 +60,7 @@ const DAMAGE_MAX: usize = 10;
 /// # Errors
 /// As [`report`].
 pub fn report_space(path: impl AsRef<Path>, top: usize) -> Result<Report, Error> {
-    report(PathFeed::open(path)?, top)
+    report(ScopeFeed::of(path)?, top)
 }
 
 /// Analyses what a feed has, as it is now; `top` as in [`Options`].
@@ -78,22 +104,29 @@ pub fn story(feed: &impl Feed, message: MessageId) -> Result<Option<Story>, Erro
 pub fn slowest<F: Feed>(feed: &F, count: usize) -> Result<Vec<(MessageTimes, Story)>, Error> {
     let mut slowest = report(feed.again()?, count)?.slowest;
     slowest.truncate(count);
-    let ids: Vec<Option<MessageId>> = slowest.iter().map(|slow| slow.message.parse().ok()).collect();
-    let mut spaces: Vec<u32> = ids.iter().flatten().map(|id| id.stream.space).collect();
+    let ids: Vec<MessageId> = slowest.iter().filter_map(|slow| slow.message.parse().ok()).collect();
+    let mut found: HashMap<String, Story> =
+        stories(feed, &ids)?.into_iter().map(|story| (story.message.clone(), story)).collect();
+    Ok(slowest.into_iter().filter_map(|slow| Some((slow.clone(), found.remove(&slow.message)?))).collect())
+}
+
+/// What became of these messages: the stories of them and of their descendants. The feed is read anew, once for each space.
+///
+/// # Errors
+/// As [`report`].
+pub fn stories<F: Feed>(feed: &F, messages: &[MessageId]) -> Result<Vec<Story>, Error> {
+    let mut spaces: Vec<u32> = messages.iter().map(|id| id.stream.space).collect();
     spaces.sort_unstable();
     spaces.dedup();
-    let mut stories: HashMap<String, Story> = HashMap::new();
+    let mut stories = Vec::new();
     for space in spaces {
-        let of_it = ids.iter().flatten().filter(|id| id.stream.space == space);
+        let of_it = messages.iter().filter(|id| id.stream.space == space);
         let local: Vec<MessageId> = of_it.map(MessageId::local).collect();
         let Some(at) = place(feed, space) else { continue };
         let found = traced(feed, at, |ns_per_tick| Tracing::follow(ns_per_tick, local.clone()))?;
-        for id in local {
-            let story = of_space(part_of(&found, &id.to_string()), space);
-            stories.insert(story.message.clone(), story);
-        }
+        stories.extend(local.iter().map(|id| of_space(part_of(&found, &id.to_string()), space)));
     }
-    Ok(slowest.into_iter().filter_map(|slow| Some((slow.clone(), stories.remove(&slow.message)?))).collect())
+    Ok(stories)
 }
 
 /// The story of one of several messages that were followed together.
@@ -134,14 +167,19 @@ fn traced<F: Feed>(feed: &F, space: usize, tracing: impl FnOnce(f64) -> Tracing)
 /// # #[allow(unreachable_code)]
 /// # Ok::<(), thalweg_space::Error>(())
 /// ```
-pub struct Follower<'m, F = PathFeed> {
+pub struct Follower<'m, F = ScopeFeed> {
     feed: F,
     top: usize,
     /// What is known of each of the feed's spaces.
     parts: Vec<Part<'m>>,
     /// Monitors for the space at this place, and for no other.
     only: Option<Only<'m>>,
+    /// Makes a monitor for each space.
+    each: Option<Each<'m>>,
 }
+
+/// Makes a monitor for the space at a place.
+type Each<'m> = Box<dyn FnMut(usize) -> Box<dyn Monitor + 'm> + 'm>;
 
 /// Monitors for the space at a place.
 type Only<'m> = (usize, Vec<Box<dyn Monitor + 'm>>);
@@ -198,7 +236,7 @@ impl<'m> Follower<'m> {
     /// # Errors
     /// When there is none, or its files cannot be read.
     pub fn open(path: impl AsRef<Path>, top: usize) -> Result<Follower<'m>, Error> {
-        Follower::of(PathFeed::open(path)?, top)
+        Follower::of(ScopeFeed::of(path)?, top)
     }
 }
 
@@ -224,15 +262,23 @@ impl<'m, F: Feed> Follower<'m, F> {
         Follower::made(feed, top, Some((space, monitors)))
     }
 
+    /// Likewise without any monitor, for those that [`Follower::add_each`] adds.
+    ///
+    /// # Errors
+    /// As [`Follower::of`].
+    pub fn bare(feed: F, top: usize) -> Result<Follower<'m, F>, Error> {
+        Follower::made(feed, top, Some((usize::MAX, Vec::new())))
+    }
+
     fn made(feed: F, top: usize, only: Option<Only<'m>>) -> Result<Follower<'m, F>, Error> {
-        let mut follower = Follower { feed, top, parts: Vec::new(), only };
+        let mut follower = Follower { feed, top, parts: Vec::new(), only, each: None };
         follower.meet()?;
         Ok(follower)
     }
 
     /// Gets to know the spaces that the feed has found since.
     fn meet(&mut self) -> Result<(), Error> {
-        let Follower { feed, top, parts, only } = self;
+        let Follower { feed, top, parts, only, each } = self;
         for reader in &feed.spaces()[parts.len()..] {
             let analysis = |options: Options| match only {
                 None => Analysis::new(options),
@@ -243,7 +289,10 @@ impl<'m, F: Feed> Follower<'m, F> {
                     analysis
                 }
             };
-            let part = Part::of(reader, *top, analysis)?;
+            let mut part = Part::of(reader, *top, analysis)?;
+            if let Some(each) = each {
+                part.analysis.add(each(parts.len()));
+            }
             parts.push(part);
         }
         Ok(())
@@ -254,6 +303,19 @@ impl<'m, F: Feed> Follower<'m, F> {
         if let Some(first) = self.parts.first_mut() {
             first.analysis.add(monitor);
         }
+    }
+
+    /// Adds a monitor of one's own for each space of the feed, also for those that come later; before anything was polled.
+    pub fn add_each(&mut self, mut make: impl FnMut(usize) -> Box<dyn Monitor + 'm> + 'm) {
+        for (place, part) in self.parts.iter_mut().enumerate() {
+            part.analysis.add(make(place));
+        }
+        self.each = Some(Box::new(make));
+    }
+
+    /// The feed.
+    pub fn feed(&self) -> &F {
+        &self.feed
     }
 
     /// Takes the events that are there now; returns how many. What a live process says meanwhile is the next poll's.
@@ -268,12 +330,8 @@ impl<'m, F: Feed> Follower<'m, F> {
         let mut taken = 0;
         while self.parts.iter().all(|part| part.damage.len() <= DAMAGE_MAX) {
             match self.poll_some() {
-                Ok(count) => {
-                    taken += count as u64;
-                    if count < POLL_ITEMS {
-                        break;
-                    }
-                }
+                Ok(count) if count < POLL_ITEMS => return taken + count as u64,
+                Ok(count) => taken += count as u64,
                 // All that its writers had written was read before; the files are open.
                 Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
                 Err(error) => match self.parts.first_mut() {
@@ -281,8 +339,24 @@ impl<'m, F: Feed> Follower<'m, F> {
                     None => break,
                 },
             }
+            if has_cores() {
+                let (count, outcome) = self.poll_ahead();
+                taken += count;
+                match outcome {
+                    Ok(()) => break,
+                    Err(_) if self.feed.spaces().iter().any(SpaceReader::is_gone) => break,
+                    Err(error) => self.parts[0].damage.push(format!("{error:#}")),
+                }
+            }
         }
         taken
+    }
+
+    /// Takes all that is there, read on one thread and analysed on others.
+    fn poll_ahead(&mut self) -> (u64, Result<(), Error>) {
+        let parts = self.parts.iter_mut().map(|part| (&mut part.decoder, &mut part.analysis));
+        let (decoders, analyses) = parts.unzip();
+        ahead::poll(&mut self.feed, POLL_ITEMS, decoders, analyses)
     }
 
     fn poll_some(&mut self) -> Result<usize, Error> {
@@ -328,11 +402,24 @@ impl<'m, F: Feed> Follower<'m, F> {
     }
 
     /// Lets the report speak of what happened between two times, in nanoseconds from the start of the first process: to be called
-    /// before the first poll.
+    /// before the first poll. Of what lies more than a second before, only what says which tasks and streams there were is analysed; chunks of
+    /// an archive that have nothing of it are not read.
     ///
     /// # Errors
     /// When a space cannot be read.
     pub fn between(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+        self.cut(Some(from_ns), to_ns)
+    }
+
+    /// Likewise of all that the feed has up to a time: what a task did then is taken as going on.
+    ///
+    /// # Errors
+    /// As [`Follower::between`].
+    pub fn until(&mut self, to_ns: u64) -> Result<(), Error> {
+        self.cut(None, to_ns)
+    }
+
+    fn cut(&mut self, from_ns: Option<u64>, to_ns: u64) -> Result<(), Error> {
         let mut begin_ns = None;
         for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
             let clock = reader.info()?.clock;
@@ -343,10 +430,12 @@ impl<'m, F: Feed> Follower<'m, F> {
                 anchor.ticks.saturating_add(clock.ns_to_ticks(since))
             };
             (part.bytes_before, part.disk_before) = (None, None);
-            part.decoder.restart_at = Some(ticks(from_ns));
+            part.decoder.restart_at = from_ns.map(ticks);
             part.decoder.until = Some(ticks(to_ns));
         }
-        Ok(())
+        let Some(from_ns) = from_ns else { return Ok(()) };
+        let from = Duration::from_nanos(from_ns).saturating_sub(LEAD);
+        self.feed.focus(from, Duration::from_nanos(to_ns), |kind| !FLOW.contains(&kind))
     }
 
     /// The report of what was polled. Where the feed may have several spaces, it is one over all of them.
@@ -355,7 +444,8 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// When a space cannot be read any more.
     pub fn report(&mut self) -> Result<Report, Error> {
         let mut reports = Vec::new();
-        for (part, reader) in self.parts.iter_mut().zip(self.feed.spaces()) {
+        for (n, (part, reader)) in self.parts.iter_mut().zip(self.feed.spaces()).enumerate() {
+            part.decoder.is_cut |= self.feed.has_more(n);
             let (names, ending) = part.ending(reader)?;
             reports.push(part.analysis.report(&names, ending));
         }
@@ -368,7 +458,9 @@ impl<'m, F: Feed> Follower<'m, F> {
     /// As [`Follower::report`].
     pub fn finish(mut self) -> Result<Report, Error> {
         let mut reports = Vec::new();
-        for (mut part, reader) in std::mem::take(&mut self.parts).into_iter().zip(self.feed.spaces()) {
+        let parts = std::mem::take(&mut self.parts);
+        for (n, (mut part, reader)) in parts.into_iter().zip(self.feed.spaces()).enumerate() {
+            part.decoder.is_cut |= self.feed.has_more(n);
             let (names, ending) = part.ending(reader)?;
             reports.push(part.analysis.finish(&names, ending));
         }
@@ -381,6 +473,11 @@ impl<'m, F: Feed> Follower<'m, F> {
             last => gathered(reports.into_iter().chain(last).collect(), self.top),
         }
     }
+}
+
+/// Whether several threads get on faster than one.
+fn has_cores() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
 impl<'m> Part<'m> {
@@ -554,7 +651,7 @@ fn mode_setting(reader: &SpaceReader, which: impl Fn(&SettingView) -> u64) -> Op
 }
 
 /// What limits the run as it is set.
-fn limits(reader: &SpaceReader) -> Option<Limits> {
+pub(super) fn limits(reader: &SpaceReader) -> Option<Limits> {
     let settings = reader.settings().ok()?;
     let value = |name: &str| settings.iter().find(|setting| setting.name == name).map(|s| s.value);
     Some(Limits { quantum: value("exec.quantum")?, unfinished: value("exec.unfinished")? })
@@ -587,7 +684,7 @@ enum Use {
 
 /// Turns events into observations.
 #[derive(Default)]
-struct Decoder {
+pub(super) struct Decoder {
     /// By index of the kind; `None`: not met yet.
     kinds: Vec<Option<Use>>,
     /// Kinds known by name whose fields are not as they should be.
@@ -601,10 +698,10 @@ struct Decoder {
 
 impl Decoder {
     #[inline]
-    fn feed(&mut self, item: &Item<'_>, analysis: &mut Analysis<'_>) {
+    pub(super) fn feed(&mut self, item: &Item<'_>, into: &mut impl Decoded) {
         match item {
-            Item::Gap { writer, kind_unknown: true, .. } => analysis.unknown_kind(u64::from(*writer)),
-            Item::Gap { writer, lost, .. } => analysis.gap(u64::from(*writer), *lost),
+            Item::Gap { writer, kind_unknown: true, .. } => into.unknown_kind(u64::from(*writer)),
+            Item::Gap { writer, lost, .. } => into.gap(u64::from(*writer), *lost),
             Item::Event(event) => {
                 if self.until.is_some_and(|until| event.time > until) {
                     self.is_cut = true;
@@ -613,37 +710,37 @@ impl Decoder {
                 if self.restart_at.is_some_and(|time| event.time >= time)
                     && let Some(time) = self.restart_at.take()
                 {
-                    analysis.restart(time, Vec::new());
+                    into.restart(time);
                 }
-                self.feed_event(event, analysis);
+                self.feed_event(event, into);
             }
         }
     }
 
     #[inline]
-    fn feed_event(&mut self, event: &Event<'_>, analysis: &mut Analysis<'_>) {
+    fn feed_event(&mut self, event: &Event<'_>, into: &mut impl Decoded) {
         if !matches!(self.kinds.get(event.kind.index), Some(Some(_))) {
-            self.meet(event.kind, analysis);
+            self.meet(event.kind, into);
         }
         match &self.kinds[event.kind.index] {
-            Some(Use::Known(known)) => match observation(known, event, analysis) {
-                Some(observation) => analysis.observe(event.time, u64::from(event.writer), &observation),
-                None => analysis.unknown_event(event.time, u64::from(event.writer)),
+            Some(Use::Known(known)) => match observation(known, event, into) {
+                Some(observation) => into.observe(event.time, u64::from(event.writer), &observation),
+                None => into.unknown_event(event.time, u64::from(event.writer)),
             },
             Some(Use::Wanted(number)) => {
                 let values = event.fields().map(|(_, value)| value_of(&value));
-                analysis.other(event.time, u64::from(event.writer), *number, values);
+                into.other(event.time, u64::from(event.writer), *number, values);
             }
-            _ => analysis.unknown_event(event.time, u64::from(event.writer)),
+            _ => into.unknown_event(event.time, u64::from(event.writer)),
         }
     }
 
     #[cold]
-    fn meet(&mut self, kind: &Arc<KindInfo>, analysis: &mut Analysis<'_>) {
-        let fields = kind.fields.iter().map(|field| field.name.clone());
+    fn meet(&mut self, kind: &Arc<KindInfo>, into: &mut impl Decoded) {
+        let fields = kind.fields.iter().map(|field| field.name.clone()).collect();
         let found = match self.find(kind) {
             Some(known) => Use::Known(Box::new(known)),
-            None => analysis.kind(&kind.name, fields).map_or(Use::Nothing, Use::Wanted),
+            None => into.kind(&kind.name, fields).map_or(Use::Nothing, Use::Wanted),
         };
         if self.kinds.len() <= kind.index {
             self.kinds.resize_with(kind.index + 1, || None);
@@ -681,6 +778,6 @@ fn value_of(value: &reader::Value<'_>) -> Value {
 }
 
 #[inline]
-fn observation(known: &Known, event: &Event<'_>, analysis: &mut Analysis<'_>) -> Option<Observation> {
-    Observation::read(known.number, &known.fields, event, analysis.texts())
+fn observation(known: &Known, event: &Event<'_>, into: &mut impl Decoded) -> Option<Observation> {
+    Observation::read(known.number, &known.fields, event, into.texts())
 }

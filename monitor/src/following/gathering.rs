@@ -6,8 +6,8 @@
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::lineage::story::{Hop, Story};
 use crate::report::{
-    Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo, State,
-    StreamRef, Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
+    Behind, Deadlock, Figure, Finding, Hanging, Latency, Measurement, ModeSpan, Note, Report, SpaceInfo,
+    State, StreamRef, Subject, TaskRef, Telling, Throughput, Verdict, WaitNow, Window,
 };
 use crate::verdict::{rule_names, say};
 
@@ -52,6 +52,7 @@ pub(super) fn gathered(mut parts: Vec<Report>, top: usize) -> Report {
         whole.tasks.extend(part.tasks.iter().cloned());
         whole.streams.extend(part.streams.iter().cloned());
         whole.broken.extend(part.broken.iter().cloned());
+        whole.expensive.extend(part.expensive.iter().cloned());
         whole.workers.extend(part.workers.iter().cloned());
         whole.measurements.extend(part.measurements.iter().cloned());
         whole.tasks_count += part.tasks_count;
@@ -131,6 +132,7 @@ impl Place {
             self.some(&mut worker.on_task);
         }
         report.components.iter_mut().for_each(|component| self.text(&mut component.path));
+        report.expensive.iter_mut().for_each(|row| self.text(&mut row.component));
         report.measurements.iter_mut().for_each(|Measurement { name, .. }| self.text(name));
         self.waiting(report);
         self.finding(&mut report.verdict.finding);
@@ -146,6 +148,9 @@ impl Place {
             self.some(&mut edge.peer);
         }
         waiting.hanging.iter_mut().for_each(|hanging| self.hanging(hanging));
+        for Behind { keeper, awaited, awaited_component, behind, .. } in &mut waiting.behind {
+            [keeper, awaited, awaited_component, behind].into_iter().for_each(|text| self.text(text));
+        }
         for root in &mut waiting.roots {
             self.task(&mut root.task);
             self.some(&mut root.name);
@@ -308,6 +313,7 @@ fn gather_waiting(whole: &mut Report, part: &Report) {
     to.matrix.extend(from.matrix.iter().cloned());
     to.roots.extend(from.roots.iter().cloned());
     to.hanging.extend(from.hanging.iter().cloned());
+    to.behind.extend(from.behind.iter().cloned());
     to.still_ns = most([to.still_ns, from.still_ns].into_iter());
     to.deadlock = to.deadlock.take().or_else(|| from.deadlock.clone());
     let total_ns = to.total_ns.max(f64::MIN_POSITIVE);

@@ -268,6 +268,9 @@ impl Monitor for Accounts {
     }
 }
 
+/// In a shorter time the kernel's ticks do not say what others used of processors.
+const TICKS_NS: f64 = 100e6;
+
 const REFUSED: &str = "The kernel does not say what the run's threads do (/proc/self/task is not there or not readable): busy time is not \
      divided into work and sleep, but for dispatches of a millisecond or more.";
 
@@ -297,20 +300,7 @@ impl Accounts {
     fn processors(&self, moment: &Moment<'_>) -> Option<Processors> {
         let ((from, before), (until, now)) = self.used_before.zip(self.used)?;
         let span_ns = moment.ns(until.saturating_sub(from));
-        let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
-        let run_ns = more(now.run_ns, before.run_ns);
-        let told = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX;
-        // The kernel counts the machine's time in ticks.
-        let others_ns = told.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0));
-        (span_ns > 0.0).then(|| Processors {
-            count: now.processors,
-            span_ns,
-            run_ns,
-            others_ns,
-            throttled_ns: more(now.throttled_ns, before.throttled_ns),
-            sampling_ns: more(now.sampling_ns, before.sampling_ns),
-            looks: now.looks.saturating_sub(before.looks),
-        })
+        (span_ns > 0.0).then(|| used_between(before, now, span_ns))
     }
 
     /// For how long no worker has ended a dispatch or a wait.
@@ -343,6 +333,23 @@ impl Accounts {
         hanging.sort_by(|a, b| b.ns.total_cmp(&a.ns).then_with(|| a.task.number.cmp(&b.task.number)));
         hanging.truncate(moment.top);
         hanging
+    }
+}
+
+/// What was used of processors in a time.
+fn used_between(before: ProcessorsUsed, now: ProcessorsUsed, span_ns: f64) -> Processors {
+    let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
+    let run_ns = more(now.run_ns, before.run_ns);
+    // The kernel counts the machine's time in ticks of 1 to 10 ms.
+    let told = now.machine_ns != u64::MAX && before.machine_ns != u64::MAX && span_ns >= TICKS_NS;
+    Processors {
+        count: now.processors,
+        span_ns,
+        run_ns,
+        others_ns: told.then(|| (more(now.machine_ns, before.machine_ns) - run_ns).max(0.0)),
+        throttled_ns: more(now.throttled_ns, before.throttled_ns),
+        sampling_ns: more(now.sampling_ns, before.sampling_ns),
+        looks: now.looks.saturating_sub(before.looks),
     }
 }
 
@@ -427,5 +434,15 @@ mod tests {
             (account.asleep.other_ns, account.runtime_ns, account.computing_ns),
             (2000.0, 300.0, 1700.0)
         );
+    }
+
+    /// In a few microseconds the kernel's ticks show nobody else, whoever there is.
+    #[test]
+    fn others_are_known_only_where_ticks_show_them() {
+        let used = |machine_ns, run_ns| ProcessorsUsed { machine_ns, run_ns, ..ProcessorsUsed::default() };
+        let others = |before, now, span_ns| used_between(before, now, span_ns).others_ns;
+        assert_eq!(others(used(5_000_000, 1_000_000), used(5_000_000, 1_024_000), 24e3), None);
+        assert_eq!(others(used(0, 0), used(390_000_000, 90_000_000), 200e6), Some(300e6));
+        assert_eq!(others(used(u64::MAX, 0), used(u64::MAX, 90_000_000), 200e6), None);
     }
 }

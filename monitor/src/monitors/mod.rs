@@ -1,6 +1,8 @@
 //! The built-in monitors, one a file.
 
 mod accounts;
+mod behind;
+mod expensive;
 mod latency;
 mod service;
 mod shares;
@@ -11,6 +13,8 @@ mod waits;
 mod workers;
 
 pub(crate) use accounts::Accounts;
+pub(crate) use behind::Orders;
+pub(crate) use expensive::Records;
 pub(crate) use latency::Latencies;
 pub(crate) use service::Services;
 pub(crate) use shares::Shares;
@@ -31,6 +35,8 @@ pub(crate) fn built_in(ns_per_tick: f64) -> Vec<Box<dyn Monitor>> {
         Box::new(Services::new(ns_per_tick)),
         Box::new(Latencies::new(ns_per_tick)),
         Box::new(Waits::default()),
+        Box::new(Orders::default()),
+        Box::new(Records::default()),
         Box::new(Accounts::default()),
     ]
 }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hanging, Stream, Task, WaitNow, Worker};
+use super::{Alternative, Hanging, Stream, Task, WaitNow, Worker};
 use crate::ids::{TaskId, WorkerId};
 
 /// What limits the flow: what was found, and the same in words.
@@ -17,6 +17,19 @@ pub struct Verdict {
     /// The same in words.
     #[serde(flatten)]
     pub words: Words,
+    /// The share of a bootstrap's samples of parts of the run in which the same was found; null where the parts are not known.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    /// What was found in the others, most often first.
+    #[serde(default)]
+    pub alternatives: Vec<Alternative>,
+}
+
+impl Verdict {
+    /// A finding in words, of which it is not known how sure it is.
+    pub fn of(finding: Finding, words: Words) -> Verdict {
+        Verdict { finding, words, confidence: None, alternatives: Vec::new() }
+    }
 }
 
 /// What a rule found.
@@ -163,6 +176,8 @@ pub enum VerdictKind {
     Capacity,
     /// Dispatches are so short that the workers are busy with changing tasks.
     Quantum,
+    /// What several branches, rounds or replicas give is kept in order, and waits for one of them.
+    Order,
     /// A worker could run, but had a processor only part of that time, because other processes had them or the run may not use more.
     Contention,
     /// The network waits for its input.

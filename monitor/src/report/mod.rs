@@ -6,6 +6,7 @@
 mod account;
 pub(crate) mod distribution;
 mod finding;
+mod prediction;
 mod sums;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ pub(crate) use finding::component_of;
 pub use finding::{
     Action, CommandLine, Figure, Finding, NewValue, StreamRef, Subject, TaskRef, Verdict, VerdictKind, Words,
 };
+pub use prediction::{Alternative, Behind, Expensive, ExpensiveBy, Phase, Replay, Suggestion};
 
 /// The name of the schema, in every report.
 pub const SCHEMA: &str = "thalweg.report";
@@ -36,6 +38,15 @@ pub struct Report {
     pub window: Window,
     /// What limits the flow, in a sentence.
     pub verdict: Verdict,
+    /// What changes would bring, if the run was replayed: `thalweg diagnose` does that with a whole recording.
+    #[serde(default)]
+    pub replay: Option<Replay>,
+    /// Parts of the run, if what limits the flow changed. As `replay`.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// Messages that take longer than others of their component, those with most time first.
+    #[serde(default)]
+    pub expensive: Vec<Expensive>,
     /// Messages per second.
     pub throughput: Throughput,
     /// How long messages took.
@@ -169,6 +180,9 @@ pub struct Waiting {
     pub roots: Vec<Root>,
     /// Tasks that wait for one another in circles.
     pub deadlock: Option<Deadlock>,
+    /// Who waits behind whom where order is kept, longest first.
+    #[serde(default)]
+    pub behind: Vec<Behind>,
     /// Of a run that lives: tasks whose threads have been asleep in one dispatch for long, longest first.
     #[serde(default)]
     pub hanging: Vec<Hanging>,
@@ -292,7 +306,10 @@ impl Report {
                 disk_full_ns: None,
                 disk_held_ns: None,
             },
-            verdict: Verdict { finding: Finding::new(VerdictKind::Unknown), words: Words::default() },
+            verdict: Verdict::of(Finding::new(VerdictKind::Unknown), Words::default()),
+            replay: None,
+            phases: Vec::new(),
+            expensive: Vec::new(),
             throughput: Throughput::default(),
             latency: Latency::default(),
             slowest: Vec::new(),

@@ -65,7 +65,8 @@ pub(super) fn used_by_run(processors: &Processors) -> f64 {
 pub(super) fn contradicts(facts: &Facts<'_>, found: &Finding) -> bool {
     let task =
         || facts.report.tasks.iter().find(|task| found.task.as_ref().is_some_and(|of| of.id == task.id));
-    let says_it_works = found.rule != "asleep" && found.rule != "hang";
+    let says_it_works =
+        found.rule != "asleep" && found.rule != "hang" && found.figure("asleep_of_busy").is_none();
     match found.kind {
         // Nobody had no processor.
         VerdictKind::Contention => {

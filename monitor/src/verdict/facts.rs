@@ -154,11 +154,11 @@ pub(super) fn moves(task: &Task) -> bool {
     (work.messages_in, work.messages_out) != (Some(0), Some(0))
 }
 
-pub(super) fn is_source(task: &Task) -> bool {
+pub(crate) fn is_source(task: &Task) -> bool {
     task.work.messages_in == Some(0) && task.work.messages_out > Some(0)
 }
 
-pub(super) fn is_sink(task: &Task) -> bool {
+pub(crate) fn is_sink(task: &Task) -> bool {
     task.work.messages_out == Some(0) && task.work.messages_in > Some(0)
 }
 

@@ -11,15 +11,18 @@ mod dispatches;
 mod edges;
 mod facts;
 mod flood;
+mod merging;
 mod moving;
 mod processor;
 mod rules;
 pub(crate) mod thresholds;
+pub(crate) mod time;
 mod utilisation;
 mod words;
 
 use crate::report::{Figure, Finding, Report, Verdict, VerdictKind, Words};
 use facts::Facts;
+pub(crate) use facts::{is_sink, is_source};
 
 pub use accounts::is_sure as account_is_sure;
 pub use thresholds::{THRESHOLDS, Threshold};
@@ -28,7 +31,8 @@ pub(crate) use utilisation::utilisation;
 /// The verdict on a report whose other parts are complete.
 pub(crate) fn verdict(report: &Report) -> Verdict {
     let finding = finding(&Facts::new(report));
-    Verdict { words: say(&finding), finding }
+    let words = say(&finding);
+    Verdict::of(finding, words)
 }
 
 /// The finding in words: the one place where sentences are made, from nothing but the finding.

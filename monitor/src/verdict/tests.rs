@@ -10,8 +10,9 @@ use super::rules::{RULES, Rule};
 use super::{say, utilisation, verdict};
 use crate::ids::{StreamId, TaskId, WorkerId};
 use crate::report::{
-    Asleep, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, Processors, Report, Root, RootState,
-    SleepsFor, State, Stream, Task, TaskShares, VerdictKind, WaitNow, Work, Worker, WorkerShares,
+    Action, Asleep, Behind, BusyAccount, Component, Deadlock, Finding, Hanging, Limits, Processors, Replay,
+    Report, Root, RootState, SleepsFor, State, Stream, Suggestion, Task, TaskShares, VerdictKind, WaitNow,
+    Work, Worker, WorkerShares,
 };
 
 /// As if its rule had been added.
@@ -398,6 +399,37 @@ impl Maker {
         }
     }
 
+    fn behind(&mut self) -> Behind {
+        Behind {
+            keeper: self.path(),
+            awaited: self.path(),
+            awaited_component: self.path(),
+            behind: self.path(),
+            tasks: self.below(4),
+            ns: self.ns(),
+            share: self.share(),
+        }
+    }
+
+    fn replay(&mut self) -> Replay {
+        let suggestion = Suggestion {
+            words: "something".to_owned(),
+            how: "somehow".to_owned(),
+            action: self.maybe(|chance| Action::set("task/3.worker", chance.below(4))),
+            kind: self.one(&[VerdictKind::Task, VerdictKind::Mapping, VerdictKind::Order]),
+            component: self.maybe(Maker::path),
+            gain: self.share(),
+            least: 0.0,
+            most: 1.0,
+            leads: self.share(),
+        };
+        Replay {
+            suggestions: (0..self.below(3)).map(|_| suggestion.clone()).collect(),
+            overruled: self.maybe(Maker::path),
+            ..Replay::default()
+        }
+    }
+
     fn seldom(&mut self) -> bool {
         self.below(12) == 0
     }
@@ -429,6 +461,8 @@ impl Maker {
             })
             .collect();
         report.waiting.roots = (0..self.below(3)).map(|_| self.root()).collect();
+        report.waiting.behind = (0..self.below(2)).map(|_| self.behind()).collect();
+        report.replay = self.seldom().then(|| self.replay());
         report.waiting.deadlock = self.seldom().then(|| Deadlock {
             tasks: self.below(9),
             waits: (0..self.below(7)).map(|_| self.wait()).collect(),

@@ -103,6 +103,8 @@ thresholds! {
     LONG_NS = 1e6, "ns";
     /// So much of all waiting has to lead to tasks that are ready behind it.
     BEHIND = 0.3, "share";
+    /// A task that has no room for so much of the time, because another is awaited in order, waits behind that.
+    BLOCKED = 0.3, "share";
     /// A task that is ready for so much of the time, while its worker waits, waits for threads to be woken.
     WOKEN = 0.2, "share";
     /// A worker that waits for so much of the time had time for such a task.

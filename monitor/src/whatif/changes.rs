@@ -135,6 +135,15 @@ pub(super) fn candidates(model: &Model) -> Vec<Change> {
     let mut ordered: Vec<String> = ordered.map(|at| model.tasks[at].component.clone()).collect();
     ordered.dedup();
     all.extend(ordered.into_iter().map(|component| Change::Unordered { component }));
+    // Where something outside sets the pace, nothing is known of what other changes would bring.
+    let paced = |change: &Change| {
+        let of_it =
+            |component: &str| model.tasks.iter().any(|task| task.is_paced && task.component == *component);
+        matches!(change, Change::Faster { component, .. } if of_it(component))
+    };
+    if model.tasks.iter().any(|task| task.is_paced) {
+        all.retain(paced);
+    }
     all
 }
 
@@ -173,6 +182,9 @@ fn components(model: &Model) -> BTreeMap<String, Vec<usize>> {
 }
 
 fn is_replicable(model: &Model, task: usize) -> bool {
+    if model.tasks[task].shares {
+        return false;
+    }
     let [_] = model.inputs(task)[..] else { return false };
     let [_] = model.outputs(task)[..] else { return false };
     matches!(model.tasks[task].place, Place::Worker(_))
@@ -310,7 +322,10 @@ fn replicate(model: &mut Model, component: &str, replicas: usize) {
     for script in scripts {
         model.tasks.push(Task { script: Arc::new(script), ..original.clone() });
     }
-    let all = (begin..model.tasks.len()).collect();
-    spread(model, all, load);
+    // Without that they stay where the component was: the contiguous mapper keeps neighbours together.
+    if model.runtime.spreads {
+        let all = (begin..model.tasks.len()).collect();
+        spread(model, all, load);
+    }
     model.settle();
 }

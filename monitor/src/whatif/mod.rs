@@ -17,10 +17,11 @@
 //! - Between two dispatches of a worker that did not wait lies the recorded mean; an idle thread that spins, or sleeps, wakes after the recorded medians.
 //! - Sources rest from `written − read ≥ U` on until `U / 2` are under way.
 //! - A task of several inputs that mostly waited for a certain one reads as it did, else what there is. Costs and routes go by the task's k-th message, so totals are conserved.
+//! - A box that is often seen asleep in `read` goes at the pace of what it reads: only that box is tried faster. Replicas of one that sleeps for a lock or in `read` are not tried.
 //! - Gain `= T_before / T_after − 1`, both replayed; its interval is that of a bootstrap over 32 parts of the run with as many messages at the sinks.
 //!
 //! ```no_run
-//! let feed = thalweg_space::reader::PathFeed::open("kept-run")?;
+//! let feed = thalweg_scope::ScopeFeed::of("kept-run")?;
 //! for row in thalweg_monitor::what_if(&feed, 2.0)?.changes {
 //!     println!("{}: {:+.0} %", row.change, 100.0 * row.gain);
 //! }
@@ -28,6 +29,8 @@
 //! ```
 
 mod changes;
+mod compare;
+mod judged;
 mod model;
 mod recording;
 mod replay;
@@ -39,8 +42,10 @@ use thalweg_space::Error;
 use thalweg_space::reader::{Feed, SpaceReader};
 
 pub use changes::Change;
+pub use compare::{Comparison, Difference, compare};
+pub use judged::{Judging, judged};
 use model::{Model, Runtime};
-use recording::Recording;
+use recording::{Recording, STEPS_MAX};
 use replay::{Outcome, replay};
 
 use crate::following::follower::Follower;
@@ -101,29 +106,53 @@ pub struct Predicted {
 /// # Errors
 /// When the space cannot be read. What cannot be predicted is no error: [`WhatIf::refused`] says why.
 pub fn what_if<F: Feed>(feed: &F, processors: f64) -> Result<WhatIf, Error> {
+    Ok(replayed(feed, processors, STEPS_MAX)?.answer)
+}
+
+/// Replays at most so many messages.
+fn replayed<F: Feed>(feed: &F, processors: f64, messages_max: usize) -> Result<Replayed, Error> {
     let Some(reader) = feed.spaces().first().filter(|_| feed.spaces().len() == 1) else {
-        return Ok(refusal(
+        return Ok(Replayed::refused(
             "a session has several processes: name the space of one (`thalweg ls` shows them)",
         ));
     };
     let runtime = runtime(reader, processors)?;
-    let mut recording = Recording::new(1e9 / reader.info()?.clock.hz(), runtime.spin_ns);
+    let mut recording = Recording::new(1e9 / reader.info()?.clock.hz(), runtime.spin_ns, messages_max);
     let mut follower = Follower::with(feed.again()?, 1, 0, vec![Box::new(&mut recording)])?;
     follower.poll();
     follower.finish()?;
     if recording.incomplete {
-        return Ok(refusal(
+        return Ok(Replayed::refused(
             "not every dispatch of the run is recorded: record it by `thalweg run --monitor full --keep`",
         ));
     }
     let lasted_ns = recording.lasted_ns();
     let (is_cut, kept) = (recording.is_cut(), recording.kept_ns() / lasted_ns.max(1.0));
-    let mut answer = match recording.model(runtime) {
+    let replayed = match recording.model(runtime) {
         Ok(model) => predicted(&model, lasted_ns, if is_cut { 0.0 } else { kept }),
-        Err(why) => refusal(&why),
+        Err(why) => Replayed::refused(&why),
     };
-    answer.is_cut = is_cut;
-    Ok(answer)
+    Ok(replayed.cut(is_cut))
+}
+
+/// What replays said, and their samples.
+struct Replayed {
+    answer: WhatIf,
+    /// Gains of each change in the samples of the bootstrap, the same parts of the run in each.
+    samples: Vec<Vec<f64>>,
+    /// How long the replay of the run as it was took, of how long it did.
+    faster: f64,
+}
+
+impl Replayed {
+    fn refused(why: &str) -> Replayed {
+        Replayed { answer: refusal(why), samples: Vec::new(), faster: 1.0 }
+    }
+
+    fn cut(mut self, is_cut: bool) -> Replayed {
+        self.answer.is_cut = is_cut;
+        self
+    }
 }
 
 /// The settings of a run.
@@ -140,6 +169,7 @@ fn runtime(reader: &SpaceReader, processors: f64) -> Result<Runtime, Error> {
         quantum_ns: value("exec.quantum_us", 100) as f64 * 1e3,
         unfinished: value("exec.unfinished", 0),
         spin_ns: value("exec.spin_us", 30) as f64 * 1e3,
+        spreads: value("exec.spread", 1) != 0,
         ..Runtime::default()
     })
 }
@@ -159,7 +189,7 @@ fn refusal(why: &str) -> WhatIf {
 }
 
 /// The replay as it was and all changes, if it can be believed.
-fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
+fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> Replayed {
     let sinks = (0..model.tasks.len()).filter(|&at| replay::is_sink(model, at));
     let taken: usize = sinks.map(|at| model.tasks[at].script.steps.len()).sum();
     let per_s = |ns: f64| taken as f64 / (ns.max(1.0) / 1e9);
@@ -170,34 +200,63 @@ fn predicted(model: &Model, lasted_ns: f64, kept: f64) -> WhatIf {
         messages: model.tasks.iter().map(|task| task.script.steps.len() as u64).sum(),
         ..refusal("")
     };
+    let without = |answer: WhatIf, why: &str| {
+        let answer = WhatIf { refused: Some(why.to_owned()), ..answer };
+        Replayed { answer, samples: Vec::new(), faster: 1.0 }
+    };
     if taken == 0 {
-        answer.refused = Some("no message reached the end of the network".to_owned());
-        return answer;
+        return without(answer, "no message reached the end of the network");
     }
     let Some(before) = replay(model, PARTS) else {
-        answer.refused = Some("the replay of the run as it was comes to a standstill".to_owned());
-        return answer;
+        return without(answer, "the replay of the run as it was comes to a standstill");
     };
     answer.replayed_per_s = Some(per_s(before.lasted_ns));
     answer.refused = beyond(lasted_ns, kept, before.lasted_ns);
-    if answer.refused.is_none() {
-        let tried = changes::candidates(model).into_iter();
-        let rows = tried.filter_map(|change| {
-            let after = replay(&change.applied(model), PARTS)?;
-            let (least, most) = interval(&before, &after);
-            let gain = before.lasted_ns / after.lasted_ns - 1.0;
-            Some(Predicted {
-                words: change.to_string(),
-                change,
-                gain,
-                least: least.min(gain),
-                most: most.max(gain),
-            })
-        });
-        answer.changes = rows.collect();
-        answer.changes.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    let faster = lasted_ns / before.lasted_ns.max(1.0);
+    if answer.refused.is_some() {
+        return Replayed { answer, samples: Vec::new(), faster };
     }
-    answer
+    let mut rows: Vec<(Predicted, Vec<f64>)> = tried(model, changes::candidates(model))
+        .into_iter()
+        .filter_map(|(change, after)| {
+            let after = after?;
+            let samples = samples(&before, &after);
+            let (least, most) = interval(&samples);
+            let gain = before.lasted_ns / after.lasted_ns - 1.0;
+            let words = change.to_string();
+            Some((Predicted { words, change, gain, least: least.min(gain), most: most.max(gain) }, samples))
+        })
+        .collect();
+    rows.sort_by(|a, b| b.0.gain.total_cmp(&a.0.gain));
+    let samples;
+    (answer.changes, samples) = rows.into_iter().unzip();
+    Replayed { answer, samples, faster }
+}
+
+/// Replays with each change, on as many threads as may run.
+fn tried(model: &Model, changes: Vec<Change>) -> Vec<(Change, Option<Outcome>)> {
+    let threads =
+        std::thread::available_parallelism().map_or(1, |count| count.get()).min(changes.len()).max(1);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(change) = changes.get(at) else { return done };
+            done.push((at, replay(&change.applied(model), PARTS)));
+        }
+    };
+    let mut outcomes: Vec<(usize, Option<Outcome>)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            // A replay that panics is a mistake here, and is not to be hidden.
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    outcomes.sort_by_key(|(at, _)| *at);
+    changes.into_iter().zip(outcomes).map(|(change, (_, outcome))| (change, outcome)).collect()
 }
 
 /// Why the replay of the run as it was cannot be believed, if so. Without what kept it from its processors the run would have lasted no longer than it did, and
@@ -226,8 +285,9 @@ fn beyond(lasted_ns: f64, kept: f64, replayed_ns: f64) -> Option<String> {
     })
 }
 
-/// The gain's interval: parts of the run are drawn again and again, each with what it took before and after.
-fn interval(before: &Outcome, after: &Outcome) -> (f64, f64) {
+/// The gains in samples of a bootstrap: parts of the run are drawn again and again, each with what it took before and after. For every change
+/// the same parts are drawn.
+fn samples(before: &Outcome, after: &Outcome) -> Vec<f64> {
     let lengths = |parts: &[f64]| -> Vec<f64> {
         let begins = std::iter::once(0.0).chain(parts.iter().copied());
         parts.iter().zip(begins).map(|(end, begin)| end - begin).collect()
@@ -238,17 +298,21 @@ fn interval(before: &Outcome, after: &Outcome) -> (f64, f64) {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (chance >> 33) as usize % before.len()
     };
-    let mut gains: Vec<f64> = (0..SAMPLES)
-        .map(|_| {
-            let (mut all_before, mut all_after) = (0.0, 0.0);
-            for _ in 0..before.len() {
-                let at = drawn();
-                all_before += before[at];
-                all_after += after[at];
-            }
-            all_before / all_after.max(1.0) - 1.0
-        })
-        .collect();
+    let gain = |_| {
+        let (mut all_before, mut all_after) = (0.0, 0.0);
+        for _ in 0..before.len() {
+            let at = drawn();
+            all_before += before[at];
+            all_after += after[at];
+        }
+        all_before / all_after.max(1.0) - 1.0
+    };
+    (0..SAMPLES).map(gain).collect()
+}
+
+/// Nine of ten samples lie in it.
+fn interval(samples: &[f64]) -> (f64, f64) {
+    let mut gains = samples.to_vec();
     gains.sort_by(f64::total_cmp);
     let at = |part: f64| gains[((gains.len() - 1) as f64 * part) as usize];
     (at(LEFT_OUT), at(1.0 - LEFT_OUT))

@@ -29,6 +29,8 @@ pub(super) struct Runtime {
     /// Until a task runs that was made ready on an idle thread: one that still spins, and one that sleeps.
     pub(super) wake_ns: [f64; 2],
     pub(super) spin_ns: f64,
+    /// Replicas move to where there is time for them.
+    pub(super) spreads: bool,
 }
 
 /// Where a task runs.
@@ -65,6 +67,10 @@ pub(super) struct Task {
     pub(super) from_start: bool,
     /// Whether the user gave it its place.
     pub(super) is_placed: bool,
+    /// It waits in its box for what others may share with it: replicas of it would wait as well, and how long is not known.
+    pub(super) shares: bool,
+    /// It goes at the pace of something outside that it reads in its box.
+    pub(super) is_paced: bool,
 }
 
 /// A stream.
@@ -187,6 +193,7 @@ impl Default for Runtime {
             between_ns: 0.0,
             wake_ns: [0.0; 2],
             spin_ns: 0.0,
+            spreads: true,
         }
     }
 }

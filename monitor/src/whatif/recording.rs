@@ -5,17 +5,25 @@ use std::sync::Arc;
 
 use super::model::{Model, NOTHING, Place, Reads, Runtime, Script, Stream, Task};
 use crate::composing::dispatch::{Dispatch, For, Wait, What};
-use crate::decoding::events::Observation;
+use crate::decoding::events::{Observation, ThreadSampledDoing};
 use crate::decoding::observation::Run;
 use crate::monitor::{Batch, Moment, Monitor};
 use crate::report::Report;
 
 /// So many messages are replayed at most; of longer runs the beginning.
-const STEPS_MAX: usize = 1_500_000;
+pub(super) const STEPS_MAX: usize = 1_500_000;
 /// Samples of how long threads took to wake.
 const SAMPLES_MAX: usize = 20_000;
 /// What lies between two dispatches for longer is no work of the runtime's.
 const BETWEEN_MAX_NS: f64 = 20_000.0;
+
+/// Fewer looks at a thread tell nothing of what it does.
+const LOOKS_MIN: u64 = 5;
+/// A task that was seen asleep for a lock, or until there was something to read, in this share of the looks depends on what others share with it.
+const SHARES: f64 = 0.2;
+
+/// A box that was seen asleep until there was something to read in this share of them goes at the pace of what it reads.
+const PACED: f64 = 0.3;
 
 /// Gathers what is needed to replay a run.
 pub(super) struct Recording {
@@ -27,6 +35,7 @@ pub(super) struct Recording {
     begin: Option<u64>,
     end: u64,
     steps: usize,
+    steps_max: usize,
     /// Events were lost, or the mode was not full throughout.
     pub(super) incomplete: bool,
     between: (f64, u64),
@@ -49,6 +58,16 @@ struct TaskLog {
     /// Waits for a certain one of its inputs, and for any.
     waits: [u64; 2],
     streams_read: HashSet<u64>,
+    /// Looks at its thread: all, and those in which it slept for a lock, and until there was something to read.
+    looks: [u64; 3],
+}
+
+impl TaskLog {
+    /// The share of looks that saw it asleep for one of these; 0 if there were too few.
+    fn seen(&self, [first, last]: [usize; 2]) -> f64 {
+        let asleep: u64 = self.looks[first..=last].iter().sum();
+        if self.looks[0] < LOOKS_MIN { 0.0 } else { asleep as f64 / self.looks[0] as f64 }
+    }
 }
 
 /// How a task is called, known at the end.
@@ -90,7 +109,7 @@ fn thread_of(worker: Option<u64>, task: u64) -> u64 {
 }
 
 impl Recording {
-    pub(super) fn new(ns_per_tick: f64, spin_ns: f64) -> Recording {
+    pub(super) fn new(ns_per_tick: f64, spin_ns: f64, steps_max: usize) -> Recording {
         Recording {
             ns_per_tick,
             spin_ns,
@@ -100,6 +119,7 @@ impl Recording {
             begin: None,
             end: 0,
             steps: 0,
+            steps_max,
             incomplete: false,
             between: (0.0, 0),
             wakes: Default::default(),
@@ -118,9 +138,8 @@ impl Recording {
                 (task.site, task.replica) = (created.component, created.replica);
                 task.own_thread = created.blocking;
             }
-            Observation::StreamOpened(opened) => {
-                let capacity = self.capacities.entry(opened.stream).or_default();
-                *capacity = opened.capacity.max(*capacity);
+            Observation::StreamOpened(opened) if opened.capacity != 0 => {
+                self.capacities.insert(opened.stream, opened.capacity);
             }
             Observation::MessageWorked(worked) => {
                 self.tasks.entry(worked.task).or_default().worked.push(worked.duration_ticks);
@@ -131,6 +150,16 @@ impl Recording {
             Observation::WorkerEnded(ended) => {
                 let thread = self.threads.entry(ended.worker).or_default();
                 thread.kept = thread.kept.max(ended.kept_ticks);
+            }
+            Observation::ThreadSampled(sampled) => {
+                let task = self.tasks.entry(sampled.task).or_default();
+                let looks = sampled.looks;
+                task.looks[0] += looks;
+                match sampled.doing {
+                    ThreadSampledDoing::Lock => task.looks[1] += looks,
+                    ThreadSampledDoing::Read => task.looks[2] += looks,
+                    _ => {}
+                }
             }
             Observation::ThreadUsed(used) => {
                 let own = used.worker >= u64::from(u32::MAX);
@@ -157,7 +186,7 @@ impl Recording {
 
     fn dispatched(&mut self, dispatch: &Dispatch, reads: &[Run], writes: &[Run]) {
         self.between_dispatches(dispatch);
-        if self.steps >= STEPS_MAX {
+        if self.steps >= self.steps_max {
             return;
         }
         self.begin = Some(self.begin.unwrap_or(dispatch.start).min(dispatch.start));
@@ -226,7 +255,7 @@ impl Recording {
 
     /// Whether the run was longer than what is replayed.
     pub(super) fn is_cut(&self) -> bool {
-        self.steps >= STEPS_MAX
+        self.steps >= self.steps_max
     }
 
     /// The network, or why there is none.
@@ -288,6 +317,8 @@ impl Recording {
             shown_after: (messages as u64).div_ceil(log.dispatches.max(1)) as usize,
             from_start: log.created.zip(self.begin).is_none_or(|(created, begin)| created <= begin),
             is_placed: log.called.is_placed,
+            shares: log.seen([1, 2]) >= SHARES,
+            is_paced: log.called.kind == "box" && log.seen([2, 2]) >= PACED,
         })
     }
 }
@@ -333,6 +364,7 @@ impl Monitor for Recording {
             "exec.worker_waiting",
             "exec.worker_ended",
             "exec.thread_used",
+            "exec.thread_sampled",
         ]
     }
 
@@ -443,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_model_has_each_message_with_what_it_cost() {
-        let mut recording = Recording::new(2.0, 0.0);
+        let mut recording = Recording::new(2.0, 0.0, STEPS_MAX);
         observed(&mut recording, "source");
         assert!(!recording.incomplete);
         assert_eq!(recording.lasted_ns(), 2.0 * 235.0);
@@ -465,7 +497,7 @@ mod tests {
 
     #[test]
     fn what_comes_past_the_streams_is_not_replayed() {
-        let mut recording = Recording::new(2.0, 0.0);
+        let mut recording = Recording::new(2.0, 0.0, STEPS_MAX);
         observed(&mut recording, "box");
         let why = recording.model(Runtime::default()).expect_err("it is a program");
         assert!(why.starts_with("in gets its messages past the streams"), "{why}");

@@ -1,5 +1,7 @@
 //! The replay against what is known by other means: queueing theory, recursions for lines, sums.
 
+mod heads;
+
 use std::sync::Arc;
 
 use super::changes::{Change, candidates};
@@ -37,6 +39,8 @@ impl Task {
             shown_after: 1,
             from_start: true,
             is_placed: false,
+            shares: false,
+            is_paced: false,
         }
     }
 }
@@ -280,6 +284,26 @@ proptest! {
             prop_assert!(replay(&change.applied(&model), 4).is_some(), "{change}");
         }
     }
+}
+
+#[test]
+fn where_something_outside_sets_the_pace_only_what_reads_it_is_tried_faster() {
+    let mut model = line(&[vec![10.0; 50], vec![30.0; 50], vec![20.0; 50]], &[4, 4]);
+    assert!(candidates(&model).iter().any(|change| matches!(change, Change::Workers { .. })));
+    model.tasks[1].is_paced = true;
+    let all = candidates(&model);
+    let is_it = |change: &Change| matches!(change, Change::Faster { component, .. } if component == "t1");
+    assert!(all.len() == 2 && all.iter().all(is_it), "{all:?}");
+    // One that shares a lock is not predicted to gain by replicas, which would wait as well.
+    model.tasks[1].is_paced = false;
+    let replicas = |model: &Model| {
+        candidates(model)
+            .iter()
+            .any(|change| matches!(change, Change::Replicas { component, .. } if component == "t1"))
+    };
+    assert!(replicas(&model));
+    model.tasks[1].shares = true;
+    assert!(!replicas(&model));
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl<'n> Simulation<'n> {
                 replica: task.replica,
                 one_to_one: false,
                 blocking,
+                ..TaskCreated::default()
             };
             self.tell(0, created);
             let worker = task.worker.map_or(u64::from(u32::MAX), |worker| worker as u64);

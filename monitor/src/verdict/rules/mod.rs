@@ -1,6 +1,7 @@
 //! The rules of the verdict, one a file. `docs/contributing.md` says how one is added.
 
 mod asleep;
+mod behind;
 mod burst_in_turns;
 mod burst_on_task;
 mod burst_on_worker;
@@ -18,6 +19,7 @@ mod narrow_streams;
 mod nothing;
 mod paused;
 mod quantum;
+mod replayed;
 mod saturated_task;
 mod saturated_worker;
 mod sink;
@@ -53,6 +55,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "deadlock", find: deadlock::find, say: deadlock::say },
     Rule { name: "hang", find: hang::find, say: hang::say },
     Rule { name: "full_disk", find: full_disk::find, say: full_disk::say },
+    Rule { name: "replayed", find: replayed::find, say: replayed::say },
     Rule { name: "asleep", find: asleep::find, say: asleep::say },
     Rule { name: "throttled", find: throttled::find, say: throttled::say },
     Rule { name: "contention", find: contention::find, say: contention::say },
@@ -75,6 +78,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "contention_of_waiting", find: contention_of_waiting::find, say: contention::say },
     Rule { name: "burst_in_turns", find: burst_in_turns::find, say: burst_on_task::say },
     Rule { name: "small_stream", find: small_stream::find, say: small_stream::say },
+    Rule { name: "behind", find: behind::find, say: behind::say },
     Rule { name: "uneven_workers", find: uneven_workers::find, say: mapping::say },
     Rule { name: "sink_awaited", find: sink_awaited::find, say: sink_awaited::say },
     Rule { name: "source_awaited", find: source_awaited::find, say: source_awaited::say },

@@ -1,0 +1,225 @@
+//! Traces in the order of their calls, those that are alike counted as one: what sequence diagrams are drawn from.
+//!
+//! Two traces are alike (of one equivalence class) where the same operations are called by the same ones in the same order; how often in a row the same is
+//! called in the same way makes no difference. Of each class the slowest trace is kept. A trace is what one thread's writer told: what it handed over or
+//! sent is a class of its own.
+
+use super::assembly::{NESTED_MAX, Thread};
+use super::events::{Decoder, Outcome, Said};
+use super::operations::{Operations, component};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use thalweg_space::Error;
+use thalweg_space::reader::{Feed, Item};
+
+/// Calls that are held of one trace at most: of a longer one the rest of its siblings is left out.
+const CALLS_MAX: usize = 5_000;
+/// Classes that are told apart at most.
+const CLASSES_MAX: usize = 10_000;
+
+/// A call of a trace, or several in a row that are alike.
+#[derive(Clone, Debug, Default)]
+pub struct SequenceCall {
+    /// The operation's name.
+    pub name: String,
+    /// What it is part of: see `OperationCalls::component`.
+    pub component: String,
+    /// How often in a row.
+    pub times: u64,
+    /// Of those, how many failed or were left by an exception.
+    pub failed: u64,
+    /// Time in them, in nanoseconds.
+    pub total_ns: f64,
+    /// What they called, in order.
+    pub calls: Vec<SequenceCall>,
+}
+
+/// Traces that are alike.
+#[derive(Clone, Debug, Default)]
+pub struct Sequence {
+    /// How many.
+    pub count: u64,
+    /// How long the slowest of them took, in nanoseconds.
+    pub slowest_ns: f64,
+    /// That one's outermost call.
+    pub root: SequenceCall,
+}
+
+/// Calls in a row, while their trace is read.
+#[derive(Clone, Debug)]
+struct Node {
+    operation: u32,
+    shape: u64,
+    times: u64,
+    failed: u64,
+    total_ns: f64,
+    children: Vec<Node>,
+}
+
+/// A thread's calls that wait for their caller: those of each depth.
+#[derive(Default)]
+struct Waiting {
+    thread: Thread,
+    by_depth: Vec<Vec<Node>>,
+    count: usize,
+}
+
+impl Waiting {
+    /// A call ended; a trace, if it was the outermost.
+    fn end(&mut self, operation: u32, depth: u32, outcome: Outcome, total_ns: f64) -> Option<Node> {
+        let depth = depth as usize;
+        // What is deeper by more than one has lost its caller.
+        self.by_depth.truncate(depth + 2);
+        let mut children = if self.by_depth.len() == depth + 2 {
+            self.by_depth.pop().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        if depth >= NESTED_MAX as usize {
+            // A recursion that is deeper lies flat.
+            children.iter_mut().for_each(|child| child.children.clear());
+        }
+        let mut hasher = DefaultHasher::new();
+        operation.hash(&mut hasher);
+        children.iter().for_each(|child| child.shape.hash(&mut hasher));
+        let failed = u64::from(outcome != Outcome::Returned);
+        let node = Node { operation, shape: hasher.finish(), times: 1, failed, total_ns, children };
+        if depth == 0 {
+            self.by_depth.clear();
+            self.count = 0;
+            return Some(node);
+        }
+        self.by_depth.resize_with(depth + 1, Vec::new);
+        let beside = &mut self.by_depth[depth];
+        match beside.last_mut().filter(|last| last.shape == node.shape) {
+            Some(last) => {
+                last.times += 1;
+                last.failed += node.failed;
+                last.total_ns += node.total_ns;
+            }
+            None if self.count < CALLS_MAX => {
+                self.count += 1;
+                beside.push(node);
+            }
+            None => {}
+        }
+        None
+    }
+}
+
+/// The classes of traces that the probes of a space or session recorded so far, the most frequent first.
+///
+/// # Errors
+/// When nothing can be read.
+pub fn sequences(feed: &mut impl Feed) -> Result<Vec<Sequence>, Error> {
+    let mut operations = Operations::default();
+    let mut decoders: Vec<Decoder> = Vec::new();
+    let mut threads: HashMap<(usize, u32), Waiting> = HashMap::new();
+    let mut classes: HashMap<u64, (u64, Node)> = HashMap::new();
+    let mut ticks_ns: Vec<f64> = Vec::new();
+    feed.look()?;
+    loop {
+        for space in &feed.spaces()[ticks_ns.len()..] {
+            ticks_ns.push(1e9 / space.info()?.clock.hz());
+        }
+        let mut heard: Vec<(usize, u32, u64, Option<Said>)> = Vec::new();
+        let polled = feed.poll(super::POLL_ITEMS, &mut |place, item| match item {
+            Item::Gap { writer, .. } => heard.push((place, writer, 0, None)),
+            Item::Event(event) => {
+                if decoders.len() <= place {
+                    decoders.resize_with(place + 1, Decoder::default);
+                }
+                if let Some(said) = decoders[place].read(&event) {
+                    heard.push((place, event.writer, event.time, Some(said)));
+                }
+            }
+        })?;
+        for (place, writer, time, said) in heard {
+            let waiting = threads.entry((place, writer)).or_default();
+            let space = &feed.spaces()[place];
+            let tick_ns = ticks_ns[place];
+            let ended = match said {
+                // What waits has lost something.
+                None => {
+                    *waiting = Waiting::default();
+                    None
+                }
+                Some(Said::Called { what, depth, outcome, ticks }) => {
+                    Some((operations.number(place, space, what), depth, outcome, ticks as f64 * tick_ns))
+                }
+                Some(Said::Entered { what, depth }) => {
+                    waiting.thread.enter(place, depth, operations.number(place, space, what), time);
+                    None
+                }
+                Some(Said::Left { what, depth, outcome }) => {
+                    let operation = operations.number(place, space, what);
+                    let begun = waiting.thread.leave(place, depth, operation);
+                    begun
+                        .map(|begun| (operation, depth, outcome, time.saturating_sub(begun) as f64 * tick_ns))
+                }
+                Some(_) => None,
+            };
+            let Some((operation, depth, outcome, total_ns)) = ended else { continue };
+            let Some(root) = waiting.end(operation, depth, outcome, total_ns) else { continue };
+            if let Some((count, slowest)) = classes.get_mut(&root.shape) {
+                *count += 1;
+                if root.total_ns > slowest.total_ns {
+                    *slowest = root;
+                }
+            } else if classes.len() < CLASSES_MAX {
+                classes.insert(root.shape, (1, root));
+            }
+        }
+        if polled == 0 {
+            break;
+        }
+    }
+    let mut sequences: Vec<Sequence> = classes
+        .into_values()
+        .map(|(count, root)| Sequence { count, slowest_ns: root.total_ns, root: named(root, &operations) })
+        .collect();
+    sequences.sort_by(|a, b| b.count.cmp(&a.count).then(b.slowest_ns.total_cmp(&a.slowest_ns)));
+    Ok(sequences)
+}
+
+fn named(node: Node, operations: &Operations) -> SequenceCall {
+    let operation = &operations.all[node.operation as usize];
+    SequenceCall {
+        name: operation.name.clone(),
+        component: component(&operation.name, &operation.file),
+        times: node.times,
+        failed: node.failed,
+        total_ns: node.total_ns,
+        calls: node.children.into_iter().map(|child| named(child, operations)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a` calls `b` three times and then `c`, which calls `b`: the order is kept, and what is alike in a row is one.
+    #[test]
+    fn calls_keep_their_order() {
+        let mut waiting = Waiting::default();
+        for _ in 0..3 {
+            assert!(waiting.end(1, 1, Outcome::Returned, 5.0).is_none());
+        }
+        assert!(waiting.end(1, 2, Outcome::Failed, 1.0).is_none());
+        assert!(waiting.end(2, 1, Outcome::Returned, 2.0).is_none());
+        let root = waiting.end(0, 0, Outcome::Returned, 20.0).unwrap();
+        let shown: Vec<_> =
+            root.children.iter().map(|child| (child.operation, child.times, child.total_ns)).collect();
+        assert_eq!(shown, [(1, 3, 15.0), (2, 1, 2.0)]);
+        assert_eq!((root.children[1].children[0].operation, root.children[1].children[0].failed), (1, 1));
+        // How often in a row makes no other class; another order does.
+        let mut again = |calls: &[(u32, u32)]| {
+            calls
+                .iter()
+                .for_each(|(operation, depth)| drop(waiting.end(*operation, *depth, Outcome::Returned, 1.0)));
+            waiting.end(0, 0, Outcome::Returned, 1.0).unwrap().shape
+        };
+        assert_eq!(again(&[(1, 1), (1, 2), (2, 1)]), root.shape);
+        assert_ne!(again(&[(1, 2), (2, 1), (1, 1)]), root.shape);
+    }
+}

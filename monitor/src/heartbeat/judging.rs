@@ -1,0 +1,278 @@
+//! What it means that tasks have stood still, from what is seen of them, their streams and their threads. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kernel::Doing;
+use super::{SleepsFor, Still};
+
+/// A thread that had a processor for less of the time was kept from it, if it could have run for more.
+const RAN_SHARE: f64 = 0.25;
+const DELAYED_SHARE: f64 = 0.5;
+/// A box may take so many times as long as 99.9 % of its messages did.
+const TIMES: f64 = 2.0;
+
+/// What a task does by its own account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Idle,
+    Ready,
+    Running,
+    BlockedInput,
+    BlockedOutput,
+    Ended,
+    Failed,
+}
+
+/// A thread, as it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ThreadSeen {
+    /// `None`: it has ended, or nothing is known.
+    pub(super) doing: Option<Doing>,
+    /// Which shares of the time that it stood still it had a processor, and could have run and had none.
+    pub(super) ran: f64,
+    pub(super) delayed: f64,
+}
+
+/// A task, as it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct TaskSeen {
+    pub(super) state: State,
+    /// Its worker; `None`: it has a thread of its own.
+    pub(super) worker: Option<u64>,
+    /// That worker has nothing to do: then none of its tasks is ready, whatever the row of one says.
+    pub(super) worker_idles: bool,
+    /// For how long it has not changed.
+    pub(super) still_ns: u64,
+    /// What 99.9 % of its component's messages took at most; `None`: no message has come to its end.
+    pub(super) usual_ns: Option<f64>,
+    /// The thread that it is on, if it is on one.
+    pub(super) thread: ThreadSeen,
+}
+
+/// A stream, as it was seen; numbers of tasks are 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StreamSeen {
+    pub(super) id: u64,
+    pub(super) reader: u64,
+    pub(super) writer: u64,
+    /// Messages in it.
+    pub(super) held: u64,
+    pub(super) capacity: u64,
+}
+
+/// The tasks and streams of a process, as they were seen at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) tasks: BTreeMap<u64, TaskSeen>,
+    pub(super) streams: Vec<StreamSeen>,
+}
+
+/// What a task that has stood still is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Judged {
+    pub(super) still: Still,
+    pub(super) sleeps_for: Option<SleepsFor>,
+    /// The task that it waits for, and the stream between them.
+    pub(super) waits_for: Option<u64>,
+    pub(super) stream: Option<u64>,
+    /// The task where its wait leads to, by way of others.
+    pub(super) leads_to: Option<u64>,
+    pub(super) is_alarm: bool,
+}
+
+/// What the tasks are that have stood still for `stable_ns`. A box that is at work for no longer than its own record allows does not
+/// stand still.
+pub(super) fn judge(seen: &Seen, stable_ns: u64) -> BTreeMap<u64, Judged> {
+    let still = |task: &TaskSeen| task.still_ns >= stable_ns;
+    let mut judged: BTreeMap<u64, Judged> = BTreeMap::new();
+    for (id, task) in seen.tasks.iter().filter(|(_, task)| still(task)) {
+        judged.extend(one(seen, *id, task, stable_ns).map(|of| (*id, of)));
+    }
+    for task in deadlocked(seen, &judged) {
+        if let Some(of) = judged.get_mut(&task) {
+            (of.still, of.is_alarm) = (Still::Deadlock, true);
+        }
+    }
+    let ends: Vec<(u64, Option<u64>)> = judged.keys().map(|task| (*task, end_of(&judged, *task))).collect();
+    for (task, end) in ends {
+        if let Some(of) = judged.get_mut(&task) {
+            of.leads_to = end;
+        }
+    }
+    judged
+}
+
+fn one(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
+    let of = |still| Judged {
+        still,
+        sleeps_for: None,
+        waits_for: None,
+        stream: None,
+        leads_to: None,
+        is_alarm: false,
+    };
+    let waits = |still, peers: Vec<(u64, u64)>| {
+        let (stream, peer) = peers.first().copied().unzip();
+        Judged { stream, waits_for: peer, ..of(still) }
+    };
+    Some(match task.state {
+        State::Ended => of(Still::Ended),
+        State::Failed => Judged { is_alarm: true, ..of(Still::Failed) },
+        State::Idle | State::BlockedInput => waits(Still::Empty, givers(seen, id)),
+        State::BlockedOutput => waits(Still::Full, takers(seen, id)),
+        State::Ready if task.worker.is_none() => own_thread(seen, id, task, stable_ns)?,
+        State::Ready if task.worker_idles && !takers(seen, id).is_empty() => {
+            waits(Still::Full, takers(seen, id))
+        }
+        State::Ready if task.worker_idles && !givers(seen, id).is_empty() => {
+            waits(Still::Empty, givers(seen, id))
+        }
+        State::Ready => Judged { waits_for: ahead(seen, id, task), ..of(Still::Ready) },
+        State::Running => return in_box(seen, id, task, stable_ns),
+    })
+}
+
+/// A task with a thread of its own is never ready for long: its row says so, too, while it waits for its streams.
+fn own_thread(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
+    let sleeps = matches!(task.thread.doing, Some(Doing::Sleeps(SleepsFor::Lock | SleepsFor::Other)));
+    let state = match () {
+        () if sleeps && !takers(seen, id).is_empty() => State::BlockedOutput,
+        () if sleeps && !givers(seen, id).is_empty() => State::BlockedInput,
+        () => State::Running,
+    };
+    one(seen, id, &TaskSeen { state, ..*task }, stable_ns)
+}
+
+/// A task that is on its thread.
+fn in_box(seen: &Seen, id: u64, task: &TaskSeen, stable_ns: u64) -> Option<Judged> {
+    let of = |still| Judged {
+        still,
+        sleeps_for: None,
+        waits_for: None,
+        stream: None,
+        leads_to: None,
+        is_alarm: true,
+    };
+    let (reads, writes) = (
+        seen.streams.iter().any(|stream| stream.reader == id),
+        seen.streams.iter().any(|stream| stream.writer == id),
+    );
+    // A source or sink looks now and then whether it is to go on.
+    let idles = task.thread.ran + task.thread.delayed < RAN_SHARE;
+    let outside = match task.thread.doing {
+        // What it waits for is outside of the network.
+        Some(Doing::Sleeps(SleepsFor::Read | SleepsFor::Other)) if task.worker.is_none() && !reads => {
+            Some(Still::Empty)
+        }
+        Some(Doing::Sleeps(SleepsFor::Write | SleepsFor::Other)) if task.worker.is_none() && !writes => {
+            Some(Still::Full)
+        }
+        Some(Doing::Runs) if task.worker.is_none() && idles && !reads => Some(Still::Empty),
+        Some(Doing::Runs) if task.worker.is_none() && idles && !writes => Some(Still::Full),
+        _ => None,
+    };
+    if let Some(still) = outside {
+        return Some(Judged { is_alarm: false, ..of(still) });
+    }
+    let limit_ns = task.usual_ns.map_or(0.0, |usual_ns| TIMES * usual_ns).max(stable_ns as f64);
+    if (task.still_ns as f64) < limit_ns {
+        return None;
+    }
+    Some(match task.thread.doing? {
+        Doing::Stopped => of(Still::Stopped),
+        Doing::Sleeps(what) => Judged { sleeps_for: Some(what), ..of(Still::Asleep) },
+        Doing::Runs if is_kept(&task.thread) => of(Still::Kept),
+        Doing::Runs => of(Still::Running),
+    })
+}
+
+/// Whether a thread that could run had no processor.
+pub(super) fn is_kept(thread: &ThreadSeen) -> bool {
+    thread.doing == Some(Doing::Runs) && thread.ran < RAN_SHARE && thread.delayed > DELAYED_SHARE
+}
+
+/// The streams, with their writers, that a task that waits for messages may get one from.
+fn givers(seen: &Seen, task: u64) -> Vec<(u64, u64)> {
+    let empty = seen.streams.iter().filter(|stream| stream.reader == task && stream.held == 0);
+    empty.filter(|stream| stream.writer != 0).map(|stream| (stream.id, stream.writer)).collect()
+}
+
+/// The full streams, with their readers, in which a task waits for room.
+fn takers(seen: &Seen, task: u64) -> Vec<(u64, u64)> {
+    let full = |stream: &&StreamSeen| stream.writer == task && stream.held >= stream.capacity.max(1);
+    seen.streams
+        .iter()
+        .filter(full)
+        .filter(|stream| stream.reader != 0)
+        .map(|stream| (stream.id, stream.reader))
+        .collect()
+}
+
+/// The task that a ready task's worker is on.
+fn ahead(seen: &Seen, id: u64, task: &TaskSeen) -> Option<u64> {
+    let worker = task.worker?;
+    let on = |(other, of): &(&u64, &TaskSeen)| {
+        **other != id && of.worker == Some(worker) && of.state == State::Running
+    };
+    seen.tasks.iter().find(on).map(|(other, _)| *other)
+}
+
+/// Of the tasks that stand still, those of which none can ever go on, if one of them waits for room: a task can as soon as one of those
+/// that it waits for can, and whoever waits for nobody known can. Some tasks wait for one of their streams only, which rows do not tell;
+/// such a deadlock may be missed, and none is told that is not there.
+fn deadlocked(seen: &Seen, judged: &BTreeMap<u64, Judged>) -> BTreeSet<u64> {
+    let helpers: BTreeMap<u64, Vec<u64>> = judged
+        .iter()
+        .filter_map(|(task, of)| {
+            let peers = match of.still {
+                Still::Empty => givers(seen, *task),
+                Still::Full => takers(seen, *task),
+                _ => return None,
+            };
+            Some((*task, peers.into_iter().map(|(_, peer)| peer).collect()))
+        })
+        .collect();
+    let mut stuck: BTreeSet<u64> = helpers.keys().copied().collect();
+    loop {
+        let free: Vec<u64> = stuck
+            .iter()
+            .copied()
+            .filter(|task| helpers[task].is_empty() || helpers[task].iter().any(|peer| !stuck.contains(peer)))
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        free.iter().for_each(|task| _ = stuck.remove(task));
+    }
+    // Those that only wait for messages are idle, unless what they wait for waits for room.
+    let mut dead: BTreeSet<u64> =
+        stuck.iter().copied().filter(|task| judged[task].still == Still::Full).collect();
+    let mut grows = !dead.is_empty();
+    while grows {
+        let next: Vec<u64> = stuck
+            .iter()
+            .copied()
+            .filter(|task| {
+                let waits_for_dead = || helpers[task].iter().any(|peer| dead.contains(peer));
+                let is_waited_for = || dead.iter().any(|other| helpers[other].contains(task));
+                !dead.contains(task) && (waits_for_dead() || is_waited_for())
+            })
+            .collect();
+        grows = !next.is_empty();
+        dead.extend(next);
+    }
+    dead
+}
+
+/// Where a wait leads: the first task on the way that does not wait for another one. `None`: it waits for nobody, or for itself.
+fn end_of(judged: &BTreeMap<u64, Judged>, task: u64) -> Option<u64> {
+    let mut at = judged.get(&task)?.waits_for?;
+    for _ in 0..judged.len() {
+        match judged.get(&at).and_then(|of| of.waits_for) {
+            Some(next) => at = next,
+            None => return Some(at),
+        }
+    }
+    None
+}

@@ -1,0 +1,652 @@
+//! Heartbeats: which tasks, threads and processes stand still, and what that means.
+//!
+//! A scope gives the latest event of every element and the rows of all tasks, streams and workers. What has not changed for a while is
+//! looked at closer: at the rows of the streams around it, at its thread in the kernel, and at what its component's messages usually take
+//! by their own record. Between two looks nothing is read; the record is read only when a task stands still in its box.
+
+mod judging;
+mod kernel;
+mod record;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use thalweg_scope::{Backlog, Leaf, Pulled, Scope, Target, Tree, Tuple, Value, View};
+use thalweg_space::reader::SpaceReader;
+
+use crate::report::SleepsFor;
+use judging::{Judged, Seen, State, StreamSeen, TaskSeen, ThreadSeen, judge};
+use record::Records;
+
+/// A task that has its own thread says so by this number of a worker.
+const OWN_THREAD: u64 = 0xffff_ffff;
+
+/// What stands still, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Still {
+    /// It has ended.
+    Ended,
+    /// It has failed.
+    Failed,
+    /// Its process was killed, or died.
+    Killed,
+    /// It was stopped, by a signal or a debugger.
+    Stopped,
+    /// It waits for others that wait for it, so that none can ever go on.
+    Deadlock,
+    /// It sleeps inside of its box, for longer than its messages take.
+    Asleep,
+    /// It is at work in its box, for longer than its messages take: perhaps in an endless loop.
+    Running,
+    /// It could run, and has no processor.
+    Kept,
+    /// It waits for messages.
+    Empty,
+    /// It waits for room in its output.
+    Full,
+    /// It could go on, but its worker is on another task.
+    Ready,
+}
+
+/// Something that has stood still.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The name of the process, and its number.
+    pub process: String,
+    /// Its number.
+    pub pid: u32,
+    /// The task; `None`: the whole process, or a thread without tasks.
+    pub task: Option<u64>,
+    /// What it is called: a task by the path of its component, a thread by the name of its element.
+    pub name: String,
+    /// What it does.
+    pub still: Still,
+    /// For how long it has not changed, as far as it was watched.
+    pub for_ns: u64,
+    /// What a thread that sleeps in a box sleeps for.
+    pub sleeps_for: Option<SleepsFor>,
+    /// Of a task in its box: the index of the message that it is on.
+    pub message: Option<u64>,
+    /// What 99.9 % of its component's messages take at most; `None`: none has come to its end, or that is not recorded.
+    pub usual_ns: Option<f64>,
+    /// The task that it waits for.
+    pub waits_for: Option<String>,
+    /// The stream between them.
+    pub stream: Option<u64>,
+    /// The task where its wait leads to by way of others, if that is another one.
+    pub leads_to: Option<String>,
+    /// The kind of the last event of its element.
+    pub last_event: Option<String>,
+    /// Whether something is wrong: not if it has ended well, waits for others, or for what comes from outside.
+    pub is_alarm: bool,
+}
+
+/// Looks again and again for what stands still.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use thalweg_monitor::Heartbeat;
+/// use thalweg_scope::Target;
+///
+/// let mut heartbeat = Heartbeat::open(Target::of("run"), Duration::from_secs(2))?;
+/// loop {
+///     for standing in heartbeat.beat() {
+///         println!("{}: {}", standing.name, standing.text());
+///     }
+///     std::thread::sleep(heartbeat.pause());
+/// }
+/// # Ok::<(), thalweg_scope::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Heartbeat {
+    scope: Scope,
+    stable: Duration,
+    processes: BTreeMap<u32, Watched>,
+    records: Records,
+    problems: Vec<String>,
+}
+
+/// A process that is watched.
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    pid: u32,
+    path: PathBuf,
+    space: SpaceReader,
+    tasks: HashMap<u64, Pulse<[u64; 6]>>,
+    /// By the kernel's number of a thread.
+    threads: HashMap<u32, Thread>,
+    /// The thread of each writer; 0: not known.
+    writers: HashMap<u32, u32>,
+    /// Of each component, the longest time that one of its tasks was seen on one message and then went on.
+    longest_ns: HashMap<String, u64>,
+    died: Option<(Instant, Still)>,
+    stopped: Option<Instant>,
+}
+
+/// Since when something has not changed.
+#[derive(Clone, Copy, Debug)]
+struct Pulse<T> {
+    last: T,
+    since: Instant,
+    seen: Instant,
+}
+
+impl<T: PartialEq> Pulse<T> {
+    /// It is so now; gives for how long it was otherwise, if it has changed.
+    fn beat(pulse: &mut Option<Pulse<T>>, now: T, at: Instant) -> Option<Duration> {
+        match pulse {
+            Some(pulse) if pulse.last == now => {
+                pulse.seen = at;
+                None
+            }
+            Some(pulse) => {
+                let was = at - pulse.since;
+                *pulse = Pulse { last: now, since: at, seen: at };
+                Some(was)
+            }
+            None => {
+                *pulse = Some(Pulse { last: now, since: at, seen: at });
+                None
+            }
+        }
+    }
+}
+
+/// A thread that writes an element.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    last_event: String,
+    pulse: Option<Pulse<u64>>,
+    /// What it had used of processors when it was first seen to stand still, and when that was.
+    used: Option<(Instant, kernel::Used)>,
+}
+
+/// What a pull shows of a process.
+#[derive(Debug, Default)]
+struct Shown {
+    seen: Seen,
+    names: HashMap<u64, String>,
+    /// What of each task changes as it goes on.
+    signatures: HashMap<u64, [u64; 6]>,
+    /// The task and message that each worker is on.
+    workers: HashMap<u64, (u64, u64)>,
+}
+
+impl Heartbeat {
+    /// Watches these processes; what has not changed for `stable` stands still.
+    ///
+    /// # Errors
+    /// There is no space where the target says.
+    pub fn open(target: Target, stable: Duration) -> Result<Heartbeat, thalweg_scope::Error> {
+        let rows = Leaf::of_rows(["exec.task", "exec.stream", "exec.worker"]);
+        let tree = Tree::gather([Tree::leaf(Leaf::of_kinds(["**"])), Tree::leaf(rows)]);
+        let about = "What did each element record last, and what do tasks, streams and workers do?";
+        let view = View::new("heartbeat", about, tree).expect("it names what there is").latest();
+        let scope = Scope::open(&view, target, Backlog::Nothing)?;
+        let (processes, records, problems) = (BTreeMap::new(), Records::default(), Vec::new());
+        Ok(Heartbeat { scope, stable, processes, records, problems })
+    }
+
+    /// How long to wait until the next look, so that what stands still is told within a second after it has done so for long enough,
+    /// and looks take no more of the machine than the scope's price allows.
+    pub fn pause(&mut self) -> Duration {
+        let usual = (self.stable / 8).clamp(Duration::from_millis(20), Duration::from_millis(250));
+        usual.max(self.scope.price().wait())
+    }
+
+    /// What could not be read since this was asked last.
+    pub fn problems(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// Whether all processes have ended, and none can join.
+    pub fn is_over(&self) -> bool {
+        !self.processes.is_empty() && self.processes.values().all(|process| process.died.is_some())
+    }
+
+    /// Looks, and gives all that stands still now.
+    pub fn beat(&mut self) -> Vec<Standing> {
+        let at = Instant::now();
+        self.meet();
+        let mut pulled = self.scope.pull();
+        self.problems.append(&mut pulled.problems);
+        let mut shown = self.show(&pulled, at);
+        let stable_ns = self.stable.as_nanos() as u64;
+        let mut standing = Vec::new();
+        for (number, process) in &mut self.processes {
+            if let Some(whole) = process.whole(at, self.stable) {
+                standing.extend(whole);
+                continue;
+            }
+            let mut shown = shown.remove(number).unwrap_or_default();
+            process.measure(&mut shown, at, self.stable);
+            for (task, of) in &mut shown.seen.tasks {
+                if of.state == State::Running && of.still_ns >= stable_ns {
+                    let name = shown.names.get(task).map_or("", String::as_str);
+                    let recorded = self.records.usual_ns((*number, &process.path), name);
+                    let seen = process.longest_ns.get(name).map(|ns| *ns as f64);
+                    of.usual_ns = recorded.into_iter().chain(seen).chain(of.usual_ns).reduce(f64::max);
+                }
+            }
+            let judged = judge(&shown.seen, stable_ns);
+            standing.extend(judged.iter().map(|(task, of)| process.standing(&shown, *task, of)));
+            if shown.seen.tasks.is_empty() {
+                standing.extend(process.threads_alone(at, self.stable));
+            }
+        }
+        standing
+    }
+
+    /// Watches the processes that joined.
+    fn meet(&mut self) {
+        for (number, space) in self.scope.spaces() {
+            if self.processes.contains_key(&number) {
+                continue;
+            }
+            let path = space.path().to_path_buf();
+            let opened = SpaceReader::open(&path).and_then(|space| Ok((space.info()?, space)));
+            let Ok((info, space)) = opened else { continue };
+            self.processes.insert(number, Watched::new(info.name, info.pid, path, space));
+        }
+    }
+
+    /// Takes apart what was pulled.
+    fn show(&mut self, pulled: &Pulled, at: Instant) -> HashMap<u32, Shown> {
+        let mut shown: HashMap<u32, Shown> = HashMap::new();
+        for tuple in pulled.batch.tuples() {
+            let Some(element) = tuple.element() else { continue };
+            if tuple.head().is_row() {
+                shown.entry(element.process).or_default().row(&tuple);
+            } else if let Some(process) = self.processes.get_mut(&element.process)
+                && let Some(thread) = process.thread(element.writer, &element.name)
+            {
+                process.event(thread, &element.name, &tuple, at);
+            }
+        }
+        shown.values_mut().for_each(Shown::settle);
+        shown
+    }
+}
+
+fn number(tuple: &Tuple<'_>, name: &str) -> u64 {
+    match tuple.field(name) {
+        Some(Value::Unsigned(number) | Value::Time(number)) => number,
+        Some(Value::Signed(number)) => number.cast_unsigned(),
+        Some(Value::Truth(truth)) => u64::from(truth),
+        _ => 0,
+    }
+}
+
+fn text<'t>(tuple: &Tuple<'t>, name: &str) -> &'t str {
+    match tuple.field(name) {
+        Some(Value::Text(text)) => text,
+        _ => "",
+    }
+}
+
+impl Shown {
+    fn row(&mut self, tuple: &Tuple<'_>) {
+        let id = number(tuple, "id");
+        match tuple.kind().name.as_str() {
+            "exec.task" => self.task(id, tuple),
+            "exec.stream" if number(tuple, "closed") == 0 => {
+                let held = number(tuple, "written").saturating_sub(number(tuple, "read"));
+                let [reader, writer, capacity] =
+                    ["reader", "writer", "capacity"].map(|name| number(tuple, name));
+                self.seen.streams.push(StreamSeen { id, reader, writer, held, capacity });
+            }
+            "exec.worker" if matches!(text(tuple, "state"), "running" | "waiting") => {
+                self.workers.insert(id, (number(tuple, "task"), number(tuple, "message")));
+            }
+            _ => {}
+        }
+    }
+
+    fn task(&mut self, id: u64, tuple: &Tuple<'_>) {
+        let state = match text(tuple, "state") {
+            "ended" if number(tuple, "failed") != 0 => State::Failed,
+            "ended" => State::Ended,
+            "ready" => State::Ready,
+            "running" => State::Running,
+            "blocked_input" => State::BlockedInput,
+            "blocked_output" => State::BlockedOutput,
+            _ => State::Idle,
+        };
+        let worker = Some(number(tuple, "worker")).filter(|worker| *worker != OWN_THREAD);
+        let [dispatches, reads, writes, busy] =
+            ["dispatches", "reads", "writes", "busy"].map(|name| number(tuple, name));
+        let mut name = text(tuple, "task.component").to_owned();
+        if name.is_empty() {
+            name = format!("task {id}");
+        }
+        self.names.insert(id, name);
+        self.signatures
+            .insert(id, [state as u64, dispatches, reads, writes, worker.unwrap_or(OWN_THREAD), 0]);
+        // Where single messages are not recorded, the mean is what is known of them; one in a thousand takes far longer.
+        let mean_ns = (reads > 0 && busy > 0).then(|| busy as f64 / reads as f64);
+        let usual_ns = mean_ns.map(|mean_ns| MEANS * mean_ns);
+        self.seen.tasks.insert(id, TaskSeen { state, worker, usual_ns, ..TaskSeen::default() });
+    }
+
+    /// A task is on its worker, whatever its own row says: that is shown when its dispatch ends.
+    fn settle(&mut self) {
+        for of in self.seen.tasks.values_mut() {
+            let on = of.worker.and_then(|worker| self.workers.get(&worker));
+            of.worker_idles = on.is_some_and(|(task, _)| *task == 0);
+        }
+        for (task, message) in self.workers.values() {
+            let of = self.seen.tasks.get_mut(task).filter(|_| *task != 0);
+            if let (Some(of), Some(signature)) = (of, self.signatures.get_mut(task)) {
+                of.state = State::Running;
+                (signature[0], signature[5]) = (State::Running as u64, message + 1);
+            }
+        }
+    }
+}
+
+/// Of messages whose mean alone is known, nearly all take less than so many times as long, if their times are exponential: one in
+/// thousand takes 6.9 times the mean.
+const MEANS: f64 = 7.0;
+
+impl Watched {
+    fn new(name: String, pid: u32, path: PathBuf, space: SpaceReader) -> Watched {
+        Watched {
+            name,
+            pid,
+            path,
+            space,
+            tasks: HashMap::new(),
+            threads: HashMap::new(),
+            writers: HashMap::new(),
+            longest_ns: HashMap::new(),
+            died: None,
+            stopped: None,
+        }
+    }
+
+    /// The thread that writes an element.
+    fn thread(&mut self, writer: u32, name: &str) -> Option<u32> {
+        if !self.writers.contains_key(&writer) {
+            let found = self.space.writers().unwrap_or_default();
+            for found in found.into_iter().filter(|found| !found.name.starts_with("worker ")) {
+                self.writers.insert(found.number, found.thread);
+            }
+            // A worker's element is made for it by another thread, before its own begins.
+            if let Some(number) = name.strip_prefix("worker ") {
+                let thread = kernel::thread_called(self.pid, &format!("thalweg-{number}"));
+                self.writers.insert(writer, thread.unwrap_or(0));
+            }
+        }
+        Some(*self.writers.entry(writer).or_default()).filter(|thread| *thread != 0)
+    }
+
+    fn event(&mut self, thread: u32, name: &str, tuple: &Tuple<'_>, at: Instant) {
+        let new = || Thread { name: name.to_owned(), last_event: String::new(), pulse: None, used: None };
+        let of = self.threads.entry(thread).or_insert_with(new);
+        // A thread may write several elements: it stands still when none of them has anything new.
+        let head = tuple.head();
+        let beats = of.pulse.as_ref().is_none_or(|pulse| head.time_ns > pulse.last);
+        if beats {
+            of.last_event.clone_from(&tuple.kind().name);
+            of.used = None;
+        }
+        let last = of.pulse.as_ref().map_or(head.time_ns, |pulse| pulse.last.max(head.time_ns));
+        Pulse::beat(&mut of.pulse, last, at);
+    }
+
+    /// What stands still as a whole: a process that has ended, was killed, or stopped.
+    fn whole(&mut self, at: Instant, stable: Duration) -> Option<Vec<Standing>> {
+        if self.died.is_none() && !self.space.is_alive() {
+            // One that ends in order says so, or takes its space along.
+            let in_order = self.space.info().map_or(true, |info| info.finished);
+            self.died = Some((at, if in_order { Still::Ended } else { Still::Killed }));
+        }
+        if let Some((since, still)) = self.died {
+            return Some(vec![self.as_whole(still, at - since)]);
+        }
+        let threads = kernel::threads(self.pid);
+        let is_stopped = !threads.is_empty()
+            && threads.iter().all(|thread| {
+                matches!(kernel::doing(self.pid, *thread), Some(kernel::Doing::Stopped) | None)
+            });
+        if !is_stopped {
+            self.stopped = None;
+            return None;
+        }
+        let since = *self.stopped.get_or_insert(at);
+        (at - since >= stable).then(|| vec![self.as_whole(Still::Stopped, at - since)])
+    }
+
+    fn as_whole(&self, still: Still, time: Duration) -> Standing {
+        let name = self.name.clone();
+        Standing {
+            for_ns: time.as_nanos() as u64,
+            is_alarm: still != Still::Ended,
+            ..self.nameless(still, name)
+        }
+    }
+
+    fn nameless(&self, still: Still, name: String) -> Standing {
+        Standing {
+            process: self.name.clone(),
+            pid: self.pid,
+            task: None,
+            name,
+            still,
+            for_ns: 0,
+            sleeps_for: None,
+            message: None,
+            usual_ns: None,
+            waits_for: None,
+            stream: None,
+            leads_to: None,
+            last_event: None,
+            is_alarm: false,
+        }
+    }
+
+    /// For how long each task has stood still, and what its thread does if that is long.
+    fn measure(&mut self, shown: &mut Shown, at: Instant, stable: Duration) {
+        let mut slots: HashMap<u64, Pulse<[u64; 6]>> = HashMap::with_capacity(shown.signatures.len());
+        for (id, signature) in &mut shown.signatures {
+            if thread_of(&self.threads, *id, None).is_some() {
+                // It looks now and then whether it is to go on, and that is a dispatch: what it reads and writes says whether it does.
+                (signature[0], signature[1]) = (0, 0);
+            }
+            let mut pulse = self.tasks.remove(id);
+            let was_in_box = pulse.is_some_and(|pulse| pulse.last[0] == State::Running as u64);
+            let signature = &*signature;
+            if let (Some(was), true) = (Pulse::beat(&mut pulse, *signature, at), was_in_box) {
+                let longest = self.longest_ns.entry(shown.names[id].clone()).or_default();
+                *longest = (*longest).max(was.as_nanos() as u64);
+            }
+            slots.extend(pulse.map(|pulse| (*id, pulse)));
+        }
+        self.tasks = slots;
+        for (id, of) in &mut shown.seen.tasks {
+            let Some(pulse) = self.tasks.get(id) else { continue };
+            of.still_ns = (pulse.seen - pulse.since).as_nanos() as u64;
+            if thread_of(&self.threads, *id, None).is_some() {
+                of.worker = None;
+            }
+            let is_on_thread = of.state == State::Running || of.state == State::Ready && of.worker.is_none();
+            if !is_on_thread || of.still_ns == 0 {
+                continue;
+            }
+            let Some(thread) = thread_of(&self.threads, *id, of.worker) else { continue };
+            let begun = pulse.since;
+            of.thread = self.look(thread, begun, at, of.still_ns as u128 >= stable.as_nanos());
+        }
+    }
+
+    /// What a thread does that has stood still since `since`.
+    fn look(&mut self, thread: u32, since: Instant, at: Instant, closely: bool) -> ThreadSeen {
+        let pid = self.pid;
+        let Some(of) = self.threads.get_mut(&thread) else { return ThreadSeen::default() };
+        let now = kernel::used(pid, thread).unwrap_or_default();
+        if of.used.is_none_or(|(begun, _)| begun < since) {
+            of.used = Some((at, now));
+        }
+        let (begun, before) = of.used.unwrap_or((at, now));
+        if !closely {
+            return ThreadSeen::default();
+        }
+        let span = (at - begun).as_nanos().max(1) as f64;
+        let share = |now: u64, before: u64| now.saturating_sub(before) as f64 / span;
+        let (ran, delayed) = (share(now.ran_ns, before.ran_ns), share(now.delayed_ns, before.delayed_ns));
+        ThreadSeen { doing: kernel::doing(pid, thread), ran, delayed }
+    }
+
+    fn standing(&self, shown: &Shown, task: u64, of: &Judged) -> Standing {
+        let name = |task: u64| shown.names.get(&task).cloned().unwrap_or_else(|| format!("task {task}"));
+        let seen = &shown.seen.tasks[&task];
+        let thread = thread_of(&self.threads, task, seen.worker);
+        let message = shown.signatures[&task][5].checked_sub(1).filter(|_| seen.state == State::Running);
+        Standing {
+            task: Some(task),
+            for_ns: seen.still_ns,
+            sleeps_for: of.sleeps_for,
+            message,
+            usual_ns: seen.usual_ns.filter(|_| seen.state == State::Running),
+            waits_for: of.waits_for.map(name),
+            stream: of.stream,
+            leads_to: of.leads_to.filter(|end| Some(*end) != of.waits_for).map(name),
+            last_event: thread.and_then(|thread| Some(self.threads.get(&thread)?.last_event.clone())),
+            is_alarm: of.is_alarm,
+            ..self.nameless(of.still, name(task))
+        }
+    }
+
+    /// Threads of a program without tasks. What they usually do is not known, so only what is wrong for any is an alarm.
+    fn threads_alone(&mut self, at: Instant, stable: Duration) -> Vec<Standing> {
+        let still = |thread: &Thread| {
+            thread
+                .pulse
+                .as_ref()
+                .map(|pulse| (pulse.since, pulse.seen - pulse.since))
+                .filter(|(_, still)| *still >= stable / 2)
+        };
+        let found: Vec<(u32, Instant, Duration)> = self
+            .threads
+            .iter()
+            .filter_map(|(thread, of)| still(of).map(|(since, time)| (*thread, since, time)))
+            .collect();
+        let alive: HashSet<u32> = kernel::threads(self.pid).into_iter().collect();
+        let mut standing = Vec::new();
+        for (thread, since, time) in found {
+            let seen = self.look(thread, since, at, time >= stable);
+            if time < stable {
+                continue;
+            }
+            let still = match seen.doing {
+                _ if !alive.contains(&thread) => Still::Ended,
+                None => continue,
+                Some(kernel::Doing::Stopped) => Still::Stopped,
+                Some(kernel::Doing::Sleeps(_)) => Still::Asleep,
+                Some(kernel::Doing::Runs) if judging::is_kept(&seen) => Still::Kept,
+                Some(kernel::Doing::Runs) => Still::Running,
+            };
+            let of = &self.threads[&thread];
+            let sleeps_for = match seen.doing {
+                Some(kernel::Doing::Sleeps(what)) => Some(what),
+                _ => None,
+            };
+            standing.push(Standing {
+                for_ns: time.as_nanos() as u64,
+                sleeps_for,
+                last_event: Some(of.last_event.clone()),
+                is_alarm: matches!(still, Still::Kept | Still::Stopped),
+                ..self.nameless(still, of.name.clone())
+            });
+        }
+        standing.sort_by(|one, next| one.name.cmp(&next.name));
+        standing
+    }
+}
+
+/// The thread that a task is on: elements are called by workers, and by tasks that have threads of their own.
+fn thread_of(threads: &HashMap<u32, Thread>, task: u64, worker: Option<u64>) -> Option<u32> {
+    let name = worker.map_or_else(|| format!("blocking task {task}"), |worker| format!("worker {worker}"));
+    // A number may have been given again: the one that spoke last is meant.
+    let of_name = threads.iter().filter(|(_, thread)| thread.name == name);
+    of_name.max_by_key(|(_, thread)| thread.pulse.map(|pulse| pulse.last)).map(|(number, _)| *number)
+}
+
+impl Standing {
+    /// In words, without its name.
+    pub fn text(&self) -> String {
+        let time = seconds(self.for_ns as f64);
+        let peer = self.waits_for.as_deref();
+        let end = self.leads_to.as_ref().map_or(String::new(), |end| format!(", which leads to {end}"));
+        let stream = self.stream.map_or(String::new(), |stream| format!("stream {stream} of "));
+        let record = match self.usual_ns {
+            Some(usual_ns) => format!("99.9 % of its messages take up to {}", seconds(usual_ns)),
+            None => "no message of it has come to its end yet".to_owned(),
+        };
+        let message = self.message.map_or(String::new(), |message| format!(" on message {message}"));
+        match self.still {
+            Still::Ended => "has ended".to_owned(),
+            Still::Failed => "has failed".to_owned(),
+            Still::Killed => "was killed, or died: `thalweg report` says what it was on".to_owned(),
+            Still::Stopped => format!("has been stopped for {time}, by a signal or a debugger"),
+            Still::Deadlock => format!(
+                "deadlock: has waited for {stream}{} for {time}, and that waits for it",
+                peer.unwrap_or("others")
+            ),
+            Still::Asleep if self.task.is_none() => {
+                let what = self.sleeps_for.map_or("sleeps", sleeps);
+                format!("has recorded nothing for {time}: {what}")
+            }
+            Still::Running if self.task.is_none() => {
+                format!("has recorded nothing for {time}, and uses its processor")
+            }
+            Still::Asleep => {
+                let what = self.sleeps_for.map_or("sleeps", sleeps);
+                format!("is asleep in its box{message} for {time} ({what}): {record}")
+            }
+            Still::Running => format!(
+                "has been at work in its box{message} for {time}, perhaps in an endless loop: {record}"
+            ),
+            Still::Kept => format!("could have run for {time}, and had no processor nearly all the time"),
+            Still::Empty => match peer {
+                Some(peer) => format!("has waited {time} for messages of {stream}{peer}{end}"),
+                None => format!("has waited {time} for messages from outside"),
+            },
+            Still::Full => match peer {
+                Some(peer) => format!("has waited {time} for room in {stream}{peer}{end}"),
+                None => format!("has waited {time} for what takes its output outside"),
+            },
+            Still::Ready => match peer {
+                Some(peer) => format!("has been ready for {time}, behind {peer} on its worker"),
+                None => format!("has been ready for {time}"),
+            },
+        }
+    }
+}
+
+fn sleeps(what: SleepsFor) -> &'static str {
+    match what {
+        SleepsFor::Lock => "waits for a lock, or until another thread wakes it",
+        SleepsFor::Read => "waits for something to read",
+        SleepsFor::Write => "waits until what it writes is taken",
+        SleepsFor::Sleep => "sleeps for a time",
+        SleepsFor::PageFault => "waits for pages of memory",
+        SleepsFor::Other => "sleeps in a call of the kernel",
+    }
+}
+
+fn seconds(ns: f64) -> String {
+    match ns {
+        ns if ns >= 1e9 => format!("{:.1} s", ns / 1e9),
+        ns if ns >= 1e6 => format!("{:.1} ms", ns / 1e6),
+        ns => format!("{:.1} µs", ns / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Head-of-line blocking: a task that keeps the order of several streams waits for a certain one of them, and meanwhile who writes the others has no room.
+//!
+//! Of each task with several inputs its last waits for a certain stream are kept. Where a writer of another of its streams waited for room at the same
+//! time, that overlap is time *behind* the task that was awaited. Waits come in the order in which they end, and who waits behind goes on only after the keeper of
+//! the order did, so both are known when the second comes.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::composing::dispatch::{For, Wait, What};
+use crate::composing::structure::Structure;
+use crate::ids::IdMap;
+use crate::monitor::{Batch, Moment, Monitor};
+use crate::report::{Behind, Report};
+
+/// Waits kept of each task that keeps an order.
+const KEPT: usize = 64;
+/// Pairs of tasks that are told apart.
+const PAIRS_MAX: usize = 1 << 14;
+/// Less of the window is not worth a word.
+const SHARE_MIN: f64 = 0.02;
+
+/// A wait of a task that keeps an order.
+#[derive(Clone, Copy, Debug)]
+struct Awaits {
+    since: u64,
+    woken: u64,
+    stream: u64,
+    writer: u64,
+}
+
+/// Which tasks wait behind which: the keeper, who it waits for, who waits behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Triple {
+    keeper: u64,
+    awaited: u64,
+    behind: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Orders {
+    awaits: IdMap<VecDeque<Awaits>>,
+    ticks: HashMap<Triple, u64>,
+    /// Site and replica of the tasks that are spoken of, also of those that ended.
+    called: IdMap<(u64, u64)>,
+}
+
+impl Monitor for Orders {
+    fn name(&self) -> &str {
+        "behind"
+    }
+
+    fn wants(&self) -> &[&str] {
+        &["run.wait", "exec.task_ended"]
+    }
+
+    fn take(&mut self, batch: &Batch<'_>) {
+        use crate::decoding::events::Observation;
+        for item in batch.items() {
+            match item.what {
+                What::Wait(wait) => self.waited(batch.structure(), &wait),
+                What::Runtime(Observation::TaskEnded(ended)) => {
+                    self.awaits.remove(&ended.task);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn restart(&mut self, _time: u64) {
+        *self = Orders::default();
+    }
+
+    fn publish(&mut self, moment: &Moment<'_>, report: &mut Report) {
+        let name = |task: u64| {
+            let (site, replica) = self.called.get(&task).copied().unwrap_or_default();
+            (moment.names.task(site, replica, moment.several(site)), moment.names.site(site).path)
+        };
+        let mut rows: HashMap<(String, u64), Row> = HashMap::new();
+        for (&Triple { keeper, awaited, behind }, &ticks) in &self.ticks {
+            let row = rows.entry((name(keeper).1, awaited)).or_default();
+            let of_it = row.behind.entry(behind).or_default();
+            *of_it += ticks;
+            row.ticks += ticks;
+        }
+        let lasted_ns = moment.ns(moment.end.saturating_sub(moment.begin)).max(1.0);
+        let told = rows.into_iter().filter_map(|((keeper, awaited), row)| {
+            let (&most, &ticks) = row.behind.iter().max_by_key(|&(task, ticks)| (*ticks, *task))?;
+            let (awaited, awaited_component) = name(awaited);
+            Some(Behind {
+                keeper,
+                awaited,
+                awaited_component,
+                behind: name(most).0,
+                tasks: row.behind.len() as u64,
+                ns: moment.ns(row.ticks),
+                share: (moment.ns(ticks) / lasted_ns).min(1.0),
+            })
+        });
+        report.waiting.behind = told.filter(|row| row.share >= SHARE_MIN).collect();
+        report.waiting.behind.sort_by(|a, b| b.ns.total_cmp(&a.ns).then_with(|| a.awaited.cmp(&b.awaited)));
+        report.waiting.behind.truncate(moment.top);
+    }
+}
+
+#[derive(Default)]
+struct Row {
+    ticks: u64,
+    behind: HashMap<u64, u64>,
+}
+
+impl Orders {
+    fn waited(&mut self, structure: &Structure, wait: &Wait) {
+        // One that was not ended was not waited out: the task ended, or the run.
+        let Some(stream) = structure.stream(wait.stream).filter(|_| wait.stream != 0 && wait.ended) else {
+            return;
+        };
+        match wait.what {
+            For::Input if wait.certain => {
+                if structure.task(wait.task).is_none_or(|task| task.inputs < 2) {
+                    return;
+                }
+                let kept = self.awaits.entry(wait.task).or_default();
+                if kept.len() == KEPT {
+                    kept.pop_front();
+                }
+                let Wait { since, woken, stream: number, .. } = *wait;
+                kept.push_back(Awaits { since, woken, stream: number, writer: stream.writer });
+            }
+            For::Room => self.had_no_room(structure, wait, stream.reader),
+            _ => {}
+        }
+    }
+
+    /// What of a wait for room was while its reader waited for another.
+    fn had_no_room(&mut self, structure: &Structure, wait: &Wait, keeper: u64) {
+        let Some(kept) = self.awaits.get(&keeper) else { return };
+        for awaits in kept.iter().rev() {
+            if awaits.woken <= wait.since {
+                break;
+            }
+            let overlap = awaits.woken.min(wait.woken).saturating_sub(awaits.since.max(wait.since));
+            if awaits.stream == wait.stream || awaits.writer == wait.task || overlap == 0 {
+                continue;
+            }
+            let triple = Triple { keeper, awaited: awaits.writer, behind: wait.task };
+            if self.ticks.len() >= PAIRS_MAX && !self.ticks.contains_key(&triple) {
+                continue;
+            }
+            *self.ticks.entry(triple).or_default() += overlap;
+            for task in [keeper, awaits.writer, wait.task] {
+                if let Some(known) = structure.task(task) {
+                    self.called.entry(task).or_insert((known.component, known.replica));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::composing::structure::{Stream, Task};
+
+    /// A keeper 9 that reads streams 11 and 12, written by tasks 1 and 2.
+    fn structure() -> Structure {
+        let mut structure = Structure::default();
+        for (task, component, replica, inputs) in [(1, 5, 0, 1), (2, 5, 1, 1), (9, 6, 0, 2)] {
+            structure.tasks.insert(task, Task { component, replica, inputs, ..Task::default() });
+        }
+        for (stream, writer) in [(11, 1), (12, 2)] {
+            structure.streams.insert(stream, Stream { reader: 9, writer, ..Stream::default() });
+        }
+        structure
+    }
+
+    fn wait(task: u64, what: For, stream: u64, since: u64, woken: u64) -> Wait {
+        Wait { task, what, stream, certain: true, since, woken, until: woken, ended: true, cut: false }
+    }
+
+    #[test]
+    fn only_room_that_lacked_while_another_was_awaited_counts() {
+        let structure = structure();
+        let mut orders = Orders::default();
+        // It waits for task 1 from 100 to 200, and for task 2 from 300 to 310.
+        orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
+        orders.waited(&structure, &wait(9, For::Input, 12, 300, 310));
+        // Task 2 has no room from 150 to 305: 50 of that behind task 1, and then it is waited for itself.
+        orders.waited(&structure, &wait(2, For::Room, 12, 150, 305));
+        // Task 1 has none from 240 to 260, when nobody is awaited.
+        orders.waited(&structure, &wait(1, For::Room, 11, 240, 260));
+        let told: Vec<(Triple, u64)> = orders.ticks.clone().into_iter().collect();
+        assert_eq!(told, [(Triple { keeper: 9, awaited: 1, behind: 2 }, 50)]);
+    }
+
+    #[test]
+    fn a_task_that_takes_what_there_is_keeps_nobody_behind() {
+        let mut structure = structure();
+        let mut orders = Orders::default();
+        orders.waited(&structure, &Wait { certain: false, ..wait(9, For::Input, 11, 100, 200) });
+        structure.tasks.insert(9, Task { inputs: 1, ..Task::default() });
+        orders.waited(&structure, &wait(9, For::Input, 11, 100, 200));
+        orders.waited(&structure, &wait(2, For::Room, 12, 150, 205));
+        assert!(orders.ticks.is_empty());
+    }
+}

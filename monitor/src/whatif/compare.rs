@@ -1,0 +1,330 @@
+//! What a change brought: two runs, what differs between them, the flow of both, what was predicted, and what limits the flow now.
+//!
+//! The flow is input messages a second. Where both runs are whole recordings, its interval is that of a bootstrap over windows of each; else there is none. What differs is read
+//! from the runs themselves (workers, limits, capacities, places, replicas, what a message takes), so what was really done counts and not what was meant.
+
+use serde::{Deserialize, Serialize};
+use thalweg_space::Error;
+use thalweg_space::reader::Feed;
+
+use super::judged::{Judging, judged};
+use crate::following::windows::windows;
+use crate::report::{Action, Component, Report, Suggestion, VerdictKind, component_of};
+use crate::wording::percent;
+
+/// Windows that each run is cut into at most.
+const WINDOWS: usize = 24;
+/// Samples of the bootstrap; nine of ten lie in the interval.
+const SAMPLES: usize = 500;
+const LEFT_OUT: f64 = 0.05;
+/// A message that takes so many times what it took differs.
+const LONGER: f64 = 1.15;
+/// Less of the run without a processor is no reason.
+const KEPT: f64 = 0.05;
+/// Fewer messages of a component tell nothing of what one takes.
+const MESSAGES_MIN: u64 = 50;
+/// Differences at most.
+const TOLD: usize = 20;
+
+/// What a change brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Input messages a second of the older run.
+    pub old_per_s: f64,
+    /// And of the newer.
+    pub new_per_s: f64,
+    /// By which part the flow grew.
+    pub gain: f64,
+    /// Nine of ten samples of a bootstrap over windows of both runs are at least this …
+    pub least: Option<f64>,
+    /// … and at most this. Both are null where not every dispatch of both runs was recorded, or one was too short.
+    pub most: Option<f64>,
+    /// What differs.
+    pub differences: Vec<Difference>,
+    /// What the older recording predicted of what was done.
+    pub predicted: Vec<Suggestion>,
+    /// What limited the flow of the older run.
+    pub limited: String,
+    /// What limits that of the newer, and so why it is not more.
+    pub limits: String,
+    /// What else explains it, each a sentence.
+    pub because: Vec<String>,
+}
+
+/// Something that differs between two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// How it was.
+    pub old: String,
+    /// How it is.
+    pub new: String,
+}
+
+/// Compares the runs of two feeds.
+///
+/// # Errors
+/// When a space cannot be read.
+pub fn compare<F: Feed, G: Feed>(old: &F, new: &G, how: &Judging) -> Result<Comparison, Error> {
+    let how = Judging { top: how.top.max(1000), ..*how };
+    let (before, after) = (judged(old, &how)?, judged(new, &how)?);
+    let rates = |windows: Vec<Report>| -> Vec<f64> { windows.iter().filter_map(rate).collect() };
+    let whole = before.window.complete && after.window.complete;
+    let (old_rates, new_rates) = match whole {
+        true => (rates(windows(old, WINDOWS)?), rates(windows(new, WINDOWS)?)),
+        false => (Vec::new(), Vec::new()),
+    };
+    Ok(compared(&before, &after, &old_rates, &new_rates))
+}
+
+/// Input messages a second.
+fn rate(report: &Report) -> Option<f64> {
+    let entered = report.throughput.messages_in? as f64;
+    (report.window.duration_ns > 0.0).then(|| entered / (report.window.duration_ns / 1e9))
+}
+
+fn compared(old: &Report, new: &Report, old_rates: &[f64], new_rates: &[f64]) -> Comparison {
+    let (old_per_s, new_per_s) = (rate(old).unwrap_or(0.0), rate(new).unwrap_or(0.0));
+    let (least, most) = interval(old_rates, new_rates).unzip();
+    let gain = new_per_s / old_per_s.max(f64::MIN_POSITIVE) - 1.0;
+    let mut differences = settings(old, new);
+    differences.extend(places(old, new));
+    differences.extend(components(old, new));
+    differences.truncate(TOLD);
+    let suggestions = old.replay.iter().flat_map(|replay| &replay.suggestions);
+    let predicted = suggestions.filter(|suggestion| was_done(suggestion, old, new)).cloned().collect();
+    Comparison {
+        old_per_s,
+        new_per_s,
+        gain,
+        least,
+        most,
+        differences,
+        predicted,
+        limited: old.verdict.words.text.clone(),
+        limits: new.verdict.words.text.clone(),
+        because: because(old, new),
+    }
+}
+
+/// The interval of the ratio of two means, less one.
+fn interval(old: &[f64], new: &[f64]) -> Option<(f64, f64)> {
+    if old.is_empty() || new.is_empty() {
+        return None;
+    }
+    let mut chance = 1_u64;
+    let mut mean = |of: &[f64]| {
+        let mut sum = 0.0;
+        for _ in of {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            sum += of[(chance >> 33) as usize % of.len()];
+        }
+        sum / of.len() as f64
+    };
+    let mut gains: Vec<f64> =
+        (0..SAMPLES).map(|_| mean(new) / mean(old).max(f64::MIN_POSITIVE) - 1.0).collect();
+    gains.sort_by(f64::total_cmp);
+    let at = |part: f64| gains[((gains.len() - 1) as f64 * part) as usize];
+    Some((at(LEFT_OUT), at(1.0 - LEFT_OUT)))
+}
+
+fn difference(what: &str, old: impl ToString, new: impl ToString) -> Option<Difference> {
+    let (old, new) = (old.to_string(), new.to_string());
+    (old != new).then(|| Difference { what: what.to_owned(), old, new })
+}
+
+/// Workers, limits, capacities.
+fn settings(old: &Report, new: &Report) -> Vec<Difference> {
+    let limits =
+        |report: &Report| report.limits.unwrap_or(crate::report::Limits { quantum: 0, unfinished: 0 });
+    let (a, b) = (limits(old), limits(new));
+    let unlimited = |count: u64| if count == 0 { "no limit".to_owned() } else { count.to_string() };
+    let capacity = |report: &Report| report.streams.iter().map(|stream| stream.capacity).max().unwrap_or(0);
+    [
+        difference("workers", old.workers.len(), new.workers.len()),
+        difference("messages of a dispatch, at most", a.quantum, b.quantum),
+        difference("messages under way, at most", unlimited(a.unfinished), unlimited(b.unfinished)),
+        difference("messages that the longest stream holds", capacity(old), capacity(new)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Tasks of the same name on another worker.
+fn places<'r>(old: &'r Report, new: &'r Report) -> impl Iterator<Item = Difference> + use<'r> {
+    let place = |worker: Option<crate::ids::WorkerId>| {
+        worker.map_or("a thread of its own".to_owned(), |worker| format!("worker {worker}"))
+    };
+    old.tasks.iter().filter_map(move |before| {
+        let after = new.tasks.iter().find(|after| after.name == before.name)?;
+        difference(&format!("place of {}", before.name), place(before.worker), place(after.worker))
+    })
+}
+
+/// Components that came or went, have other numbers of tasks, or take longer or less long for a message.
+fn components(old: &Report, new: &Report) -> Vec<Difference> {
+    let find = |report: &'_ Report, path: &str| -> Option<Component> {
+        report.components.iter().find(|component| component.path == path).cloned()
+    };
+    let mut found = Vec::new();
+    for before in &old.components {
+        let path = &before.path;
+        let Some(after) = find(new, path) else {
+            found.extend(difference(path, "there", "not there"));
+            continue;
+        };
+        found.extend(difference(&format!("tasks of {path}"), before.tasks, after.tasks));
+        let enough = |component: &Component| component.work.messages_in >= Some(MESSAGES_MIN);
+        if let (Some(a), Some(b)) = (before.work.service_ns, after.work.service_ns)
+            && enough(before)
+            && enough(&after)
+            && (b > LONGER * a || a > LONGER * b)
+        {
+            let us = |ns: f64| format!("{:.2} µs", ns / 1e3);
+            found.extend(difference(&format!("a message in {path} takes"), us(a), us(b)));
+        }
+    }
+    let came = new.components.iter().filter(|after| find(old, &after.path).is_none());
+    found.extend(came.filter_map(|after| difference(&after.path, "not there", "there")));
+    found
+}
+
+/// Whether a suggestion is among what was done.
+fn was_done(suggestion: &Suggestion, old: &Report, new: &Report) -> bool {
+    let of = |report: &Report| {
+        let path = suggestion.component.as_deref()?;
+        let found = report.components.iter().find(|component| component.path == path)?;
+        Some((found.tasks, found.work.service_ns?))
+    };
+    match (&suggestion.action, suggestion.kind) {
+        (Some(Action::Run(run)), VerdictKind::Worker) => {
+            let wanted = run.arguments.get(1).and_then(|count| count.parse().ok());
+            wanted == Some(new.workers.len()) && old.workers.len() != new.workers.len()
+        }
+        (Some(Action::Set(set)), VerdictKind::Mapping) => {
+            let number = set.setting.trim_start_matches("task/").trim_end_matches(".worker").parse().ok();
+            let task = old.tasks.iter().find(|task| Some(task.id.number) == number);
+            let after = task.and_then(|task| new.tasks.iter().find(|after| after.name == task.name));
+            after.and_then(|task| task.worker).is_some_and(|worker| worker.number.to_string() == set.value)
+        }
+        (_, VerdictKind::Capacity) if suggestion.words.starts_with("no limit") => {
+            let limit = |report: &Report| report.limits.map_or(0, |limits| limits.unfinished);
+            limit(old) > 0 && limit(new) == 0
+        }
+        (_, VerdictKind::Capacity) => {
+            let most = |report: &Report| report.streams.iter().map(|stream| stream.capacity).max();
+            most(new) > most(old)
+        }
+        (_, VerdictKind::Quantum) => {
+            new.limits.map(|limits| limits.quantum) > old.limits.map(|limits| limits.quantum)
+        }
+        (_, VerdictKind::Order) => of(new).is_none() && suggestion.component.is_some(),
+        (None, VerdictKind::Task) if suggestion.words.contains(" replicas of ") => {
+            of(new).zip(of(old)).is_some_and(|(after, before)| after.0 > before.0)
+        }
+        (None, _) => of(new).zip(of(old)).is_some_and(|(after, before)| before.1 > LONGER * after.1),
+        _ => false,
+    }
+}
+
+/// What else explains the difference of two runs.
+fn because(old: &Report, new: &Report) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(path) = old.verdict.finding.component.as_deref() {
+        let busy = |report: &Report| {
+            let tasks = report.tasks.iter().filter(|task| component_of(&task.name) == path);
+            tasks.filter_map(|task| Some(task.work.shares?.busy)).reduce(f64::max)
+        };
+        if let (Some(before), Some(after)) = (busy(old), busy(new)) {
+            said.push(format!(
+                "{path}, which was busy {} of the time, is busy {} of it now",
+                percent(before),
+                percent(after)
+            ));
+        }
+    }
+    for (report, which) in [(old, "older"), (new, "newer")] {
+        let kept = report.workers.iter().filter_map(|worker| Some(worker.shares?.kept)).reduce(f64::max);
+        if let Some(kept) = kept.filter(|kept| *kept >= KEPT) {
+            said.push(format!(
+                "in the {which} run a worker could have run and had no processor {} of the time: without that the runs would compare otherwise",
+                percent(kept)
+            ));
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::WorkerId;
+    use crate::report::{Limits, Work, Worker};
+
+    fn report(workers: u64, service_ns: f64, messages: u64) -> Report {
+        let work = Work { messages_in: Some(messages), service_ns: Some(service_ns), ..Work::default() };
+        let component = Component {
+            path: "net/w".to_owned(),
+            kind: "box".to_owned(),
+            place: None,
+            tasks: 1,
+            tasks_live: 0,
+            work,
+            service: None,
+        };
+        let worker = |id| Worker { id: WorkerId::of(id), ..Worker::default() };
+        let mut report = Report {
+            components: vec![component],
+            workers: (0..workers).map(worker).collect(),
+            limits: Some(Limits { quantum: 64, unfinished: 0 }),
+            ..Report::empty()
+        };
+        report.window.duration_ns = 1e9;
+        report.throughput.messages_in = Some(messages);
+        report
+    }
+
+    #[test]
+    fn the_gain_is_that_of_the_flow_with_an_interval_over_windows() {
+        let (old, new) = (report(2, 1e5, 1000), report(2, 1e5, 1500));
+        let told = compared(&old, &new, &[950.0, 1000.0, 1050.0], &[1450.0, 1500.0, 1550.0]);
+        assert!((told.gain - 0.5).abs() < 1e-12 && told.differences.is_empty(), "{told:?}");
+        let (least, most) = (told.least.expect("windows"), told.most.expect("windows"));
+        assert!(0.35 < least && least < 0.5 && 0.5 < most && most < 0.65, "{least} {most}");
+        assert_eq!(compared(&old, &new, &[], &[]).least, None);
+    }
+
+    #[test]
+    fn what_was_done_is_told_and_held_against_what_was_predicted_of_it() {
+        let suggestion = |words: &str, kind, component: Option<&str>, action| Suggestion {
+            words: words.to_owned(),
+            how: String::new(),
+            action,
+            kind,
+            component: component.map(str::to_owned),
+            gain: 0.4,
+            least: 0.3,
+            most: 0.5,
+            leads: 1.0,
+        };
+        let mut old = report(2, 1e5, 1000);
+        let suggestions = vec![
+            suggestion("net/w twice as fast", VerdictKind::Task, Some("net/w"), None),
+            suggestion("3 workers", VerdictKind::Worker, None, Some(Action::run("run", &["--workers", "3"]))),
+            suggestion("4 replicas of net/w", VerdictKind::Task, Some("net/w"), None),
+        ];
+        old.replay = Some(crate::report::Replay { suggestions, ..Default::default() });
+        let done = |new: &Report| -> Vec<String> {
+            compared(&old, new, &[], &[]).predicted.into_iter().map(|one| one.words).collect()
+        };
+        assert_eq!(done(&report(2, 1e5, 1000)), Vec::<String>::new());
+        assert_eq!(done(&report(3, 1e5, 1000)), ["3 workers"]);
+        assert_eq!(done(&report(2, 5e4, 1000)), ["net/w twice as fast"]);
+        let told = compared(&old, &report(3, 5e4, 1000), &[], &[]).differences;
+        let what: Vec<&str> = told.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(what, ["workers", "a message in net/w takes"]);
+        assert_eq!((told[1].old.as_str(), told[1].new.as_str()), ("100.00 µs", "50.00 µs"));
+    }
+}

@@ -1,0 +1,416 @@
+//! The verdict with what a recording says besides: what would help and by how much, how sure it is, and when it changed.
+//!
+//! Rules judge by shares of time; a replay says what a change would bring. Where the replay reproduces the run, *the verdict is the head of its table*: what
+//! the rules named stays where following it gains four fifths of what the best change does, else the best change's limit takes its place, and the sentence it took the
+//! place of stands in the evidence. What a replay knows nothing of (a run that hangs, a disk that was full, threads that sleep for locks, other processes)
+//! is not overruled by it, unless relief of it would gain little.
+
+use thalweg_space::Error;
+use thalweg_space::reader::Feed;
+
+use super::{Change, Predicted, Replayed, replayed};
+use crate::following::analysis::shorten;
+use crate::following::follower::Follower;
+use crate::following::windows::windows;
+use crate::report::{Action, Alternative, Finding, Replay, Report, State, Suggestion, Task, VerdictKind};
+use crate::verdict::{is_sink, is_source, time, verdict};
+use crate::wording::percent;
+
+/// How a recording is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Judging {
+    /// Single tasks, streams and waits to report at most.
+    pub top: usize,
+    /// Threads that could run at the same time; `None`: as many as the run told.
+    pub processors: Option<f64>,
+    /// Messages to be replayed at most, of all tasks together.
+    pub messages_max: usize,
+}
+
+/// Tasks that are looked at, however little is asked to be reported.
+const TOP_MIN: usize = 64;
+/// Windows that a run is cut into at most.
+const WINDOWS: usize = 24;
+/// What gains less is not suggested.
+const WORTH: f64 = 0.03;
+/// What gains less limits nothing by itself.
+const LIMITS: f64 = 0.05;
+/// What gains this part of what the best change gains is as good.
+const AS_GOOD: f64 = 0.8;
+/// What is overruled is so in this share of the samples.
+const SURE: f64 = 0.9;
+/// Gains of which one is this part of the other are alike.
+const ABOUT: f64 = 0.95;
+/// What was seen of a box that sleeps, or of an order that is waited for, is evidence that no replay has: it is overruled only where its relief gains less than this part.
+const SEEN: f64 = 0.3;
+/// Suggestions at most.
+const SUGGESTED: usize = 8;
+
+/// The report on a feed. Where it is a whole recording of one run that is over, its verdict is that of replays, and says how sure it is and when it changed.
+///
+/// # Errors
+/// When the space cannot be read. What cannot be replayed is no error: [`Replay::refused`] says why.
+pub fn judged<F: Feed>(feed: &F, how: &Judging) -> Result<Report, Error> {
+    let mut follower = Follower::of(feed.again()?, how.top.max(TOP_MIN))?;
+    follower.poll();
+    let mut report = follower.finish()?;
+    let is_whole = report.window.complete && !report.window.partial && report.window.state != State::Running;
+    if is_whole && feed.spaces().len() == 1 && report.spaces.is_empty() {
+        time::over_time(&mut report, &windows(feed, WINDOWS)?);
+        let told = report.processors.as_ref().map(|told| told.count as f64);
+        let processors = how
+            .processors
+            .or(told)
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64));
+        let replayed = replayed(feed, processors, how.messages_max)?;
+        judge(&mut report, &replayed, capacity(feed));
+        if report.phases.is_empty() {
+            time::say_doubt(&mut report.verdict);
+        }
+    }
+    shorten(&mut report, how.top);
+    Ok(report)
+}
+
+/// What new streams held.
+fn capacity<F: Feed>(feed: &F) -> u64 {
+    let settings = feed.spaces().first().and_then(|reader| reader.settings().ok()).unwrap_or_default();
+    settings.iter().find(|setting| setting.name == "exec.capacity").map_or(64, |setting| setting.value)
+}
+
+/// Puts what replays said into a report whose verdict is that of the rules.
+pub(super) fn judge(report: &mut Report, replayed: &Replayed, capacity: u64) {
+    let Replayed { answer, samples, .. } = replayed;
+    let mut replay = Replay {
+        refused: answer.refused.clone(),
+        recorded_per_s: answer.recorded_per_s,
+        replayed_per_s: answer.replayed_per_s,
+        kept: answer.kept,
+        processors: answer.processors,
+        is_cut: answer.is_cut,
+        ..Replay::default()
+    };
+    if answer.refused.is_some() || answer.changes.is_empty() {
+        report.replay = Some(replay);
+        return;
+    }
+    let table = Table { changes: &answer.changes, samples };
+    let worth = |at: &usize| answer.changes[*at].gain >= WORTH && answer.changes[*at].least > 0.0;
+    let head = table.head();
+    let rows =
+        head.into_iter().chain(table.rows().filter(|at| Some(*at) != head)).filter(worth).take(SUGGESTED);
+    replay.suggestions = rows.map(|at| suggestion(report, &table, at, capacity)).collect();
+    let alone = replayed.without_others();
+    if !report.phases.is_empty() || is_excused(&report.verdict.finding) {
+        report.replay = Some(replay);
+        return;
+    }
+    let named = table.named(&report.verdict.finding);
+    let gain = named.iter().map(|&at| answer.changes[at].gain).fold(0.0, f64::max);
+    let is_others = report.verdict.finding.kind == VerdictKind::Contention;
+    let gain = if is_others { gain.max(alone) } else { gain };
+    if table.overrules(&report.verdict.finding, gain, &named, is_others) {
+        replay.overruled = Some(report.verdict.words.text.clone());
+        replay.overruled_gain = Some(gain);
+        overrule(report, replay, &table);
+    } else {
+        table.sure_of(report, &named);
+        predict_actions(&mut report.verdict.finding, &table);
+        report.replay = Some(replay);
+    }
+}
+
+/// What a replay cannot speak of.
+fn is_excused(found: &Finding) -> bool {
+    use VerdictKind::{Deadlock, Disk, Hang, Nothing, Paused, Unknown};
+    matches!(found.kind, Deadlock | Disk | Hang | Nothing | Paused | Unknown) || found.rule == "throttled"
+}
+
+/// The head of the table is the verdict, if no account speaks against that.
+fn overrule(report: &mut Report, replay: Replay, table: &Table<'_>) {
+    let before = report.verdict.clone();
+    report.replay = Some(replay);
+    let after = verdict(report);
+    if after.finding.rule != "replayed" {
+        if let Some(replay) = &mut report.replay {
+            (replay.overruled, replay.overruled_gain) = (None, None);
+        }
+        return;
+    }
+    report.verdict = after;
+    let gain = report.replay.as_ref().and_then(|replay| replay.overruled_gain).unwrap_or(0.0);
+    let said = before.words.text.trim_end_matches('.');
+    let would = if gain < WORTH { "nothing".to_owned() } else { percent(gain) };
+    report
+        .verdict
+        .words
+        .evidence
+        .push(format!("by shares of time alone it would be: {said}; in the replay its relief gains {would}"));
+    let head: Vec<usize> = table.head().into_iter().collect();
+    table.sure_of(report, &head);
+}
+
+/// Actions that are in the table get what it predicts.
+fn predict_actions(found: &mut Finding, table: &Table<'_>) {
+    let alone = Finding { actions: Vec::new(), kind: VerdictKind::Unclear, ..found.clone() };
+    found.actions = std::mem::take(&mut found.actions)
+        .into_iter()
+        .map(|action| {
+            let of_it = Finding { actions: vec![action.clone()], ..alone.clone() };
+            match table.named(&of_it).first() {
+                Some(&at) => action.gaining(table.changes[at].gain),
+                None => action,
+            }
+        })
+        .collect();
+}
+
+/// Changes, the greatest gain first, with their samples.
+struct Table<'a> {
+    changes: &'a [Predicted],
+    samples: &'a [Vec<f64>],
+}
+
+impl Table<'_> {
+    /// Changes that are held against each other: a box that is a tenth faster is a measure, not a remedy.
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        let measures = |change: &Change| matches!(change, Change::Faster { times, .. } if *times < 2.0);
+        (0..self.changes.len()).filter(move |&at| !measures(&self.changes[at].change))
+    }
+
+    /// The change that gains most; of those that gain about as much the one that is least work.
+    fn head(&self) -> Option<usize> {
+        let most = self.changes[self.rows().next()?].gain;
+        let work = |at: &usize| match self.changes[*at].change {
+            Change::Place { .. }
+            | Change::Capacity { .. }
+            | Change::Quantum { .. }
+            | Change::NoLimit { .. } => 0,
+            Change::Workers { .. } => 1,
+            Change::Unordered { .. } => 2,
+            Change::Faster { .. } | Change::Replicas { .. } => 3,
+        };
+        self.rows().take_while(|&at| self.changes[at].gain >= ABOUT * most).min_by_key(work)
+    }
+
+    /// What gains most in a sample.
+    fn best(&self, sample: usize) -> f64 {
+        self.rows().map(|at| self.samples[at][sample]).fold(0.0, f64::max)
+    }
+
+    fn samples_count(&self) -> usize {
+        self.samples.first().map_or(0, Vec::len)
+    }
+
+    /// The share of samples in which one of these changes is as good as the best.
+    fn leads(&self, rows: &[usize]) -> f64 {
+        let is_as_good = |sample: &usize| {
+            let best = self.best(*sample);
+            rows.iter().any(|&at| self.samples[at][*sample] >= AS_GOOD * best)
+        };
+        let count = self.samples_count();
+        (0..count).filter(is_as_good).count() as f64 / count.max(1) as f64
+    }
+
+    /// The changes that a finding asks for.
+    fn named(&self, found: &Finding) -> Vec<usize> {
+        let asked = |at: &usize| asks_for(found, &self.changes[*at].change);
+        self.rows().filter(asked).collect()
+    }
+
+    fn overrules(&self, found: &Finding, gain: f64, named: &[usize], is_others: bool) -> bool {
+        let Some(head) = self.rows().next() else { return false };
+        let most = self.changes[head].gain;
+        let is_seen = found.rule == "asleep" || found.rule == "behind";
+        if most < LIMITS {
+            // Nothing gains: who says so, or saw what a replay does not, is right.
+            return !is_seen && !is_others && found.kind != VerdictKind::Unclear && gain < LIMITS;
+        }
+        let enough = if is_seen { SEEN } else { AS_GOOD };
+        gain < enough * most && (is_others || self.leads(named) <= 1.0 - SURE)
+    }
+
+    /// Adds to a verdict in how many samples its changes are as good as any, and what gains most in the others.
+    fn sure_of(&self, report: &mut Report, rows: &[usize]) {
+        if rows.is_empty() {
+            return;
+        }
+        let count = self.samples_count().max(1);
+        let mut rest: Vec<(usize, usize)> = Vec::new();
+        for sample in 0..self.samples_count() {
+            let best = self.best(sample);
+            if rows.iter().any(|&at| self.samples[at][sample] >= AS_GOOD * best) {
+                continue;
+            }
+            let most =
+                self.rows().max_by(|&a, &b| self.samples[a][sample].total_cmp(&self.samples[b][sample]));
+            let Some(most) = most else { continue };
+            match rest.iter_mut().find(|(at, _)| *at == most) {
+                Some((_, times)) => *times += 1,
+                None => rest.push((most, 1)),
+            }
+        }
+        rest.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        let alternative = |&(at, times): &(usize, usize)| Alternative {
+            share: times as f64 / count as f64,
+            kind: kind_of(report, &self.changes[at].change),
+            component: component_of(&self.changes[at].change).map(str::to_owned),
+            text: format!("{} gains most", self.changes[at].words),
+        };
+        let alternatives = rest.iter().map(alternative).collect();
+        report.verdict.confidence = Some(self.leads(rows));
+        report.verdict.alternatives = alternatives;
+    }
+}
+
+impl Replayed {
+    /// What the run would gain without what kept it from its processors: the replay is without that, and it is no more than all of it.
+    fn without_others(&self) -> f64 {
+        let kept = self.answer.kept.clamp(0.0, 0.99);
+        (self.faster - 1.0).clamp(0.0, 1.0 / (1.0 - kept) - 1.0)
+    }
+}
+
+/// Whether a finding asks for a change: by an action, or by what it says limits the flow.
+fn asks_for(found: &Finding, change: &Change) -> bool {
+    let is_it = |component: &str| found.component.as_deref() == Some(component);
+    let by_kind = match (found.kind, change) {
+        (
+            VerdictKind::Task | VerdictKind::Burst,
+            Change::Faster { component, .. } | Change::Replicas { component, .. },
+        ) => is_it(component),
+        (VerdictKind::Replica | VerdictKind::Worker, Change::Faster { component, .. }) => is_it(component),
+        (VerdictKind::Source | VerdictKind::Sink, Change::Faster { component, .. }) => is_it(component),
+        (VerdictKind::Capacity, Change::Capacity { .. }) => found.rule != "unfinished",
+        (VerdictKind::Quantum, Change::Quantum { .. }) => true,
+        (VerdictKind::Order, Change::Unordered { .. }) => true,
+        (VerdictKind::Worker, Change::Workers { .. }) => true,
+        (VerdictKind::Capacity, Change::NoLimit { .. }) => found.rule == "unfinished",
+        _ => false,
+    };
+    by_kind || found.actions.iter().any(|action| does(action, found, change))
+}
+
+/// Whether an action is a change.
+fn does(action: &Action, found: &Finding, change: &Change) -> bool {
+    let (name, value) = match action {
+        Action::Set(set) => (set.setting.as_str(), set.value.as_str()),
+        Action::Run(run) => match &run.arguments[..] {
+            [option, value] => (option.as_str(), value.as_str()),
+            _ => return false,
+        },
+    };
+    match (name, change) {
+        ("exec.capacity" | "--capacity", Change::Capacity { .. }) => true,
+        ("exec.quantum" | "--quantum" | "exec.quantum_us", Change::Quantum { .. }) => true,
+        ("exec.unfinished" | "--unfinished", Change::NoLimit { .. }) => true,
+        ("exec.workers" | "--workers", Change::Workers { workers }) => value.parse() == Ok(*workers),
+        (_, Change::Place { component, task, worker }) if name.starts_with("task/") => {
+            let names = |of: &crate::report::TaskRef| match task {
+                Some(task) => of.name == *task,
+                None => crate::report::component_of(&of.name) == component,
+            };
+            found.task.as_ref().is_some_and(names) && value.parse() == Ok(*worker)
+        }
+        _ => false,
+    }
+}
+
+/// A change that gains, with how it is made.
+fn suggestion(report: &Report, table: &Table<'_>, at: usize, capacity: u64) -> Suggestion {
+    let Predicted { change, words, gain, least, most } = &table.changes[at];
+    let (how, action) = how(report, change, capacity);
+    Suggestion {
+        words: words.clone(),
+        how,
+        action: action.map(|action| action.gaining(*gain)),
+        kind: kind_of(report, change),
+        component: component_of(change).map(str::to_owned),
+        gain: *gain,
+        least: *least,
+        most: *most,
+        leads: table.leads(&[at]),
+    }
+}
+
+fn component_of(change: &Change) -> Option<&str> {
+    match change {
+        Change::Faster { component, .. }
+        | Change::Place { component, .. }
+        | Change::Replicas { component, .. }
+        | Change::Unordered { component } => Some(component),
+        _ => None,
+    }
+}
+
+/// A task of a component, or the one of this name.
+fn task_of<'r>(report: &'r Report, component: &str, task: Option<&str>) -> Option<&'r Task> {
+    report.tasks.iter().find(|of| match task {
+        Some(name) => of.name == name,
+        None => crate::report::component_of(&of.name) == component,
+    })
+}
+
+/// What kind of limit a change relieves.
+fn kind_of(report: &Report, change: &Change) -> VerdictKind {
+    match change {
+        Change::Faster { component, task, .. } => match task_of(report, component, task.as_deref()) {
+            Some(of) if is_source(of) => VerdictKind::Source,
+            Some(of) if is_sink(of) => VerdictKind::Sink,
+            _ if task.is_some() => VerdictKind::Replica,
+            _ => VerdictKind::Task,
+        },
+        Change::Replicas { .. } => VerdictKind::Task,
+        Change::Place { .. } => VerdictKind::Mapping,
+        Change::Workers { .. } => VerdictKind::Worker,
+        Change::Capacity { .. } | Change::NoLimit { .. } => VerdictKind::Capacity,
+        Change::Quantum { .. } => VerdictKind::Quantum,
+        Change::Unordered { .. } => VerdictKind::Order,
+    }
+}
+
+/// How a change is made: the command, or what is to be written.
+fn how(report: &Report, change: &Change, capacity: u64) -> (String, Option<Action>) {
+    let option = |name: &str, value: String| {
+        let action = Action::run("run", &[name, &value]);
+        (format!("`{action}`"), Some(action))
+    };
+    match change {
+        Change::Faster { component, task, .. } => {
+            let whole = task.as_ref().unwrap_or(component);
+            let how = match kind_of(report, change) {
+                VerdictKind::Source => format!("let {whole} bring twice as much"),
+                VerdictKind::Sink => format!("let {whole}, and who takes what it writes, be twice as fast"),
+                VerdictKind::Replica => format!("let {whole} have half of its messages, or cheaper ones"),
+                _ => format!("make {whole} twice as fast"),
+            };
+            (how, None)
+        }
+        Change::Place { component, task, worker } => {
+            let last = component.rsplit('/').next().unwrap_or(component);
+            let written = format!("write `({last} @ {worker})` in the network");
+            match task_of(report, component, task.as_deref()) {
+                Some(of) => {
+                    let action = Action::set(&format!("task/{}.worker", of.id.number), worker);
+                    let or = format!("{written}; of a run like this one that lives: `{action}`");
+                    (or, Some(action))
+                }
+                None => (written, None),
+            }
+        }
+        Change::Replicas { component, replicas } => {
+            let last = component.rsplit('/').next().unwrap_or(component);
+            (format!("write `({last} ! <tag>)` in the network, with {replicas} values of the tag"), None)
+        }
+        Change::Workers { workers } => option("--workers", workers.to_string()),
+        Change::Capacity { times } => option("--capacity", (capacity * *times as u64).to_string()),
+        Change::Quantum { messages } => option("--quantum", messages.to_string()),
+        Change::NoLimit { was } => {
+            let action = Action::set("exec.unfinished", 0);
+            (format!("leave out `--unfinished {was}`; while it runs: `{action}`"), Some(action))
+        }
+        Change::Unordered { component } => {
+            (format!("write `|`, `*` or `!` for `||`, `**` or `!!` at {component}"), None)
+        }
+    }
+}

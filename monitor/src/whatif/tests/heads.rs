@@ -1,0 +1,181 @@
+//! Verdicts against the head of a table whose truth is known: lines whose slowest task decides.
+
+use super::super::judged::judge;
+use super::super::predicted;
+use super::*;
+use crate::ids::{TaskId, WorkerId};
+use crate::report::{Action, Finding, Report, Task as TaskOf, TaskShares, VerdictKind, Work};
+use crate::verdict::verdict;
+
+/// The report on a run of a line: tasks with the shares of time that they were busy, and a verdict that somebody gave.
+fn report(busy: &[f64], given: Finding) -> Report {
+    let tasks = busy.iter().enumerate().map(|(at, &busy)| {
+        let last = at + 1 == 3;
+        let work = Work {
+            messages_in: Some(if at == 0 { 0 } else { 100 }),
+            messages_out: Some(if last { 0 } else { 100 }),
+            busy_ns: Some(busy * 1e9),
+            shares: Some(TaskShares { busy, input_wait: 1.0 - busy, output_wait: 0.0, ready: 0.0 }),
+            ..Work::default()
+        };
+        TaskOf {
+            id: TaskId::of(at as u64 + 1),
+            name: format!("t{at}"),
+            worker: Some(WorkerId::of(at as u64)),
+            work,
+            ..TaskOf::default()
+        }
+    });
+    let mut report = Report { tasks: tasks.collect(), ..Report::empty() };
+    report.window.duration_ns = 1e9;
+    report.verdict = verdict(&report);
+    report.verdict.finding = given;
+    report.verdict.words.text = "Somebody said this.".to_owned();
+    report
+}
+
+/// What becomes of a verdict on a line whose tasks take so long for each of 400 messages.
+fn judged(costs: [f64; 3], given: Finding) -> Report {
+    let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
+    let model = line(&costs, &[8, 8]);
+    let lasted_ns = run(&model).lasted_ns;
+    let most = costs.iter().map(|costs| costs[0]).fold(0.0, f64::max);
+    let busy: Vec<f64> = costs.iter().map(|costs| 0.7 * costs[0] / most).collect();
+    let mut report = report(&busy, given);
+    judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+    report
+}
+
+fn task(component: &str) -> Finding {
+    Finding {
+        component: Some(component.to_owned()),
+        rule: "saturated_task".to_owned(),
+        ..Finding::new(VerdictKind::Task)
+    }
+}
+
+#[test]
+fn a_verdict_that_the_replay_confirms_stays_and_is_sure() {
+    let report = judged([10e3, 60e3, 20e3], task("t1"));
+    assert_eq!(report.verdict.words.text, "Somebody said this.");
+    assert_eq!((report.verdict.confidence, report.verdict.alternatives.len()), (Some(1.0), 0));
+    let replay = report.replay.expect("it was replayed");
+    assert_eq!((replay.overruled, replay.refused), (None, None));
+    let head = &replay.suggestions[0];
+    assert_eq!((head.words.as_str(), head.kind), ("t1 twice as fast", VerdictKind::Task));
+    // Twice as fast, the next slowest decides: 60 to 30.
+    assert!((head.gain - 1.0).abs() < 0.02 && head.least <= head.gain && head.gain <= head.most, "{head:?}");
+    assert!(replay.suggestions.iter().all(|row| row.gain >= 0.03), "nothing below 3 %");
+}
+
+#[test]
+fn a_verdict_whose_relief_gains_little_is_overruled_visibly() {
+    let report = judged([10e3, 60e3, 20e3], task("t2"));
+    let finding = &report.verdict.finding;
+    assert_eq!((finding.rule.as_str(), finding.component.as_deref()), ("replayed", Some("t1")));
+    assert_eq!(finding.kind, VerdictKind::Task);
+    assert!(
+        report.verdict.words.text.starts_with("t1 limits the flow; relieved of it, 10"),
+        "{:?}",
+        report.verdict.words
+    );
+    let said = report.verdict.words.evidence.iter().find(|said| said.contains("Somebody said this"));
+    assert!(
+        said.is_some_and(|said| said.ends_with("its relief gains nothing")),
+        "{:?}",
+        report.verdict.words
+    );
+    assert_eq!(report.replay.and_then(|replay| replay.overruled).as_deref(), Some("Somebody said this."));
+}
+
+#[test]
+fn where_nothing_gains_none_is_named() {
+    // All three alike, and streams of one place: none gains by itself.
+    let costs: Vec<Vec<f64>> = vec![vec![50e3; 400]; 3];
+    let model = line(&costs, &[8, 8]);
+    let lasted_ns = run(&model).lasted_ns;
+    let mut report = report(&[0.7; 3], task("t1"));
+    judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+    assert_eq!(report.verdict.finding.kind, VerdictKind::Unclear, "{:?}", report.verdict);
+    assert!(report.verdict.words.text.starts_with("No single change"), "{}", report.verdict.words.text);
+}
+
+#[test]
+fn what_a_replay_knows_nothing_of_is_not_overruled() {
+    for (kind, rule) in [
+        (VerdictKind::Hang, "hang"),
+        (VerdictKind::Nothing, "nothing"),
+        (VerdictKind::Contention, "throttled"),
+    ] {
+        let given = Finding { rule: rule.to_owned(), ..Finding::new(kind) };
+        let report = judged([10e3, 60e3, 20e3], given);
+        assert_eq!(report.verdict.finding.kind, kind);
+        assert!(
+            report.replay.is_some_and(|replay| replay.overruled.is_none() && !replay.suggestions.is_empty())
+        );
+    }
+}
+
+#[test]
+fn other_processes_are_weighed_by_what_the_run_gains_without_them() {
+    let judged = |costs: [f64; 3]| {
+        let costs: Vec<Vec<f64>> = costs.iter().map(|&cost| vec![cost; 400]).collect();
+        let model = line(&costs, &[8, 8]);
+        // It took a quarter longer than by itself, and could not run for that long.
+        let lasted_ns = 1.25 * run(&model).lasted_ns;
+        let mut report = report(&[0.7; 3], Finding::new(VerdictKind::Contention));
+        judge(&mut report, &predicted(&model, lasted_ns, 0.2), 64);
+        report
+    };
+    let slow = judged([10e3, 60e3, 20e3]);
+    assert_eq!(slow.verdict.finding.component.as_deref(), Some("t1"), "twice as much against a quarter more");
+    let gain = slow.replay.and_then(|replay| replay.overruled_gain).expect("it was overruled");
+    assert!((gain - 0.25).abs() < 0.01, "{gain}");
+    let alike = judged([50e3; 3]);
+    assert_eq!(alike.verdict.finding.kind, VerdictKind::Contention, "nothing else gains");
+}
+
+#[test]
+fn a_head_that_sleeps_is_said_to_sleep() {
+    let costs: Vec<Vec<f64>> = [10e3, 60e3, 20e3].iter().map(|&cost| vec![cost; 400]).collect();
+    let model = line(&costs, &[8, 8]);
+    let lasted_ns = run(&model).lasted_ns;
+    let mut report = report(&[0.1, 0.7, 0.2], task("t2"));
+    let asleep = crate::report::Asleep { sleep_ns: 0.65e9, ..Default::default() };
+    let account =
+        crate::report::BusyAccount { computing_ns: 0.05e9, asleep, looks: 100, ..Default::default() };
+    report.tasks[1].work.account = Some(account);
+    judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+    let words = &report.verdict.words;
+    assert!(
+        words
+            .text
+            .starts_with("t1 limits the flow: it sleeps for a time (`nanosleep`) 93 % of its busy time"),
+        "{words:?}"
+    );
+    assert!(words.suggestion.as_deref().is_some_and(|so| so.starts_with("declare t1 blocking")), "{words:?}");
+}
+
+#[test]
+fn a_move_is_suggested_as_the_command_that_makes_it() {
+    // Two tasks of equal work share worker 1, and worker 0 has next to nothing to do.
+    let costs: Vec<Vec<f64>> = [1e3, 40e3, 40e3].iter().map(|&cost| vec![cost; 400]).collect();
+    let mut model = line(&costs, &[8, 8]);
+    (model.runtime.workers, model.runtime.processors) = (2, 2.0);
+    (model.tasks[1].place, model.tasks[2].place) = (Place::Worker(1), Place::Worker(1));
+    let lasted_ns = run(&model).lasted_ns;
+    let mut report = report(&[0.02, 0.49, 0.49], Finding::new(VerdictKind::Unclear));
+    judge(&mut report, &predicted(&model, lasted_ns, 0.0), 64);
+    let finding = &report.verdict.finding;
+    assert_eq!(
+        (finding.rule.as_str(), finding.kind),
+        ("replayed", VerdictKind::Mapping),
+        "{:?}",
+        report.verdict
+    );
+    let Some(Action::Set(set)) = finding.actions.first() else { panic!("{finding:?}") };
+    let task = finding.task.as_ref().expect("it is about a task");
+    assert_eq!(set.setting, format!("task/{}.worker", task.id.number));
+    assert_eq!(set.value, "0");
+    assert!((0.8..1.05).contains(&set.gain.expect("a prediction")), "{set:?}");
+}

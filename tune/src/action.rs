@@ -1,0 +1,153 @@
+//! What a tuner does: settings that get other values, tasks that go to other workers.
+
+use std::fmt;
+
+/// Something that has a value and can be changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Knob {
+    /// A setting of this name.
+    Setting(String),
+    /// The worker of a task.
+    Worker {
+        /// The task's number.
+        task: u64,
+        /// What it is called.
+        name: String,
+    },
+}
+
+/// A knob from a value to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The knob.
+    pub knob: Knob,
+    /// Its value before.
+    pub from: u64,
+    /// Its value after.
+    pub to: u64,
+}
+
+/// Changes that are tried together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// Each at most once.
+    pub changes: Vec<Change>,
+}
+
+/// An action that a model proposes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// What to do.
+    pub action: Action,
+    /// Which model or rule says so.
+    pub model: String,
+    /// By which part the goal is expected to become better.
+    pub gain: f64,
+    /// What was seen that speaks for it.
+    pub why: String,
+}
+
+impl Knob {
+    /// The name under which it is pinned and by which a person sets it: `exec.quantum`, `task/17.worker`.
+    pub fn name(&self) -> String {
+        match self {
+            Knob::Setting(name) => name.clone(),
+            Knob::Worker { task, .. } => format!("task/{task}.worker"),
+        }
+    }
+}
+
+impl Action {
+    /// One setting.
+    pub fn set(name: impl Into<String>, from: u64, to: u64) -> Action {
+        Action { changes: vec![Change { knob: Knob::Setting(name.into()), from, to }] }
+    }
+
+    /// What was found not to help is not tried again under this key: which way a setting goes, or that tasks move.
+    pub fn key(&self) -> String {
+        let keys = self.changes.iter().map(|change| match &change.knob {
+            Knob::Setting(name) if change.to > change.from => format!("{name} up"),
+            Knob::Setting(name) => format!("{name} down"),
+            Knob::Worker { .. } => "mapping".to_owned(),
+        });
+        let mut keys: Vec<String> = keys.collect();
+        keys.sort();
+        keys.dedup();
+        keys.join(", ")
+    }
+
+    /// What undoes it.
+    pub fn inverse(&self) -> Action {
+        let back = |change: &Change| Change { from: change.to, to: change.from, ..change.clone() };
+        Action { changes: self.changes.iter().rev().map(back).collect() }
+    }
+
+    /// The values that it sets, one `NAME=VALUE` after the other, as [`Action::read`] reads them.
+    pub fn values(&self) -> String {
+        let value = |change: &Change| format!("{}={}", change.knob.name(), change.to);
+        self.changes.iter().map(value).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads the values that an action sets and those that undo it. None: they do not belong together, or are none.
+    pub fn read(values: &str, back: &str) -> Option<Action> {
+        let pair = |text: &str| {
+            let (name, value) = text.split_once('=')?;
+            Some((name.to_owned(), value.parse::<u64>().ok()?))
+        };
+        let before: Vec<(String, u64)> = back.split_whitespace().map(pair).collect::<Option<_>>()?;
+        let change = |text: &str| {
+            let (name, to) = pair(text)?;
+            let from = before.iter().find(|(known, _)| *known == name)?.1;
+            let task = name.strip_prefix("task/").and_then(|rest| rest.strip_suffix(".worker"));
+            let knob = match task {
+                Some(task) => Knob::Worker { task: task.parse().ok()?, name: name.clone() },
+                None => Knob::Setting(name),
+            };
+            Some(Change { knob, from, to })
+        };
+        Some(Action { changes: values.split_whitespace().map(change).collect::<Option<_>>()? })
+    }
+}
+
+/// How many moves are spelt out.
+const SPELT: usize = 3;
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = Vec::new();
+        let mut moves = Vec::new();
+        for Change { knob, from, to } in &self.changes {
+            match knob {
+                Knob::Setting(name) => said.push(format!("{name} {from} → {to}")),
+                Knob::Worker { name, .. } => moves.push(format!("{name} from worker {from} to {to}")),
+            }
+        }
+        let more = moves.len().saturating_sub(SPELT);
+        said.extend(moves.into_iter().take(SPELT));
+        f.write_str(&said.join(", "))?;
+        match more {
+            0 => Ok(()),
+            1 => f.write_str(" and 1 more task"),
+            more => write!(f, " and {more} more tasks"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_an_action_is_read_again() {
+        let worker = Knob::Worker { task: 17, name: "task/17.worker".into() };
+        let mut action = Action::set("exec.quantum", 64, 128);
+        action.changes.push(Change { knob: worker, from: 0, to: 1 });
+        assert_eq!(action.values(), "exec.quantum=128 task/17.worker=1");
+        let read = Action::read(&action.values(), &action.inverse().values());
+        assert_eq!(read.as_ref(), Some(&action));
+        assert_eq!(Action::read("a=1", "b=2"), None);
+        assert_eq!(Action::read("a=x", "a=2"), None);
+        assert_eq!(action.key(), "exec.quantum up, mapping");
+        assert_eq!(action.inverse().key(), "exec.quantum down, mapping");
+    }
+}

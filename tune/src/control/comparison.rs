@@ -1,0 +1,99 @@
+//! Two ways compared by turns: by how much the second is better, and how sure that is.
+//!
+//! Of each pair of windows the logarithm of the ratio of scores is one sample `d_k`. The gain is `exp(mean d) − 1`, its bounds those of
+//! Student's t on `n − 1` degrees of freedom, one-sided at 99 %, since they are looked at after each pair.
+
+/// Student's t, one-sided 99 %, for 1 to 10 degrees of freedom.
+const T99: [f64; 10] = [31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764];
+/// Even windows that agree to the last digit are not more certain than this: they are short.
+const SCATTER_MIN: f64 = 0.002;
+
+/// Pairs of windows so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Comparison {
+    ratios: Vec<f64>,
+    /// The sum of the logarithms of the first ways' scores.
+    firsts: f64,
+}
+
+/// By how much the second way is better, as a part of the first, with what it is at least and at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gain {
+    /// The best guess.
+    pub mean: f64,
+    /// It is at least this, in 99 of 100 cases.
+    pub least: f64,
+    /// It is at most this.
+    pub most: f64,
+    /// Pairs of windows that were compared.
+    pub pairs: usize,
+}
+
+impl Comparison {
+    /// Adds a pair of scores, both positive.
+    pub(super) fn add(&mut self, first: f64, second: f64) {
+        self.ratios.push((second / first).ln());
+        self.firsts += first.ln();
+    }
+
+    /// The score of the first way: the geometric mean.
+    pub(super) fn former(&self) -> f64 {
+        (self.firsts / self.ratios.len().max(1) as f64).exp()
+    }
+
+    /// What is known so far; of one pair no bounds.
+    pub(super) fn gain(&self) -> Option<Gain> {
+        let n = self.ratios.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = self.ratios.iter().sum::<f64>() / n as f64;
+        let Some(&t) = T99.get(n.wrapping_sub(2)).or(T99.last().filter(|_| n > 1)) else {
+            return Some(Gain { mean: mean.exp_m1(), least: -1.0, most: f64::INFINITY, pairs: n });
+        };
+        let squares: f64 = self.ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+        let scatter = (squares / (n - 1) as f64).sqrt().max(SCATTER_MIN);
+        let half = t * scatter / (n as f64).sqrt();
+        Some(Gain {
+            mean: mean.exp_m1(),
+            least: (mean - half).exp_m1(),
+            most: (mean + half).exp_m1(),
+            pairs: n,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    #[test]
+    fn the_bounds_are_those_of_a_textbook() {
+        let mut comparison = Comparison::default();
+        for ratio in [1.10_f64, 1.20, 1.15] {
+            comparison.add(100.0, 100.0 * ratio);
+        }
+        let gain = comparison.gain().unwrap();
+        // ln: 0.09531, 0.18232, 0.13976; mean 0.13913, deviation 0.04351, half-width 6.965 · 0.04351 / √3 = 0.17497.
+        assert!((gain.mean - 0.13913_f64.exp_m1()).abs() < 1e-4, "{gain:?}");
+        assert!((gain.least - (0.13913_f64 - 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");
+        assert!((gain.most - (0.13913_f64 + 0.17497).exp_m1()).abs() < 2e-4, "{gain:?}");
+    }
+
+    #[test]
+    fn what_is_no_better_is_hardly_ever_called_better() {
+        let mut chance = Chance::new(3);
+        let mut called = 0;
+        for _ in 0..1000 {
+            let mut comparison = Comparison::default();
+            let mut noisy = || 100.0 * (1.0 + 0.1 * (chance.uniform() - 0.5));
+            let better = (0..8).any(|_| {
+                comparison.add(noisy(), noisy());
+                comparison.gain().is_some_and(|gain| gain.pairs >= 3 && gain.least > 0.02)
+            });
+            called += usize::from(better);
+        }
+        assert!(called <= 10, "{called} of 1000");
+    }
+}

@@ -1,0 +1,538 @@
+//! The controller: when to try what, and whether to keep it. A state machine without a clock and without a run of its own: it is given
+//! what was measured, window by window, and says what to do next.
+//!
+//! ```text
+//!              stable, something promises a gain
+//!   observing ─────────────────────────────────► trial: A B  B A  A B  …
+//!       ▲  ▲                                       │ surely better: keep
+//!       │  └───────────────────────────────────────┤ surely not, undecided, harm, a guard broken: take back,
+//!       └─ regime changed: failures forgotten      ▼ and not again for 10 s, 20 s, 40 s, …
+//! ```
+//!
+//! **Bounds.** What trials cost (the part of the flow that was missing while the new way was on) is counted; a trial begins only while that is
+//! below half a second and 1 % of the time so far ([`Policy`]). One trial costs at most its own time, so the flow over a whole run is at least
+//! `1 − 1 % − (0.5 s + one trial) / time` of what it would have been, where taking a value back gives back the rate (a run with hysteresis
+//! may stay slower than it was). The inverse of what is kept counts as failed, so two values never take turns.
+
+mod comparison;
+mod decision;
+mod goal;
+#[cfg(test)]
+mod plants;
+mod regime;
+mod seen;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::action::{Action, Candidate};
+use comparison::Comparison;
+use regime::Regime;
+
+pub use comparison::Gain;
+pub use decision::{Decision, What, percent};
+pub use goal::{Goal, Guard, Judged};
+pub use seen::Seen;
+
+/// How a controller decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// What is kept has to gain this part at least, surely.
+    pub gain_min: f64,
+    /// Windows after each change that are not compared: what was under way leaves.
+    pub settle: usize,
+    /// Pairs of windows that are compared at least.
+    pub pairs_min: usize,
+    /// After so many without a clear result it is taken back.
+    pub pairs_max: usize,
+    /// A way that is worse by this part in one window is left at once.
+    pub harm: f64,
+    /// For how long what failed is not tried again, in seconds; twice as long each time.
+    pub rest: f64,
+    /// At the longest.
+    pub rest_max: f64,
+    /// What trials may cost, in seconds of flow …
+    pub cost: f64,
+    /// … and as a part of the time so far.
+    pub cost_share: f64,
+    /// Windows in a row that tell nothing before a trial ends.
+    pub blind_max: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            gain_min: 0.02,
+            settle: 1,
+            pairs_min: 3,
+            pairs_max: 8,
+            harm: 0.3,
+            rest: 10.0,
+            rest_max: 3600.0,
+            cost: 0.5,
+            cost_share: 0.01,
+            blind_max: 3,
+        }
+    }
+}
+
+/// What to do with the run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// Nothing.
+    Wait,
+    /// Put this in force, for now.
+    Try(Action),
+    /// Put the values before it in force, for now.
+    Former(Action),
+    /// Let it stay.
+    Keep(Action),
+    /// Take it back for good.
+    Undo(Action),
+}
+
+/// A trial under way.
+#[derive(Clone, Debug)]
+struct Trial {
+    candidate: Candidate,
+    scores: Comparison,
+    rates: Comparison,
+    /// The window of this pair that was measured, if one was.
+    half: Option<(f64, f64)>,
+    /// Whether the new way is on.
+    is_on: bool,
+    /// Guards that were broken without it: it is not to blame for them.
+    broken_before: Vec<usize>,
+    unknown: usize,
+}
+
+/// What was kept is looked at once more: what it brings may come late, and so may what it does harm.
+#[derive(Clone, Debug)]
+struct Watch {
+    action: Action,
+    /// The score before.
+    former: f64,
+    scores: Vec<f64>,
+}
+
+/// Windows of a kept change that are looked at, and by how much they may be worse than those before it.
+const WATCHED: usize = 3;
+const WATCHED_LOSS: f64 = 0.05;
+
+/// What did not help.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    until: f64,
+    rest: f64,
+    regime: u64,
+}
+
+/// Decides what to try, and whether it stays.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    goal: Goal,
+    guards: Vec<Guard>,
+    policy: Policy,
+    is_advising: bool,
+    regime: Regime,
+    /// Counts the regimes.
+    era: u64,
+    trial: Option<Trial>,
+    watch: Option<Watch>,
+    /// Windows until what was changed last is felt.
+    settling: usize,
+    /// Windows in a row that told nothing.
+    blind: usize,
+    failures: HashMap<String, Failure>,
+    /// How far to believe each model: the part of what it promised that came.
+    trust: HashMap<String, f64>,
+    pinned: HashSet<String>,
+    kept: Vec<Action>,
+    /// What trials have cost, in seconds of flow.
+    cost: f64,
+    begun: Option<f64>,
+    last: f64,
+    broken: usize,
+    number: u64,
+    told: Vec<Decision>,
+}
+
+impl Controller {
+    /// One that has seen nothing yet. Its decisions are numbered from `first` on.
+    pub fn new(goal: Goal, guards: Vec<Guard>, policy: Policy, first: u64) -> Controller {
+        Controller {
+            goal,
+            guards,
+            policy,
+            is_advising: false,
+            regime: Regime::default(),
+            era: 0,
+            trial: None,
+            watch: None,
+            settling: 0,
+            blind: 0,
+            failures: HashMap::new(),
+            trust: HashMap::new(),
+            pinned: HashSet::new(),
+            kept: Vec::new(),
+            cost: 0.0,
+            begun: None,
+            last: f64::NEG_INFINITY,
+            broken: 0,
+            number: first,
+            told: Vec::new(),
+        }
+    }
+
+    /// Likewise, one that says what it would try and touches nothing.
+    #[must_use]
+    pub fn advising(self) -> Controller {
+        Controller { is_advising: true, ..self }
+    }
+
+    /// The decisions since the last call.
+    pub fn told(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// What is under trial.
+    pub fn trial(&self) -> Option<&Candidate> {
+        self.trial.as_ref().map(|trial| &trial.candidate)
+    }
+
+    /// What was kept, in its order.
+    pub fn kept(&self) -> &[Action] {
+        &self.kept
+    }
+
+    /// What trials have cost so far, in seconds of flow.
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// Whether it leaves this knob alone.
+    pub fn is_pinned(&self, name: &str) -> bool {
+        self.pinned.contains(name)
+    }
+
+    /// Leaves a knob alone from now on. Where it is under trial, the trial is over, and what else it changed is to be taken back.
+    pub fn pin(&mut self, name: &str, why: &str) -> Order {
+        if !self.pinned.insert(name.to_owned()) {
+            return Order::Wait;
+        }
+        self.tell(What::Pinned, None, None, format!("{name}: {why}"));
+        let touches = |action: &Action| action.changes.iter().any(|change| change.knob.name() == name);
+        match self.trial.take_if(|trial| touches(&trial.candidate.action)) {
+            None => Order::Wait,
+            Some(trial) => {
+                let mut rest = trial.candidate.action;
+                rest.changes.retain(|change| change.knob.name() != name);
+                self.regime.restart();
+                if rest.changes.is_empty() { Order::Wait } else { Order::Undo(rest) }
+            }
+        }
+    }
+
+    /// Something that was ordered could not be done: the trial is over, and is taken back as far as that goes.
+    pub fn failed(&mut self, why: &str) -> Order {
+        match self.trial.take() {
+            None => Order::Wait,
+            Some(trial) => self.take_back(trial, format!("it could not be done: {why}")),
+        }
+    }
+
+    /// Ends whatever is under way.
+    pub fn end(&mut self, why: &str) -> Order {
+        let order = match self.trial.take() {
+            None => Order::Wait,
+            Some(trial) => self.take_back(trial, "the tuner ended before it was clear".to_owned()),
+        };
+        self.tell(What::Ended, None, None, why.to_owned());
+        order
+    }
+
+    /// Says that it began.
+    pub fn begin(&mut self, why: &str) {
+        self.tell(What::Began, None, None, why.to_owned());
+    }
+
+    /// Takes a window, and says what to do. `propose` is asked when something may be tried.
+    pub fn step(&mut self, seen: &Seen, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
+        if !self.believes(seen) {
+            return self.blind();
+        }
+        let Some(score) = self.goal.score(seen) else { return self.blind() };
+        self.blind = 0;
+        let order = match self.trial.take() {
+            Some(trial) => self.step_trial(trial, seen, score),
+            None => self.step_observing(seen, score, propose),
+        };
+        if order != Order::Wait {
+            self.settling = self.policy.settle;
+        }
+        order
+    }
+
+    /// Whether the window's times make sense: a clock that jumped, or a run that did not go on, tells nothing.
+    fn believes(&mut self, seen: &Seen) -> bool {
+        let is_sound = seen.at.is_finite() && seen.lasted.is_finite() && seen.lasted > 0.0;
+        if !is_sound {
+            return false;
+        }
+        let gone_on = seen.at - self.last;
+        let first = self.last == f64::NEG_INFINITY;
+        self.last = seen.at;
+        self.begun.get_or_insert(seen.at);
+        first || gone_on >= seen.lasted / 2.0
+    }
+
+    /// A window told nothing. A trial that cannot be judged ends.
+    fn blind(&mut self) -> Order {
+        self.blind += 1;
+        match self.trial.take_if(|_| self.blind >= self.policy.blind_max) {
+            Some(trial) => self.take_back(trial, "what it brings could not be measured".to_owned()),
+            None => Order::Wait,
+        }
+    }
+
+    fn step_observing(&mut self, seen: &Seen, score: f64, propose: impl FnOnce() -> Vec<Candidate>) -> Order {
+        if self.settling > 0 {
+            self.settling -= 1;
+            return Order::Wait;
+        }
+        if self.regime.take(score, seen.shift) {
+            self.change_era();
+        }
+        if let Some(order) = self.watch_kept(score) {
+            return order;
+        }
+        let broken = self.guards_that(seen, Judged::Broken);
+        self.broken = if broken.is_empty() { 0 } else { self.broken + 1 };
+        if self.broken >= 2
+            && let Some(action) = self.kept.pop()
+        {
+            self.broken = 0;
+            let why = format!("{} was broken in two windows", self.guards[broken[0]]);
+            self.tell(What::Undone, Some(&Candidate::of(action.clone())), None, why);
+            self.fail(&action.key());
+            self.regime.restart();
+            return Order::Undo(action);
+        }
+        if !self.regime.is_stable() || !self.may_cost() {
+            return Order::Wait;
+        }
+        let Some(candidate) = self.best(propose()) else { return Order::Wait };
+        if self.is_advising {
+            self.fail(&candidate.action.key());
+            self.tell(What::Advised, Some(&candidate), None, candidate.why.clone());
+            return Order::Wait;
+        }
+        self.tell(What::Tried, Some(&candidate), None, candidate.why.clone());
+        let action = candidate.action.clone();
+        let (scores, rates) = (Comparison::default(), Comparison::default());
+        // The window that was just seen is the first half of the first pair.
+        let half = Some((score, seen.rate));
+        let (broken_before, is_on) = (broken, true);
+        self.trial = Some(Trial { candidate, scores, rates, half, is_on, broken_before, unknown: 0 });
+        Order::Try(action)
+    }
+
+    fn change_era(&mut self) {
+        self.era += 1;
+        self.watch = None;
+        // What a model was wrong about then says nothing of now.
+        self.trust.clear();
+        let why = format!("the {} is another one than before", self.goal);
+        self.tell(What::Changed, None, None, why);
+    }
+
+    /// Looks once more at what was kept last: where it is worse than what was before it, it goes back.
+    fn watch_kept(&mut self, score: f64) -> Option<Order> {
+        let watch = self.watch.as_mut()?;
+        watch.scores.push(score.ln());
+        if watch.scores.len() < WATCHED {
+            return None;
+        }
+        let Watch { action, former, scores } = self.watch.take()?;
+        let change = (scores.iter().sum::<f64>() / scores.len() as f64 - former.ln()).exp_m1();
+        if change > -WATCHED_LOSS {
+            return None;
+        }
+        self.kept.retain(|kept| *kept != action);
+        let why = format!("after it was kept it was worse than before it: {}", percent(change));
+        self.tell(What::Undone, Some(&Candidate::of(action.clone())), None, why);
+        self.fail(&action.key());
+        self.regime.restart();
+        Some(Order::Undo(action))
+    }
+
+    /// What promises most of what may be tried.
+    fn best(&self, candidates: Vec<Candidate>) -> Option<Candidate> {
+        let hoped =
+            |candidate: &Candidate| candidate.gain * self.trust.get(&candidate.model).copied().unwrap_or(1.0);
+        let may = |candidate: &Candidate| {
+            let rests = self.failures.get(&candidate.action.key());
+            let rests = rests.is_some_and(|it| it.regime == self.era && self.last < it.until);
+            let names = candidate.action.changes.iter().map(|change| change.knob.name());
+            !rests
+                && !candidate.action.changes.is_empty()
+                && hoped(candidate) >= self.policy.gain_min
+                && !names.into_iter().any(|name| self.pinned.contains(&name))
+        };
+        candidates.into_iter().filter(may).max_by(|a, b| hoped(a).total_cmp(&hoped(b)))
+    }
+
+    /// Whether trials have cost little enough for one more.
+    fn may_cost(&self) -> bool {
+        let so_far = self.begun.map_or(0.0, |begun| self.last - begun);
+        self.cost < self.policy.cost + self.policy.cost_share * so_far
+    }
+
+    fn guards_that(&self, seen: &Seen, judged: Judged) -> Vec<usize> {
+        let guards = self.guards.iter().enumerate();
+        guards.filter(|(_, guard)| guard.judge(seen) == judged).map(|(at, _)| at).collect()
+    }
+
+    fn step_trial(&mut self, mut trial: Trial, seen: &Seen, score: f64) -> Order {
+        let broken = self.guards_that(seen, Judged::Broken);
+        if !trial.is_on {
+            if self.settling == 0 && self.regime.is_left_by(score) {
+                self.change_era();
+                return self.take_back(trial, "the run changed meanwhile".to_owned());
+            }
+            trial.broken_before = broken;
+        } else if let Some(&guard) = broken.iter().find(|guard| !trial.broken_before.contains(guard)) {
+            let why = format!("{} was broken", self.guards[guard]);
+            return self.take_back(trial, why);
+        } else if !self.guards_that(seen, Judged::Unknown).is_empty() {
+            trial.unknown += 1;
+            if trial.unknown >= self.policy.blind_max {
+                return self.take_back(trial, "a guard could not be measured".to_owned());
+            }
+        }
+        if self.settling > 0 {
+            self.settling -= 1;
+            self.trial = Some(trial);
+            return Order::Wait;
+        }
+        let Some((other, other_rate)) = trial.half.take() else {
+            // The first half of a pair; the second is the other way.
+            trial.half = Some((score, seen.rate));
+            return self.turn(trial);
+        };
+        let (former, new) = if trial.is_on { (other, score) } else { (score, other) };
+        let (former_rate, new_rate) =
+            if trial.is_on { (other_rate, seen.rate) } else { (seen.rate, other_rate) };
+        let lost = if self.goal.keeps_the_rate() { 1.0 - new_rate / former_rate } else { 1.0 - new / former };
+        self.cost += lost.max(0.0) * seen.lasted * (2 + self.policy.settle) as f64;
+        trial.scores.add(former, new);
+        if former_rate > 0.0 && new_rate > 0.0 {
+            trial.rates.add(former_rate, new_rate);
+        }
+        if lost > self.policy.harm {
+            return self.take_back(trial, format!("it was worse by {:.0} % at once", 100.0 * lost));
+        }
+        self.judge(trial)
+    }
+
+    /// Decides after a pair, or goes on with the next one: in the other order, so that a drift favours neither.
+    fn judge(&mut self, trial: Trial) -> Order {
+        let Policy { pairs_min, pairs_max, gain_min, .. } = self.policy;
+        let gain = trial.scores.gain().filter(|gain| gain.pairs >= pairs_min);
+        let Some(gain) = gain else { return Order::Wait.with(|| self.trial = Some(trial)) };
+        let slower = self.goal.keeps_the_rate() && trial.rates.gain().is_none_or(|rate| rate.mean < -0.02);
+        if gain.least > gain_min && !slower {
+            return self.keep(trial, gain);
+        }
+        if gain.most < gain_min {
+            return self.take_back(trial, "it gains nothing worth while".to_owned());
+        }
+        if slower && gain.pairs > pairs_min {
+            return self.take_back(trial, "the rate fell".to_owned());
+        }
+        if gain.pairs >= pairs_max {
+            return self.take_back(trial, "whether it gains is not clear".to_owned());
+        }
+        // What is on stays on for the first window of the next pair.
+        Order::Wait.with(|| self.trial = Some(trial))
+    }
+
+    /// Puts the other way on.
+    fn turn(&mut self, mut trial: Trial) -> Order {
+        trial.is_on = !trial.is_on;
+        let action = trial.candidate.action.clone();
+        let order = if trial.is_on { Order::Try(action) } else { Order::Former(action) };
+        self.trial = Some(trial);
+        order
+    }
+
+    fn keep(&mut self, trial: Trial, gain: Gain) -> Order {
+        let Trial { candidate, scores, .. } = trial;
+        self.learn(&candidate, gain.mean);
+        let action = candidate.action.clone();
+        self.watch = Some(Watch { action: action.clone(), former: scores.former(), scores: Vec::new() });
+        self.failures.remove(&action.key());
+        self.fail(&action.inverse().key());
+        let why = format!("it gains {gain}; expected were {}", percent(candidate.gain));
+        self.tell(What::Kept, Some(&candidate), Some(gain), why);
+        self.kept.push(action.clone());
+        self.regime.restart();
+        Order::Keep(action)
+    }
+
+    fn take_back(&mut self, trial: Trial, why: String) -> Order {
+        let Trial { candidate, scores, .. } = trial;
+        let gain = scores.gain();
+        if let Some(gain) = gain {
+            self.learn(&candidate, gain.mean.min(0.0));
+        }
+        self.fail(&candidate.action.key());
+        let why = gain.map_or(why.clone(), |gain| format!("{why}: {gain}"));
+        self.tell(What::TakenBack, Some(&candidate), gain, why);
+        self.regime.restart();
+        Order::Undo(candidate.action)
+    }
+
+    /// A model whose promises do not come true loses weight.
+    fn learn(&mut self, candidate: &Candidate, gain: f64) {
+        let came = (gain / candidate.gain).clamp(0.0, 1.5);
+        let trust = self.trust.entry(candidate.model.clone()).or_insert(1.0);
+        *trust = (*trust + 0.3 * (came - *trust)).clamp(0.1, 1.5);
+    }
+
+    fn fail(&mut self, key: &str) {
+        let before = self.failures.get(key).filter(|it| it.regime == self.era);
+        let rest = before.map_or(self.policy.rest, |it| (2.0 * it.rest).min(self.policy.rest_max));
+        let failure = Failure { until: self.last + rest, rest, regime: self.era };
+        self.failures.insert(key.to_owned(), failure);
+    }
+
+    fn tell(&mut self, what: What, about: Option<&Candidate>, gain: Option<Gain>, why: String) {
+        let decision = Decision {
+            number: self.number,
+            at: self.last,
+            what,
+            action: about.map(|candidate| candidate.action.clone()),
+            change: about.map_or(String::new(), |candidate| candidate.action.to_string()),
+            model: about.map_or(String::new(), |candidate| candidate.model.clone()),
+            predicted: about.map(|candidate| candidate.gain).filter(|gain| gain.is_finite()),
+            gain,
+            why,
+        };
+        self.number += 1;
+        self.told.push(decision);
+    }
+}
+
+impl Order {
+    fn with(self, and: impl FnOnce()) -> Order {
+        and();
+        self
+    }
+}
+
+impl Candidate {
+    /// An action that nobody proposed.
+    fn of(action: Action) -> Candidate {
+        Candidate { action, model: String::new(), gain: f64::NAN, why: String::new() }
+    }
+}

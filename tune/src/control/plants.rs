@@ -1,0 +1,254 @@
+//! The controller on plants that are simulated: what it costs, where it ends, and that it comes to rest.
+
+use proptest::prelude::*;
+use thalweg_chance::Chance;
+
+use super::{Controller, Goal, Guard, Order, Policy, Seen, What};
+use crate::action::{Action, Candidate};
+
+/// Seconds of a window.
+const WINDOW: f64 = 0.2;
+
+/// A run whose rate depends on one setting from 0 to 10.
+struct Plant {
+    /// The rate at each value.
+    response: Vec<f64>,
+    /// By how much windows scatter.
+    noise: f64,
+    /// Windows until a change is felt in full.
+    delay: usize,
+    /// Coming from above, a value is worse by this part.
+    hysteresis: f64,
+    value: usize,
+    felt: Vec<usize>,
+    chance: Chance,
+}
+
+impl Plant {
+    fn new(response: Vec<f64>, noise: f64, seed: u64) -> Plant {
+        let chance = Chance::new(seed);
+        let (delay, hysteresis, value, felt) = (0, 0.0, 0, vec![0]);
+        Plant { response, noise, delay, hysteresis, value, felt, chance }
+    }
+
+    fn set(&mut self, value: u64) {
+        self.value = value as usize;
+    }
+
+    /// The rate of the next window, without noise and with it.
+    fn window(&mut self) -> (f64, f64) {
+        self.felt.push(self.value);
+        let until = self.felt.len() - self.delay.min(self.felt.len() - 1);
+        let felt = self.felt[until - 1];
+        // The last value that was another one says from where it came.
+        let before = self.felt[..until].iter().rev().find(|&&value| value != felt);
+        let loss = if before.is_some_and(|&value| value > felt) { 1.0 - self.hysteresis } else { 1.0 };
+        let rate = self.response[felt] * loss;
+        (rate, rate * (1.0 + self.noise * (2.0 * self.chance.uniform() - 1.0)))
+    }
+
+    /// One up, one down, four up: a model that knows nothing promises 5 % each.
+    fn propose(&self) -> Vec<Candidate> {
+        let now = self.value as i64;
+        let to = [now + 1, now - 1, now + 4, now - 4].into_iter();
+        let candidates = to.filter(|to| (0..self.response.len() as i64).contains(to)).map(|to| Candidate {
+            action: Action::set(format!("x by {}", (to - now).abs()), now as u64, to as u64),
+            model: "ladder".to_owned(),
+            gain: 0.05,
+            why: String::new(),
+        });
+        candidates.collect()
+    }
+}
+
+struct Outcome {
+    /// What was done over what would have been without a tuner.
+    part: f64,
+    /// The rate at the end over the best there is.
+    end: f64,
+    kept: usize,
+    tried: usize,
+}
+
+/// Runs a plant for so many windows; `lie` changes what is seen.
+fn run(plant: &mut Plant, guards: Vec<Guard>, windows: usize, lie: impl Fn(usize, &mut Seen)) -> Outcome {
+    let mut controller = Controller::new(Goal::Throughput, guards, Policy::default(), 0);
+    let (start, mut done) = (plant.response[plant.value], 0.0);
+    for n in 0..windows {
+        let (rate, seen) = plant.window();
+        done += rate;
+        let mut seen = Seen { rate: seen, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+        lie(n, &mut seen);
+        match controller.step(&seen, || plant.propose()) {
+            Order::Wait => {}
+            Order::Try(action) | Order::Keep(action) => plant.set(action.changes[0].to),
+            Order::Former(action) | Order::Undo(action) => plant.set(action.changes[0].from),
+        }
+    }
+    if let Order::Undo(action) = controller.end("the test ends") {
+        plant.set(action.changes[0].from);
+    }
+    let told = controller.told();
+    let count = |what: What| told.iter().filter(|decision| decision.what == what).count();
+    let best = plant.response.iter().copied().fold(0.0, f64::max);
+    Outcome {
+        part: done / (start * windows as f64),
+        end: plant.response[plant.value] / best,
+        kept: count(What::Kept),
+        tried: count(What::Tried),
+    }
+}
+
+fn honest(_: usize, _: &mut Seen) {}
+
+/// A hill with its top at 6.
+fn hill() -> Vec<f64> {
+    (0..11).map(|x| 1000.0 * (1.0 - 0.012 * f64::from((x - 6_i32).pow(2)))).collect()
+}
+
+#[test]
+fn a_hill_is_climbed() {
+    let outcome = run(&mut Plant::new(hill(), 0.01, 1), Vec::new(), 1500, honest);
+    assert!(outcome.end >= 0.95, "ended at {:.3} of the best", outcome.end);
+    assert!(outcome.part > 1.2, "{:.3} of the untouched run", outcome.part);
+}
+
+#[test]
+fn where_nothing_can_be_gained_next_to_nothing_is_lost() {
+    for seed in 0..20 {
+        let outcome = run(&mut Plant::new(vec![1000.0; 11], 0.05, seed), Vec::new(), 600, honest);
+        assert!(outcome.part > 0.97 && outcome.kept <= 1, "{:.3}, {} kept", outcome.part, outcome.kept);
+        // At the top, too: each way leads down.
+        let mut top = Plant::new(hill(), 0.02, seed);
+        (top.value, top.felt) = (6, vec![6]);
+        let outcome = run(&mut top, Vec::new(), 600, honest);
+        assert!(
+            outcome.part > 0.97 && outcome.end > 0.95,
+            "seed {seed}: {:.3}, {:.3}",
+            outcome.part,
+            outcome.end
+        );
+    }
+}
+
+#[test]
+fn a_guard_that_breaks_over_a_cliff_is_broken_for_one_window() {
+    let mut response = hill();
+    response[4..].fill(200.0);
+    let mut plant = Plant::new(response, 0.01, 9);
+    let guard: Guard = "rate>400/s".parse().unwrap();
+    let mut controller = Controller::new(Goal::Throughput, vec![guard], Policy::default(), 0);
+    let (mut in_a_row, mut worst) = (0, 0);
+    for n in 0..1000 {
+        let (rate, seen) = plant.window();
+        in_a_row = if rate < 400.0 { in_a_row + 1 } else { 0 };
+        worst = worst.max(in_a_row);
+        let seen = Seen { rate: seen, ..Seen::nothing((n + 1) as f64 * WINDOW, WINDOW) };
+        match controller.step(&seen, || plant.propose()) {
+            Order::Wait => {}
+            Order::Try(action) | Order::Keep(action) => plant.set(action.changes[0].to),
+            Order::Former(action) | Order::Undo(action) => plant.set(action.changes[0].from),
+        }
+    }
+    assert!(worst <= 1, "{worst} windows in a row");
+    let told = controller.told();
+    let broken = told.iter().filter(|decision| decision.why.contains("was broken")).count();
+    assert!(broken >= 1, "the cliff was never met");
+    assert!(plant.response[plant.value] > 700.0);
+}
+
+#[test]
+fn what_a_person_set_ends_the_trial_and_is_left_alone() {
+    let mut plant = Plant::new(hill(), 0.0, 2);
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 7);
+    let mut n = 0;
+    let mut window = |plant: &mut Plant| {
+        n += 1;
+        Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n) * WINDOW, WINDOW) }
+    };
+    let action = loop {
+        let seen = window(&mut plant);
+        if let Order::Try(action) = controller.step(&seen, || plant.propose()) {
+            break action;
+        }
+    };
+    let name = action.changes[0].knob.name();
+    assert_eq!(controller.pin(&name, "set by a person"), Order::Wait, "nothing else is to be taken back");
+    assert!(controller.trial().is_none() && controller.is_pinned(&name));
+    for _ in 0..200 {
+        let seen = window(&mut plant);
+        let order = controller.step(&seen, || plant.propose());
+        assert!(!matches!(order, Order::Try(tried) if tried.changes[0].knob.name() == name));
+    }
+    let told = controller.told();
+    assert!(told.iter().zip(7..).all(|(decision, number)| decision.number == number));
+}
+
+#[test]
+fn a_regime_that_changes_opens_what_had_failed() {
+    // The top is at 0 first, then at 10.
+    let down: Vec<f64> = (0..11).map(|x| 1000.0 - 30.0 * f64::from(x)).collect();
+    let mut plant = Plant::new(down.clone(), 0.01, 4);
+    let mut controller = Controller::new(Goal::Throughput, Vec::new(), Policy::default(), 0);
+    for n in 0..3000 {
+        if n == 1000 {
+            plant.response = down.iter().rev().map(|rate| 0.8 * rate).collect();
+        }
+        let seen = Seen { rate: plant.window().1, ..Seen::nothing(f64::from(n + 1) * WINDOW, WINDOW) };
+        match controller.step(&seen, || plant.propose()) {
+            Order::Wait => {}
+            Order::Try(action) | Order::Keep(action) => plant.set(action.changes[0].to),
+            Order::Former(action) | Order::Undo(action) => plant.set(action.changes[0].from),
+        }
+    }
+    assert!(plant.value >= 8, "ended at {}", plant.value);
+    let told = controller.told();
+    let changed = told.iter().find(|decision| decision.what == What::Changed).expect("the change is told");
+    assert!((200.0..201.5).contains(&changed.at), "told at {} s", changed.at);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the plant is like, the run is hardly worse than without a tuner, and the tuner comes to rest.
+    #[test]
+    fn regret_is_bounded_and_there_are_no_limit_cycles(
+        response in prop::collection::vec(200.0..2000.0_f64, 11),
+        noise in 0.0..0.15_f64,
+        delay in 0_usize..2,
+        hysteresis in 0.0..0.05_f64,
+        value in 0_usize..11,
+        seed in any::<u64>(),
+    ) {
+        let mut plant = Plant { delay, hysteresis, value, felt: vec![value], ..Plant::new(response, noise, seed) };
+        let outcome = run(&mut plant, Vec::new(), 1500, honest);
+        // Whoever tries a higher value comes back from above: what hysteresis takes then, no tuner can give back.
+        let least = 0.96 * (1.0 - hysteresis);
+        prop_assert!(outcome.part > least, "{:.3} of the untouched run, at least {:.3}", outcome.part, least);
+        // In 300 s: each keep gains 2 % at least, and what failed rests for twice as long each time.
+        prop_assert!(outcome.kept <= 24 && outcome.tried <= 120, "{} kept, {} tried", outcome.kept, outcome.tried);
+    }
+
+    /// Measurements that are wrong, missing or of another time neither break anything nor keep a trial going.
+    #[test]
+    fn lies_break_nothing(
+        lies in prop::collection::vec((0_u8..6, 0_usize..400), 0..200),
+        seed in any::<u64>(),
+    ) {
+        let lie = |n: usize, seen: &mut Seen| {
+            for (kind, _) in lies.iter().filter(|(_, at)| *at == n) {
+                match kind {
+                    0 => seen.rate = f64::NAN,
+                    1 => seen.rate = f64::INFINITY,
+                    2 => seen.rate = -1.0,
+                    3 => seen.at = -1e9,
+                    4 => seen.at += 1e9,
+                    _ => seen.lasted = 0.0,
+                }
+            }
+        };
+        let guard = vec!["rate>100/s".parse().unwrap()];
+        let outcome = run(&mut Plant::new(hill(), 0.02, seed), guard, 400, lie);
+        prop_assert!(outcome.part > 0.9, "{:.3}", outcome.part);
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether a run does the same as before: a test for a change of the mean by Page and Hinkley (Page, Biometrika 1954).
+//!
+//! Of the logarithms `x_k` of the scores, with `m` their mean so far and `s` how they scatter from one to the next, it sums
+//! `u_k = max(0, u_{k-1} + (x_k − m) − δ)` and likewise downwards; where a sum passes `λ` the regime has changed, with `δ = max(1 %, s/2)` and
+//! `λ = max(20 %, 6 s)`. So a step of 30 % is seen within two or three windows, and noise is not.
+
+/// Windows before a regime counts as stable.
+const STABLE: usize = 3;
+/// Changes below this are none.
+const DELTA: f64 = 0.01;
+/// The sum that is a change.
+const LAMBDA: f64 = 0.2;
+/// Where so much of the work is done elsewhere than before, the regime is another one whatever the score.
+const SHIFT: f64 = 0.25;
+
+/// Watches for changes of the regime.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Regime {
+    count: usize,
+    mean: f64,
+    last: f64,
+    scatter: f64,
+    up: f64,
+    down: f64,
+}
+
+impl Regime {
+    /// Takes a score. True: the regime changed, and this is the first window of the new one.
+    pub(super) fn take(&mut self, score: f64, shift: f64) -> bool {
+        let x = score.ln();
+        if self.count == 0 {
+            *self = Regime { count: 1, mean: x, last: x, ..Regime::default() };
+            return false;
+        }
+        if shift > SHIFT && self.count >= STABLE {
+            *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
+            return true;
+        }
+        let step = (x - self.last).abs();
+        // A step is no scatter beyond what was seen so far, or the first change would hide itself.
+        let believed = if self.count < STABLE { step } else { step.min(2.0 * self.scatter.max(DELTA)) };
+        let weight = 1.0 / (self.count as f64).min(16.0);
+        let delta = DELTA.max(self.scatter / 2.0);
+        let lambda = LAMBDA.max(6.0 * self.scatter);
+        self.up = (self.up + (x - self.mean) - delta).max(0.0);
+        self.down = (self.down - (x - self.mean) - delta).max(0.0);
+        self.scatter += weight * (believed - self.scatter);
+        self.count += 1;
+        self.mean += (x - self.mean) / (self.count as f64).min(64.0);
+        self.last = x;
+        if self.up.max(self.down) > lambda && self.count > STABLE {
+            *self = Regime { count: 1, mean: x, last: x, scatter: self.scatter, ..Regime::default() };
+            return true;
+        }
+        false
+    }
+
+    /// Whether it has been the same for long enough to compare with.
+    pub(super) fn is_stable(&self) -> bool {
+        self.count >= STABLE
+    }
+
+    /// Whether a score is so far from the mean that this is another regime.
+    pub(super) fn is_left_by(&self, score: f64) -> bool {
+        self.count > 0 && (score.ln() - self.mean).abs() > LAMBDA.max(6.0 * self.scatter)
+    }
+
+    /// Begins anew in the same regime: a change of ours moved the mean.
+    pub(super) fn restart(&mut self) {
+        *self = Regime { scatter: self.scatter, ..Regime::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_chance::Chance;
+
+    fn noise(chance: &mut Chance) -> f64 {
+        1.0 + 0.06 * (chance.uniform() + chance.uniform() - 1.0)
+    }
+
+    #[test]
+    fn a_step_is_seen_soon_and_noise_is_not() {
+        let mut false_alarms = 0;
+        for seed in 0..40 {
+            let mut chance = Chance::new(seed);
+            let mut regime = Regime::default();
+            false_alarms += (0..300).filter(|_| regime.take(1000.0 * noise(&mut chance), 0.0)).count();
+            assert!(regime.is_stable());
+            let factor = chance.of(&[0.6, 1.5]);
+            let seen = (0..6).position(|_| regime.take(1000.0 * factor * noise(&mut chance), 0.0));
+            assert!(seen.is_some_and(|windows| windows <= 3), "seed {seed}: {seen:?}");
+            assert!(!regime.is_stable());
+        }
+        assert!(false_alarms <= 4, "{false_alarms} in 12,000 windows");
+    }
+
+    #[test]
+    fn work_that_is_done_elsewhere_is_another_regime() {
+        let mut regime = Regime::default();
+        assert!((0..10).all(|_| !regime.take(1000.0, 0.02)));
+        assert!(regime.take(1000.0, 0.6));
+    }
+}

@@ -1,0 +1,191 @@
+//! How a tuner changes a run: by leases, so that whatever it tries goes back by itself when it dies.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use thalweg_space::lease::{Lease, Terms};
+use thalweg_space::reader::{Sent, SpaceReader};
+use thalweg_space::{Answer, Command, Error};
+
+use crate::action::{Action, Knob};
+use crate::control::Decision;
+
+/// What is tried goes back after this, if the tuner does not renew it. It turns more often than that.
+const LASTS: Duration = Duration::from_secs(30);
+/// How long the run may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Commands that wait for their answers at the same time.
+const AT_ONCE: usize = 32;
+/// More tasks are not moved back after the run has placed them anew.
+const BACK_MAX: usize = 512;
+/// Letters of a text in a note.
+const NOTE_MAX: usize = 300;
+
+/// Changes a run.
+pub(super) struct Hands<'r> {
+    reader: &'r SpaceReader,
+    leases: HashMap<String, Lease>,
+}
+
+/// Why something could not be done.
+pub(super) enum Refused {
+    /// Somebody else has set this.
+    TakenOver(String, String),
+    /// The run refused it, or has ended.
+    Failed(String),
+}
+
+impl<'r> Hands<'r> {
+    pub(super) fn new(reader: &'r SpaceReader) -> Hands<'r> {
+        Hands { reader, leases: HashMap::new() }
+    }
+
+    /// Puts the new values of an action in force, for now.
+    pub(super) fn put(&mut self, action: &Action) -> Result<(), Refused> {
+        for change in &action.changes {
+            let Knob::Setting(name) = &change.knob else { continue };
+            let set = match self.leases.get_mut(name) {
+                Some(lease) => lease.set(change.to),
+                None => self.lease(name, change.to),
+            };
+            set.map_err(|error| self.lost(name, &error))?;
+        }
+        self.move_tasks(action, Some(Terms::lasting(LASTS).while_alive()))
+    }
+
+    fn lease(&mut self, name: &str, value: u64) -> Result<(), Error> {
+        let lease = self.reader.lease(name, value, Terms::lasting(LASTS).while_alive())?;
+        self.leases.insert(name.to_owned(), lease);
+        Ok(())
+    }
+
+    fn lost(&mut self, name: &str, error: &Error) -> Refused {
+        self.leases.remove(name);
+        Refused::TakenOver(name.to_owned(), format!("{error:#}"))
+    }
+
+    /// Leaves the new values of an action, for good.
+    pub(super) fn keep(&mut self, action: &Action) -> Result<(), Refused> {
+        self.put(action)?;
+        for change in &action.changes {
+            let Knob::Setting(name) = &change.knob else { continue };
+            if let Some(lease) = self.leases.remove(name) {
+                lease.confirm().map_err(|error| self.lost(name, &error))?;
+            }
+        }
+        self.move_tasks(action, None)
+    }
+
+    /// Takes an action back for good. What somebody else has set meanwhile stays.
+    pub(super) fn undo(&mut self, action: &Action) -> Result<(), Refused> {
+        let back = action.inverse();
+        let mut taken = None;
+        for change in &back.changes {
+            let Knob::Setting(name) = &change.knob else { continue };
+            let done = match self.leases.remove(name) {
+                Some(lease) => lease.give_back(),
+                // It was kept before.
+                None => self.reader.set(name, change.to),
+            };
+            taken = done.map_err(|error| self.lost(name, &error)).err().or(taken);
+        }
+        self.move_tasks(&back, None)?;
+        taken.map_or(Ok(()), Err)
+    }
+
+    /// Lets go of a setting that somebody else has set.
+    pub(super) fn let_go(&mut self, name: &str) {
+        self.leases.remove(name);
+    }
+
+    /// Moves the tasks of an action, for good or for now. Those that have ended are no failure.
+    fn move_tasks(&self, action: &Action, terms: Option<Terms>) -> Result<(), Refused> {
+        let moves = action.changes.iter().filter_map(|change| match change.knob {
+            Knob::Worker { task, .. } => Some((task, change.to)),
+            Knob::Setting(_) => None,
+        });
+        self.move_all(&moves.collect::<Vec<_>>(), terms)
+    }
+
+    /// Moves tasks to where they were before the run placed them anew; as many as that takes a moment for.
+    pub(super) fn move_back(&self, places: &[(u64, u64)]) {
+        if !places.is_empty() && places.len() <= BACK_MAX {
+            // One that has ended, or whose worker takes no part, is placed by the run.
+            let _ = self.move_all(places, None);
+        }
+    }
+
+    fn move_all(&self, moves: &[(u64, u64)], terms: Option<Terms>) -> Result<(), Refused> {
+        let failed = |error: Error| Refused::Failed(format!("{error:#}"));
+        let (mut done, mut why) = (0, None);
+        for part in moves.chunks(AT_ONCE) {
+            let mut sent = Vec::with_capacity(part.len());
+            for (task, worker) in part {
+                let command = Command::new(format!("task {task}"), "move").with(format!("worker {worker}"));
+                sent.push(match terms {
+                    None => Asked::Plain(self.reader.send(&command).map_err(failed)?),
+                    Some(terms) => Asked::Leased(self.reader.send_leased(&command, terms).map_err(failed)?),
+                });
+            }
+            for asked in &sent {
+                match asked.sent().wait(ANSWER_MAX).map_err(failed)? {
+                    Answer::Done { .. } => done += 1,
+                    Answer::Failed { why: text } => why = Some(text),
+                }
+            }
+        }
+        match why {
+            Some(why) if done == 0 => Err(Refused::Failed(why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the run write a decision among its events; false: it takes no commands yet. A run that knows no such note does without.
+    pub(super) fn note(&self, decision: &Decision) -> bool {
+        let number = |value: f64| format!("{value:e}");
+        let gain = decision.gain;
+        let figure = |of: fn(&crate::control::Gain) -> f64| number(gain.as_ref().map_or(f64::NAN, of));
+        let action = decision.action.clone().unwrap_or_default();
+        let (values, back) = (action.values(), action.inverse().values());
+        // What is cut off could not be undone: then nothing is.
+        let whole = values.len() <= 2 * NOTE_MAX && back.len() <= 2 * NOTE_MAX;
+        let (values, back) = if whole { (values, back) } else { (String::new(), String::new()) };
+        let command = Command::new("tuner", "note")
+            .with(decision.number.to_string())
+            .with(decision.what.word())
+            .with(number(decision.predicted.unwrap_or(f64::NAN)))
+            .with(figure(|gain| gain.mean))
+            .with(figure(|gain| gain.least))
+            .with(figure(|gain| gain.most))
+            .with(gain.map_or(0, |gain| gain.pairs).to_string())
+            .with(cut(&decision.change))
+            .with(values)
+            .with(back)
+            .with(cut(&decision.model))
+            .with(cut(&decision.why));
+        let Ok(sent) = self.reader.send(&command) else { return false };
+        let _ = sent.wait(Duration::from_millis(200));
+        true
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(NOTE_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+enum Asked {
+    Plain(Sent),
+    Leased(thalweg_space::reader::LeasedCommand),
+}
+
+impl Asked {
+    fn sent(&self) -> &Sent {
+        match self {
+            Asked::Plain(sent) => sent,
+            Asked::Leased(leased) => leased.sent(),
+        }
+    }
+}

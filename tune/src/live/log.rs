@@ -1,0 +1,69 @@
+//! The log: decisions of tuners among the events of a run, which may live or be over.
+
+use std::path::Path;
+use thalweg_space::Error;
+use thalweg_space::reader::{Event, Feed, Item, PathFeed, Value};
+
+use crate::action::Action;
+use crate::control::{Decision, Gain, What};
+
+/// The kind of these events.
+const KIND: &str = "tuner.decided";
+/// Events that are looked through at a time.
+const PART: usize = 4096;
+
+/// The decisions that the events in this directory hold, oldest first. Their times are seconds from the run's start.
+///
+/// # Errors
+/// When it is no space, or cannot be read.
+pub fn log(path: &Path) -> Result<Vec<Decision>, Error> {
+    let mut feed = PathFeed::open(path)?;
+    let mut clock = None;
+    if let Some(space) = feed.spaces().first() {
+        let info = space.info()?;
+        clock = Some((info.clock.anchor().ticks, info.clock.hz()));
+    }
+    let seconds = |ticks: u64| clock.map_or(f64::NAN, |(begin, hz)| ticks.saturating_sub(begin) as f64 / hz);
+    let mut decisions = Vec::new();
+    let mut take = |_: usize, item: Item<'_>| {
+        if let Item::Event(event) = item
+            && event.kind.name == KIND
+        {
+            decisions.extend(decision(&event, seconds(event.time)));
+        }
+    };
+    while feed.poll(PART, &mut take)? > 0 {}
+    Ok(decisions)
+}
+
+/// The decision that an event holds; none where a field of it is missing: it comes from another version.
+fn decision(event: &Event<'_>, at: f64) -> Option<Decision> {
+    let text = |name: &str| {
+        let (_, value) = event.fields().find(|(field, _)| field.name == name)?;
+        Some(match value {
+            Value::Text(text) => text.into_owned(),
+            Value::Choice(_, Some(word)) => word.to_owned(),
+            other => other.to_string(),
+        })
+    };
+    let figure = |name: &str| Some(event.f64(event.kind.field(name)?));
+    let whole = |name: &str| Some(event.u64(event.kind.field(name)?));
+    let known = |figure: f64| figure.is_finite().then_some(figure);
+    let gain = known(figure("gain")?).map(|mean| Gain {
+        mean,
+        least: figure("least").unwrap_or(f64::NAN),
+        most: figure("most").unwrap_or(f64::NAN),
+        pairs: whole("pairs").unwrap_or(0) as usize,
+    });
+    Some(Decision {
+        number: whole("number")?,
+        at,
+        what: What::of_word(&text("what")?.replace('_', " "))?,
+        action: Action::read(&text("values")?, &text("back")?).filter(|action| !action.changes.is_empty()),
+        change: text("change")?,
+        model: text("model")?,
+        predicted: known(figure("predicted")?),
+        gain,
+        why: text("why")?,
+    })
+}

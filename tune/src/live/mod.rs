@@ -1,0 +1,478 @@
+//! The loop over a run that lives: measure, propose, try, keep or take back.
+
+mod claim;
+mod hands;
+mod log;
+mod messages;
+mod placing;
+mod sample;
+mod untuned;
+mod window;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_monitor::{Names, names};
+use thalweg_space::reader::{SettingView, SpaceReader};
+
+use crate::action::{Action, Candidate, Knob};
+use crate::control::{Controller, Decision, Goal, Guard, Order, Policy};
+use crate::knowledge::Rules;
+use claim::Claim;
+use hands::{Hands, Refused};
+use messages::Messages;
+use placing::Around;
+use sample::{Sample, processor_s};
+use window::shift;
+
+pub use claim::{pin, pins};
+pub use log::log;
+pub use untuned::Untuned;
+pub use window::{Progress, StreamIn, TaskIn, Window, WorkerIn};
+
+/// The name under which a tuner changes settings.
+pub const TOOL: &str = "thalweg tune";
+/// The least and the longest window.
+const WINDOW: Duration = Duration::from_millis(150);
+const WINDOW_MAX: Duration = Duration::from_secs(3);
+/// A window in which nothing is tried is at most so long.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+/// Messages that a window should see.
+const MESSAGES: f64 = 200.0;
+/// Windows until tasks that were moved are where they should be.
+const QUIET: usize = 3;
+/// Decisions of a run that takes no commands that are kept for it, the first ones.
+const UNNOTED_MAX: usize = 64;
+/// How often it is asked whether to go on.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How a run is tuned.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is to become better.
+    pub goal: Goal,
+    /// What must not happen.
+    pub guards: Vec<Guard>,
+    /// How trials are decided.
+    pub policy: Policy,
+    /// Whether it only says what it would try.
+    pub advise: bool,
+    /// The part of one processor that the tuner may use while it tries nothing.
+    pub budget: f64,
+    /// How long it tunes; none: until the run ends.
+    pub lasts: Option<Duration>,
+    /// Further packs of rules: their names and texts.
+    pub packs: Vec<(String, String)>,
+    /// The number of its first decision.
+    pub first: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            goal: Goal::default(),
+            guards: Vec::new(),
+            policy: Policy::default(),
+            advise: false,
+            budget: 0.01,
+            lasts: None,
+            packs: Vec::new(),
+            first: 1,
+        }
+    }
+}
+
+/// What a tuner tells while it works.
+#[derive(Debug)]
+pub enum Told<'t> {
+    /// It decided something.
+    Decision(&'t Decision),
+    /// It measured a window.
+    Window {
+        /// What was seen.
+        window: &'t Window,
+        /// Progress a second, and of what.
+        rate: f64,
+        /// What counts as progress.
+        progress: Progress,
+        /// What is under trial.
+        trial: Option<&'t Candidate>,
+    },
+}
+
+/// What came of tuning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// Decisions.
+    pub decisions: u64,
+    /// Changes that stayed.
+    pub kept: usize,
+    /// What trials cost, in seconds of flow.
+    pub cost_s: f64,
+    /// The part of one processor that the tuner itself used.
+    pub processor: f64,
+}
+
+/// Tunes the run whose space is in the directory `path`, until it ends, `stop` says so, or its time is over. What happens is given to `tell`.
+///
+/// # Errors
+/// When there is no such run, it cannot be tuned (it is over, or shows nothing of itself), somebody else tunes it, or a pack is wrong.
+pub fn tune(
+    path: &Path,
+    options: &Options,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Told<'_>),
+) -> Result<Tuned, Untuned> {
+    let reader = SpaceReader::open(path)?.called(TOOL);
+    let settings = reader.settings()?;
+    check(&reader, &settings)?;
+    let rules = Rules::read(&options.packs, &settings).map_err(|bad| Untuned::Refused(bad.to_string()))?;
+    // One that only advises is in nobody's way.
+    let _claim = if options.advise { None } else { Some(Claim::take(path)?) };
+    let controller =
+        Controller::new(options.goal, options.guards.clone(), options.policy.clone(), options.first);
+    let controller = if options.advise { controller.advising() } else { controller };
+    let guards = &options.guards;
+    let asked = guards.iter().any(|guard| guard.needs_messages() || guard.needs_failures());
+    let messages = asked.then(|| Messages::follow(&reader, &settings)).transpose()?;
+    let mut tuner = Tuner {
+        reader: &reader,
+        messages,
+        hands: Hands::new(&reader),
+        controller,
+        rules,
+        options,
+        names: names(&reader)?,
+        settings,
+        progress: None,
+        profile: HashMap::new(),
+        places: HashMap::new(),
+        quiet: 0,
+        former: Vec::new(),
+        machine: thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
+        rate: f64::NAN,
+        decisions: 0,
+        unnoted: VecDeque::new(),
+    };
+    tuner.run(stop, tell)
+}
+
+fn check(reader: &SpaceReader, settings: &[SettingView]) -> Result<(), Untuned> {
+    let path = reader.path().display();
+    if !reader.is_alive() {
+        return Err(Untuned::Refused(format!(
+            "the process of {path} has ended: only a run that lives can be tuned"
+        )));
+    }
+    match settings.iter().find(|setting| setting.name == "monitor.mode") {
+        None => Err(Untuned::Refused(format!(
+            "{path} is no space of a network: it has no setting `monitor.mode`"
+        ))),
+        Some(mode) if mode.value == 0 => Err(Untuned::Refused(format!(
+            "the run of {path} shows nothing of itself (mode off): `thalweg set monitor.mode metrics` lets it"
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+struct Tuner<'r> {
+    reader: &'r SpaceReader,
+    hands: Hands<'r>,
+    /// Where a guard speaks of single messages.
+    messages: Option<Messages>,
+    controller: Controller,
+    rules: Rules,
+    options: &'r Options,
+    names: Names,
+    settings: Vec<SettingView>,
+    progress: Option<Progress>,
+    profile: HashMap<u64, f64>,
+    /// Where tasks were last, or should be since we moved them: one that is elsewhere was moved by somebody else.
+    places: HashMap<u64, u32>,
+    /// Windows since something was changed.
+    quiet: usize,
+    /// Where tasks were before the number of workers was changed: the run lets its mapper place them anew then.
+    former: Vec<(u64, u64)>,
+    machine: f64,
+    /// Progress a second, as of the last window in which nothing was tried.
+    rate: f64,
+    decisions: u64,
+    /// Decisions that the run has not noted yet.
+    unnoted: VecDeque<Decision>,
+}
+
+impl Tuner<'_> {
+    fn run(&mut self, stop: &dyn Fn() -> bool, tell: &mut dyn FnMut(&Told<'_>)) -> Result<Tuned, Untuned> {
+        let (begun, used_before) = (Instant::now(), processor_s(std::process::id()).unwrap_or(0.0));
+        let goal = self.options.goal;
+        self.controller.begin(&format!("for {goal}{}", guards_said(&self.options.guards)));
+        self.say(tell);
+        let (mut from, mut length) = (Sample::take(self.reader)?, WINDOW);
+        let why = loop {
+            if let Some(why) = self.wait(length, begun, stop)? {
+                break why;
+            }
+            let to = match Sample::take(self.reader) {
+                Ok(sample) => sample,
+                Err(_) if self.has_ended()? => break "the run ended",
+                Err(error) => return Err(error.into()),
+            };
+            let changed = self.window(&from, &to, begun, tell)?;
+            self.say(tell);
+            let used = processor_s(std::process::id()).unwrap_or(0.0) - used_before;
+            length = self.next_length(length, used, begun);
+            // What was changed just now took time that belongs to no window.
+            from = if changed { Sample::take(self.reader)? } else { to };
+        };
+        let order = self.controller.end(why);
+        if !self.has_ended()? {
+            self.obey(order);
+            self.messages.take().into_iter().for_each(Messages::end);
+        }
+        self.say(tell);
+        let used = processor_s(std::process::id()).unwrap_or(f64::NAN) - used_before;
+        Ok(Tuned {
+            decisions: self.decisions,
+            kept: self.controller.kept().len(),
+            cost_s: self.controller.cost(),
+            processor: used / begun.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn has_ended(&self) -> Result<bool, Untuned> {
+        Ok(self.reader.is_gone() || !self.reader.is_alive() || self.reader.info()?.finished)
+    }
+
+    /// Waits for a window; why it is the last one, if it is.
+    fn wait(
+        &mut self,
+        length: Duration,
+        begun: Instant,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<&'static str>, Untuned> {
+        let end = Instant::now() + length;
+        loop {
+            if stop() {
+                return Ok(Some("it was asked to"));
+            }
+            if self.options.lasts.is_some_and(|lasts| begun.elapsed() >= lasts) {
+                return Ok(Some("its time was over"));
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(if self.has_ended()? { Some("the run ended") } else { None });
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+            self.messages.iter_mut().for_each(Messages::look);
+        }
+    }
+
+    /// How long the next window is: short while something is tried, else so that the tuner stays within its budget.
+    fn next_length(&self, length: Duration, used: f64, begun: Instant) -> Duration {
+        let base = self.base();
+        if self.controller.trial().is_some() {
+            return base;
+        }
+        if used > self.options.budget * begun.elapsed().as_secs_f64() {
+            return (length * 3 / 2).clamp(base, IDLE_MAX.max(base));
+        }
+        base
+    }
+
+    /// The window in which enough messages are seen.
+    fn base(&self) -> Duration {
+        let needed = MESSAGES / self.rate;
+        if needed.is_finite() {
+            Duration::from_secs_f64(needed.clamp(0.0, 1e3)).clamp(WINDOW, WINDOW_MAX)
+        } else {
+            WINDOW
+        }
+    }
+
+    /// Takes a window; whether something was changed.
+    fn window(
+        &mut self,
+        from: &Sample,
+        to: &Sample,
+        begun: Instant,
+        tell: &mut dyn FnMut(&Told<'_>),
+    ) -> Result<bool, Untuned> {
+        if let Some(missing) = to.tasks.values().find(|task| !self.names.sites.contains_key(&task.component))
+            && missing.component != 0
+        {
+            self.names = names(self.reader)?;
+        }
+        let Some(window) = Window::between(from, to, &self.names) else { return Ok(false) };
+        let mut changed = self.see_to_pins(to)?;
+        let told =
+            self.progress.filter(|&of| self.controller.trial().is_some() || of != Progress::Dispatches);
+        let progress = *self.progress.insert(told.unwrap_or_else(|| window.told()));
+        let profile = window.profile();
+        let shift = shift(&std::mem::replace(&mut self.profile, profile), &self.profile);
+        let mut seen = window.seen(begun.elapsed().as_secs_f64(), progress, shift);
+        if let Some(messages) = &mut self.messages {
+            seen = messages.add(seen)?;
+        }
+        if seen.rate.is_nan() || seen.rate <= 0.0 {
+            // Perhaps it is told by something else now.
+            self.progress = None;
+        }
+        let trial = self.controller.trial();
+        if trial.is_none() {
+            self.rate = seen.rate;
+        }
+        tell(&Told::Window { window: &window, rate: seen.rate, progress, trial });
+        let (rules, settings, goal, machine) = (&self.rules, &self.settings, self.options.goal, self.machine);
+        let pinned: Vec<u64> =
+            to.tasks.keys().copied().filter(|task| self.controller.is_pinned(&worker_of(*task))).collect();
+        let propose = || {
+            let around = Around { processors: machine, pinned: &|task| pinned.contains(&task) };
+            let mapping = (goal == Goal::Throughput).then(|| placing::propose(&window, &around)).flatten();
+            let limited = goal.keeps_the_rate() || placing::is_network_limited(&window);
+            let rules = limited.then(|| rules.propose(&window, seen.rate, goal, settings, machine));
+            mapping.into_iter().chain(rules.into_iter().flatten()).collect()
+        };
+        let order = self.controller.step(&seen, propose);
+        changed |= order != Order::Wait;
+        self.obey(order);
+        Ok(changed)
+    }
+
+    /// Does what the controller says.
+    fn obey(&mut self, order: Order) {
+        let mut order = order;
+        // What follows from a failure may fail, too: each time there is less to do.
+        for _ in 0..8 {
+            let done = match &order {
+                Order::Wait => return,
+                Order::Try(action) => {
+                    if touches_workers(action) && self.former.is_empty() {
+                        self.former = self.places.iter().map(|(&task, &at)| (task, u64::from(at))).collect();
+                    }
+                    self.hands.put(action)
+                }
+                Order::Former(action) => self.hands.put(&action.inverse()),
+                Order::Keep(action) => self.hands.keep(action),
+                Order::Undo(action) => self.hands.undo(action),
+            };
+            let mut back = Vec::new();
+            match &order {
+                Order::Former(action) if touches_workers(action) => back = self.former.clone(),
+                Order::Undo(action) if touches_workers(action) => back = std::mem::take(&mut self.former),
+                Order::Keep(_) => self.former.clear(),
+                _ => {}
+            }
+            self.hands.move_back(&back);
+            self.expect(&order, &back);
+            order = match done {
+                Ok(()) => return,
+                Err(Refused::TakenOver(name, why)) => self.controller.pin(&name, &why),
+                Err(Refused::Failed(why)) => self.controller.failed(&why),
+            };
+        }
+    }
+
+    /// Leaves alone what people set or said.
+    fn see_to_pins(&mut self, now: &Sample) -> Result<bool, Untuned> {
+        let mut surprises: Vec<(String, String)> = Vec::new();
+        for name in pins(self.reader.path()) {
+            surprises.push((name, "somebody said that it stays (`thalweg tune pin`)".to_owned()));
+        }
+        let settings = self.reader.settings()?;
+        for (before, now) in self.settings.iter().zip(&settings) {
+            let is_ours = |setter: &thalweg_space::reader::SetterView| setter.tool == TOOL;
+            let changed = (before.value, &before.setter) != (now.value, &now.setter);
+            if let Some(setter) = now.setter.as_ref().filter(|setter| changed && !is_ours(setter)) {
+                let why = format!("{} (process {}) set it to {}", setter.tool, setter.pid, now.value);
+                surprises.push((now.name.clone(), why));
+            }
+        }
+        self.settings = settings;
+        self.see_to_places(now, &mut surprises);
+        let mut changed = false;
+        for (name, why) in surprises {
+            if self.controller.is_pinned(&name) {
+                continue;
+            }
+            self.hands.let_go(&name);
+            let order = self.controller.pin(&name, &why);
+            changed |= order != Order::Wait;
+            self.obey(order);
+        }
+        Ok(changed)
+    }
+
+    /// Finds the tasks that somebody else has moved. What the run itself moves, stolen tasks and replicas that it spreads, is nobody's.
+    fn see_to_places(&mut self, now: &Sample, surprises: &mut Vec<(String, String)>) {
+        self.quiet += 1;
+        if self.quiet < QUIET {
+            return;
+        }
+        let is_on =
+            |name: &str| self.settings.iter().any(|setting| setting.name == name && setting.value != 0);
+        let (steals, spreads) = (is_on("exec.steal"), is_on("exec.spread"));
+        let mut places = HashMap::with_capacity(now.tasks.len());
+        for (task, at) in &now.tasks {
+            let Some(worker) = at.worker else { continue };
+            places.insert(*task, worker);
+            if let Some(&before) = self.places.get(task).filter(|&&before| before != worker)
+                && !steals
+                && !(spreads && at.replica > 0)
+            {
+                surprises.push((worker_of(*task), format!("it moved from worker {before} to {worker}")));
+            }
+        }
+        self.places = places;
+    }
+
+    /// Notes where tasks are to be after an order.
+    fn expect(&mut self, order: &Order, places: &[(u64, u64)]) {
+        let action = match order {
+            Order::Wait => return,
+            Order::Try(action) | Order::Keep(action) => action.clone(),
+            Order::Former(action) | Order::Undo(action) => action.inverse(),
+        };
+        self.quiet = 0;
+        if touches_workers(&action) {
+            self.places.clear();
+        }
+        let moves = action.changes.iter().filter_map(|change| match change.knob {
+            Knob::Worker { task, .. } => Some((task, change.to)),
+            Knob::Setting(_) => None,
+        });
+        self.places.extend(moves.chain(places.iter().copied()).map(|(task, worker)| (task, worker as u32)));
+    }
+
+    /// Tells what was decided since, and lets the run note it.
+    fn say(&mut self, tell: &mut dyn FnMut(&Told<'_>)) {
+        for decision in self.controller.told() {
+            self.decisions += 1;
+            tell(&Told::Decision(&decision));
+            self.unnoted.push_back(decision);
+        }
+        if self.options.advise || self.reader.is_gone() {
+            self.unnoted.clear();
+        }
+        // In their order: a run that has just begun takes no commands yet.
+        while self.unnoted.front().is_some_and(|decision| self.hands.note(decision)) {
+            self.unnoted.pop_front();
+        }
+        self.unnoted.truncate(UNNOTED_MAX);
+    }
+}
+
+/// Whether it changes how many workers take part.
+fn touches_workers(action: &Action) -> bool {
+    action.changes.iter().any(|change| matches!(&change.knob, Knob::Setting(name) if name == "exec.workers"))
+}
+
+fn worker_of(task: u64) -> String {
+    Knob::Worker { task, name: String::new() }.name()
+}
+
+fn guards_said(guards: &[Guard]) -> String {
+    let said: Vec<String> = guards.iter().map(Guard::to_string).collect();
+    if said.is_empty() { String::new() } else { format!(", as long as {}", said.join(", ")) }
+}

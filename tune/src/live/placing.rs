@@ -1,0 +1,256 @@
+//! The model of a mapping, from what was measured: which tasks should go to which workers.
+
+use std::collections::{HashMap, HashSet};
+
+use super::window::{TaskIn, Window};
+use crate::action::{Action, Candidate, Change, Knob};
+use crate::mapping::{Link, Mapping, Problem, search};
+
+/// What each end pays for a message that goes to another worker, in seconds.
+const CROSSING_S: f64 = 100e-9;
+/// Moves of a trial at most.
+const MOVES_MAX: usize = 48;
+/// A move that brings less than this part is left out.
+const WORTH: f64 = 0.002;
+/// Where sources wait for room for less than this part of the time and no worker is this busy, the network does not limit.
+const SOURCE_WAITS: f64 = 0.05;
+const BUSY: f64 = 0.9;
+
+/// What is known of the machine and the run's user.
+pub(super) struct Around<'a> {
+    pub(super) processors: f64,
+    /// Tasks that are left alone.
+    pub(super) pinned: &'a dyn Fn(u64) -> bool,
+}
+
+/// Whether the network limits the flow, and not its sources.
+pub(super) fn is_network_limited(window: &Window) -> bool {
+    let busiest = window.workers.iter().map(|worker| worker.busy).fold(0.0, f64::max);
+    let mut sources = window.sources().peekable();
+    // A source that has ended waits for nothing.
+    let ended = sources.peek().is_none();
+    busiest > BUSY || ended || window.sources().any(|source| source.output_wait > SOURCE_WAITS)
+}
+
+/// The mapping that is expected to be best, if it is better.
+pub(super) fn propose(window: &Window, around: &Around<'_>) -> Option<Candidate> {
+    if window.workers.len() < 2 || !is_network_limited(window) {
+        return None;
+    }
+    let workers: HashMap<u64, u32> =
+        window.workers.iter().enumerate().map(|(n, w)| (w.id, n as u32)).collect();
+    let mut problem = problem(window, around, &workers);
+    let present: Vec<u32> = present(window, &workers);
+    problem.delay = delay(&problem, &present);
+    let now = problem.period(&present);
+    let found = search(&problem, Some(&present))?;
+    let places = fewest_moves(&problem, &present, relabelled(&problem, &present, found));
+    let moved = (0..present.len()).filter(|&at| places[at] != present[at]);
+    let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, &workers)).collect();
+    let id = |place: u32| window.workers[place as usize].id;
+    let changes: Vec<Change> = moved
+        .filter_map(|at| {
+            let task = tasks.get(at)?;
+            let knob = Knob::Worker { task: task.id, name: task.name.clone() };
+            Some(Change { knob, from: id(present[at]), to: id(places[at]) })
+        })
+        .collect();
+    let period = problem.period(&places);
+    if changes.is_empty() || period >= now {
+        return None;
+    }
+    let gain = (now / period - 1.0).min(4.0);
+    Some(Candidate {
+        gain,
+        why: why(&problem, &present, &places),
+        action: Action { changes },
+        model: "mapping".into(),
+    })
+}
+
+fn is_on(worker: Option<u32>, workers: &HashMap<u64, u32>) -> bool {
+    worker.is_some_and(|worker| workers.contains_key(&u64::from(worker)))
+}
+
+/// The workers of the tasks, and of what stands for the tasks that came and went.
+fn present(window: &Window, workers: &HashMap<u64, u32>) -> Vec<u32> {
+    let places = window.tasks.iter().filter_map(|task| workers.get(&u64::from(task.worker?)).copied());
+    places.chain(0..window.workers.len() as u32).collect()
+}
+
+fn problem(window: &Window, around: &Around<'_>, workers: &HashMap<u64, u32>) -> Problem {
+    let tasks: Vec<_> = window.tasks.iter().filter(|task| is_on(task.worker, workers)).collect();
+    let place = |worker: Option<u32>| workers[&u64::from(worker.unwrap_or_default())] as usize;
+    // Of the time that its worker had, as the loads are.
+    let busy = |task: &TaskIn| task.busy * window.workers[place(task.worker)].had;
+    let mut work: Vec<f64> = tasks.iter().map(|task| busy(task)).collect();
+    let mut fixed: Vec<Option<u32>> = vec![None; tasks.len()];
+    let mut left: Vec<f64> = window.workers.iter().map(|worker| worker.busy).collect();
+    for (at, task) in tasks.iter().enumerate() {
+        let place = place(task.worker);
+        left[place] -= work[at];
+        fixed[at] = (around.pinned)(task.id).then_some(place as u32);
+    }
+    // What was not of these tasks stays where it was done.
+    for (place, left) in left.into_iter().enumerate() {
+        work.push(left.max(0.0));
+        fixed.push(Some(place as u32));
+    }
+    let index: HashMap<u64, u32> = tasks.iter().enumerate().map(|(at, task)| (task.id, at as u32)).collect();
+    let links = window.streams.iter().filter_map(|stream| {
+        let (&from, &to) = (index.get(&stream.writer)?, index.get(&stream.reader)?);
+        Some(Link { from, to, traffic: stream.rate })
+    });
+    Problem {
+        links: links.collect(),
+        work,
+        speeds: vec![1.0; window.workers.len()],
+        crossing: CROSSING_S,
+        delay: 0.0,
+        processors: around.processors,
+        fixed,
+    }
+}
+
+/// What a crossing delays the flow: all that the loads do not explain of the present period, which is 1.
+fn delay(problem: &Problem, present: &[u32]) -> f64 {
+    let crosses = |link: &&Link| present[link.from as usize] != present[link.to as usize];
+    let cut: f64 = problem.links.iter().filter(crosses).map(|link| link.traffic).sum();
+    let unexplained = 1.0 - problem.period(present);
+    if cut > 0.0 && unexplained > 0.0 { unexplained / cut } else { 0.0 }
+}
+
+/// The same mapping with workers called so that most work stays where it is.
+fn relabelled(problem: &Problem, present: &[u32], found: Mapping) -> Vec<u32> {
+    let workers = problem.speeds.len();
+    let mut shared = vec![vec![0.0; workers]; workers];
+    for (at, &place) in found.places.iter().enumerate() {
+        shared[place as usize][present[at] as usize] += problem.work[at] + 1e-6;
+    }
+    let mut pairs: Vec<(usize, usize)> = (0..workers * workers).map(|n| (n / workers, n % workers)).collect();
+    pairs.sort_by(|a, b| shared[b.0][b.1].total_cmp(&shared[a.0][a.1]));
+    let mut label: Vec<Option<u32>> = vec![None; workers];
+    let mut taken = HashSet::new();
+    for (from, to) in pairs {
+        if label[from].is_none() && taken.insert(to) {
+            label[from] = Some(to as u32);
+        }
+    }
+    let places = found.places.iter().enumerate().map(|(at, &place)| {
+        let stays = problem.fixed.get(at).copied().flatten();
+        stays.or(label[place as usize]).unwrap_or(place)
+    });
+    let places: Vec<u32> = places.collect();
+    if problem.period(&places) <= found.period * (1.0 + WORTH) { places } else { found.places }
+}
+
+/// Without the moves that bring next to nothing, those of the least work first, and with so many at most.
+fn fewest_moves(problem: &Problem, present: &[u32], mut places: Vec<u32>) -> Vec<u32> {
+    let mut moved: Vec<usize> = (0..places.len()).filter(|&at| places[at] != present[at]).collect();
+    moved.sort_by(|&a, &b| problem.work[a].total_cmp(&problem.work[b]));
+    let mut period = problem.period(&places);
+    // Each is looked at in turn where that takes a moment only.
+    let (mut count, looked) = (moved.len(), if problem.links.len() < 20_000 { moved.len() } else { 0 });
+    for (n, &at) in moved.iter().enumerate() {
+        let to = std::mem::replace(&mut places[at], present[at]);
+        let without = if n < looked { problem.period(&places) } else { f64::INFINITY };
+        if without <= period * (1.0 + WORTH) || count > MOVES_MAX && n + MOVES_MAX < moved.len() {
+            count -= 1;
+            period = problem.period(&places);
+        } else {
+            places[at] = to;
+        }
+    }
+    places
+}
+
+fn why(problem: &Problem, present: &[u32], places: &[u32]) -> String {
+    let loads = |places: &[u32]| {
+        let mut loads = vec![0.0; problem.speeds.len()];
+        for (at, &place) in places.iter().enumerate() {
+            loads[place as usize] += problem.work[at];
+        }
+        let shown: Vec<String> = loads.iter().take(8).map(|load| format!("{:.0} %", 100.0 * load)).collect();
+        shown.join(", ")
+    };
+    let crossing = |places: &[u32]| {
+        let crosses = |link: &&Link| places[link.from as usize] != places[link.to as usize];
+        let (cut, all) = (
+            problem.links.iter().filter(crosses).map(|link| link.traffic).sum::<f64>(),
+            problem.links.iter().map(|link| link.traffic).sum::<f64>(),
+        );
+        if all > 0.0 && cut > 0.0 { 100.0 * cut / all } else { 0.0 }
+    };
+    format!(
+        "Workers bear {} of their time, and {:.0} % of messages cross between them; with this {} and {:.0} %.",
+        loads(present),
+        crossing(present),
+        loads(places),
+        crossing(places)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::window::{StreamIn, WorkerIn};
+    use super::*;
+
+    /// A chain of tasks on two workers by turns, behind a source that waits for room.
+    fn chain(work: &[f64], load: [f64; 2]) -> Window {
+        let on_worker = |n: usize, busy: f64| TaskIn {
+            id: n as u64 + 1,
+            name: format!("net/box{n}"),
+            kind: "box".to_owned(),
+            component: n as u64,
+            worker: Some(n as u32 % 2),
+            busy,
+            input_wait: 0.0,
+            output_wait: 0.0,
+            ready: 0.0,
+            reads: 1e4,
+            writes: 1e4,
+            dispatches: 1e3,
+        };
+        let mut tasks: Vec<TaskIn> = work.iter().enumerate().map(|(n, &busy)| on_worker(n, busy)).collect();
+        let source =
+            TaskIn { id: 99, kind: "source".into(), worker: None, output_wait: 0.5, ..on_worker(98, 0.1) };
+        tasks.push(source);
+        let stream = |n: u64| StreamIn { writer: n, reader: n + 1, capacity: 64, rate: 1e4, held: 9.0 };
+        Window {
+            lasted: 0.2,
+            streams: (1..work.len() as u64).map(stream).collect(),
+            tasks,
+            workers: load.into_iter().zip(0..).map(|(busy, id)| WorkerIn { id, busy, had: 1.0 }).collect(),
+            workers_known: 2,
+            made: 0.0,
+            dispatches: 1e4,
+            processors: 1.2,
+            memory: 1e7,
+            held: 30.0,
+        }
+    }
+
+    fn propose_for(window: &Window, pinned: u64) -> Option<Candidate> {
+        propose(window, &Around { processors: 2.0, pinned: &|task| task == pinned })
+    }
+
+    #[test]
+    fn a_chain_that_crosses_at_each_step_is_cut_in_two() {
+        let window = chain(&[0.3, 0.3, 0.3, 0.3], [0.6, 0.6]);
+        let candidate = propose_for(&window, 0).expect("crossings delay it");
+        assert!(candidate.gain > 0.2, "{candidate:?}");
+        // Two moves make it two pieces.
+        assert_eq!(candidate.action.changes.len(), 2, "{candidate:?}");
+        assert!(candidate.why.contains("100 % of messages cross"), "{}", candidate.why);
+        let candidate = propose_for(&window, 2).expect("the others may move");
+        assert!(candidate.action.changes.iter().all(|change| change.knob.name() != "task/2.worker"));
+    }
+
+    #[test]
+    fn where_the_source_limits_nothing_is_proposed() {
+        let mut window = chain(&[0.1, 0.1, 0.1, 0.1], [0.2, 0.2]);
+        window.tasks.last_mut().unwrap().output_wait = 0.0;
+        assert_eq!(propose_for(&window, 0), None);
+        assert!(!is_network_limited(&window));
+    }
+}

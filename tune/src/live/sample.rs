@@ -1,0 +1,110 @@
+//! What a run shows of itself at a moment: the rows of its live table, its processor time and memory.
+
+use std::collections::HashMap;
+use std::fs;
+
+use thalweg_monitor::{LiveRow, TaskTotals, live_rows};
+use thalweg_space::Error;
+use thalweg_space::reader::SpaceReader;
+
+/// The worker of a task that has a thread of its own.
+const OWN_THREAD: u64 = u32::MAX as u64;
+
+/// A run at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    /// When, in ticks of the run's clock, and how many of them a second has.
+    pub(super) ticks: u64,
+    pub(super) hz: f64,
+    pub(super) tasks: HashMap<u64, TaskAt>,
+    pub(super) streams: HashMap<u64, StreamAt>,
+    pub(super) workers: HashMap<u64, WorkerAt>,
+    /// The newest task's number.
+    pub(super) newest: u64,
+    /// Processor time, in seconds.
+    pub(super) processor_s: f64,
+    /// Memory, in bytes.
+    pub(super) memory: f64,
+}
+
+/// A task at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskAt {
+    pub(super) component: u64,
+    pub(super) replica: u64,
+    /// None: a thread of its own.
+    pub(super) worker: Option<u32>,
+    pub(super) totals: TaskTotals,
+}
+
+/// A stream at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamAt {
+    pub(super) writer: u64,
+    pub(super) reader: u64,
+    pub(super) capacity: u64,
+    pub(super) written: u64,
+    pub(super) read: u64,
+}
+
+/// A worker at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WorkerAt {
+    pub(super) busy_ticks: u64,
+    pub(super) waiting_ticks: u64,
+    pub(super) dispatches: u64,
+    pub(super) takes_part: bool,
+}
+
+impl Sample {
+    pub(super) fn take(reader: &SpaceReader) -> Result<Sample, Error> {
+        let info = reader.info()?;
+        let rows = live_rows(&reader.live_rows()?);
+        let ticks = info.clock.now();
+        let mut sample = Sample { ticks, hz: info.clock.hz(), ..Sample::default() };
+        for row in rows {
+            sample.note(row);
+        }
+        sample.processor_s = processor_s(info.pid).unwrap_or(f64::NAN);
+        sample.memory = memory(info.pid).unwrap_or(f64::NAN);
+        Ok(sample)
+    }
+
+    fn note(&mut self, row: LiveRow) {
+        match row {
+            LiveRow::Task { task, component, replica, worker, totals, .. } => {
+                let worker = (worker != OWN_THREAD).then_some(worker as u32);
+                self.tasks.insert(task, TaskAt { component, replica, worker, totals });
+                self.newest = self.newest.max(task);
+            }
+            LiveRow::Stream { stream, reader, writer, capacity, totals, .. } => {
+                let (written, read) = (totals.written, totals.read);
+                self.streams.insert(stream, StreamAt { writer, reader, capacity, written, read });
+            }
+            LiveRow::Worker { worker, busy_ticks, waiting_ticks, dispatches, parked, ended, .. } => {
+                let takes_part = !parked && !ended;
+                self.workers.insert(worker, WorkerAt { busy_ticks, waiting_ticks, dispatches, takes_part });
+            }
+            LiveRow::Sizes { .. } => {}
+        }
+    }
+}
+
+/// Processor time of a process so far, in seconds: of each thread to the nanosecond where the system tells, else in its ticks.
+pub(super) fn processor_s(pid: u32) -> Option<f64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut ns = 0;
+    for thread in threads.flatten() {
+        // One that ends meanwhile is none.
+        let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
+        ns += text.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(ns as f64 / 1e9)
+}
+
+/// Memory that a process has in use, in bytes.
+fn memory(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
+}

@@ -1,0 +1,248 @@
+//! What happened between two moments of a run.
+
+use std::collections::HashMap;
+
+use thalweg_monitor::{Names, TaskTotals};
+
+use super::sample::{Sample, TaskAt};
+use crate::control::Seen;
+
+/// So many messages in a window tell a rate.
+const ENOUGH: f64 = 20.0;
+
+/// What counts as progress of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Messages that sinks read.
+    Sinks,
+    /// Messages that sources wrote.
+    Sources,
+    /// Tasks that were made: of a network that unfolds with each message.
+    Tasks,
+    /// Dispatches: nothing else goes on often enough.
+    Dispatches,
+}
+
+/// A run between two moments.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// How long it is, in seconds.
+    pub lasted: f64,
+    /// Tasks that were there all the time.
+    pub tasks: Vec<TaskIn>,
+    /// Streams that were there all the time.
+    pub streams: Vec<StreamIn>,
+    /// Workers that took part at the end.
+    pub workers: Vec<WorkerIn>,
+    /// Workers there are, also those that take no part.
+    pub workers_known: usize,
+    /// Tasks that were made, a second.
+    pub made: f64,
+    /// Dispatches a second.
+    pub dispatches: f64,
+    /// Processors that the process used.
+    pub processors: f64,
+    /// Memory, in bytes.
+    pub memory: f64,
+    /// Messages in streams at the end.
+    pub held: f64,
+}
+
+/// A task in a window; times are parts of the window, counts are a second's.
+#[derive(Clone, Debug)]
+pub struct TaskIn {
+    /// Its number.
+    pub id: u64,
+    /// Its component's path, and its replica in brackets where there are several.
+    pub name: String,
+    /// What its component is, as `box`, `source`.
+    pub kind: String,
+    /// Its component.
+    pub component: u64,
+    /// Its worker; none: a thread of its own.
+    pub worker: Option<u32>,
+    /// It ran.
+    pub busy: f64,
+    /// It waited for messages.
+    pub input_wait: f64,
+    /// It waited for room.
+    pub output_wait: f64,
+    /// It could have run and did not.
+    pub ready: f64,
+    /// Messages read.
+    pub reads: f64,
+    /// Messages written.
+    pub writes: f64,
+    /// Dispatches.
+    pub dispatches: f64,
+}
+
+/// A stream in a window.
+#[derive(Clone, Debug)]
+pub struct StreamIn {
+    /// The task that writes.
+    pub writer: u64,
+    /// The task that reads.
+    pub reader: u64,
+    /// Messages that it can hold.
+    pub capacity: u64,
+    /// Messages read a second.
+    pub rate: f64,
+    /// Messages in it at the end.
+    pub held: f64,
+}
+
+/// A worker in a window.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerIn {
+    /// Its number.
+    pub id: u64,
+    /// The part of its time in which it dispatched tasks: of the time that it had, for another process may have had its processor.
+    pub busy: f64,
+    /// By what times of its tasks are multiplied so that they are parts of the time that it had.
+    pub had: f64,
+}
+
+impl Window {
+    /// What happened from one moment to the other. None: no time passed.
+    pub(super) fn between(from: &Sample, to: &Sample, names: &Names) -> Option<Window> {
+        let ticks = to.ticks.checked_sub(from.ticks).filter(|&ticks| ticks > 0)?;
+        let lasted = ticks as f64 / to.hz;
+        let part = |to: u64, from: u64| to.saturating_sub(from) as f64 / ticks as f64;
+        let per_s = |to: u64, from: u64| to.saturating_sub(from) as f64 / lasted;
+        let tasks = from.tasks.iter().filter_map(|(id, before)| {
+            let after = to.tasks.get(id)?;
+            Some(task_in(*id, &before.totals, after, (&part, &per_s), names))
+        });
+        let mut tasks: Vec<TaskIn> = tasks.collect();
+        tasks.sort_by_key(|task| task.id);
+        let streams = from.streams.iter().filter_map(|(id, before)| {
+            let after = to.streams.get(id)?;
+            Some(StreamIn {
+                writer: after.writer,
+                reader: after.reader,
+                capacity: after.capacity,
+                rate: per_s(after.read, before.read),
+                held: after.written.saturating_sub(after.read) as f64,
+            })
+        });
+        let workers = to.workers.iter().filter(|(_, worker)| worker.takes_part);
+        let workers = workers.filter_map(|(id, after)| {
+            let before = from.workers.get(id)?;
+            let busy = part(after.busy_ticks, before.busy_ticks);
+            let waited = part(after.waiting_ticks, before.waiting_ticks);
+            // Where next to nothing is known of its time, nothing is made of it.
+            let had = 1.0 / (busy + waited).clamp(0.2, 1.0);
+            Some(WorkerIn { id: *id, busy: (busy * had).min(1.0), had })
+        });
+        let mut workers: Vec<WorkerIn> = workers.collect();
+        workers.sort_by_key(|worker| worker.id);
+        let dispatches = |sample: &Sample| sample.workers.values().map(|worker| worker.dispatches).sum();
+        Some(Window {
+            lasted,
+            tasks,
+            streams: streams.collect(),
+            workers,
+            workers_known: to.workers.len(),
+            made: per_s(to.newest, from.newest),
+            dispatches: per_s(dispatches(to), dispatches(from)),
+            processors: (to.processor_s - from.processor_s) / lasted,
+            memory: to.memory,
+            held: to.streams.values().map(|stream| stream.written.saturating_sub(stream.read) as f64).sum(),
+        })
+    }
+
+    fn of_kind<'w>(&'w self, kind: &'w str) -> impl Iterator<Item = &'w TaskIn> {
+        self.tasks.iter().filter(move |task| task.kind == kind)
+    }
+
+    /// What a source is: the tasks that read nothing and write.
+    pub fn sources(&self) -> impl Iterator<Item = &TaskIn> {
+        self.of_kind("source")
+    }
+
+    /// Progress of this kind, a second.
+    pub fn progress(&self, of: Progress) -> f64 {
+        match of {
+            Progress::Sinks => self.of_kind("sink").map(|task| task.reads).sum(),
+            Progress::Sources => self.sources().map(|task| task.writes).sum(),
+            Progress::Tasks => self.made,
+            Progress::Dispatches => self.dispatches,
+        }
+    }
+
+    /// The progress that can be told from a window as this.
+    pub fn told(&self) -> Progress {
+        let is_enough = |of: &Progress| self.progress(*of) * self.lasted >= ENOUGH;
+        [Progress::Sinks, Progress::Sources, Progress::Tasks]
+            .into_iter()
+            .find(is_enough)
+            .unwrap_or(Progress::Dispatches)
+    }
+
+    /// What the controller sees of it.
+    pub(super) fn seen(&self, at: f64, of: Progress, shift: f64) -> Seen {
+        let rate = self.progress(of);
+        Seen {
+            rate,
+            processors: self.processors,
+            // Little's law: what is in the network over what leaves it.
+            latency: self.held / rate,
+            memory: self.memory,
+            held: self.held,
+            shift,
+            ..Seen::nothing(at, self.lasted)
+        }
+    }
+
+    /// How the work divides over the components.
+    pub(super) fn profile(&self) -> HashMap<u64, f64> {
+        let mut profile = HashMap::new();
+        let all: f64 = self.tasks.iter().map(|task| task.busy).sum();
+        for task in &self.tasks {
+            *profile.entry(task.component).or_insert(0.0) += task.busy / all.max(1e-9);
+        }
+        profile
+    }
+
+    /// The part of all messages between tasks of workers that go from one to another.
+    pub fn crossing(&self) -> f64 {
+        let workers: HashMap<u64, u32> =
+            self.tasks.iter().filter_map(|task| Some((task.id, task.worker?))).collect();
+        let (mut all, mut across) = (0.0, 0.0);
+        for stream in &self.streams {
+            if let (Some(from), Some(to)) = (workers.get(&stream.writer), workers.get(&stream.reader)) {
+                all += stream.rate;
+                across += if from == to { 0.0 } else { stream.rate };
+            }
+        }
+        if all > 0.0 { across / all } else { f64::NAN }
+    }
+}
+
+/// The part of the work that is done elsewhere.
+pub(super) fn shift(before: &HashMap<u64, f64>, now: &HashMap<u64, f64>) -> f64 {
+    let gone = before.iter().map(|(component, part)| (part - now.get(component).unwrap_or(&0.0)).max(0.0));
+    gone.sum()
+}
+
+type Parts<'p> = (&'p dyn Fn(u64, u64) -> f64, &'p dyn Fn(u64, u64) -> f64);
+
+fn task_in(id: u64, before: &TaskTotals, after: &TaskAt, (part, per_s): Parts<'_>, names: &Names) -> TaskIn {
+    let TaskAt { component, replica, worker, totals } = *after;
+    let (counts, counted) = (totals.counts.unwrap_or_default(), before.counts.unwrap_or_default());
+    TaskIn {
+        id,
+        name: names.task(component, replica, replica > 0),
+        kind: names.site(component).kind,
+        component,
+        worker,
+        busy: part(totals.busy_ticks, before.busy_ticks),
+        input_wait: part(totals.input_wait_ticks, before.input_wait_ticks),
+        output_wait: part(totals.output_wait_ticks, before.output_wait_ticks),
+        ready: part(totals.ready_ticks, before.ready_ticks),
+        reads: per_s(counts.reads, counted.reads),
+        writes: per_s(counts.writes, counted.writes),
+        dispatches: per_s(counts.dispatches, counted.dispatches),
+    }
+}
