@@ -17,10 +17,12 @@ mod view;
 pub use error::Error;
 pub use leaf::Target;
 pub use operators::{Every, Making, Moment, Operator, Sketch};
+#[doc(hidden)]
+pub use serve::read_as_peers_do;
 pub use serve::{Ask, Remote, Server, ServerOptions, VERSION, default_socket};
-pub use tree::{Backlog, Price, Pulled, Scope, Shape};
+pub use tree::{Backlog, Price, Pulled, Scope, ScopeFeed, Shape};
 pub use tuple::{
-    Batch, Damaged, ELEMENT_NONE, Element, Field, Head, KIND_GAP, Legend, Of, Process, Tuple, TupleKind,
-    Value,
+    Batch, Damaged, ELEMENT_NONE, Element, Field, Head, KIND_GAP, Keeper, Legend, Of, Process, Tuple,
+    TupleKind, Value,
 };
 pub use view::{BuiltIn, Leaf, Pull, Step, Tree, View, built_in};

@@ -2,8 +2,13 @@
 
 use proptest::prelude::*;
 use std::path::Path;
+use std::time::Duration;
 use thalweg_chance::Chance;
-use thalweg_scope::{Backlog, Scope, Shape, Target, View, built_in};
+use thalweg_scope::{
+    Backlog, Batch, BuiltIn, Every, Leaf, Making, Moment, Operator, Scope, Shape, Target, Tree, TupleKind,
+    View, built_in,
+};
+use thalweg_space::archive::{ArchiveOptions, Archiver};
 use thalweg_space::kind::NameRef;
 use thalweg_space::{CollectorOptions, PathCollector, Space, SpaceOptions};
 
@@ -100,41 +105,116 @@ fn space(folder: &Path) -> Space {
     space
 }
 
+/// Hands on what comes, backwards.
+struct Backwards;
+
+impl Operator for Backwards {
+    fn makes(&self, _: &[TupleKind]) -> Vec<TupleKind> {
+        Vec::new()
+    }
+
+    fn hands_on(&self) -> bool {
+        true
+    }
+
+    fn apply(&mut self, batch: &Batch, _: &Moment, out: &mut Making<'_>) {
+        batch.tuples().rev().for_each(|tuple| out.copy(batch, &tuple));
+    }
+}
+
+/// A view for each operator, on all that there is, and the built-in ones.
+fn views() -> Vec<View> {
+    let all = || Tree::leaf(Leaf::of_kinds(["**"]));
+    let rows = || Tree::leaf(Leaf::of_rows(["**"]));
+    let values = [
+        ("n", "count"),
+        ("sum", "sum first"),
+        ("p99", "p99 second"),
+        ("last", "latest operation"),
+        ("r", "rate"),
+    ];
+    let trees = [
+        all(),
+        rows(),
+        Tree::gather([all(), rows(), all()]),
+        all().filter("first > 3 and second < 7 or element.name == \"path 3\""),
+        all().convert(
+            "test.made",
+            [("a", "first + second", ""), ("b", "element.name", ""), ("c", "event.time", "")],
+        ),
+        all().reduce(["element.name", "operation"], values),
+        all().reduce_every(Every::Window(1_000_000), ["event.kind"], values),
+        all().reduce_every(Every::All, ["process.name"], values),
+        all().top("second", 7),
+        all().limit(20.0),
+        all().own(|| Backwards),
+        all().own(|| Backwards).filter("first >= 0").reduce(["operation"], values).top("n", 3).limit(1.0),
+    ];
+    let made = trees.into_iter().enumerate().map(|(n, tree)| {
+        let view = View::new(&format!("operator {n}"), "Does it hold?", tree);
+        view.unwrap_or_else(|problem| panic!("operator {n}: {problem}"))
+    });
+    let held = View::new("held", "Does it hold?", all()).unwrap().holding(Duration::from_micros(1));
+    made.chain([held]).chain(built_in().iter().map(BuiltIn::view)).collect()
+}
+
+/// Copies a directory and changes some of its bytes.
+fn damaged(from: &Path, to: &Path, chance: &mut Chance) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let mut bytes = std::fs::read(entry.path()).unwrap();
+        if chance.one_in(2) && !bytes.is_empty() {
+            for _ in 0..chance.between(1, 40) {
+                let near = if chance.one_in(2) { 4096.min(bytes.len() as u64) } else { bytes.len() as u64 };
+                let at = chance.below(near) as usize;
+                bytes[at] = chance.next() as u8;
+            }
+            if chance.one_in(4) {
+                bytes.truncate(chance.below(bytes.len() as u64) as usize);
+            }
+        }
+        std::fs::write(to.join(entry.file_name()), bytes).unwrap();
+    }
+}
+
+/// Pulls every view of what is there, in both ways; gives how many tuples came.
+fn pulled(path: &Path) -> usize {
+    let mut tuples = 0;
+    for view in views() {
+        let Ok(mut scope) = Scope::open(&view, Target::of(path), Backlog::All) else { continue };
+        scope.reshape(Shape { threads: 2, batch: 64, ..Shape::default() });
+        for _ in 0..2 {
+            for pulled in [scope.pull_since(), scope.pull_latest()] {
+                tuples += pulled.batch.len();
+                for tuple in pulled.batch.tuples() {
+                    (0..tuple.kind().fields.len()).for_each(|n| assert!(tuple.value(n).is_some()));
+                }
+            }
+        }
+    }
+    tuples
+}
+
 #[test]
-fn damaged_spaces_are_errors_or_gaps_under_every_built_in_view() {
+fn damaged_spaces_and_archives_are_errors_or_gaps_under_every_operator() {
     let folder = tempfile::tempdir().unwrap();
     let space = space(folder.path());
+    let kept = folder.path().join("kept");
+    let options = ArchiveOptions {
+        directory: Some(kept.clone()),
+        chunk_bytes: 2048,
+        segment_bytes: 8192,
+        ..ArchiveOptions::default()
+    };
+    Archiver::with_options(space.path(), options).unwrap().finish().unwrap();
+    let whole = [pulled(space.path()), pulled(&kept)];
+    assert!(whole.iter().all(|tuples| *tuples > 500), "whole, they have something to say: {whole:?}");
     let mut chance = Chance::new(77);
     for round in 0..40 {
         let copy = folder.path().join(format!("copy {round}"));
-        std::fs::create_dir(&copy).unwrap();
-        for entry in std::fs::read_dir(space.path()).unwrap() {
-            let entry = entry.unwrap();
-            let mut bytes = std::fs::read(entry.path()).unwrap();
-            if chance.one_in(2) && !bytes.is_empty() {
-                for _ in 0..chance.between(1, 40) {
-                    let near =
-                        if chance.one_in(2) { 4096.min(bytes.len() as u64) } else { bytes.len() as u64 };
-                    let at = chance.below(near) as usize;
-                    bytes[at] = chance.next() as u8;
-                }
-                if chance.one_in(4) {
-                    bytes.truncate(chance.below(bytes.len() as u64) as usize);
-                }
-            }
-            std::fs::write(copy.join(entry.file_name()), bytes).unwrap();
-        }
-        for known in built_in() {
-            let Ok(mut scope) = Scope::open(&known.view(), Target::of(&copy), Backlog::All) else { continue };
-            scope.reshape(Shape { threads: 2, batch: 64, ..Shape::default() });
-            for _ in 0..3 {
-                for pulled in [scope.pull_since(), scope.pull_latest()] {
-                    for tuple in pulled.batch.tuples() {
-                        (0..tuple.kind().fields.len()).for_each(|n| assert!(tuple.value(n).is_some()));
-                    }
-                }
-            }
-        }
+        damaged(if round % 2 == 0 { space.path() } else { &kept }, &copy, &mut chance);
+        pulled(&copy);
         std::fs::remove_dir_all(copy).unwrap();
     }
 }

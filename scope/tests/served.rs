@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thalweg_scope::{Ask, Backlog, Pulled, Remote, Server, ServerOptions, Target, VERSION, Value};
+use thalweg_scope::{
+    Ask, Backlog, Leaf, Pulled, Remote, Scope, Server, ServerOptions, Target, Tree, VERSION, Value, View,
+};
 use thalweg_space::{ElementOptions, Kind, Policy, Space, SpaceOptions, Writer};
 
 #[derive(Kind)]
@@ -121,7 +123,7 @@ fn a_client_gets_what_a_scope_beside_it_would() {
 }
 
 #[test]
-fn clients_with_the_same_view_share_a_scope_and_each_gets_all() {
+fn clients_with_the_same_view_share_what_is_read_and_each_gets_all() {
     let mut world = World::new();
     let served = Served::begin(world.options());
     let mut remotes: Vec<Remote> =
@@ -141,6 +143,65 @@ fn clients_with_the_same_view_share_a_scope_and_each_gets_all() {
     }
     let (_, _, scopes) = served.end();
     assert_eq!(scopes, 1, "one for all three");
+}
+
+/// Tuples that each leaf which is shared has read, by the server's own collectors.
+fn read_by_leaves(server: &Path) -> Vec<u64> {
+    let leaf = Leaf::of_kinds(["path.operation_completed"]).element("scope/shared */root");
+    let tree = Tree::leaf(leaf).reduce(["element.name"], [("read", "sum first")]);
+    let view = View::new("read", "How much was read?", tree).unwrap();
+    let mut scope = Scope::open(&view, Target::of(server), Backlog::All).unwrap();
+    let pulled = scope.pull();
+    pulled.batch.tuples().map(|tuple| tuple.field("read").unwrap().number().unwrap() as u64).collect()
+}
+
+#[test]
+fn views_with_an_equal_leaf_cost_one_read_and_each_has_its_own_reduction() {
+    let mut world = World::new();
+    let served = Served::begin(world.options());
+    let open = |world: &World, steps: &str| {
+        let view = format!("{VIEW}{steps}");
+        let ask = Ask { view, ..world.ask(Backlog::Nothing) };
+        Remote::open(&world.socket(), &ask).unwrap()
+    };
+    let even = "[[step]]\ndo = \"filter\"\nwhen = \"number >= 900\"\n";
+    let counted = "[[step]]\ndo = \"reduce\"\n[step.values]\ncount = \"count\"\nsum = \"sum number\"\n";
+    let (mut plain, mut filtered, mut reduced) =
+        (open(&world, ""), open(&world, even), open(&world, counted));
+    for remote in [&mut plain, &mut filtered, &mut reduced] {
+        drop(remote.pull(None).unwrap());
+    }
+    let mut seen = (Vec::new(), Vec::new());
+    for round in 0..10 {
+        world.write(100);
+        seen.0.extend(numbers(&plain.pull(None).unwrap()));
+        if round % 3 == 0 {
+            seen.1.extend(numbers(&filtered.pull(None).unwrap()));
+        }
+    }
+    seen.1.extend(numbers(&filtered.pull(None).unwrap()));
+    assert_eq!(seen.0, (0..1000).collect::<Vec<_>>());
+    assert_eq!(seen.1, (900..1000).collect::<Vec<_>>());
+    // From its own pull to the next, however often the others pulled.
+    let pulled = reduced.pull(None).unwrap();
+    assert_eq!(pulled.batch.len(), 1);
+    let of =
+        |pulled: &Pulled, field: &str| pulled.batch.tuples().next().unwrap().field(field).unwrap().number();
+    assert_eq!((of(&pulled, "count"), of(&pulled, "sum")), (Some(1000.0), Some(499_500.0)));
+    // Who comes later gets nothing of what was before, and takes nothing from the others.
+    world.write(10);
+    let mut late = open(&world, "");
+    world.write(5);
+    assert_eq!(numbers(&late.pull(None).unwrap()), (1010..1015).collect::<Vec<_>>());
+    assert_eq!(numbers(&plain.pull(None).unwrap()), (1000..1015).collect::<Vec<_>>());
+    assert_eq!(of(&reduced.pull(None).unwrap(), "count"), Some(15.0));
+    // Another leaf is another one, and goes with its clients.
+    let other =
+        Ask { view: VIEW.replace("[\"test.counted\"]", "[\"test.*\"]"), ..world.ask(Backlog::Nothing) };
+    drop(Remote::open(&world.socket(), &other).unwrap());
+    assert_eq!(read_by_leaves(&served.space), [1015], "each tuple was read once for four");
+    let (_, _, leaves) = served.end();
+    assert!((1..=2).contains(&leaves), "{leaves}");
 }
 
 #[test]

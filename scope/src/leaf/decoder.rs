@@ -4,7 +4,7 @@ use super::columns::{Around, Column};
 use super::tasks::{Role, Tasks};
 use super::texts::{ByNumber, Texts};
 use crate::tuple::{Batch, Element, Head, KIND_GAP, Tables, TupleKind, row_id};
-use crate::view::{Leaf, with_task};
+use crate::view::{Leaf, is_of_task, with_task};
 use std::sync::Arc;
 use thalweg_glob::Glob;
 use thalweg_space::Clock;
@@ -21,7 +21,7 @@ pub(crate) struct Decoder {
     pub(crate) clock: Clock,
     leaf: Arc<Wanted>,
     tables: Arc<Tables>,
-    process: u32,
+    pub(crate) process: u32,
     /// By writer.
     elements: Vec<u32>,
     rows_element: u32,
@@ -88,6 +88,8 @@ struct RowPlan {
     columns: Vec<Column>,
     /// They are of tasks.
     is_task: bool,
+    /// They are of tasks, or say which task something is on: that task's number and component stand behind the columns.
+    names_task: bool,
 }
 
 impl Decoder {
@@ -168,7 +170,7 @@ impl Decoder {
         if element == UNWANTED {
             return;
         }
-        let time_ns = self.clock.real_ns(event.time);
+        let time_ns = self.time_ns(event.time);
         self.last_ns = self.last_ns.max(time_ns);
         batch.begin((time_ns, event.sequence), element, *kind, 0);
         let Decoder { space, clock, texts, ns_per_tick, .. } = self;
@@ -177,6 +179,14 @@ impl Decoder {
         if plan.role != Role::None {
             put_task(task, component, &mut around, batch);
         }
+    }
+
+    /// As the clock says, without its division.
+    #[inline]
+    fn time_ns(&self, ticks: u64) -> u64 {
+        let anchor = self.clock.anchor();
+        let offset = ticks.wrapping_sub(anchor.ticks) as i64;
+        anchor.real_ns.saturating_add_signed((offset as f64 * self.ns_per_tick) as i64)
     }
 
     #[cold]
@@ -228,6 +238,7 @@ impl Decoder {
         writers.into_iter().find(|found| found.number == writer).map(|found| found.name.into())
     }
 
+    #[inline]
     fn wants_component(&mut self, site: u64) -> bool {
         let Some(wanted) = &self.leaf.leaf.component else { return true };
         if let Some(known) = self.components.get(&site) {
@@ -263,14 +274,21 @@ impl Decoder {
             let (columns, mut fields) = Column::of_cells(&info.cells);
             fields.insert(0, row_id());
             let kind = TupleKind { name: info.name.clone(), doc: info.doc.clone(), fields };
-            let is_task = info.name == "exec.task";
-            Some(Arc::new(RowPlan { kind: tables.kind(with_task(kind)), columns, is_task }))
+            let (is_task, names_task) = (info.name == "exec.task", is_of_task(&kind));
+            Some(Arc::new(RowPlan { kind: tables.kind(with_task(kind)), columns, is_task, names_task }))
         });
         let Some(plan) = plan.clone() else { return };
-        let RowPlan { kind, columns, is_task } = &*plan;
-        let (kind, is_task) = (*kind, *is_task);
-        let component = if is_task { row.cell("component").unwrap_or(0) } else { 0 };
-        if self.leaf.leaf.task.is_some_and(|task| !is_task || task != row.id)
+        let RowPlan { kind, columns, is_task, names_task } = &*plan;
+        let (kind, names_task) = (*kind, *names_task);
+        let (task, component) = match () {
+            () if *is_task => (row.id, row.cell("component").unwrap_or(0)),
+            () if names_task => {
+                let task = row.cell("task").unwrap_or(0);
+                (task, self.tasks.component(task, &self.space))
+            }
+            () => (0, 0),
+        };
+        if self.leaf.leaf.task.is_some_and(|wanted| !names_task || wanted != task)
             || !self.wants_component(component)
         {
             return;
@@ -282,9 +300,14 @@ impl Decoder {
         for (column, cell) in columns.iter().zip(row.cells) {
             column.put_cell(cell, &mut around, batch);
         }
-        if is_task {
-            put_task(row.id, component, &mut around, batch);
+        if names_task {
+            put_task(task, component, &mut around, batch);
         }
+        debug_assert_eq!(
+            batch.words.len() - batch.heads.last().map_or(0, |head| head.first as usize),
+            self.tables.now().kinds[usize::from(kind)].fields.len(),
+            "a word for each field"
+        );
     }
 }
 

@@ -60,7 +60,8 @@ impl Finder {
         let mut found = Vec::new();
         match &self.target {
             Target::Space(path) => {
-                if self.known.insert(path.clone()) {
+                if self.members == 0 {
+                    self.members = 1;
                     found.push(Found { path: path.clone(), session: String::new() });
                 }
             }

@@ -94,18 +94,23 @@ impl Source {
         }))
     }
 
+    /// Its space, and its process's place in the legend.
+    pub(crate) fn space(&self) -> (u32, &SpaceReader) {
+        (self.decoder.process, &self.decoder.space)
+    }
+
     /// Whether its process has ended and all of it was taken.
     pub(crate) fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    pub(crate) fn begin_pull(&mut self) {
+    pub(crate) fn begin_pull(&mut self, now: Instant) {
         self.decoder.new_pull();
-        let due = self.asked.is_none_or(|asked| asked.elapsed() >= ALIVE_PAUSE);
+        let due = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= ALIVE_PAUSE);
         if self.state == State::Lives && due {
-            self.asked = Some(Instant::now());
-            // Asked before it is read: what a process said before it ended is then still taken.
-            if !self.decoder.space.is_alive() {
+            self.asked = Some(now);
+            // Asked before it is read: what a process said before it ended is then still taken. Of one that lives, the space may be gone.
+            if !self.decoder.space.is_alive() || self.decoder.space.is_gone() {
                 self.state = State::Ends;
             }
         }

@@ -19,7 +19,7 @@ pub(crate) enum Role {
     None,
     /// It is about the task in its field `task`.
     About,
-    /// A task was created; about that task, too.
+    /// A task was created; about that task, too. It may be a base of dispatches.
     Created,
     /// A task ended; about that task, too.
     Ended,
@@ -33,7 +33,7 @@ impl Role {
     pub(crate) fn of(kind: &KindInfo) -> Role {
         match kind.name.as_str() {
             "exec.task_created" => Role::Created,
-            "exec.task_ended" => Role::Ended,
+            "exec.task_ended" | "exec.brief_task_ended" => Role::Ended,
             "exec.dispatch_base" => Role::Base,
             "exec.dispatch" | "exec.dispatch_long" => Role::Dispatch,
             name if name.starts_with("exec.") && kind.field("task").is_some() => Role::About,
@@ -70,6 +70,10 @@ impl Tasks {
             Role::Created => {
                 let task = field("task");
                 self.components.insert(task, field("component"));
+                // Events of former versions have no such field, and those of tasks that are no base a number beyond all.
+                if is_in_order && event.kind.field("base_number").is_some() {
+                    self.base(event.writer, field("base_number"), task);
+                }
                 task
             }
             Role::Ended => {
@@ -83,20 +87,25 @@ impl Tasks {
                 task
             }
             Role::Base => {
-                let (task, number) = (field("task"), field("number"));
-                if number < BASES_MAX {
-                    let bases = self.bases.entry(event.writer.into()).or_default();
-                    // A number of 0 begins another block.
-                    bases.truncate(number as usize);
-                    bases.resize(number as usize, 0);
-                    bases.push(task);
-                }
+                let task = field("task");
+                self.base(event.writer, field("number"), task);
                 task
             }
             Role::Dispatch => {
                 let bases = self.bases.get(&event.writer.into());
                 bases.and_then(|bases| bases.get(field("base_number") as usize)).copied().unwrap_or(0)
             }
+        }
+    }
+
+    /// A writer has recorded a base of this number, of a task.
+    fn base(&mut self, writer: u32, number: u64, task: u64) {
+        if number < BASES_MAX {
+            let bases = self.bases.entry(writer.into()).or_default();
+            // A number of 0 begins another block.
+            bases.truncate(number as usize);
+            bases.resize(number as usize, 0);
+            bases.push(task);
         }
     }
 

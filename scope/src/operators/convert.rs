@@ -55,9 +55,14 @@ impl Convert {
     }
 
     pub(crate) fn apply(&mut self, batch: &mut Batch, during: &mut During<'_>) {
+        let legend = during.legend.clone();
+        // Gaps stay as they are.
+        let Some(first) = batch.heads.iter().find(|head| head.kind != KIND_GAP) else { return };
+        if self.number.is_none() {
+            self.settle(&legend.kinds[usize::from(first.kind)]);
+        }
         let (to, tables) = (&self.to, during.tables);
         let number = *self.number.get_or_insert_with(|| tables.kind(to.clone()));
-        let legend = during.legend.clone();
         let mut out = Batch::default();
         for head in &batch.heads {
             if head.kind == KIND_GAP {
@@ -88,6 +93,21 @@ impl Convert {
         }
         *batch = out;
         during.legend = tables.now();
+    }
+}
+
+impl Convert {
+    /// Of kinds that nobody knew, the first one that comes says which names are texts.
+    fn settle(&mut self, kind: &TupleKind) {
+        if self.names.is_known() {
+            return;
+        }
+        for (made, field) in self.made.iter().zip(&mut self.to.fields).filter(|(made, _)| is_name(&made.is)) {
+            let is_text = self.names.find(&made.is, Some(kind)).is_ok_and(|(found, _)| found.of == Of::Text);
+            if is_text {
+                field.of = Of::Text;
+            }
+        }
     }
 }
 

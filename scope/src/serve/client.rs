@@ -3,16 +3,21 @@
 use super::protocol::{
     ANSWER_BYTES_MAX, Ask, ERROR, GREETING_BYTES, OPEN, PULL, VERSION, decode, greeted, greeting, put, take,
 };
+use super::taken::Taken;
 use crate::error::Error;
-use crate::tree::Pulled;
+use crate::tree::{Backlog, Pulled};
 use crate::tuple::Legend;
-use crate::view::Pull;
+use crate::view::{Pull, View};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A scope in a server.
+///
+/// If the server ends and another one listens at its socket, the next pull goes on there: tuples of elements come once, or stand in
+/// gaps, whichever server they came from. Of what a view makes (sums, say), what happened between the two is missing, and the pull says so.
 ///
 /// ```no_run
 /// use thalweg_scope::{Ask, Backlog, Remote, Target, built_in, default_socket};
@@ -25,8 +30,16 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct Remote {
-    stream: UnixStream,
+    socket: PathBuf,
+    asked: Ask,
+    /// From when on tuples were asked for, in nanoseconds since 1970.
+    since_ns: u64,
+    /// Whether all tuples are made by the view.
+    is_made: bool,
+    /// `None`: the server has gone.
+    stream: Option<UnixStream>,
     legend: Arc<Legend>,
+    taken: Taken,
 }
 
 impl Remote {
@@ -35,6 +48,27 @@ impl Remote {
     /// # Errors
     /// There is no server, it is of another version or refuses, or the view or target is wrong.
     pub fn open(socket: &Path, ask: &Ask) -> Result<Remote, Error> {
+        let is_made = View::read(&ask.view).is_ok_and(|view| view.is_made());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = match ask.backlog {
+            Backlog::All => Duration::ZERO,
+            Backlog::Last(span) => now.saturating_sub(span),
+            Backlog::Nothing => now,
+        };
+        let stream = Some(Remote::connect(socket, ask)?);
+        Ok(Remote {
+            socket: socket.to_path_buf(),
+            asked: ask.clone(),
+            since_ns: since.as_nanos() as u64,
+            is_made,
+            stream,
+            legend: Arc::default(),
+            taken: Taken::default(),
+        })
+    }
+
+    /// Greets the server and asks it for the view.
+    fn connect(socket: &Path, ask: &Ask) -> Result<UnixStream, Error> {
         let refused = |error| {
             let what =
                 format!("there is no scope server at {}: `thalweg serve` starts one", socket.display());
@@ -60,39 +94,85 @@ impl Remote {
             let said = String::from_utf8_lossy(&line);
             return Err(Error::new(format!("the scope server refuses: {}", said.trim())));
         }
-        let mut remote = Remote { stream, legend: Arc::default() };
-        remote.ask(OPEN, &ask.encode())?;
-        Ok(remote)
+        exchange(&mut stream, OPEN, &ask.encode()).map_err(Gone::into_error)?;
+        Ok(stream)
     }
 
     /// Pulls: as the view says, or otherwise.
     ///
     /// # Errors
-    /// The server has ended or refuses.
+    /// The server has ended or refuses. After it has ended, the next pull looks for another one.
     pub fn pull(&mut self, how: Option<Pull>) -> Result<Pulled, Error> {
-        let how = match how {
+        let is_latest = how == Some(Pull::Latest);
+        let code = match how {
             None => 0,
             Some(Pull::Since) => 1,
             Some(Pull::Latest) => 2,
         };
-        let body = self.ask(PULL, &[how])?;
-        decode(&body, &mut self.legend)
+        let mut is_anew = false;
+        let body = loop {
+            let Some(stream) = &mut self.stream else {
+                self.go_on()?;
+                is_anew = true;
+                continue;
+            };
+            match exchange(stream, PULL, &[code]) {
+                Ok(body) => break body,
+                Err(Gone { error, is_closed }) => {
+                    self.stream = None;
+                    if !is_closed || is_anew || self.go_on().is_err() {
+                        return Err(error);
+                    }
+                    is_anew = true;
+                }
+            }
+        };
+        let mut pulled = decode(&body, &mut self.legend)?;
+        if !is_latest {
+            let spared = self.taken.take(&mut pulled.batch);
+            pulled.lost = pulled.lost.saturating_sub(spared);
+        }
+        if is_anew && self.is_made {
+            let text = "the scope server was started anew: what happened meanwhile is not in this view";
+            pulled.problems.push(text.to_owned());
+        }
+        Ok(pulled)
     }
 
-    fn ask(&mut self, kind: u8, body: &[u8]) -> Result<Vec<u8>, Error> {
-        let gone = |error| Error::because("the scope server has gone", error);
-        let asked = put(&mut self.stream, kind, body);
-        match take(&mut self.stream, ANSWER_BYTES_MAX).map_err(gone)? {
-            Some((ERROR, text)) => {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                Err(Error::new(text))
-            }
-            Some((answered, body)) if answered == kind => Ok(body),
-            Some(_) => Err(Error::new("the scope server answers what was not asked")),
-            None => {
-                asked.map_err(gone)?;
-                Err(Error::new("the scope server has closed"))
-            }
+    /// Asks a server that was started since for the same. Of the backlog, what was taken before is left out here.
+    fn go_on(&mut self) -> Result<(), Error> {
+        let backlog = if self.is_made { Backlog::Nothing } else { Backlog::All };
+        self.stream = Some(Remote::connect(&self.socket, &Ask { backlog, ..self.asked.clone() })?);
+        self.taken.begin_anew(&self.legend, self.since_ns);
+        self.legend = Arc::default();
+        Ok(())
+    }
+}
+
+/// A request that came to nothing.
+struct Gone {
+    error: Error,
+    /// The server has ended: it did not refuse.
+    is_closed: bool,
+}
+
+impl Gone {
+    fn into_error(self) -> Error {
+        self.error
+    }
+}
+
+fn exchange(stream: &mut UnixStream, kind: u8, body: &[u8]) -> Result<Vec<u8>, Gone> {
+    let gone = |error| Gone { error: Error::because("the scope server has gone", error), is_closed: true };
+    let refused = |error| Gone { error, is_closed: false };
+    let asked = put(stream, kind, body);
+    match take(stream, ANSWER_BYTES_MAX).map_err(gone)? {
+        Some((ERROR, text)) => Err(refused(Error::new(String::from_utf8_lossy(&text).into_owned()))),
+        Some((answered, body)) if answered == kind => Ok(body),
+        Some(_) => Err(refused(Error::new("the scope server answers what was not asked"))),
+        None => {
+            asked.map_err(gone)?;
+            Err(Gone { error: Error::new("the scope server has closed"), is_closed: true })
         }
     }
 }

@@ -147,24 +147,17 @@ pub(crate) fn how(body: &[u8]) -> Result<Option<Pull>, Damaged> {
 }
 
 /// What was pulled, as bytes.
-pub(crate) fn encode(pulled: &[Arc<Pulled>], sent: &mut [usize; 3]) -> Vec<u8> {
+pub(crate) fn encode(pulled: &Pulled, sent: &mut [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
-    let sum = |of: fn(&Pulled) -> u64| pulled.iter().map(|pulled| of(pulled)).sum::<u64>();
-    let bound = pulled.last().and_then(|pulled| pulled.bound_ns).map_or(0, |bound| bound + 1);
-    let numbers = [
-        sum(|pulled| pulled.lost),
-        sum(|pulled| pulled.late),
-        sum(|pulled| pulled.left_out),
-        bound,
-        sum(|pulled| pulled.cost_ns),
-    ];
+    let bound = pulled.bound_ns.map_or(0, |bound| bound + 1);
+    let numbers = [pulled.lost, pulled.late, pulled.left_out, bound, pulled.cost_ns];
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-    out.push(u8::from(pulled.last().is_some_and(|pulled| pulled.is_over)));
-    let problems: Vec<&String> = pulled.iter().flat_map(|pulled| &pulled.problems).collect();
-    put_u32(&mut out, problems.len());
-    problems.iter().for_each(|problem| put_text(&mut out, problem));
-    put_u32(&mut out, pulled.len());
-    pulled.iter().for_each(|pulled| put_batch(&mut out, &pulled.batch, sent));
+    out.push(u8::from(pulled.is_over));
+    put_u32(&mut out, pulled.problems.len());
+    pulled.problems.iter().for_each(|problem| put_text(&mut out, problem));
+    // Servers before sent several.
+    put_u32(&mut out, 1);
+    put_batch(&mut out, &pulled.batch, sent);
     out
 }
 
@@ -188,5 +181,34 @@ fn read(bytes: &[u8], legend: &mut Arc<Legend>) -> Result<Pulled, Damaged> {
         batch.append(more, &legend.kinds);
     }
     batch.legend = legend.clone();
-    Ok(Pulled { batch, lost, late, left_out, bound_ns: bound.checked_sub(1), cost_ns, problems, is_over })
+    let bound_ns = bound.checked_sub(1);
+    Ok(Pulled { batch, lost, late, left_out, bound_ns, cost_ns, problems, is_over, ..Pulled::default() })
+}
+
+/// Reads bytes as a server reads what a client says, and as a client reads what a server answers, for fuzzing: what is understood is written
+/// and read again, and has to be the same.
+#[doc(hidden)]
+pub fn read_as_peers_do(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(Some((_, body))) = take(&mut rest, REQUEST_BYTES_MAX) {
+        if let Ok(ask) = Ask::decode(&body) {
+            assert_eq!(Ask::decode(&ask.encode()).as_ref(), Ok(&ask), "an ask");
+        }
+        let _ = how(&body);
+        let mut legend = Arc::default();
+        let Ok(pulled) = read(&body, &mut legend) else { continue };
+        let shown = |pulled: &Pulled| {
+            let tuples = pulled.batch.tuples();
+            let of = |tuple: crate::tuple::Tuple<'_>| {
+                let values: Vec<String> =
+                    (0..tuple.kind().fields.len()).map(|n| format!("{:?}", tuple.value(n))).collect();
+                (tuple.head().time_ns, tuple.head().sequence, tuple.element().cloned(), values)
+            };
+            (pulled.lost, pulled.is_over, pulled.problems.clone(), tuples.map(of).collect::<Vec<_>>())
+        };
+        let (first, mut sent) = (shown(&pulled), [1; 3]);
+        let again = encode(&pulled, &mut sent);
+        let again = read(&again, &mut Arc::default()).expect("what was written can be read");
+        assert_eq!(shown(&again), first);
+    }
 }

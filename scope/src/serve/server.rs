@@ -4,9 +4,10 @@ use super::protocol::{
     Ask, ERROR, GREETING_BYTES, OPEN, PULL, REQUEST_BYTES_MAX, VERSION, encode, greeted, greeting, how, put,
     take,
 };
-use super::shared::{Member, Scopes, locked};
+use super::shared::{Scopes, locked};
 use crate::error::Error;
-use crate::tree::Price;
+use crate::tree::{Price, Scope};
+use crate::view::Pull;
 use rustix::net::sockopt::socket_peercred;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, Permissions};
@@ -157,7 +158,7 @@ impl Server {
         self.shared.space.path()
     }
 
-    /// Answers given, clients refused, and scopes that clients may share.
+    /// Answers given, clients refused, and leaves that the server reads for one client or more.
     pub fn counts(&self) -> (u64, u64, usize) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.shared.served), count(&self.shared.refused), self.shared.scopes.count())
@@ -181,7 +182,7 @@ impl Server {
             let shared = shared.clone();
             move || {
                 // A client that breaks the protocol, or goes, harms itself only.
-                let _ = shared.client(stream, key);
+                let _ = shared.client(stream);
                 locked(&shared.clients).remove(&key);
             }
         });
@@ -246,7 +247,7 @@ impl Shared {
     }
 
     /// Serves a client until it goes.
-    fn client(&self, mut stream: UnixStream, key: u64) -> io::Result<()> {
+    fn client(&self, mut stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(self.options.patience))?;
         stream.set_write_timeout(Some(self.options.patience))?;
@@ -270,22 +271,22 @@ impl Shared {
             return self.refuse(&mut stream, "a client first says which view it wants");
         };
         let opened = Ask::decode(&body).map_err(|damaged| damaged.to_string()).and_then(|ask| {
-            let opened = self.scopes.open(&ask, key, &self.space, self.options.waiting_bytes_max);
+            let opened = self.scopes.open(&ask, &self.space, self.options.waiting_bytes_max);
             opened.map_err(|error| format!("{error:#}"))
         });
-        let member = match opened {
-            Ok((member, name)) => {
-                put(&mut stream, OPEN, name.as_bytes())?;
-                member
+        let mut scope = match opened {
+            Ok(scope) => {
+                put(&mut stream, OPEN, scope.view().name.as_bytes())?;
+                scope
             }
             Err(why) => return self.refuse(&mut stream, &why),
         };
         // From now on it may take its time to ask.
         stream.set_read_timeout(None)?;
-        self.pulls(&mut stream, &member)
+        self.pulls(&mut stream, &mut scope)
     }
 
-    fn pulls(&self, stream: &mut UnixStream, member: &Member) -> io::Result<()> {
+    fn pulls(&self, stream: &mut UnixStream, scope: &mut Scope) -> io::Result<()> {
         let mut sent = [1; 3];
         let mut pace = Pace { second: Instant::now(), count: 0 };
         loop {
@@ -312,10 +313,13 @@ impl Shared {
             // The price is paid before: whoever asks more often than it allows waits.
             let wait = locked(&self.price).wait();
             std::thread::sleep(wait);
-            let (pulled, cost_ns) = member.pull(how);
-            locked(&self.price).pay(cost_ns);
+            let pulled = match how {
+                None => scope.pull(),
+                Some(Pull::Since) => scope.pull_since(),
+                Some(Pull::Latest) => scope.pull_latest(),
+            };
+            locked(&self.price).pay(pulled.cost_ns);
             let answer = encode(&pulled, &mut sent);
-            drop(pulled);
             put(stream, PULL, &answer)?;
             self.served.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,25 +1,41 @@
-//! Scopes that clients share: those with the same view of the same processes are pulled once for all of them.
+//! What clients share: a leaf that several views have of the same processes is read once for all of them.
+//!
+//! Each client has a scope of its own, with its own operators, which begins with what is read for all. So what a view reduces from one pull
+//! to the next is that client's, however others pull.
 
 use super::protocol::Ask;
 use crate::error::Error;
-use crate::tree::{Backlog, Pulled, Scope};
-use crate::tuple::{Batch, ELEMENT_NONE, KIND_GAP};
-use crate::view::{Pull, View};
+use crate::leaf::Target;
+use crate::tree::{Backlog, Inlet, Pulled, Scope};
+use crate::tuple::{Batch, ELEMENT_NONE, KIND_GAP, Tables};
+use crate::view::{Leaf, Pull, Tree, View};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use thalweg_space::Space;
 
-/// The scopes of a server.
+/// What a server reads.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
-    open: Mutex<HashMap<Ask, Weak<Mutex<Common>>>>,
+    open: Mutex<Open>,
 }
 
-/// A scope, and what waits for each of its members.
+#[derive(Debug, Default)]
+struct Open {
+    /// By target and leaf.
+    leaves: HashMap<(Target, String), Weak<Mutex<Common>>>,
+    /// Views of the same processes have one legend: tuples go from one scope to the other as they are.
+    legends: HashMap<Target, Weak<Tables>>,
+    /// Leaves so far.
+    made: u64,
+}
+
+/// A leaf that is read, and what waits for each of its members.
 #[derive(Debug)]
-pub(crate) struct Common {
+struct Common {
     scope: Scope,
     waiting: HashMap<u64, Queue>,
+    /// Members so far: their numbers.
+    joined: u64,
     /// Bytes that wait for one member at most.
     bytes_max: usize,
 }
@@ -33,9 +49,9 @@ struct Queue {
     lost_ns: u64,
 }
 
-/// A client's part in a scope.
+/// A view's part in a leaf.
 #[derive(Debug)]
-pub(crate) struct Member {
+struct Member {
     common: Arc<Mutex<Common>>,
     number: u64,
 }
@@ -45,64 +61,110 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Scopes {
-    /// Opens what a client asks for, or shares what another asked for. Who wants what was there before has a scope of its own.
-    pub(crate) fn open(
-        &self,
-        ask: &Ask,
-        number: u64,
-        own: &Space,
-        bytes_max: usize,
-    ) -> Result<(Member, String), Error> {
+    /// Opens what a client asks for; what others read already is read for it, too. Who wants what was there before has a scope of its
+    /// own, and so has who wants live rows, which are as they are at each pull.
+    pub(crate) fn open(&self, ask: &Ask, own: &Space, bytes_max: usize) -> Result<Scope, Error> {
         let view = View::read(&ask.view).map_err(|problems| {
             let rendered: Vec<String> =
                 problems.iter().map(|problem| problem.render("view", &ask.view)).collect();
             Error::new(rendered.join("\n"))
         })?;
-        let mut open = locked(&self.open);
-        open.retain(|_, common| common.strong_count() > 0);
-        let is_shared = ask.backlog == Backlog::Nothing;
-        let known = open.get(ask).and_then(Weak::upgrade).filter(|_| is_shared);
-        let common = match known {
-            Some(common) => common,
-            None => {
-                let mut scope = Scope::open(&view, ask.target.clone(), ask.backlog)?;
-                scope.watched_in(own)?;
-                let common = Arc::new(Mutex::new(Common { scope, waiting: HashMap::new(), bytes_max }));
-                if is_shared {
-                    open.insert(ask.clone(), Arc::downgrade(&common));
-                }
-                common
-            }
+        let mut scope = if ask.backlog == Backlog::Nothing && !has_rows(&view.tree) {
+            let mut open = locked(&self.open);
+            let tables = open.legend(&ask.target);
+            Scope::of_inlets(&view, tables.clone(), |leaf| {
+                let member = open.join(&ask.target, leaf, &tables, (own, bytes_max))?;
+                Ok(Box::new(member))
+            })?
+        } else {
+            Scope::open(&view, ask.target.clone(), ask.backlog)?
         };
-        locked(&common).waiting.insert(number, Queue::default());
-        Ok((Member { common, number }, view.name))
+        scope.watched_in(own)?;
+        Ok(scope)
     }
 
-    /// How many scopes are open.
+    /// How many leaves the server reads for one client or more.
     pub(crate) fn count(&self) -> usize {
-        locked(&self.open).values().filter(|common| common.strong_count() > 0).count()
+        locked(&self.open).leaves.values().filter(|common| common.strong_count() > 0).count()
+    }
+}
+
+fn has_rows(tree: &Tree) -> bool {
+    match tree {
+        Tree::Leaf(leaf) => !leaf.rows.is_empty(),
+        Tree::Gather(trees) => trees.iter().any(has_rows),
+        Tree::Step(below, _) => has_rows(below),
+    }
+}
+
+impl Open {
+    fn legend(&mut self, target: &Target) -> Arc<Tables> {
+        self.legends.retain(|_, tables| tables.strong_count() > 0);
+        self.legends.get(target).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let tables = Arc::default();
+            self.legends.insert(target.clone(), Arc::downgrade(&tables));
+            tables
+        })
+    }
+
+    fn join(
+        &mut self,
+        target: &Target,
+        leaf: &Leaf,
+        tables: &Arc<Tables>,
+        (own, bytes_max): (&Space, usize),
+    ) -> Result<Member, Error> {
+        self.leaves.retain(|_, common| common.strong_count() > 0);
+        let key = (target.clone(), format!("{leaf:?}"));
+        if let Some(common) = self.leaves.get(&key).and_then(Weak::upgrade) {
+            return Ok(Member::new(common));
+        }
+        self.made += 1;
+        let name = format!("shared {}", self.made);
+        let view = View::new(&name, "What do several views read?", Tree::leaf(leaf.clone()));
+        let view = view.map_err(|problem| Error::new(problem.to_string()))?;
+        let mut scope = Scope::open_among(&view, target.clone(), Backlog::Nothing, tables.clone())?;
+        scope.watched_in(own)?;
+        let common = Common { scope, waiting: HashMap::new(), joined: 0, bytes_max };
+        let common = Arc::new(Mutex::new(common));
+        self.leaves.insert(key, Arc::downgrade(&common));
+        Ok(Member::new(common))
+    }
+}
+
+impl Common {
+    /// Reads what is new, for all members: for the one that pulls however much it is.
+    fn read(&mut self, number: u64) {
+        let pulled = Arc::new(self.scope.pull_since());
+        for (member, queue) in &mut self.waiting {
+            queue.add(pulled.clone(), if *member == number { usize::MAX } else { self.bytes_max });
+        }
     }
 }
 
 impl Member {
-    /// Pulls for this member; what others have not pulled yet waits for them.
-    pub(crate) fn pull(&self, how: Option<Pull>) -> (Vec<Arc<Pulled>>, u64) {
+    fn new(common: Arc<Mutex<Common>>) -> Member {
+        let mut of_all = locked(&common);
+        of_all.joined += 1;
+        let number = of_all.joined;
+        // What was before is for the others.
+        if !of_all.waiting.is_empty() {
+            of_all.read(number);
+        }
+        of_all.waiting.insert(number, Queue::default());
+        drop(of_all);
+        Member { common, number }
+    }
+}
+
+impl Inlet for Member {
+    fn pull(&mut self, pull: Pull) -> Vec<Arc<Pulled>> {
         let mut common = locked(&self.common);
-        let how = how.unwrap_or(common.scope.view().pull);
-        if how == Pull::Latest {
-            let pulled = common.scope.pull_latest();
-            let cost = pulled.cost_ns;
-            return (vec![Arc::new(pulled)], cost);
+        if pull == Pull::Latest {
+            return vec![Arc::new(common.scope.pull_latest())];
         }
-        let pulled = Arc::new(common.scope.pull_since());
-        let cost = pulled.cost_ns;
-        let bytes_max = common.bytes_max;
-        for (number, queue) in &mut common.waiting {
-            // Who pulls gets what was pulled, however much it is.
-            queue.add(pulled.clone(), if *number == self.number { usize::MAX } else { bytes_max });
-        }
-        let taken = common.waiting.get_mut(&self.number).map(Queue::take).unwrap_or_default();
-        (taken, cost)
+        common.read(self.number);
+        common.waiting.get_mut(&self.number).map(Queue::take).unwrap_or_default()
     }
 }
 

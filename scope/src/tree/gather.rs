@@ -1,17 +1,29 @@
 //! Gathering: the sources of a leaf are read in branches, by threads, and merged by time.
 
+use super::price::thread_ns;
+use super::pulled::Pulled;
 use super::shape::Shape;
 use crate::leaf::{Source, Taken};
 use crate::operators::{During, Moment, Part, Reduce};
 use crate::tuple::{Batch, Tables, merge};
 use crate::view::{Leaf, Pull, Stage};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
+use std::time::Instant;
+
+/// Where a leaf's tuples come from if somebody reads them for several scopes.
+pub(crate) trait Inlet: Send {
+    /// Everything since the last time, in batches one after the other, or the latest of each element.
+    fn pull(&mut self, pull: Pull) -> Vec<Arc<Pulled>>;
+}
 
 /// A leaf with its sources, and what is done with each tuple where it is read.
 pub(crate) struct Gatherer {
     pub(crate) leaf: Leaf,
     pub(crate) sources: Vec<Reading>,
+    /// It reads nothing itself.
+    pub(crate) inlet: Option<Box<dyn Inlet>>,
+    /// More may come of the inlet.
+    is_fed: bool,
     /// What is done with each tuple.
     pub(crate) each: Vec<Stage>,
     /// What its tuples are reduced to, in parts.
@@ -48,8 +60,12 @@ pub(crate) struct Gathered {
     pub(crate) stopped_ns: Option<u64>,
     pub(crate) problems: Vec<String>,
     pub(crate) left_out: u64,
+    /// Tuples that were read, whatever became of them.
+    pub(crate) read: u64,
     /// Processor time of threads other than the caller's.
     pub(crate) cost_ns: u64,
+    /// Its times are of clocks that nobody compared.
+    pub(crate) is_unbounded: bool,
 }
 
 /// How a pull reads.
@@ -59,12 +75,29 @@ pub(crate) struct Pass {
     pub(crate) shape: Shape,
     pub(crate) moment: Moment,
     pub(crate) hold_ns: u64,
+    pub(crate) begun: Instant,
 }
 
 impl Gatherer {
     pub(crate) fn new(leaf: Leaf) -> Gatherer {
-        let (sources, each) = (Vec::new(), Vec::new());
-        Gatherer { leaf, sources, each, part: None, held: Batch::default(), workers: Vec::new() }
+        Gatherer {
+            leaf,
+            sources: Vec::new(),
+            inlet: None,
+            is_fed: false,
+            each: Vec::new(),
+            part: None,
+            held: Batch::default(),
+            workers: Vec::new(),
+        }
+    }
+
+    /// From now on its tuples come from there, and fulfil its condition.
+    pub(crate) fn fed_by(&mut self, inlet: Box<dyn Inlet>) {
+        if self.leaf.when.is_some() {
+            self.each.remove(0);
+        }
+        (self.inlet, self.is_fed) = (Some(inlet), true);
     }
 
     /// Threads begin anew with the next pull.
@@ -74,35 +107,63 @@ impl Gatherer {
 
     /// Whether all that it has is to be handed over.
     pub(crate) fn is_over(&self) -> bool {
-        self.sources.is_empty() && self.held.is_empty()
+        self.sources.is_empty() && !self.is_fed && self.held.is_empty()
     }
 
-    /// Reads all sources.
-    pub(crate) fn pull(&mut self, pass: Pass, tables: &Arc<Tables>) -> Gathered {
-        let Shape { threads, fan_out, buffer, .. } = pass.shape;
-        // What waits is more than enough: those that are ahead wait, too.
-        let behind_only = self.held.len() > buffer && self.sources.iter().any(|reading| reading.is_stopped);
-        let mut readings: Vec<&mut Reading> =
-            self.sources.iter_mut().filter(|reading| !behind_only || reading.is_stopped).collect();
-        let branches: Vec<&mut [&mut Reading]> = readings.chunks_mut(fan_out).collect();
-        let threads = threads.min(branches.len()).max(1);
+    /// Takes what was read for several.
+    fn pull_inlet(&mut self, pulled: &[Arc<Pulled>], pass: Pass, tables: &Arc<Tables>) -> Gathered {
+        self.work_with(1);
+        let mut gathered = Gathered::default();
+        let mut batches = vec![std::mem::take(&mut self.held)];
+        for pulled in pulled {
+            gathered.problems.extend(pulled.problems.iter().cloned());
+            gathered.left_out += pulled.left_out;
+            gathered.cost_ns += pulled.aside_ns;
+            gathered.is_unbounded |= pulled.bound_ns.is_none();
+            gathered.stopped_ns = pulled.stopped_ns;
+            self.is_fed = !pulled.is_over;
+            let (mut batch, mut out) = (pulled.batch.clone(), Batch::default());
+            self.workers[0].work(&mut batch, &mut out, pass, tables, &mut gathered);
+            batches.push(out);
+        }
+        let kinds = &tables.now().kinds;
+        gathered.batch = self.merge(batches, pass, |batches| merge(batches, kinds));
+        self.hold(pass, &mut gathered, tables);
+        gathered
+    }
+
+    /// Has so many workers at least.
+    fn work_with(&mut self, threads: usize) {
         while self.workers.len() < threads {
             let each = self.each.iter().filter_map(Stage::of_each).collect();
             self.workers.push(Worker { each, part: self.part.as_ref().map(Reduce::part) });
         }
-        let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
-        let count = branches.len();
-        for (n, branch) in branches.into_iter().enumerate() {
-            shares[n * threads / count.max(1)].push(branch);
+    }
+
+    /// Reads all sources.
+    pub(crate) fn pull(&mut self, pass: Pass, tables: &Arc<Tables>) -> Gathered {
+        if let Some(inlet) = &mut self.inlet {
+            let pulled = inlet.pull(pass.pull);
+            return self.pull_inlet(&pulled, pass, tables);
         }
+        let Shape { threads, fan_out, buffer, .. } = pass.shape;
+        // What waits is more than enough: those that are ahead wait, too.
+        let behind_only = self.held.len() > buffer && self.sources.iter().any(|reading| reading.is_stopped);
+        let count = self.sources.iter().filter(|reading| !behind_only || reading.is_stopped).count();
+        let threads = threads.min(count.div_ceil(fan_out)).max(1);
+        self.work_with(threads);
+        let mut readings: Vec<&mut Reading> =
+            self.sources.iter_mut().filter(|reading| !behind_only || reading.is_stopped).collect();
+        let branches = readings.chunks_mut(fan_out);
         let mut gathered = Gathered::default();
         let mut batches = vec![std::mem::take(&mut self.held)];
         if threads == 1 {
-            for share in shares {
-                let (worker, made) = (&mut self.workers[0], &mut gathered);
-                batches.extend(worker.read(share, pass, tables, made));
-            }
+            self.workers[0].read(branches, pass, tables, (&mut gathered, &mut batches));
         } else {
+            let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+            for (n, branch) in branches.enumerate() {
+                shares[n * threads / count.div_ceil(fan_out)].push(branch);
+            }
             std::thread::scope(|scope| {
                 let read = |(share, worker)| scope.spawn(move || read_aside(share, worker, pass, tables));
                 let running: Vec<_> = shares.into_iter().zip(&mut self.workers).map(read).collect();
@@ -146,7 +207,7 @@ impl Gatherer {
         if pass.pull == Pull::Latest {
             return;
         }
-        let is_over = self.sources.iter().all(|reading| reading.source.is_ended());
+        let is_over = !self.is_fed && self.sources.iter().all(|reading| reading.source.is_ended());
         let mut until = gathered.stopped_ns.unwrap_or(u64::MAX);
         if pass.hold_ns > 0 && !is_over {
             until = until.min(pass.moment.now_ns.saturating_sub(pass.hold_ns));
@@ -170,6 +231,7 @@ impl Gathered {
         self.stopped_ns = [self.stopped_ns, other.stopped_ns].into_iter().flatten().min();
         self.problems.extend(other.problems);
         self.left_out += other.left_out;
+        self.read += other.read;
         self.cost_ns += other.cost_ns;
         for (window, groups) in other.part {
             self.left_out += self.part.entry(window).or_default().merge(groups);
@@ -186,35 +248,29 @@ fn read_aside(
 ) -> (Gathered, Vec<Batch>) {
     let mut gathered = Gathered::default();
     let begin = thread_ns();
-    let batches = worker.read(share, pass, tables, &mut gathered);
+    let mut batches = Vec::with_capacity(share.len());
+    worker.read(share.into_iter(), pass, tables, (&mut gathered, &mut batches));
     gathered.cost_ns = thread_ns().saturating_sub(begin);
     (gathered, batches)
 }
 
-/// Processor time of this thread.
-pub(crate) fn thread_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 impl Worker {
-    /// Reads branches; gives a batch for each.
-    fn read(
+    /// Reads branches; makes a batch of each.
+    fn read<'r, 'b: 'r>(
         &mut self,
-        share: Vec<&mut [&mut Reading]>,
+        branches: impl Iterator<Item = &'r mut [&'b mut Reading]>,
         pass: Pass,
         tables: &Arc<Tables>,
-        gathered: &mut Gathered,
-    ) -> Vec<Batch> {
-        let mut batches = Vec::with_capacity(share.len());
-        for branch in share {
+        (gathered, batches): (&mut Gathered, &mut Vec<Batch>),
+    ) {
+        for branch in branches {
+            if let [reading] = branch {
+                batches.push(self.read_in(reading, pass, tables, gathered));
+                continue;
+            }
             let mut gathers = Vec::with_capacity(branch.len());
             for reading in branch.iter_mut() {
-                let (batch, taken) = self.read_one(&mut reading.source, pass, tables, gathered);
-                reading.is_stopped = taken.stopped_ns.is_some();
-                gathered.stopped_ns = [gathered.stopped_ns, taken.stopped_ns].into_iter().flatten().min();
-                gathered.problems.extend(taken.problem);
-                gathers.push(batch);
+                gathers.push(self.read_in(reading, pass, tables, gathered));
             }
             let kinds = &tables.now().kinds;
             batches.push(match pass.pull {
@@ -225,7 +281,20 @@ impl Worker {
                 }),
             });
         }
-        batches
+    }
+
+    fn read_in(
+        &mut self,
+        reading: &mut Reading,
+        pass: Pass,
+        tables: &Arc<Tables>,
+        gathered: &mut Gathered,
+    ) -> Batch {
+        let (batch, taken) = self.read_one(&mut reading.source, pass, tables, gathered);
+        reading.is_stopped = taken.stopped_ns.is_some();
+        gathered.stopped_ns = [gathered.stopped_ns, taken.stopped_ns].into_iter().flatten().min();
+        gathered.problems.extend(taken.problem);
+        batch
     }
 
     fn read_one(
@@ -237,37 +306,43 @@ impl Worker {
     ) -> (Batch, Taken) {
         let mut out = Batch::default();
         let mut batch = Batch::default();
-        let mut take = |batch: &mut Batch| {
-            if batch.is_empty() {
-                return batch.clear();
-            }
-            let mut during = During {
-                moment: pass.moment,
-                legend: tables.now(),
-                tables,
-                problems: Vec::new(),
-                left_out: 0,
-            };
-            for stage in &mut self.each {
-                match stage {
-                    Stage::Filter(filter) => filter.apply(batch, &mut during),
-                    Stage::Convert(convert) => convert.apply(batch, &mut during),
-                    _ => {}
-                }
-            }
-            if let Some(part) = &mut self.part {
-                part.take(batch, &mut gathered.part, &mut during);
-            }
-            gathered.problems.append(&mut during.problems);
-            gathered.left_out += during.left_out;
-            out.append(std::mem::take(batch), &during.legend.kinds);
-        };
-        source.begin_pull();
+        let mut take = |batch: &mut Batch| self.work(batch, &mut out, pass, tables, gathered);
+        source.begin_pull(pass.begun);
         let (now_ns, shape) = (pass.moment.now_ns, pass.shape);
         let taken = match pass.pull {
             Pull::Since => source.since((shape.batch, shape.buffer), now_ns, &mut batch, &mut take),
             Pull::Latest => source.latest(now_ns, &mut batch, &mut take),
         };
         (out, taken)
+    }
+
+    /// Does what is done with each tuple of a batch, and moves it behind others.
+    fn work(
+        &mut self,
+        batch: &mut Batch,
+        out: &mut Batch,
+        pass: Pass,
+        tables: &Arc<Tables>,
+        gathered: &mut Gathered,
+    ) {
+        if batch.is_empty() {
+            return batch.clear();
+        }
+        gathered.read += batch.len() as u64;
+        let (legend, problems) = (tables.now(), Vec::new());
+        let mut during = During { moment: pass.moment, legend, tables, problems, left_out: 0 };
+        for stage in &mut self.each {
+            match stage {
+                Stage::Filter(filter) => filter.apply(batch, &mut during),
+                Stage::Convert(convert) => convert.apply(batch, &mut during),
+                _ => {}
+            }
+        }
+        if let Some(part) = &mut self.part {
+            part.take(batch, &mut gathered.part, &mut during);
+        }
+        gathered.problems.append(&mut during.problems);
+        gathered.left_out += during.left_out;
+        out.append(std::mem::take(batch), &during.legend.kinds);
     }
 }

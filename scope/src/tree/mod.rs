@@ -1,11 +1,17 @@
 //! A view that is being pulled: its sources, the nodes that gather them, and what it costs.
 
+mod choosing;
+mod feed;
 mod gather;
 mod price;
+mod pulled;
 mod scope;
 mod shape;
 mod watch;
 
+pub use feed::ScopeFeed;
+pub(crate) use gather::Inlet;
 pub use price::Price;
-pub use scope::{Backlog, Pulled, Scope};
+pub use pulled::Pulled;
+pub use scope::{Backlog, Scope};
 pub use shape::Shape;

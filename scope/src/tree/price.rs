@@ -1,6 +1,23 @@
 //! What a scope costs, and what it may.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
+
+/// To ask for a thread's processor time twice is a tenth of a pull that takes so long.
+const SHORT: Duration = Duration::from_micros(10);
+
+/// Processor time of this thread.
+pub(super) fn thread_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The beginning of a pull.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    pub(super) at: Instant,
+    thread_ns: Option<u64>,
+}
 
 /// A share of the host's processor time that pulls may take, and what they took.
 ///
@@ -17,6 +34,8 @@ pub struct Price {
     pull_ns: f64,
     used_ns: u64,
     pulls: u64,
+    /// The pull before was short.
+    is_short: bool,
 }
 
 impl Price {
@@ -35,6 +54,7 @@ impl Price {
             pull_ns: 0.0,
             used_ns: 0,
             pulls: 0,
+            is_short: false,
         };
         price.left_ns = price.most_ns();
         price
@@ -45,7 +65,8 @@ impl Price {
         self.share
     }
 
-    fn per_s(&self) -> f64 {
+    /// How much of the time of one processor pulls may take: more than 1 is of several.
+    pub(crate) fn per_s(&self) -> f64 {
         self.share * self.processors
     }
 
@@ -75,12 +96,27 @@ impl Price {
         }
     }
 
+    /// A pull begins. Of short ones, as the one before says, the price is the time that passes, which is no less than that of the processor:
+    /// the clock of that needs no system call.
+    pub(super) fn begin(&self) -> Begun {
+        Begun { at: Instant::now(), thread_ns: (!self.is_short).then(thread_ns) }
+    }
+
+    /// When it ends, and what it took of this thread's processor, in nanoseconds.
+    pub(super) fn end(&mut self, begun: Begun) -> (Instant, u64) {
+        let now = Instant::now();
+        let passed = now - begun.at;
+        self.is_short = passed < SHORT;
+        let of_thread = begun.thread_ns.map(|before| thread_ns().saturating_sub(before));
+        (now, of_thread.unwrap_or(passed.as_nanos() as u64))
+    }
+
     /// A pull took so much processor time.
     pub fn pay(&mut self, ns: u64) {
         self.pay_at(Instant::now(), ns);
     }
 
-    fn pay_at(&mut self, now: Instant, ns: u64) {
+    pub(super) fn pay_at(&mut self, now: Instant, ns: u64) {
         self.look(now);
         self.left_ns -= ns as f64;
         let weight = if self.pulls == 0 { 1.0 } else { 0.125 };

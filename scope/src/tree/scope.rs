@@ -1,21 +1,24 @@
 //! A view on running processes, to be pulled.
 
-use super::gather::{Gathered, Gatherer, Pass, thread_ns};
+use super::choosing::Choosing;
+use super::gather::{Gathered, Gatherer, Inlet, Pass};
 use super::price::Price;
+use super::pulled::Pulled;
 use super::shape::Shape;
 use super::watch::Watch;
 use crate::error::Error;
 use crate::leaf::{Clocks, Finder, Found, Source, Target};
 use crate::operators::{During, Making, Moment, Names, Part, Reduce, top};
 use crate::tuple::{Batch, ELEMENT_NONE, Tables, merge};
-use crate::view::{Pull, Stage, Step, Tree, View, leaf_names, stage};
+use crate::view::{Leaf, Pull, Stage, Step, Tree, View, leaf_names, stage};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_pack::Problem;
 use thalweg_space::Space;
+use thalweg_space::reader::SpaceReader;
 
-/// Problems that are kept in mind, so that each is told once.
+/// Problems that are kept in mind, so that a scope reports each once.
 const PROBLEMS_MAX: usize = 1000;
 
 /// What a scope takes of what was there before it began.
@@ -63,8 +66,11 @@ pub struct Scope {
     view: View,
     root: Node,
     leaves: Vec<Gatherer>,
-    finder: Finder,
+    /// `None`: others read for it.
+    finder: Option<Finder>,
     shape: Shape,
+    /// Chooses the shape; `None`: it was told.
+    choosing: Option<Choosing>,
     clocks: Clocks,
     tables: Arc<Tables>,
     price: Price,
@@ -84,67 +90,82 @@ enum Node {
     Step(Box<Node>, Stage),
 }
 
-/// What a pull gave.
-#[derive(Clone, Debug, Default)]
-pub struct Pulled {
-    /// The tuples: in order of time, or one for each element.
-    pub batch: Batch,
-    /// Events that gaps among them count as lost.
-    pub lost: u64,
-    /// Tuples of a time before that of others which were pulled before: they were committed late.
-    pub late: u64,
-    /// Tuples that no group or kind has a place for.
-    pub left_out: u64,
-    /// By how much times may be out of order; `None`: they are of several machines whose clocks nobody compared.
-    pub bound_ns: Option<u64>,
-    /// Processor time that the pull took.
-    pub cost_ns: u64,
-    /// What could not be read or evaluated; each is told once.
-    pub problems: Vec<String>,
-    /// All processes have ended, no other can join, and nothing is left.
-    pub is_over: bool,
-}
-
 impl Scope {
     /// Opens a view on what there is. Processes are looked for with each pull.
     ///
     /// # Errors
     /// The view is wrong, or there is no space where the target says.
     pub fn open(view: &View, target: Target, backlog: Backlog) -> Result<Scope, Error> {
-        let mut leaves = Vec::new();
-        let built = build(&view.tree, &mut leaves);
-        let (root, _) = built.map_err(|problem| Error::new(format!("view `{}`: {problem}", view.name)))?;
+        Scope::open_among(view, target, backlog, Arc::default())
+    }
+
+    /// Likewise; its legend is that of others, too.
+    pub(crate) fn open_among(
+        view: &View,
+        target: Target,
+        backlog: Backlog,
+        tables: Arc<Tables>,
+    ) -> Result<Scope, Error> {
         let now = now_ns();
         let since_ns = match backlog {
             Backlog::All => 0,
             Backlog::Last(span) => now.saturating_sub(span.as_nanos() as u64),
             Backlog::Nothing => now,
         };
-        let mut scope = Scope {
-            view: view.clone(),
-            root,
-            leaves,
-            finder: Finder::new(target),
-            shape: Shape::default(),
-            clocks: Clocks::default(),
-            tables: Arc::new(Tables::default()),
-            price: Price::new(Price::SHARE),
-            watch: None,
-            since_ns,
-            before_ns: 0,
-            handed_ns: 0,
-            told: HashSet::new(),
-            found: false,
-        };
+        let finder = Some(Finder::new(target));
+        let mut scope = Scope { finder, since_ns, ..Scope::of(view, tables)? };
         let problems = scope.find()?;
         match problems.into_iter().next() {
-            Some(problem) if !scope.found && !scope.finder.is_open() => Err(Error::new(problem)),
+            Some(problem) if !scope.found && !scope.is_open() => Err(Error::new(problem)),
             _ => Ok(scope),
         }
     }
 
-    /// Gives it another shape; what was pulled and what is to come stay the same.
+    /// A view of what others read: `inlet` gives what comes of each leaf, with this legend.
+    pub(crate) fn of_inlets(
+        view: &View,
+        tables: Arc<Tables>,
+        mut inlet: impl FnMut(&Leaf) -> Result<Box<dyn Inlet>, Error>,
+    ) -> Result<Scope, Error> {
+        let mut scope = Scope::of(view, tables)?;
+        for leaf in &mut scope.leaves {
+            leaf.fed_by(inlet(&leaf.leaf)?);
+        }
+        Ok(scope)
+    }
+
+    fn of(view: &View, tables: Arc<Tables>) -> Result<Scope, Error> {
+        let mut leaves = Vec::new();
+        let built = build(&view.tree, &mut leaves);
+        let (root, _) = built.map_err(|problem| Error::new(format!("view `{}`: {problem}", view.name)))?;
+        Ok(Scope {
+            view: view.clone(),
+            root,
+            leaves,
+            finder: None,
+            shape: Shape::default(),
+            choosing: Some(Choosing::default()),
+            clocks: Clocks::default(),
+            tables,
+            price: Price::new(Price::SHARE),
+            watch: None,
+            since_ns: 0,
+            before_ns: 0,
+            handed_ns: 0,
+            told: HashSet::new(),
+            found: false,
+        })
+    }
+
+    /// Whether other processes may join.
+    fn is_open(&self) -> bool {
+        self.finder.as_ref().is_some_and(Finder::is_open)
+    }
+
+    /// Gives it another shape, which it keeps; what was pulled and what is to come stay the same. Until then it chooses by itself: by what
+    /// pulls take, within its price.
     pub fn reshape(&mut self, shape: Shape) {
+        self.choosing = None;
         self.shape = shape.clamped();
         self.leaves.iter_mut().for_each(Gatherer::reshape);
     }
@@ -167,6 +188,12 @@ impl Scope {
     /// How many processes it reads.
     pub fn processes(&self) -> usize {
         self.leaves.iter().map(|leaf| leaf.sources.len()).max().unwrap_or(0)
+    }
+
+    /// The spaces of these processes, each with the process's place in the legend, for what tuples do not tell.
+    pub fn spaces(&self) -> impl Iterator<Item = (u32, &SpaceReader)> {
+        let longest = self.leaves.iter().max_by_key(|leaf| leaf.sources.len());
+        longest.into_iter().flat_map(|leaf| &leaf.sources).map(|reading| reading.source.space())
     }
 
     /// From now on its nodes are collectors of this space, so that it can be watched as any other.
@@ -194,7 +221,10 @@ impl Scope {
     }
 
     fn pull_as(&mut self, pull: Pull) -> Pulled {
-        let begin_ns = thread_ns();
+        let begun = self.price.begin();
+        if let Some(choosing) = &mut self.choosing {
+            self.shape = choosing.begin(begun.at, self.price.per_s());
+        }
         let started = self.watch.as_ref().map(Watch::start);
         let mut pulled = Pulled::default();
         match self.find() {
@@ -204,16 +234,19 @@ impl Scope {
         // A wall clock may be set back; a pull is never before the last.
         let moment =
             Moment { now_ns: now_ns().max(self.before_ns), before_ns: self.before_ns, ..Moment::default() };
-        let pass = Pass { pull, shape: self.shape, moment, hold_ns: self.view.hold_ns };
-        let gathered = self.gather(pass, &mut pulled);
-        let stopped_ns = gathered.iter().filter_map(|gathered| gathered.stopped_ns).min().unwrap_or(u64::MAX);
-        let is_over = self.leaves.iter().all(Gatherer::is_over) && !self.finder.is_open();
+        let pass = Pass { pull, shape: self.shape, moment, hold_ns: self.view.hold_ns, begun: begun.at };
+        let mut gathered = self.gather(pass, &mut pulled);
+        let of_leaves = || gathered.iter().flatten();
+        let read = of_leaves().map(|gathered| gathered.read).sum();
+        pulled.stopped_ns = of_leaves().filter_map(|gathered| gathered.stopped_ns).min();
+        let is_unbounded = of_leaves().any(|gathered| gathered.is_unbounded);
+        let stopped_ns = pulled.stopped_ns.unwrap_or(u64::MAX);
+        let is_over = self.leaves.iter().all(Gatherer::is_over) && !self.is_open();
         let complete_ns = stopped_ns.min(moment.now_ns.saturating_sub(self.view.hold_ns));
         let moment = Moment { complete_ns, is_end: is_over, ..moment };
         let (tables, mut problems) = (self.tables.clone(), Vec::new());
         let mut during =
             During { moment, legend: tables.now(), tables: &tables, problems: Vec::new(), left_out: 0 };
-        let mut gathered: Vec<Option<Gathered>> = gathered.into_iter().map(Some).collect();
         let mut batch = evaluate(&mut self.root, &mut gathered, &mut during);
         problems.append(&mut during.problems);
         pulled.left_out += during.left_out;
@@ -228,19 +261,24 @@ impl Scope {
         pulled.lost = batch.lost();
         pulled.problems.extend(problems);
         self.tell_once(&mut pulled.problems);
-        pulled.bound_ns = self.clocks.bound_ns();
+        pulled.bound_ns = self.clocks.bound_ns().filter(|_| !is_unbounded);
         pulled.is_over = is_over;
         self.before_ns = moment.now_ns;
         if let (Some(watch), Some(started)) = (&mut self.watch, started) {
             watch.root(started, batch.len() as u64, batch.bytes() as u64);
         }
         pulled.batch = batch;
-        pulled.cost_ns += thread_ns().saturating_sub(begin_ns);
-        self.price.pay(pulled.cost_ns);
+        let (now, cost_ns) = self.price.end(begun);
+        pulled.aside_ns = pulled.cost_ns;
+        pulled.cost_ns += cost_ns;
+        self.price.pay_at(now, pulled.cost_ns);
+        if let Some(choosing) = &mut self.choosing {
+            choosing.end(now, read, pulled.cost_ns);
+        }
         pulled
     }
 
-    fn gather(&mut self, pass: Pass, pulled: &mut Pulled) -> Vec<Gathered> {
+    fn gather(&mut self, pass: Pass, pulled: &mut Pulled) -> Vec<Option<Gathered>> {
         let mut all = Vec::with_capacity(self.leaves.len());
         for (n, leaf) in self.leaves.iter_mut().enumerate() {
             let started = self.watch.as_ref().map(Watch::start);
@@ -252,7 +290,7 @@ impl Scope {
             pulled.problems.append(&mut gathered.problems);
             pulled.left_out += gathered.left_out;
             pulled.cost_ns += gathered.cost_ns;
-            all.push(gathered);
+            all.push(Some(gathered));
         }
         all
     }
@@ -265,7 +303,8 @@ impl Scope {
     /// Looks for processes; gives what is wrong with those that cannot be read.
     fn find(&mut self) -> Result<Vec<String>, Error> {
         let is_first = self.before_ns == 0 && !self.found;
-        let found = self.finder.look()?;
+        let Some(finder) = &mut self.finder else { return Ok(Vec::new()) };
+        let found = finder.look()?;
         let mut problems = Vec::new();
         for process in found {
             // What joins later is read from its beginning.

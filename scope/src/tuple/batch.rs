@@ -2,7 +2,7 @@
 
 use super::described::{Of, TupleKind};
 use super::legend::{Element, KIND_GAP, Legend, Process};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// What every tuple has, whatever its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Head {
 ///
 /// A tuple is a [`Head`] and a word for each field of its kind. Words of texts say where in the batch the text lies. So a batch of
 /// a million tuples is three allocations, an operator that leaves tuples out moves heads only, and a batch travels as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) heads: Vec<Head>,
     pub(crate) words: Vec<u64>,
@@ -72,6 +72,14 @@ impl Value<'_> {
             Value::Truth(truth) => Some(f64::from(u8::from(truth))),
             Value::Text(_) => None,
         }
+    }
+}
+
+impl Default for Batch {
+    /// An empty one; all of them share a legend, since pulls make many.
+    fn default() -> Batch {
+        static NONE: LazyLock<Arc<Legend>> = LazyLock::new(Arc::default);
+        Batch { heads: Vec::new(), words: Vec::new(), texts: String::new(), legend: NONE.clone() }
     }
 }
 
@@ -150,6 +158,14 @@ impl Batch {
         self.words.get(head.first as usize + n).copied().unwrap_or(0)
     }
 
+    /// Changes the first words of a tuple.
+    pub(crate) fn set_words<const N: usize>(&mut self, head: &Head, words: [u64; N]) {
+        let first = head.first as usize;
+        if let Some(there) = self.words.get_mut(first..first + N) {
+            there.copy_from_slice(&words);
+        }
+    }
+
     /// Adds a tuple of another batch with the same legend.
     pub(crate) fn push_from(&mut self, other: &Batch, head: &Head, kind: &TupleKind) {
         let first = self.words.len() as u32;
@@ -164,8 +180,8 @@ impl Batch {
     /// Adds all tuples of another batch with the same kinds.
     pub(crate) fn append(&mut self, other: Batch, kinds: &[Arc<TupleKind>]) {
         if self.heads.is_empty() {
-            let legend = std::mem::take(&mut self.legend);
-            *self = Batch { legend, ..other };
+            let Batch { heads, words, texts, .. } = other;
+            (self.heads, self.words, self.texts) = (heads, words, texts);
             return;
         }
         let (words, texts) = (self.words.len() as u32, (self.texts.len() as u64) << 32);

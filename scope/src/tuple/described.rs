@@ -46,7 +46,7 @@ impl Of {
 }
 
 /// A field of a kind of tuple.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
     /// Its name, by which expressions, screens and tools find it.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct Field {
 }
 
 /// A kind of tuple.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TupleKind {
     /// Its name: that of the kind of event or row it was read from, or of what an operator makes.
     pub name: String,

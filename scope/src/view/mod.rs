@@ -6,5 +6,5 @@ mod stage;
 mod tree;
 
 pub use built_in::{BuiltIn, built_in};
-pub(crate) use stage::{Stage, leaf_names, stage, with_task};
+pub(crate) use stage::{Stage, is_of_task, leaf_names, stage, with_task};
 pub use tree::{Leaf, Pull, Step, Tree, View};

@@ -47,16 +47,16 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
             };
             let made: Vec<Made> = fields.iter().map(made).collect();
             let convert = Convert::new(to, &made, &names)?;
-            let kinds = vec![convert.kind().clone()];
-            (Stage::Convert(convert), Names { kinds, is_open: false, has_context: names.has_context })
+            let made = made_of(convert.kind(), &names);
+            (Stage::Convert(convert), Names { has_context: names.has_context, ..made })
         }
         Step::Reduce { by, values, every } => {
             let values = aggregations(values).map_err(|wrong| {
                 wrong.into_iter().map(|(n, problem)| (by.len() + n, problem)).collect::<Vec<_>>()
             })?;
             let reduce = Reduce::new("scope.reduced", by, &values, *every, &names)?;
-            let kinds = vec![reduce.kind().clone()];
-            (Stage::Reduce(Box::new(reduce)), Names { kinds, is_open: false, has_context: false })
+            let made = made_of(reduce.kind(), &names);
+            (Stage::Reduce(Box::new(reduce)), made)
         }
         Step::Top { by, count } => {
             if names.is_known() {
@@ -76,6 +76,13 @@ pub(crate) fn stage(step: &Step, names: Names) -> Result<(Stage, Names), Vec<(us
             (Stage::Own { operator, kinds: made }, Names { kinds, is_open, has_context: true })
         }
     })
+}
+
+/// The names of a kind that was made of tuples with these: where nobody knows what they are, they may be numbers or texts.
+fn made_of(kind: &TupleKind, names: &Names) -> Names {
+    let is_open = !names.is_known();
+    let kinds = if is_open { Vec::new() } else { vec![kind.clone()] };
+    Names { kinds, is_open, has_context: false }
 }
 
 fn numbered(problems: Vec<Problem>) -> Vec<(usize, Problem)> {

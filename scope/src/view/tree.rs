@@ -2,9 +2,10 @@
 
 use super::stage::{leaf_names, stage};
 use crate::operators::{Aggregation, Names, Operator};
+use crate::tuple::known_kinds;
 use std::fmt;
 use std::sync::Arc;
-use thalweg_pack::Problem;
+use thalweg_pack::{Problem, nearest};
 
 use crate::operators::Every;
 
@@ -277,6 +278,45 @@ impl View {
         tree.names().map_err(|mut problems| problems.remove(0))?;
         let (name, about) = (name.to_owned(), about.to_owned());
         Ok(View { name, about, pull: Pull::Since, hold_ns: 0, tree })
+    }
+
+    /// What is likely wrong with the view, which was read from this text, although it may be right: kinds that nobody is known to record,
+    /// and that are called nearly as others. A program with probes may record any.
+    pub fn doubts(&self, text: &str) -> Vec<Problem> {
+        fn leaves<'t>(tree: &'t Tree, found: &mut Vec<&'t Leaf>) {
+            match tree {
+                Tree::Leaf(leaf) => found.push(leaf),
+                Tree::Gather(trees) => trees.iter().for_each(|tree| leaves(tree, found)),
+                Tree::Step(below, _) => leaves(below, found),
+            }
+        }
+        let mut found = Vec::new();
+        leaves(&self.tree, &mut found);
+        let wanted = found.iter().flat_map(|leaf| {
+            let of = |names: &'_ Vec<String>, are_rows| {
+                names.iter().map(|name| (name.clone(), are_rows)).collect::<Vec<_>>()
+            };
+            [of(&leaf.kinds, false), of(&leaf.rows, true)].concat()
+        });
+        let mut doubts = Vec::new();
+        for (name, are_rows) in wanted {
+            let known = || {
+                known_kinds()
+                    .iter()
+                    .filter(|(_, is_row)| *is_row == are_rows)
+                    .map(|(kind, _)| kind.name.as_str())
+            };
+            if name.contains(['*', '?']) || known().any(|known| known == name) {
+                continue;
+            }
+            if let Some(near) = nearest(&name, known()) {
+                let at = text.find(&format!("\"{name}\"")).map_or(0, |at| at + 1);
+                let what =
+                    format!("no kind `{name}` is known: only a program with probes of its own may record it");
+                doubts.push(Problem::new(at..at + name.len(), what).help(format!("did you mean `{near}`?")));
+            }
+        }
+        doubts
     }
 
     /// Whether its tuples are of kinds that its own steps make, and not those of events and rows as they are.

@@ -1,0 +1,354 @@
+//! Known tuples of many processes that come, go and are killed, against what came of them: by a scope that is rebuilt again and again,
+//! and through a server that is killed again and again. Each comes once and in order, or stands in a counted gap.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use thalweg_chance::Chance;
+use thalweg_scope::{Ask, Backlog, Pulled, Remote, Scope, Server, ServerOptions, Shape, Target, Value, View};
+use thalweg_space::{Kind, Space, SpaceOptions};
+
+/// A tuple that says which it is.
+#[derive(Kind)]
+#[kind(name = "test.known")]
+struct Known {
+    /// Which thread of its process.
+    thread: u32,
+    /// Which of its thread, from 0.
+    number: u64,
+    /// Says of itself whether it is whole.
+    check: u64,
+}
+
+const SESSION: &str = "SCOPE_TEST_SESSION";
+const TUPLES: &str = "SCOPE_TEST_TUPLES";
+/// Which process it is, for numbers of processes are used again.
+const WHICH: &str = "SCOPE_TEST_WHICH";
+const SOCKET: &str = "SCOPE_TEST_SOCKET";
+const THREADS: usize = 2;
+/// Tuples that are written at once.
+const BURST: u64 = 2000;
+/// Between two bursts, at most: so that two readers on two processors mostly keep up with dozens of threads.
+const PAUSE_US: u64 = 12_000;
+/// Of the processes, one in so many is killed.
+const KILLED: usize = 3;
+
+const VIEW: &str = "format = 1\nname = \"known\"\nabout = \"Which known tuples came?\"\n[[leaf]]\nkinds = [\"test.known\"]\n\
+    [[step]]\ndo = \"filter\"\nwhen = \"number >= 0\"\n";
+
+fn check_of(thread: u64, number: u64) -> u64 {
+    (thread << 56 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn given(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A process that writes: it says how many tuples each of its threads has written so far.
+#[test]
+#[ignore = "run by other tests, in a process of its own"]
+fn writing_child() {
+    let (Some(session), Some(tuples), Some(name)) = (given(SESSION), given(TUPLES), given(WHICH)) else {
+        return;
+    };
+    let tuples: u64 = tuples.parse().unwrap();
+    let options = SpaceOptions { name, session: Some(session.into()), ..Default::default() };
+    let space = Space::create(options).unwrap();
+    let writing = |thread: u64| {
+        let mut writer = space.writer(&format!("thread {thread}")).unwrap();
+        move || {
+            let known = writer.declare::<Known>().unwrap();
+            let (mut number, mut chance) = (0, Chance::new(thread + u64::from(std::process::id())));
+            while number < tuples {
+                // Mostly what a reader keeps up with, now and then more than an element holds.
+                let burst = if chance.one_in(300) { 40 * BURST } else { chance.between(1, BURST) };
+                for _ in 0..burst.min(tuples - number) {
+                    writer.emit(
+                        known,
+                        &Known { thread: thread as u32, number, check: check_of(thread, number) },
+                    );
+                    number += 1;
+                }
+                // Said after it was written: whoever reads it may rely on it.
+                writeln!(std::io::stderr(), "{thread} {number}").unwrap();
+                std::thread::sleep(Duration::from_micros(chance.below(PAUSE_US)));
+            }
+        }
+    };
+    let threads: Vec<_> = (0..THREADS as u64).map(|n| std::thread::spawn(writing(n))).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    space.finish();
+}
+
+/// A scope server, until it is killed.
+#[test]
+#[ignore = "run by other tests, in a process of its own"]
+fn serving_child() {
+    let Some(socket) = given(SOCKET).map(PathBuf::from) else { return };
+    let spaces = socket.parent().map(|folder| folder.join("served"));
+    let options = ServerOptions { share: 1.0, spaces, ..ServerOptions::at(socket) };
+    Server::listen(options).unwrap().serve(&AtomicBool::new(false));
+}
+
+fn started(test: &str, variables: &[(&str, &str)]) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([test, "--ignored", "--exact", "--nocapture"]).envs(variables.iter().copied());
+    child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+struct Writing {
+    name: String,
+    child: Child,
+    said: std::thread::JoinHandle<[u64; THREADS]>,
+}
+
+impl Writing {
+    fn begin(session: &Path, tuples: u64, which: usize) -> Writing {
+        let (session, tuples, name) = (session.to_str().unwrap(), tuples.to_string(), which.to_string());
+        let mut child = started("writing_child", &[(SESSION, session), (TUPLES, &tuples), (WHICH, &name)]);
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = std::thread::spawn(move || {
+            let mut written = [0; THREADS];
+            for line in lines.map_while(Result::ok) {
+                let mut words = line.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+                if let (Some(thread), Some(number)) = (words.next(), words.next())
+                    && let Some(written) = written.get_mut(thread as usize)
+                {
+                    *written = number;
+                }
+            }
+            written
+        });
+        Writing { name, child, said }
+    }
+
+    /// What its threads had written, at least, when it ended; exactly, if it was not killed.
+    fn end(mut self, kill: bool) -> Truth {
+        if kill {
+            self.child.kill().unwrap();
+        }
+        let is_whole = self.child.wait().unwrap().success();
+        Truth { name: self.name, written: self.said.join().unwrap(), is_whole }
+    }
+}
+
+struct Truth {
+    name: String,
+    written: [u64; THREADS],
+    is_whole: bool,
+}
+
+/// What came of each thread: the next number expected; how many came; how many stood in gaps.
+#[derive(Default)]
+struct Account {
+    threads: HashMap<(String, u32), [u64; 3]>,
+    pulls: u64,
+}
+
+impl Account {
+    fn take(&mut self, pulled: &Pulled) {
+        self.pulls += 1;
+        assert!(pulled.problems.is_empty(), "{:?}", pulled.problems);
+        assert_eq!(pulled.left_out, 0);
+        let mut lost = 0;
+        for tuple in pulled.batch.tuples() {
+            let name = &tuple.process().unwrap().name;
+            let element = tuple.element().unwrap();
+            let [next, came, gone] = self.threads.entry((name.clone(), element.writer)).or_default();
+            if let Some(more) = tuple.lost() {
+                let from = tuple.field("from");
+                assert_eq!(from, Some(Value::Unsigned(*next)), "a gap where nothing is missing, of {name}");
+                (*next, *gone, lost) = (*next + more, *gone + more, lost + more);
+                continue;
+            }
+            let number = |name: &str| match tuple.field(name) {
+                Some(Value::Unsigned(number)) => number,
+                other => panic!("{name}: {other:?}"),
+            };
+            assert_eq!(
+                (tuple.head().sequence, number("number")),
+                (*next, *next),
+                "once, and in order, of {name}"
+            );
+            assert_eq!(number("check"), check_of(number("thread"), *next), "whole");
+            (*next, *came) = (*next + 1, *came + 1);
+        }
+        assert_eq!(lost, pulled.lost);
+    }
+
+    fn sum(&self, of: usize) -> u64 {
+        self.threads.values().map(|counts| counts[of]).sum()
+    }
+
+    /// Each tuple that was written came or is counted; gives how many that are.
+    fn check(&self, truth: &[Truth]) -> u64 {
+        for Truth { name, written, is_whole } in truth {
+            let mut known: Vec<u64> = written.to_vec();
+            let mut found: Vec<u64> =
+                self.threads.iter().filter(|((of, _), _)| of == name).map(|(_, counts)| counts[0]).collect();
+            found.resize(found.len().max(THREADS), 0);
+            known.sort_unstable();
+            found.sort_unstable();
+            for (known, found) in known.iter().zip(&found) {
+                let is_right = if *is_whole { found == known } else { found >= known };
+                assert!(is_right, "process {name}: {found} of {known} came or are counted");
+            }
+        }
+        self.sum(0)
+    }
+}
+
+fn shape(chance: &mut Chance) -> Shape {
+    Shape {
+        fan_out: chance.between(1, 40) as usize,
+        depth: chance.between(1, 5) as usize,
+        threads: chance.between(1, 4) as usize,
+        batch: chance.of(&[64, 1000, 10_000, 100_000]),
+        buffer: chance.of(&[500, 100_000, 1 << 20]),
+    }
+}
+
+/// A server that is killed now and then.
+struct Serving {
+    socket: PathBuf,
+    child: Child,
+    kills: u32,
+}
+
+impl Serving {
+    fn begin(folder: &Path) -> Serving {
+        let socket = folder.join("scopes.socket");
+        let child = Serving::start(&socket);
+        Serving { socket, child, kills: 0 }
+    }
+
+    fn start(socket: &Path) -> Child {
+        let mut child = started("serving_child", &[(SOCKET, socket.to_str().unwrap())]);
+        let mut said = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let begin = Instant::now();
+        while std::os::unix::net::UnixStream::connect(socket).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.kills += 1;
+        self.child = Serving::start(&self.socket);
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What to do, and how much of it.
+struct Plan {
+    processes: usize,
+    at_once: usize,
+    tuples: u64,
+    rebuilds: u64,
+    kills: u32,
+    /// Tuples that are to come or be counted at least.
+    least: u64,
+}
+
+fn run(plan: &Plan, folder: &Path) {
+    let session = folder.join("session");
+    let mut chance = Chance::new(plan.tuples);
+    // The session has to be there before it is looked at.
+    drop(Space::create(SpaceOptions { session: Some(session.clone()), ..Default::default() }).unwrap());
+    let view = View::read(VIEW).unwrap();
+    let mut scope = Scope::open(&view, Target::of(&session), Backlog::All).unwrap();
+    let mut serving = Serving::begin(folder);
+    let ask = Ask { view: VIEW.to_owned(), target: Target::of(&session), backlog: Backlog::All };
+    let mut remote = Remote::open(&serving.socket, &ask).unwrap();
+    let (mut here, mut there, mut truth) = (Account::default(), Account::default(), Vec::new());
+    let (mut writing, mut begun, mut rebuilt) = (Vec::new(), 0, 0);
+    while begun < plan.processes || !writing.is_empty() {
+        while begun < plan.processes && writing.len() < plan.at_once {
+            writing.push(Writing::begin(&session, plan.tuples, begun));
+            begun += 1;
+        }
+        for _ in 0..chance.between(1, 6) {
+            here.take(&scope.pull_since());
+            there.take(&remote.pull(None).unwrap());
+            std::thread::sleep(Duration::from_millis(chance.below(4)));
+        }
+        scope.reshape(shape(&mut chance));
+        rebuilt += 1;
+        let due = truth.len() as u64 * u64::from(plan.kills + 1) / plan.processes as u64;
+        if u64::from(serving.kills) < due.min(u64::from(plan.kills)) {
+            serving.kill();
+        }
+        let ended = writing.iter_mut().position(|one: &mut Writing| one.child.try_wait().unwrap().is_some());
+        if let Some(n) = ended {
+            truth.push(writing.remove(n).end(false));
+        }
+        let killed = truth.iter().filter(|truth: &&Truth| !truth.is_whole).count();
+        if killed < truth.len().div_ceil(KILLED) && !writing.is_empty() {
+            let n = chance.below(writing.len() as u64) as usize;
+            truth.push(writing.remove(n).end(true));
+        }
+    }
+    // Those that ended leave the view when all of them was pulled.
+    let deadline = Instant::now() + Duration::from_secs(300);
+    let mut before = (0, 0);
+    while scope.processes() > 1 || before != (here.sum(0), there.sum(0)) {
+        before = (here.sum(0), there.sum(0));
+        here.take(&scope.pull_since());
+        there.take(&remote.pull(None).unwrap());
+        assert!(Instant::now() < deadline, "{} processes have not left", scope.processes());
+    }
+    let killed = truth.iter().filter(|truth| !truth.is_whole).count();
+    let (seen, served) = (here.check(&truth), there.check(&truth));
+    eprintln!(
+        "{begun} processes, {killed} killed; {seen} tuples, {} came in {} pulls over {rebuilt} rebuilds; {served}, {} of which came in {} \
+         pulls over {} killed servers",
+        here.sum(1),
+        here.pulls,
+        there.sum(1),
+        there.pulls,
+        serving.kills,
+    );
+    assert!(rebuilt >= plan.rebuilds && serving.kills >= plan.kills, "{rebuilt}, {}", serving.kills);
+    // On a machine that is busy otherwise, killed ones may have written all before.
+    assert!(killed >= plan.processes / 10, "{killed}");
+    assert!(seen >= plan.least && served >= plan.least, "{seen}, {served}");
+    assert!(here.sum(1) > 1000 && there.sum(1) > 1000);
+}
+
+#[test]
+fn each_tuple_comes_once_or_is_counted_over_rebuilds_and_killed_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    run(
+        &Plan { processes: 14, at_once: 5, tuples: 100_000, rebuilds: 10, kills: 3, least: 500_000 },
+        folder.path(),
+    );
+}
+
+#[test]
+#[ignore = "a thousand million tuples: cargo xtask test --only scopes"]
+fn a_thousand_million_tuples_of_hundreds_of_processes() {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    let plan = Plan {
+        processes: 400,
+        at_once: 24,
+        tuples: 1_800_000,
+        rebuilds: 10,
+        kills: 10,
+        least: 1_000_000_000,
+    };
+    run(&plan, folder.path());
+}
